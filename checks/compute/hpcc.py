@@ -1,0 +1,143 @@
+"""HPC Challenge: HPL, DGEMM, STREAM, PTRANS, RandomAccess, FFT and ping-pong in one program."""
+
+import math
+import re
+from pathlib import Path
+
+import reframe as rfm
+
+from checks.core.benchmark import Benchmark
+from checks.core.metrics import Metric
+from checks.core.placement import one_rank_per_core
+
+# HPL's input, with hpcc's own part below line 32. Blocking and algorithm as hpcc ships them; hpcc reads no output name.
+INPUT = """\
+HPLinpack benchmark input file
+Plumbline
+HPL.out      output file name (if any)
+8            device out (6=stdout,7=stderr,file)
+1            # of problems sizes (N)
+{n}         Ns
+1            # of NBs
+{nb}          NBs
+0            PMAP process mapping (0=Row-,1=Column-major)
+1            # of process grids (P x Q)
+{p}            Ps
+{q}            Qs
+16.0         threshold
+1            # of panel fact
+2            PFACTs (0=left, 1=Crout, 2=Right)
+1            # of recursive stopping criterium
+4            NBMINs (>= 1)
+1            # of panels in recursion
+2            NDIVs
+1            # of recursive panel fact.
+1            RFACTs (0=left, 1=Crout, 2=Right)
+1            # of broadcast
+1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
+1            # of lookahead depth
+1            DEPTHs (>=0)
+2            SWAP (0=bin-exch,1=long,2=mix)
+64           swapping threshold
+0            L1 in (0=transposed,1=no-transposed) form
+0            U  in (0=transposed,1=no-transposed) form
+1            Equilibration (0=no,1=yes)
+8            memory alignment in double (> 0)
+##### This line (no. 32) is ignored (it serves as a separator). ######
+0            Number of additional problem sizes for PTRANS
+1200         values of N
+0            number of additional blocking sizes for PTRANS
+40           values of NB
+"""
+
+
+def nearly_square(ranks: int) -> tuple[int, int]:
+    """P x Q = `ranks` with P <= Q and both as close as the divisors allow."""
+    p = next(p for p in range(math.isqrt(ranks), 0, -1) if ranks % p == 0)
+    return p, ranks // p
+
+
+def faults_of(output: str, n: int) -> list[str]:
+    """One sentence for each sign in an hpccoutf.txt that it is no whole and right run of order `n`."""
+    signs = (
+        (r'^Success=1$', 'the summary has no Success=1'),
+        (r'\)\*N\)=\s+\S+ \.+ PASSED$', "HPL's residual check did not pass"),
+        (rf'^HPL_N={n}$', f'HPL did not solve N={n}'),
+    )
+    return [sentence for pattern, sentence in signs if not re.search(pattern, output, re.MULTILINE)]
+
+
+def summary(key: str, unit: str, better: str = 'higher', peak: str | None = None) -> Metric:
+    """A line of the summary section, such as ``StarSTREAM_Triad=31.5825``, under its own name."""
+    return Metric(key, unit, better, rf'^{key}=(\S+)$', peak=peak)
+
+
+@rfm.simple_test
+class HPCC(Benchmark):
+    """All performance figures of HPC Challenge 1.5 with one rank a core.
+
+    Star: every rank at the same time, the mean of one rank; Single: one rank alone; MPI: all ranks together.
+    `size=quick` takes the smallest matrix whose STREAM arrays exceed the last-level caches four times (hpcc gives each
+    rank three arrays of N^2 / (3 ranks) doubles); `size=full` fills 80 % of the memory.
+    """
+
+    descr = 'HPC Challenge'
+    size = parameter(['quick', 'full'], loggable=True)
+    memory_fraction = variable(float, value=0.8)
+    block_size = variable(int, value=192)
+    offers = 'hpcc'
+    executable = 'hpcc'
+    mpi = True
+    output = 'hpccoutf.txt'
+    inputs = ['hpccinf.txt']
+    metrics = [
+        summary('HPL_Tflops', 'TFlop/s', peak='flops_dp'),
+        *(summary(f'{who}DGEMM_Gflops', 'GFlop/s', peak='flops_dp') for who in ('Star', 'Single')),
+        *(summary(f'{who}STREAM_{kernel}', 'GB/s', peak='memory_bandwidth')
+          for who in ('Star', 'Single') for kernel in ('Copy', 'Scale', 'Add', 'Triad')),
+        *(summary(f'{who}RandomAccess{generator}_GUPs', 'GUp/s')
+          for who in ('MPI', 'Star', 'Single') for generator in ('', '_LCG')),
+        *(summary(f'{who}FFT_Gflops', 'GFlop/s', peak='flops_dp') for who in ('MPI', 'Star', 'Single')),
+        summary('PTRANS_GBs', 'GB/s'),
+        *(summary(f'{which}PingPongLatency_usec', 'us', 'lower') for which in ('Max', 'Min', 'Avg')),
+        *(summary(f'{order}OrderedRingLatency_usec', 'us', 'lower') for order in ('Naturally', 'Randomly')),
+        *(summary(f'{which}PingPongBandwidth_GBytes', 'GB/s') for which in ('Max', 'Min', 'Avg')),
+        *(summary(f'{order}OrderedRingBandwidth_GBytes', 'GB/s') for order in ('Naturally', 'Randomly')),
+    ]  # fmt: skip
+
+    def exists_on(self, topology):
+        return len(topology.cores) > 1  # hpcc's ping-pong takes two ranks
+
+    @run_after('init')
+    def choose_modes(self):
+        self.tags = {'acceptance'} if self.size == 'full' else {'quick', 'nightly', 'acceptance'}
+        self.trial_time_limit = 24 * 3600 if self.size == 'full' else 900
+
+    @run_after('setup')
+    def write_input(self):
+        self.placement = one_rank_per_core(self.topology)
+        self.n = self.matrix_order()
+        p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
+        text = INPUT.format(n=self.n, nb=self.block_size, p=p, q=q)
+        Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
+        self.remarks |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
+
+    def matrix_order(self) -> int:
+        """N: a multiple of the block size whose N^2 doubles fill the wanted part of the nodes' memory."""
+        available = self.memory_fraction * self.topology.memory_bytes * self.num_nodes
+        wanted = self.bytes_beyond_caches() if self.size == 'quick' else available
+        return int(math.sqrt(min(wanted, available) / 8) / self.block_size + (self.size == 'quick')) * self.block_size
+
+    def bytes_beyond_caches(self) -> float:
+        """Matrix size at which a STREAM array of one rank is four times its cache, and of all ranks four times all."""
+        cpus, ranks = self.topology.cpu_of_core, self.placement.ranks_per_node
+        alone = ranks * self.topology.last_level_cache_bytes(cpus[:1])
+        return self.num_nodes * 3 * 4 * max(alone, self.topology.last_level_cache_bytes(cpus))
+
+    def void_reason(self, metric, value):
+        if 'STREAM' in metric.name and self.n**2 * 8 < self.bytes_beyond_caches():
+            return 'the memory is too small for STREAM arrays of four times the last-level cache'
+        return super().void_reason(metric, value)
+
+    def sanity_faults(self, output):
+        return faults_of(output, self.n)

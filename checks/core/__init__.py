@@ -1,0 +1,1 @@
+"""What every check shares: the base class, metrics, placement, topology and the stack fixture."""

@@ -1,0 +1,304 @@
+"""The base class of every check: stack, trials, binding, metrics, references and provenance."""
+
+from __future__ import annotations
+
+import functools
+import shlex
+import subprocess
+from pathlib import Path
+from statistics import fmean
+
+import reframe as rfm
+import reframe.utility.sanity as sn
+import reframe.utility.typecheck as typ
+from reframe.core.backends import getlauncher
+from reframe.core.exceptions import PerformanceError, SanityError
+
+from checks.core.metrics import Metric, NotMeasured
+from checks.core.placement import Placement, binding_faults, granted
+from checks.core.stacks import StackFixture
+from checks.core.topology import Topology, current_site, topologies, topology_of
+from site_configs import Partition, SiteError
+from site_configs.gate import limits, tolerance_for
+from site_configs.references import canonical_case, load_references
+from site_configs.units import UNITS
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+_DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
+
+
+@functools.cache
+def suite_version() -> str:
+    """``git describe`` of this clone; ``unknown`` where it is none."""
+    answer = subprocess.run(
+        ['git', '-C', str(ROOT), 'describe', '--always', '--dirty'], capture_output=True, text=True, check=False
+    )
+    return answer.stdout.strip() or 'unknown'
+
+
+class Benchmark(rfm.RunOnlyRegressionTest):
+    """A check states `offers`, `executable`, its options, `metrics` and its `placement`; this class does the rest.
+
+    One job holds `trials` trials. A trial executes the program once, or once for each of `runs` where a check needs
+    several (kernels, say), each in a folder ``trial_<i>/<run>`` of its own that keeps stdout, stderr, the files that
+    the program wrote and the binding of each rank. What was measured leaves in the one variable `record`.
+    """
+
+    #: Feature of the stack that holds this benchmark.
+    offers = variable(str)
+    #: Executions of the benchmark in the job.
+    trials = variable(int, value=3, loggable=True)
+    #: Seconds after which one trial, all its runs together, is taken for hung.
+    trial_time_limit = variable(int, value=120)
+    #: Whether the launcher must start it; other benchmarks run as one plain process on the job's first node.
+    mpi = variable(bool, value=False)
+    num_nodes = variable(int, value=1, loggable=True)
+    #: File in a run's folder that holds the numbers.
+    output = variable(str, value='stdout')
+    #: Files of the stage directory that each run gets a copy of.
+    inputs = variable(typ.List[str], value=[])
+
+    stack = fixture(StackFixture, scope='environment')
+    metrics: list[Metric] = []
+    placement: Placement
+    runs: dict[str, list[str]]  # name -> options of the program
+    sourcesdir = str(Path(__file__).parent / 'job')
+    exclusive_access = True
+    maintainers = ['plumbline']
+
+    def exists_on(self, topology: Topology) -> bool:
+        """Whether this case makes sense on such a node; cases that do not are never listed."""
+        return True
+
+    def void_reason(self, metric: Metric, value: float) -> str | None:
+        """Why a measured value cannot be true; None where it can."""
+        peak = self.partition.peaks.get(metric.peak)
+        if peak is None:
+            return None
+        peak *= self.num_nodes / UNITS[metric.unit]
+        return f'{value:.6g} {metric.unit} is above the physical peak of {peak:.6g}' if value > peak else None
+
+    def sanity_faults(self, output: str) -> list[str]:
+        """One sentence for each sign in a run's output that the program did not do its work."""
+        return []
+
+    # Before the run
+
+    @run_after('init')
+    def select(self):
+        self.samples: dict[str, list[tuple[int, str, float]]] = {}
+        self.missing: dict[str, str] = {}
+        self.void: dict[str, str] = {}
+        self.binding: dict[str, str] = {}
+        self.remarks: dict[str, str] = {}
+        self.trial_seconds: list[float] = []
+        self.runs = {}
+        self.valid_systems = [fullname for fullname, topology in topologies() if self.exists_on(topology)]
+        self.valid_prog_environs = [f'+{self.offers}']
+
+    @run_after('setup')
+    def look_at_the_partition(self):
+        self.site = current_site()
+        self.partition: Partition = self.site.partitions[self.current_partition.name]
+        self.topology = topology_of(self.site.name, self.partition.name)
+
+    @run_before('run')
+    def assemble_job(self):
+        ranks = self.placement.ranks_per_node
+        self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
+        self.num_cpus_per_task = max(len(cpus) for cpus in self.placement.cpus) if self.placement.cpus else None
+        if not self.mpi:
+            self.job.launcher = getlauncher('local')()
+        self.time_limit = self.time_limit or f'{60 + self.trials * self.trial_time_limit}s'
+        self.env_vars |= self.placement.env_vars
+        program = shlex.quote(self.executable)
+        runs = self.runs or {'run': self.executable_opts}
+        self.prerun_cmds = [
+            f'source {shlex.quote(str(self.stack.activation_file))}',
+            f'bash ./provenance.sh {program} > provenance.txt',
+            f'for trial in {" ".join(str(i + 1) for i in range(self.trials))}; do',
+            'mkdir trial_$trial',
+            'echo $EPOCHREALTIME > trial_$trial/started',
+            f'for run in {" ".join(runs)}; do',
+            'mkdir trial_$trial/$run',
+            *(f'cp {shlex.quote(name)} trial_$trial/$run/' for name in self.inputs),
+            'cd trial_$trial/$run',
+            'case $run in',
+            *(f'{name}) options=({" ".join(map(shlex.quote, options))}) ;;' for name, options in runs.items()),
+            'esac',
+        ]
+        self.executable = f'bash ../../rank.sh {program}'
+        self.executable_opts = ['"${options[@]}"', '> stdout', '2> stderr']
+        self.postrun_cmds = ['cd ../..', 'done', 'echo $EPOCHREALTIME > trial_$trial/ended', 'done']
+
+    # After the run
+
+    @run_before('sanity')
+    def measure(self):
+        """Reads all trials, also those before a failure; then fails with what went wrong, worst first."""
+        if self.is_dry_run():
+            return
+        faults = self.job_faults()
+        for trial in range(1, self.trials + 1):
+            folder = Path(self.stagedir) / f'trial_{trial}'
+            for run in self.runs or ['run']:
+                if found := self.measure_run(trial, run, folder / run):
+                    faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(folder / run / "stderr")}')
+            self.trial_seconds += seconds_of(folder)
+        self.remarks |= facts_of(Path(self.stagedir) / 'provenance.txt')
+        if faults:
+            raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
+
+    def job_faults(self) -> list[str]:
+        state, exitcode, nodes = self.job.state, self.job.exitcode, ','.join(self.job.nodelist or [])
+        if state in _DONE and exitcode == 0:
+            return []
+        said = last_words(Path(self.stagedir) / self.job.stderr)
+        where = nodes or 'unknown nodes'
+        return [f'job {self.job.jobid} ended in state {state}, exit code {exitcode}, on {where}{said}']
+
+    def measure_run(self, trial: int, run: str, folder: Path) -> list[str]:
+        """Takes the samples of one run of a trial; returns a sentence for each thing that is wrong with it."""
+        metrics = [metric for metric in self.metrics if metric.run == run]
+        try:
+            text = (folder / self.output).read_text(encoding='utf-8', errors='replace')
+        except OSError as error:
+            self.missing |= {metric.name: f'trial {trial} wrote no {self.output}' for metric in metrics}
+            return [f'{self.output}: {error.strerror}'] if folder.exists() else ['did not start']
+        got = granted(folder)
+        self.binding |= {rank: ','.join(map(str, sorted(cpus))) for rank, cpus in got.items()}
+        faults = binding_faults(self.placement, got, self.num_nodes) + self.sanity_faults(text)
+        for metric in metrics:
+            try:
+                value = metric.read(text)
+            except NotMeasured as reason:
+                self.missing[metric.name] = f'trial {trial}: {reason}'
+                faults.append(f'metric {metric.name} not measured: {reason}')
+                continue
+            self.samples.setdefault(metric.name, []).append((trial, ','.join(self.job.nodelist or []), value))
+            if reason := self.void_reason(metric, value):
+                self.void[metric.name] = f'trial {trial}: {reason}'
+        return faults
+
+    @sanity_function
+    def ran_as_asked(self):
+        return True  # `measure` raises otherwise, before ReFrame looks at the exit code alone
+
+    @run_before('performance')
+    def compare_with_references(self):
+        if self.is_dry_run():
+            return
+        self.perf_variables = {
+            metric.name: sn.make_performance_function(self.mean, metric.unit, metric.name) for metric in self.metrics
+        }
+        if self.void:
+            raise PerformanceError('; '.join(f'void: {name}: {reason}' for name, reason in self.void.items()))
+        try:
+            self.reference = {self.current_partition.fullname: self.bounds()}
+        except SiteError as error:
+            raise PerformanceError(str(error)) from None
+
+    def mean(self, metric: str) -> float:
+        return fmean(value for _, _, value in self.samples[metric])
+
+    def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
+        """ReFrame's reference tuples of the metrics that have a reference. Raises SiteError on a unit that differs."""
+        references = load_references(self.site.name)
+        found = {}
+        for metric in self.metrics:
+            names = (self.check, self.case, metric.name)
+            reference = references.find((self.partition.name, self.current_environ.name, *names))
+            if reference is None:
+                continue
+            if reference.unit != metric.unit:
+                raise SiteError(
+                    f'{metric.name}: the reference is in {reference.unit}, the check measures {metric.unit} '
+                    f'({reference.kind}, {reference.source})'
+                )
+            bound = limits(
+                reference.mean, reference.std, reference.n, metric.better, tolerance_for(self.site.tolerance, *names)
+            )
+            lower = -bound.fraction if metric.better == 'higher' else None
+            upper = bound.fraction if metric.better == 'lower' else None
+            found[metric.name] = (reference.mean, lower, upper, metric.unit)
+        return found
+
+    @run_after('performance', always_last=True)
+    def every_variable_has_a_value(self):
+        """ReFrame only warns when a performance function fails; a check that brings its own must not pass so."""
+        measured = {name.rpartition(':')[2] for name in self.perfvalues}
+        if lost := set(self.perf_variables) - measured:
+            raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
+
+    # What leaves with the run report
+
+    @property
+    def check(self) -> str:
+        return type(self).__name__
+
+    @property
+    def case(self) -> str:
+        params = type(self).param_space.params
+        # a name with a dot was put there by ReFrame (--distribute, --repeat) and is no parameter of the check
+        own = (name for name in params if '.' not in name)
+        return canonical_case({name: params[name].format(getattr(self, name)) for name in own})
+
+    @loggable
+    @property
+    def record(self) -> dict:
+        """All that `plumbline ingest` takes from this case; samples are (trial, nodes, value)."""
+        return {
+            'schema': 1,
+            'check': self.check,
+            'case': self.case,
+            'tags': sorted(self.tags),
+            'trials': self.trials,
+            'metrics': {
+                metric.name: {
+                    'unit': metric.unit,
+                    'better': metric.better,
+                    'samples': [list(sample) for sample in self.samples.get(metric.name, [])],
+                    'void': self.void.get(metric.name),
+                }
+                for metric in self.metrics
+            },
+            'missing': self.missing,
+            'trial_seconds': self.trial_seconds,
+            'binding': {'asked': self.env_vars.get('PLUMBLINE_CPUS', ''), 'got': self.binding},
+            'job': {
+                'id': str(self.job.jobid),
+                'state': self.job.state,
+                'exitcode': self.job.exitcode,
+                'nodes': list(self.job.nodelist or []),
+            }
+            if self.job
+            else {},
+            'provenance': {'suite_version': suite_version(), **self.remarks},
+        }
+
+
+def last_words(stderr: Path) -> str:
+    """The last line of a file, to stand in a message."""
+    try:
+        lines = stderr.read_text(encoding='utf-8', errors='replace').splitlines()
+    except OSError:
+        return ''
+    said = [line.strip() for line in lines if line.strip()]
+    return f' (stderr ends: {said[-1][:200]})' if said else ''
+
+
+def seconds_of(folder: Path) -> list[float]:
+    """Wall seconds of a trial, as a list of one; empty when it did not end."""
+    try:
+        return [float((folder / 'ended').read_text()) - float((folder / 'started').read_text())]
+    except (OSError, ValueError):
+        return []
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    """The key=value lines that ``job/provenance.sh`` wrote."""
+    try:
+        lines = path.read_text(encoding='utf-8', errors='replace').splitlines()
+    except OSError:
+        return {}
+    return dict(line.split('=', 1) for line in lines if '=' in line)

@@ -1,0 +1,69 @@
+"""Sets of cores of a node that a benchmark of one process runs on, by name; a node has only those that differ."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from checks.core.topology import Topology, topologies
+
+
+@dataclass(frozen=True)
+class Group:
+    """Cores of one NUMA domain: every `stride`-th of it from its first, by their first hardware threads."""
+
+    numa_domain: int
+    cpus: tuple[int, ...]
+    stride: int = 1
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The cores in use, a group a NUMA domain, so that each group can keep its data local."""
+
+    groups: tuple[Group, ...]
+
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        return tuple(cpu for group in self.groups for cpu in group.cpus)
+
+
+# The names: node: all cores. half_close: the first half of them, domain after domain. half_spread: every second core
+# of every domain. socket<i>, numa<i>: all cores of one. core: the first one.
+def layouts_of_this_system() -> list[str]:
+    """The names that at least one partition of the current system has; for a check's parameter."""
+    names = [name for _, topology in topologies() for name in layouts(topology)]
+    return list(dict.fromkeys(names)) or ['node']
+
+
+def layout_of(name: str, topology: Topology) -> Layout | None:
+    """The layout `name` on such a node; None where such a node has none of that name."""
+    return layouts(topology).get(name)
+
+
+@functools.cache
+def layouts(topology: Topology) -> dict[str, Layout]:
+    """All layouts of a node; of several on the same cores, the first of the list above."""
+    domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
+    half, close = len(topology.cores) // 2, []
+    for cpus in domains:
+        close.append(cpus[: half - sum(map(len, close))])
+    candidates = {
+        'node': _groups(domains),
+        'core': _groups([domains[0][:1]]),
+        'half_close': _groups(close),
+        'half_spread': _groups([cpus[::2] for cpus in domains], stride=2),
+    }
+    for i, socket in enumerate(topology.sockets):
+        candidates[f'socket{i}'] = _groups([tuple(cpu for cpu in cpus if cpu in socket) for cpus in domains])
+    for i, cpus in enumerate(domains):
+        candidates[f'numa{i}'] = _groups([cpus if j == i else () for j in range(len(domains))])
+    kept: dict[str, Layout] = {}
+    for name, layout in candidates.items():
+        if layout.cpus and all(set(layout.cpus) != set(other.cpus) for other in kept.values()):
+            kept[name] = layout
+    return kept
+
+
+def _groups(domains: list[tuple[int, ...]], stride: int = 1) -> Layout:
+    return Layout(tuple(Group(i, cpus, stride) for i, cpus in enumerate(domains) if cpus))

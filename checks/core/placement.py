@@ -1,0 +1,67 @@
+"""Which CPUs each rank gets, asked before the run and compared afterwards with what each rank really got."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from checks.core.topology import Topology
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The ranks of one node. `cpus`: the hardware threads of each local rank, or None where the benchmark binds its
+    threads itself. `threads`: OpenMP threads of a rank."""
+
+    ranks_per_node: int
+    cpus: tuple[tuple[int, ...], ...] | None
+    threads: int = 1
+
+    @property
+    def env_vars(self) -> dict[str, str]:
+        """For the job; ``PLUMBLINE_CPUS`` holds one CPU list a local rank, colons between, for ``job/rank.sh``."""
+        asked = {'OMP_NUM_THREADS': str(self.threads)}
+        if self.cpus is not None:
+            asked['PLUMBLINE_CPUS'] = ':'.join(','.join(map(str, cpus)) for cpus in self.cpus)
+        return asked
+
+
+def one_rank_per_core(topology: Topology) -> Placement:
+    """A rank on the first hardware thread of every core of the node."""
+    return Placement(len(topology.cores), tuple((cpu,) for cpu in topology.cpu_of_core))
+
+
+def self_binding() -> Placement:
+    """One process that binds its threads itself; its check verifies them from what it prints."""
+    return Placement(1, None)
+
+
+def parse_cpu_list(text: str) -> frozenset[int]:
+    """The kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8."""
+    cpus: set[int] = set()
+    for part in text.strip().split(','):
+        first, _, last = part.partition('-')
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
+
+
+def granted(trial: Path) -> dict[str, frozenset[int]]:
+    """The CPUs that each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote."""
+    return {
+        path.name.removeprefix('binding.'): parse_cpu_list(path.read_text(encoding='utf-8'))
+        for path in sorted(trial.glob('binding.*'))
+    }
+
+
+def binding_faults(placement: Placement, got: dict[str, frozenset[int]], num_nodes: int) -> list[str]:
+    """One sentence for each rank that did not get what was asked, or did not report at all."""
+    expected = placement.ranks_per_node * num_nodes
+    faults = []
+    if len(got) != expected:
+        faults.append(f'{expected} ranks were asked, {len(got)} reported their binding')
+    if placement.cpus is not None:
+        for rank, cpus in got.items():
+            asked = placement.cpus[int(rank.rpartition('.')[2])]
+            if cpus != frozenset(asked):
+                faults.append(f'rank {rank} was asked to run on CPUs {sorted(asked)} and got {sorted(cpus)}')
+    return faults

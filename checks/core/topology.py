@@ -1,0 +1,134 @@
+"""The nodes of a partition as the checks see them: cores, NUMA domains, sockets, caches, memory and peaks."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+import archspec.cpu
+import reframe.core.runtime as rt
+
+from site_configs import Site, SiteError, load_site
+from site_configs.units import in_base_unit
+
+
+@dataclass(frozen=True)
+class Cache:
+    """One cache instance: size in bytes and the hardware threads that share it."""
+
+    level: int
+    size: int
+    cpus: frozenset[int]
+
+
+@dataclass(frozen=True)
+class Topology:
+    """One node of a partition. CPU numbers are the operating system's; a core is the tuple of its hardware threads."""
+
+    cores: tuple[tuple[int, ...], ...]
+    numa_domains: tuple[frozenset[int], ...]
+    sockets: tuple[frozenset[int], ...]
+    caches: tuple[Cache, ...]
+    arch: str
+    memory_bytes: float | None
+
+    @property
+    def cpu_of_core(self) -> tuple[int, ...]:
+        """The first hardware thread of every core, in the order of sockets and NUMA domains."""
+        return tuple(core[0] for core in self.cores)
+
+    @property
+    def threads_per_core(self) -> int:
+        return max(len(core) for core in self.cores)
+
+    def cpus_in(self, domain: frozenset[int]) -> tuple[int, ...]:
+        """The first hardware thread of every core of `domain` (a socket, a NUMA domain, ...)."""
+        return tuple(cpu for cpu in self.cpu_of_core if cpu in domain)
+
+    def cache_bytes(self, level: int, cpus: tuple[int, ...]) -> int:
+        """Size of all caches of `level` that the hardware threads `cpus` can fill together; 0 where there is none."""
+        return sum(cache.size for cache in self.caches if cache.level == level and not cache.cpus.isdisjoint(cpus))
+
+    def last_level_cache_bytes(self, cpus: tuple[int, ...]) -> int:
+        """Size of the last-level caches that `cpus` can fill together. Raises SiteError where no cache is known."""
+        if not self.caches:
+            raise SiteError('the caches of this partition are not described: processor.caches in site.yaml')
+        return self.cache_bytes(max(cache.level for cache in self.caches), cpus)
+
+    def has_instructions(self, extension: str | None) -> bool:
+        """Whether the processor's architecture (archspec's names) has an extension such as avx2; None: no extension."""
+        known = archspec.cpu.TARGETS.get(self.arch)
+        return extension is None or (known is not None and extension in known)
+
+
+def current_site() -> Site:
+    return load_site(rt.runtime().system.name)
+
+
+def topologies() -> list[tuple[str, Topology]]:
+    """The partitions of the current system: (ReFrame's full name, its nodes)."""
+    site = current_site()
+    return [(f'{site.name}:{name}', topology_of(site.name, name)) for name in site.partitions]
+
+
+@functools.cache
+def topology_of(site: str, partition: str) -> Topology:
+    """Raises SiteError where the site does not describe the processor of this partition."""
+    described = load_site(site).partitions[partition]
+    processor = described.processor
+    if not processor:
+        raise SiteError(f'{site}:{partition}: site.yaml describes no processor')
+    fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
+    return Topology(arch=processor.get('arch', ''), memory_bytes=described.memory_bytes, **fields)
+
+
+def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:
+    """From ReFrame's detected topology, whose sets of hardware threads are hexadecimal masks."""
+    topology = processor['topology']
+    numa_domains = sorted((_bits(mask) for mask in topology['numa_nodes']), key=min)
+    order = {cpu: index for index, domain in enumerate(numa_domains) for cpu in domain}
+    cores = (tuple(sorted(_bits(mask))) for mask in topology['cores'])
+    return {
+        'cores': tuple(sorted(cores, key=lambda core: (order.get(core[0], 0), core[0]))),
+        'numa_domains': tuple(numa_domains),
+        'sockets': tuple(sorted((_bits(mask) for mask in topology['sockets']), key=min)),
+        'caches': tuple(
+            Cache(int(cache['type'][1:]), cache['size'], _bits(mask))
+            for cache in topology['caches']
+            for mask in cache['cpusets']
+        ),
+    }
+
+
+def _from_counts(processor: dict[str, Any]) -> dict[str, Any]:
+    """From the numbers of a described site, with Linux's usual numbering: cores first, socket by socket, then their
+    second hardware threads."""
+    per_core = processor['num_cpus_per_core']
+    n_cores = processor['num_cpus'] // per_core
+    n_sockets = processor['num_sockets']
+    cores = tuple(tuple(core + n_cores * thread for thread in range(per_core)) for core in range(n_cores))
+
+    def split(count: int) -> tuple[frozenset[int], ...]:
+        size = max(1, n_cores // count)
+        return tuple(
+            frozenset(cpu for core in cores[first : first + size] for cpu in core)
+            for first in range(0, n_cores, size)
+        )  # fmt: skip
+
+    caches = []
+    for level, cache in processor.get('caches', {}).items():
+        shared_by = max(1, cache['num_cpus'] // per_core)
+        size = int(in_base_unit(cache['size']))
+        caches += [Cache(int(level[1:]), size, cpus) for cpus in split(max(1, n_cores // shared_by))]
+    return {
+        'cores': cores,
+        'numa_domains': split(processor.get('num_numa_domains', n_sockets)),
+        'sockets': split(n_sockets),
+        'caches': tuple(caches),
+    }
+
+
+def _bits(mask: str) -> frozenset[int]:
+    number = int(mask, 16)
+    return frozenset(bit for bit in range(number.bit_length()) if number >> bit & 1)

@@ -1,0 +1,160 @@
+"""likwid-bench's assembly kernels: peak Flop/s by instruction set, and bandwidth of each level of the memory.
+
+They stand for the FPU and MEM micro-kernels of the MareNostrum 5 paper (000, sections 3.1 and 3.2).
+"""
+
+import functools
+import re
+
+import reframe as rfm
+
+from checks.core.benchmark import Benchmark
+from checks.core.layouts import layout_of, layouts_of_this_system
+from checks.core.metrics import Metric
+from checks.core.placement import self_binding
+
+# Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
+ISAS = {
+    'scalar': (None, '', ''),
+    'sse': ('sse2', '_sse', '_sse'),
+    'avx': ('avx', '_avx', '_avx_fma'),
+    'avx512': ('avx512f', '_avx512', '_avx512_fma'),
+}
+ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
+WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
+# What likwid calls cycles ticks at the nominal clock, whatever clock the cores run at.
+OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\S+)', r'^Using (\d+) threads')
+FLOP_RATE = r'^MFlops/s:\s+(\S+)'
+
+
+def flop_metrics(name: str) -> list[Metric]:
+    """Of the run `name`: GFlop/s of all its cores, and Flop of one core in a nominal cycle."""
+    per_cycle = Metric(f'{name}_per_nominal_cycle', 'Flop/cycle', 'higher', r'^Number of Flops:\s+(\S+)',
+                       per=OF_ONE_CORE_AND_CYCLE, run=name)  # fmt: skip
+    return [Metric(name, 'GFlop/s', 'higher', FLOP_RATE, scale=1e-3, run=name), per_cycle]
+
+
+def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
+    """Of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
+    per_cycle = Metric(f'{kernel}_per_nominal_cycle', 'B/cycle', 'higher', r'^Data volume \(Byte\):\s+(\S+)',
+                       per=OF_ONE_CORE_AND_CYCLE, run=kernel)  # fmt: skip
+    return [Metric(kernel, 'GB/s', 'higher', r'^MByte/s:\s+(\S+)', scale=1e-3, run=kernel, peak=peak), per_cycle]
+
+
+def cpus_used(output: str) -> list[int]:
+    """The hardware thread of each thread that likwid-bench ran, sorted; twice the same where two shared it."""
+    return sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d+)', output, re.MULTILINE)))
+
+
+class LikwidBench(Benchmark):
+    """likwid-bench on the cores of one layout; it binds its threads itself and prints where they ran."""
+
+    layout = parameter(layouts_of_this_system(), loggable=True)
+    offers = 'likwid'
+    executable = 'likwid-bench'
+    #: Shortest time of the measured loop, in seconds.
+    loop_seconds = variable(int, value=1)
+
+    def exists_on(self, topology):
+        return layout_of(self.layout, topology) is not None
+
+    def takes_seconds(self) -> bool:
+        """Whether this case is short enough for the quick mode."""
+        return self.layout == 'node'
+
+    @run_after('init')
+    def choose_modes(self):
+        self.tags = {'acceptance'}
+        if self.layout in ('node', 'core'):
+            self.tags.add('nightly')
+        if self.takes_seconds():
+            self.tags.add('quick')
+
+    @run_after('setup')
+    def place(self):
+        self.cores_in_use = layout_of(self.layout, self.topology)
+        self.placement = self_binding()
+        self.isas = [isa for isa, (extension, *_) in ISAS.items() if self.topology.has_instructions(extension)]
+
+    def options(self, kernel: str, isa: str, bytes_of_group) -> list[str]:
+        """For `kernel` in `isa`: a work group a NUMA domain, with `bytes_of_group(cpus)` bytes in all its arrays."""
+        fused = self.topology.has_instructions('fma') and kernel in WITH_FMA_VARIANT
+        options = ['-t', kernel + ISAS[isa][2 if fused else 1], '-s', str(self.loop_seconds)]
+        for group in self.cores_in_use.groups:
+            stride = group.stride * self.topology.threads_per_core
+            size = f'{bytes_of_group(group.cpus) / 1000:.0f}kB'
+            options += ['-w', f'M{group.numa_domain}:{size}:{len(group.cpus)}:1:{stride}']
+        return options
+
+    def sanity_faults(self, output):
+        asked, ran_on = sorted(self.cores_in_use.cpus), cpus_used(output)
+        return [] if ran_on == asked else [f'threads were asked on CPUs {asked} and ran on {ran_on}']
+
+
+@rfm.simple_test
+class LikwidPeakFlops(LikwidBench):
+    """Sustained Flop/s of multiply-add on registers by instruction set and precision (000, table 2).
+
+    Parses ``MFlops/s:  58565.12``. ``_per_nominal_cycle`` is Flop/cycle of one core: where a core runs above its
+    nominal clock, it exceeds the theoretical V x N x 2 of 000, table 1. ``_peak_fraction`` compares with V x N x 2 at
+    the core's highest clock, and is measured where the site knows both.
+    """
+
+    descr = 'likwid-bench peakflops'
+
+    @run_after('setup')
+    def choose_kernels(self):
+        self.metrics = []
+        for isa in self.isas:
+            for precision, kernel in (('dp', 'peakflops'), ('sp', 'peakflops_sp')):
+                self.add_kernel(f'{isa}_{precision}', kernel, isa)
+
+    def add_kernel(self, name: str, kernel: str, isa: str):
+        self.runs[name] = self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
+        self.metrics += flop_metrics(name)
+        flop_per_cycle = self.partition.flop_per_cycle.get(name)
+        clock = self.partition.peaks.get('core_clock')
+        self.remarks[f'theoretical_flop_per_cycle_{name}'] = str(flop_per_cycle or 'not known')
+        if flop_per_cycle and clock:
+            peak = flop_per_cycle * clock * len(self.cores_in_use.cpus)
+            self.metrics.append(Metric(f'{name}_peak_fraction', '1', 'higher', FLOP_RATE, scale=1e6 / peak, run=name))
+
+    def void_reason(self, metric, value):
+        if metric.unit == '1' and value > 1:
+            return f'{value:.4g} of the theoretical peak'
+        return super().void_reason(metric, value)
+
+
+@rfm.simple_test
+class LikwidBandwidth(LikwidBench):
+    """Bandwidth of five kernels inside each cache level and in memory (000, table 3 and figure 6), widest vectors.
+
+    Parses ``MByte/s:  34125.70``: the bytes that the kernel names, without write-allocate traffic.
+    ``_per_nominal_cycle`` is B/cycle of one core. Arrays fill half of L1, L2 or L3; in memory each is four times the
+    last-level cache.
+    """
+
+    descr = 'likwid-bench bandwidth'
+    level = parameter(['L1', 'L2', 'L3', 'memory'], loggable=True)
+
+    def exists_on(self, topology):
+        return super().exists_on(topology) and (
+            self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
+        )
+
+    def takes_seconds(self):
+        return super().takes_seconds() and self.level in ('L1', 'memory')
+
+    @run_after('setup')
+    def choose_kernels(self):
+        self.metrics = []
+        peak = 'memory_bandwidth' if self.level == 'memory' else None
+        for kernel, arrays in ARRAYS.items():
+            self.runs[kernel] = self.options(kernel, self.isas[-1], functools.partial(self.size, arrays))
+            self.metrics += bandwidth_metrics(kernel, peak)
+
+    def size(self, arrays: int, cpus: tuple[int, ...]) -> float:
+        """Bytes of all arrays together that put a work group on `cpus` into this level."""
+        if self.level == 'memory':
+            return 4 * arrays * self.topology.last_level_cache_bytes(cpus)
+        return self.topology.cache_bytes(int(self.level[1]), cpus) / 2

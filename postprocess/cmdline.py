@@ -1,0 +1,64 @@
+"""What ReFrame's command line, as its run report keeps it, says about which cases were to run."""
+
+from __future__ import annotations
+
+import argparse
+import shlex
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Selection:
+    """Which part of a site a ReFrame run was asked for. `narrowed_by`: the options that left cases out."""
+
+    mode: str | None = None
+    site: str | None = None
+    partition: str | None = None
+    narrowed_by: tuple[str, ...] = ()
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise ValueError(message)
+
+
+def _parser() -> argparse.ArgumentParser:
+    """ReFrame 4.10's options that choose cases, and its short flags, which may stand in one word with them."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    for short, long in (
+        ('-n', '--name'), ('-x', '--exclude'), ('-T', '--exclude-tag'), ('-t', '--tag'), ('-E', '--filter-expr'),
+        ('-p', '--prgenv'), (None, '--maintainer'),
+    ):  # fmt: skip
+        parser.add_argument(*filter(None, (short, long)), action='append', default=[])
+    for long in ('--distribute', '--restore-session'):
+        parser.add_argument(long, nargs='?', const='')
+    for long in ('--cpu-only', '--gpu-only', '--failed'):
+        parser.add_argument(long, action='store_true')
+    for long in ('--mode', '--system'):
+        parser.add_argument(long)
+    for flag in 'rRvq':
+        parser.add_argument(f'-{flag}', action='count', dest=f'flag_{flag}')
+    return parser
+
+
+_NARROWING = (
+    'name', 'exclude', 'exclude_tag', 'tag', 'filter_expr', 'prgenv', 'maintainer', 'distribute', 'restore_session',
+    'cpu_only', 'gpu_only', 'failed',
+)  # fmt: skip
+
+
+def read_cmdline(text: str, mode: str | None = None) -> Selection:
+    """The selection of a command line; `mode` is the one the session names itself, ``--mode`` counts without it.
+
+    A tag equal to the mode leaves nothing out: a mode is a selection by its own tag.
+    """
+    try:
+        options, _ = _parser().parse_known_args(shlex.split(text)[1:])
+    except ValueError as error:  # no command line that ReFrame accepts
+        return Selection(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
+    mode = mode or options.mode
+    options.tag = [tag for tag in options.tag if tag != mode]
+    site, _, partition = (options.system or '').partition(':')
+    used = (name for name in _NARROWING if getattr(options, name) not in (None, False, []))
+    narrowed = tuple(f'--{name.replace("_", "-")}' for name in used)
+    return Selection(mode, site or None, partition or None, narrowed)

@@ -1,0 +1,307 @@
+"""Records a baseline: what sessions measured becomes rows of ``baseline.csv``, after a look at the difference."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from postprocess.compare import site_policy
+from postprocess.errors import InputError
+from postprocess.files import write_text
+from postprocess.measured import Measured, measured_in
+from postprocess.stats import pool
+from postprocess.store import Session, Store
+from postprocess.text import Column, count, number, percent, quantity, to_csv, to_json, to_markdown, to_table
+from site_configs.gate import Limits, limits, tolerance_for
+from site_configs.loader import SiteError, site_names
+from site_configs.references import COLUMNS, FILES, MODES, Key, Reference, read_references
+from site_configs.units import UNITS
+
+_BINARY = 'binary_sha256'  # the key of a case's provenance that names the program that ran
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row proposed, beside the row of the same key that it replaces."""
+
+    new: Reference
+    new_limits: Limits
+    old: Reference | None
+    old_limits: Limits | None
+    nodes: int
+
+    @property
+    def what(self) -> str:
+        if self.old is None:
+            return 'new'
+        old, new = (
+            [_digits(getattr(row, field)) for field in ('mean', 'std', 'n', 'unit')] for row in (self.old, self.new)
+        )
+        return 'same' if old == new else 'changed'
+
+    @property
+    def difference(self) -> float | None:
+        """How far the mean moves, in %; None where there is no old one in the same unit."""
+        if self.old is None or self.old.unit != self.new.unit:
+            return None
+        return 100 * (self.new.mean / self.old.mean - 1)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A metric that becomes no reference; `session` is empty where it is about all the sessions together."""
+
+    session: str
+    key: Key
+    cause: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`unusable`: the sessions that hold nothing recordable."""
+
+    site: str
+    changes: list[Change]
+    refused: list[Refusal]
+    unusable: list[str]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """How many rows of the file at `path` are new, have another value, and stayed as they were."""
+
+    path: Path
+    added: int
+    changed: int
+    kept: int
+
+
+def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
+    """New baseline rows from the samples of `sessions` together, beside those below `root`.
+
+    Raises InputError when the sessions are of several sites, SiteError when a file of the site is wrong.
+    """
+    sessions = list({session.session: session for session in sessions}.values())  # one named twice counts once
+    sites = sorted({session.site for session in sessions})
+    if len(sites) > 1:
+        raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
+    groups: dict[Key, list[tuple[Session, Measured]]] = {}
+    refused, unusable = [], []
+    for session in sessions:
+        usable = 0
+        for row in measured_in(store, session):
+            if row.status == 'measured':
+                groups.setdefault(row.key, []).append((session, row))
+                usable += 1
+            else:
+                refused.append(Refusal(session.session, row.key, f'{row.status}: {row.cause}'))
+        if not usable:
+            unusable.append(session.session)
+    binaries = {session.session: _binaries(store, session) for session in sessions}
+    current = {row.key: row for row in _read_baseline(_baseline(sites[0], root))}
+    policy = site_policy(sites[0], root)
+    changes = []
+    for key, group in sorted(groups.items()):
+        if cause := _refuse([row for _, row in group]):
+            refused.append(Refusal('', key, cause))
+        else:
+            changes.append(_change(key, group, binaries, current.get(key), policy))
+    if not changes:
+        unusable = [session.session for session in sessions]
+    return Proposal(sites[0], changes, refused, unusable)
+
+
+def save(proposal: Proposal, results: Path) -> Path | None:
+    """Write the rows to ``<results>/proposals/<site>.csv``; None, and no file, where there are none."""
+    if not proposal.changes:
+        return None
+    path = results / 'proposals' / f'{proposal.site}.csv'
+    write_text(path, to_baseline(change.new for change in proposal.changes))
+    return path
+
+
+def accept(results: Path, site: str | None, root: Path) -> Accepted:
+    """Merge the proposal for `site`, or the only one there is, into its ``baseline.csv`` below `root`; then remove it.
+
+    Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
+    """
+    proposals = {path.stem: path for path in sorted((results / 'proposals').glob('*.csv'))}
+    if site is None and len(proposals) == 1:
+        site = next(iter(proposals))
+    if site not in proposals:
+        if site is None and proposals:
+            raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
+        of_site = f' for site {site}' if site else ''
+        raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
+    if not (root / site).is_dir():
+        raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
+    path = _baseline(site, root)
+    proposed = read_references(proposals[site], 'baseline')
+    before = {row.key: row for row in _read_baseline(path)}
+    after = before | {row.key: row for row in proposed}
+    text = to_baseline(after.values())
+    _validate(text, path)
+    write_text(path, text)
+    proposals[site].unlink()
+    added = sum(row.key not in before for row in proposed)
+    changed = sum(row.key in before and row != before[row.key] for row in proposed)
+    return Accepted(path, added, changed, len(after) - added - changed)
+
+
+def to_baseline(rows: Iterable[Reference]) -> str:
+    """The text of a ``baseline.csv``, sorted by key so that git shows only what changed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator='\n')
+    writer.writerow(COLUMNS)
+    for row in sorted(rows, key=lambda row: row.key):
+        writer.writerow(_digits(value) for value in (getattr(row, column) for column in COLUMNS))
+    return out.getvalue()
+
+
+def print_proposal(proposal: Proposal, path: Path | None, format: str) -> None:
+    """The difference to the baseline in force; refusals go with it in a table, else to standard error."""
+    import typer
+
+    if format == 'json':
+        rows = [_as_dict(change) for change in proposal.changes]
+        document = {'site': proposal.site, 'changes': rows, 'refused': refusals(proposal)}
+        typer.echo(to_json(document), nl=False)
+    elif format == 'csv':
+        rows = [_as_dict(change) for change in proposal.changes]
+        typer.echo(to_csv(rows, list(rows[0]) if rows else []), nl=False)
+    elif format == 'markdown':
+        typer.echo(to_markdown(proposal.changes, _SHOWN), nl=False)
+    else:
+        typer.echo(f'Proposed baseline of {proposal.site}\n{to_table(proposal.changes, _SHOWN)}')
+    for line in refusals(proposal):
+        typer.echo(f'refused: {line}', err=format != 'table')
+    for session in proposal.unusable:
+        typer.echo(f'plumbline: session {session} holds nothing that can be recorded', err=True)
+    if path is not None:
+        rows = count(len(proposal.changes), 'row')
+        typer.echo(f'{path}: {rows}; `plumbline record accept` puts them in force', err=format != 'table')
+
+
+def refusals(proposal: Proposal) -> list[str]:
+    """What is refused and why; the metrics of a case that share their cause share the line."""
+    groups: dict[tuple, list[str]] = {}
+    for refusal in proposal.refused:
+        groups.setdefault((*refusal.key[:4], refusal.cause, refusal.session), []).append(refusal.key[4])
+    return [
+        f'{partition}/{stack} {check} {case} {", ".join(metrics)}: {cause}{f" (session {session})" if session else ""}'
+        for (partition, stack, check, case, cause, session), metrics in groups.items()
+    ]
+
+
+_SHOWN = [
+    Column('', lambda change: change.what),
+    Column('partition', lambda change: f'{change.new.partition}/{change.new.stack}'),
+    Column('check', lambda change: change.new.check),
+    Column('case', lambda change: change.new.case),
+    Column('metric', lambda change: change.new.metric),
+    Column('old', lambda change: _shown(change.old), number=True),
+    Column('limit', lambda change: number(change.old_limits and change.old_limits.bad), number=True),
+    Column('new', lambda change: _shown(change.new), number=True),
+    Column('limit', lambda change: number(change.new_limits.bad), number=True),
+    Column('moves', lambda change: percent(change.difference), number=True),
+    Column('n', lambda change: str(change.new.n), number=True),
+    Column('nodes', lambda change: str(change.nodes), number=True),
+    Column('limit from', lambda change: change.new_limits.why),
+]
+
+
+def _shown(row: Reference | None) -> str:
+    return '' if row is None else quantity(row.mean, row.std, row.unit)
+
+
+def _as_dict(change: Change) -> dict:
+    old = {'mean': change.old and change.old.mean, 'limit': change.old_limits and change.old_limits.bad}
+    return {
+        'change': change.what,
+        **{f'old_{name}': value for name, value in old.items()},
+        **asdict(change.new),
+        'limit': change.new_limits.bad,
+        'limit_why': change.new_limits.why,
+        'difference': change.difference,
+        'nodes': change.nodes,
+    }
+
+
+def _refuse(rows: list[Measured]) -> str | None:
+    """Why the measurements of one metric make no reference; None where they do."""
+    summary, units = pool(row.summary for row in rows), sorted({f'{row.unit}, {row.better} is better' for row in rows})
+    if len(units) > 1:
+        return f'its unit or direction differs between the sessions: {"; ".join(units)}'
+    if rows[0].unit not in UNITS:
+        return f'unit {rows[0].unit!r} is none of {", ".join(UNITS)}'
+    if summary.n < 2:
+        return 'one sample shows no spread: at least two are needed'
+    if not float(_digits(summary.mean)) > 0:
+        return f'mean {summary.mean:.6g}: a reference must be above 0'
+    return None
+
+
+def _change(
+    key: Key,
+    group: list[tuple[Session, Measured]],
+    binaries: dict[str, dict[int, str]],
+    old: Reference | None,
+    policy: dict,
+) -> Change:
+    partition, stack, check, case, metric = key
+    summary, first = pool(row.summary for _, row in group), group[0][1]
+    nodes = {node for _, row in group for node in row.nodes}
+    used = sorted({binary for session, row in group if (binary := binaries[session.session].get(row.case_id))})
+    sessions = {session.session: session for session, _ in group}.values()
+    hosts = sorted({session.hostname for session in sessions})
+    note = [f'binary {", ".join(binary[:12] for binary in used)}'] if used else []
+    note.append(count(len(nodes), 'node'))
+    new = Reference(
+        partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.unit, better=first.better,
+        mean=summary.mean, std=summary.std, n=summary.n, kind='baseline',
+        source=f'session {", ".join(session.session for session in sessions)} on {", ".join(hosts)}',
+        recorded_at=f'{max(session.started for session in sessions):%Y-%m-%d}',
+        mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),
+        note='; '.join(note),
+    )  # fmt: skip
+    tolerance = tolerance_for(policy, check, case, metric)
+    before = old and limits(old.mean, old.std, old.n, old.better, tolerance)
+    return Change(new, limits(new.mean, new.std, new.n, new.better, tolerance), old, before, len(nodes))
+
+
+def _binaries(store: Store, session: Session) -> dict[int, str]:
+    """SHA-256 of the program that each case ran, by case."""
+    found = {case['case_id']: json.loads(case['provenance']).get(_BINARY) for case in store.rows('cases', session)}
+    return {case: binary for case, binary in found.items() if binary}
+
+
+def _baseline(site: str, root: Path) -> Path:
+    return root / site / FILES['baseline']
+
+
+def _read_baseline(path: Path) -> list[Reference]:
+    return read_references(path, 'baseline') if path.exists() else []
+
+
+def _validate(text: str, path: Path) -> None:
+    """Read `text` as what `path` would hold. Raises SiteError."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        trial.write_text(text, encoding='utf-8')
+        try:
+            read_references(trial, 'baseline')
+        except SiteError as error:
+            raise SiteError(f'{path} was left as it is, for merged it would be wrong: {error}') from None
+
+
+def _digits(value: object) -> str:
+    """A value as it stands in the file: numbers with six significant digits, nothing for None."""
+    if value is None:
+        return ''
+    return f'{value:.6g}' if isinstance(value, float) else str(value)

@@ -1,0 +1,227 @@
+"""Reads ReFrame's JSON run report into the rows of the results store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from postprocess.cmdline import read_cmdline
+from postprocess.errors import InputError
+from postprocess.stats import summarize
+from site_configs.references import canonical_case
+
+RECORD_SCHEMA = 1
+_NO_RECORD = (None, {}, '<undefined>')  # what stands for the record of a case that ended before it could make one
+_NUMBER = (int, float)
+_COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
+
+
+class ReportError(InputError):
+    """A file is no ReFrame run report that can be used; the message names it and says why."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One session: a row for itself and those of its cases, metrics and samples, with the columns of `store.TABLES`."""
+
+    site: str
+    session: dict[str, Any]
+    cases: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+
+
+def read_report(
+    path: Path, site: str | None = None, expected: int | None = None, problems: tuple[str, ...] = ()
+) -> RunReport:
+    """The run report at `path`. `site` counts only where no case ran, since cases name theirs. Raises ReportError."""
+    try:
+        content = path.read_bytes()
+        report = json.loads(content)
+    except OSError as error:
+        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+    except ValueError as error:
+        raise ReportError(f'{path}: not valid JSON, perhaps cut short: {error}') from None
+    try:
+        return _read(report, site, expected, problems, path, hashlib.sha256(content).hexdigest())
+    except _Unexpected as error:
+        raise ReportError(f'{path}: not a usable ReFrame run report: {error}') from None
+
+
+def check_and_case(display_name: str) -> tuple[str, str]:
+    """Check and canonical case of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
+
+    Parameters with a dot belong to fixtures or were put there by ``--distribute``; they name no case of ours.
+    """
+    check, *parameters = display_name.split(' %')
+    pairs = (parameter.partition('=') for parameter in parameters)
+    return check, canonical_case({key: value for key, _, value in pairs if '.' not in key})
+
+
+class _Unexpected(ValueError):
+    """Something in the report is not what it must be."""
+
+
+def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """``mapping[key]``, which must be there and of `kind`."""
+    if not isinstance(mapping, dict) or key not in mapping:
+        raise _Unexpected(f'{where} has no {key!r}')
+    value = mapping[key]
+    if not isinstance(value, kind):
+        expected = ' or '.join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise _Unexpected(f'{where}: {key}: expected {expected}, found {value!r:.80}')
+    return value
+
+
+def _mapping(record: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    """A part of a record that a case may lack."""
+    return _get(record, key, dict, f'{where}: record') if record.get(key) else {}
+
+
+def _name(text: str, what: str) -> str:
+    """`text`, which becomes the name of a file or folder in the store."""
+    if not re.fullmatch(r'\w[\w.-]*', text):
+        raise _Unexpected(f'{what}: expected letters, digits, "-", "_" and ".", found {text!r}')
+    return text
+
+
+def _utc(seconds: float | None) -> datetime | None:
+    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+
+
+def _one_line(text: str | None) -> str | None:
+    """A captured message as one line without terminal colours and control characters; None where there is none."""
+    if not text:
+        return None
+    plain = _COLOUR.sub('', str(text))
+    return ' '.join(''.join(c if c.isprintable() else ' ' for c in plain).split())
+
+
+def _read(
+    report: Any, site: str | None, expected: int | None, problems: tuple[str, ...], path: Path, digest: str
+) -> RunReport:
+    info = _get(report, 'session_info', dict, 'the file')
+    version = _get(info, 'data_version', str, 'session_info')
+    if version.partition('.')[0] != '4':
+        raise _Unexpected(f'session_info: data_version: expected 4.x, found {version}')
+    last: dict[tuple, dict] = {}  # a case that was run again is what its last run says
+    runs = _get(report, 'runs', list, 'the file')
+    for number, run in enumerate(runs):
+        for entry in _get(run, 'testcases', list, f'runs[{number}]'):
+            where = f'a case of runs[{number}]'
+            identity = ('unique_name', 'display_name', 'system', 'partition', 'environ')
+            last[tuple(_get(entry, key, str, where) for key in identity)] = entry
+
+    mode = info.get('plumbline_mode')
+    cmdline = _get(info, 'cmdline', str, 'session_info')
+    selection = read_cmdline(cmdline, mode)
+    sites = {entry['system'] for entry in last.values()} or {site or selection.site}
+    if len(sites) > 1 or None in sites:
+        found = 'no case ran, so none is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
+        raise _Unexpected(f'expected one site, {found}')
+    session = {
+        'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'),
+        'started': _utc(_get(info, 'time_start_unix', _NUMBER, 'session_info')),
+        'ended': _utc(_get(info, 'time_end_unix', _NUMBER, 'session_info')),
+        'hostname': _get(info, 'hostname', str, 'session_info'),
+        'user': info.get('user'),
+        'reframe': _get(info, 'version', str, 'session_info'),
+        'mode': selection.mode,
+        'cmdline': cmdline,
+        'runs': len(runs),
+        'ran': sum(not _get(entry, 'fixture', bool, 'a case') for entry in last.values()),
+        'expected': expected,
+        'problems': [line for problem in problems if (line := _one_line(problem))],
+        'report': str(path.absolute()),
+        'report_sha256': digest,
+    }
+    cases, metrics, samples = [], [], []
+    for number, entry in enumerate(last.values()):
+        where = f'case {entry["display_name"]!r}'
+        record = None if entry.get('record') in _NO_RECORD else _get(entry, 'record', dict, where)
+        cases.append(_case(number, entry, record, where))
+        for metric, row in _metrics(record, where):
+            values = row.pop('samples')
+            metrics.append({'case_id': number, 'metric': metric, **row})
+            key = {'case_id': number, 'metric': metric}
+            samples += (key | {'trial': trial, 'node': node, 'value': value} for trial, node, value in values)
+    return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+
+
+def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, where: str) -> dict[str, Any]:
+    """The row of one test case; `record` is None for fixtures, other tests, and cases that ended too early."""
+    check, case = check_and_case(entry['display_name'])
+    if record is None:
+        record = {}
+    else:
+        if _get(record, 'schema', int, f'{where}: record') != RECORD_SCHEMA:
+            raise _Unexpected(f'{where}: record: schema: expected {RECORD_SCHEMA}, found {record["schema"]}')
+        check, case = (_get(record, key, str, f'{where}: record') for key in ('check', 'case'))
+    job = _mapping(record, 'job', where)
+    completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
+    return {
+        'case_id': number,
+        'partition': entry['partition'],
+        'stack': entry['environ'],
+        'check': check,
+        'case': case,
+        'name': entry['display_name'],
+        'fixture': entry['fixture'],
+        'benchmark': 'record' in entry and not entry['fixture'],
+        'result': _get(entry, 'result', str, where),
+        'fail_phase': entry.get('fail_phase'),
+        'fail_reason': _one_line(entry.get('fail_reason')),
+        'tags': sorted(record.get('tags') or entry.get('tags') or []),
+        'trials': record.get('trials'),
+        'scheduler': entry.get('scheduler'),
+        'job_id': job.get('id') or entry.get('jobid'),
+        'job_state': job.get('state'),
+        'job_exitcode': job.get('exitcode', entry.get('job_exitcode')),
+        'nodes': list(job.get('nodes') or entry.get('job_nodelist') or []),
+        'completed': _utc(completed),
+        **{key: entry.get(key) for key in (
+            'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
+        )},
+        'trial_seconds': record.get('trial_seconds') or [],
+        'binding': json.dumps(_mapping(record, 'binding', where), sort_keys=True),
+        'provenance': json.dumps(_mapping(record, 'provenance', where), sort_keys=True),
+    }  # fmt: skip
+
+
+def _metrics(record: dict[str, Any] | None, where: str):
+    """Name and row of each metric that a record declares, its samples as (trial, node, value) under ``samples``."""
+    if record is None:
+        return
+    missing = _mapping(record, 'missing', where)
+    for metric, declared in _get(record, 'metrics', dict, f'{where}: record').items():
+        place = f'{where}: record.metrics.{metric}'
+        better = _get(declared, 'better', str, place)
+        if better not in ('higher', 'lower'):
+            raise _Unexpected(f'{place}: better: expected higher or lower, found {better!r}')
+        samples = [_sample(sample, place) for sample in _get(declared, 'samples', list, place)]
+        yield (
+            metric,
+            {
+                'unit': _get(declared, 'unit', str, place),
+                'better': better,
+                **asdict(summarize([value for *_, value in samples])),
+                'void': _one_line(declared.get('void')),
+                'missing': _one_line(missing.get(metric)),
+                'samples': samples,
+            },
+        )
+
+
+def _sample(sample: Any, place: str) -> tuple[int, str, float]:
+    try:
+        trial, node, value = sample
+        if isinstance(value, bool) or not isinstance(value, _NUMBER):
+            raise TypeError
+        return int(trial), str(node), float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _Unexpected(f'{place}: samples: expected [trial, node, number], found {sample!r:.80}') from None

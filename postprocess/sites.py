@@ -1,0 +1,294 @@
+"""The sites: a list, the details of one, and whether all their files are right."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from postprocess.errors import InputError
+from postprocess.runreport import check_and_case
+from postprocess.text import Column, count, number, to_csv, to_json, to_markdown, to_table
+from site_configs.loader import SITES, Partition, Site, SiteError, load_site, site_names
+from site_configs.places import ROOT
+from site_configs.references import FILES, Key, Reference, read_references
+
+_ANY = '*'  # stands for the metrics of a check that names them only when it runs
+_DESCRIBE_LIMIT = 300  # seconds; listing takes a few even where a parallel file system is slow
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What `check` found: an error, or a note about something that it could not check."""
+
+    message: str
+    is_error: bool = True
+
+    def __str__(self) -> str:
+        return f'plumbline: {self.message}'
+
+
+def overview(root: Path = SITES) -> list[dict[str, Any]]:
+    """A row for each site below `root`; one whose files are wrong says so under `problem`, and no others suffer."""
+    rows = []
+    for name in site_names(root):
+        row = {'site': name, 'descr': '', 'partitions': [], 'stacks': [], 'published': None, 'baseline': None,
+               'retired': None, 'problem': ''}  # fmt: skip
+        try:
+            site = load_site(name, root)
+            row |= {'descr': site.descr, 'partitions': list(site.partitions), 'stacks': list(site.stacks)}
+            row |= {'retired': site.retired, **{kind: len(_rows(name, kind, root)) for kind in FILES}}
+        except SiteError as error:
+            row['problem'] = str(error)
+        rows.append(row)
+    return rows
+
+
+def details(name: str, root: Path = SITES) -> dict[str, Any]:
+    """What is known of one site. Raises InputError for a site that is not there, SiteError for one that is wrong."""
+    _must_exist(name, root)
+    site = load_site(name, root)
+    return {
+        'site': name,
+        'descr': site.descr,
+        'hostnames': list(site.hostnames),
+        'retired': site.retired,
+        'partitions': [_partition(partition) for partition in site.partitions.values()],
+        'stacks': [
+            {'stack': stack.name, 'provider': stack.provider, 'benchmarks': list(stack.features)}
+            for stack in site.stacks.values()
+        ],
+        'not_found': dict(site.not_found),
+        **{kind: len(_rows(name, kind, root)) for kind in FILES},
+    }
+
+
+def print_list(root: Path, format: str) -> None:
+    """Every site on standard output."""
+    rows = overview(root)
+    columns = [
+        Column('site', lambda row: row['site']),
+        Column('description', lambda row: row['descr']),
+        Column('partitions', lambda row: ', '.join(row['partitions'])),
+        Column('stacks', lambda row: ', '.join(row['stacks'])),
+        Column('published', lambda row: _known(row['published']), number=True),
+        Column('baseline', lambda row: _known(row['baseline']), number=True),
+        Column('retired', lambda row: _known(row['retired']), number=True),
+        Column('problem', lambda row: row['problem']),
+    ]
+    _print(rows, columns, format)
+
+
+def print_details(name: str, root: Path, format: str) -> None:
+    """One site on standard output; CSV has a line for each partition."""
+    site = details(name, root)
+    columns = [
+        Column('partition', lambda row: row['partition']),
+        Column('scheduler', lambda row: row['scheduler']),
+        Column('stacks', lambda row: ', '.join(row['stacks'])),
+        Column('processor', lambda row: row['processor']),
+        Column('memory', lambda row: row['memory']),
+        Column('devices', lambda row: ', '.join(row['devices'])),
+        Column('peaks of a node', lambda row: ', '.join(f'{key} {value}' for key, value in row['peaks'].items())),
+    ]
+    if format == 'json':
+        sys.stdout.write(to_json(site))
+        return
+    if format == 'csv':
+        _print(site['partitions'], columns, format)
+        return
+    retired = f', retired {site["retired"]}' if site['retired'] else ''
+    print(f'{name}: {site["descr"]}{retired}')
+    print(f'hostnames: {", ".join(site["hostnames"])}')
+    print(f'references: {site["published"]} published, {site["baseline"]} of the baseline\n')
+    _print(site['partitions'], columns, format)
+    print()
+    for stack in site['stacks']:
+        print(f'stack {stack["stack"]} ({stack["provider"]}): {", ".join(stack["benchmarks"]) or "no benchmark"}')
+    for benchmark, reason in site['not_found'].items():
+        print(f'not found: {benchmark}: {reason}')
+
+
+def check(name: str | None, root: Path = SITES) -> list[Fault]:
+    """What is wrong with the files of all sites below `root`, or of one. Raises InputError for a site not there."""
+    if name is not None:
+        _must_exist(name, root)
+    reframe = _reframe()
+    faults = []
+    if reframe is None:
+        faults.append(Fault('reframe is not on PATH: whether references meet a case was not checked', is_error=False))
+    names = [name] if name else site_names(root)
+    with ThreadPoolExecutor() as pool:
+        for found in pool.map(lambda site: list(_check_site(site, root, reframe)), names):
+            faults += found
+    return faults
+
+
+def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
+    site, rows = None, []
+    try:
+        site = load_site(name, root)
+    except SiteError as error:
+        yield Fault(str(error))
+    for kind, file in FILES.items():
+        try:
+            # a line of the file for each row, after that of the column names
+            rows += [(f'{root / name / file}:{line}', row) for line, row in enumerate(_rows(name, kind, root), start=2)]
+        except SiteError as error:
+            yield Fault(str(error))
+    if site is None or reframe is None or not rows:
+        return
+    try:
+        keys = _metric_keys(site, _describe(reframe, name))
+    except InputError as error:
+        yield Fault(f'{name}: its cases cannot be listed: {error}')
+        return
+    for where, row in rows:
+        if not _meets_a_case(row, keys):
+            yield Fault(f'{where}: {_why_unmatched(row, site, keys)}')
+    unknown = {check_name for _, _, check_name, _, metric in keys if metric == _ANY}
+    if unlisted := unknown & {row.check for _, row in rows}:
+        message = 'known only when they run, so the metrics of their references were not checked'
+        yield Fault(f'{name}: the metrics of {_some(unlisted)} are {message}', is_error=False)
+
+
+def _reframe() -> str | None:
+    """The ReFrame of this Python's environment, else that on PATH."""
+    sibling = Path(sys.executable).with_name('reframe')
+    return str(sibling) if sibling.exists() else shutil.which('reframe')
+
+
+def _describe(reframe: str, site: str) -> list[dict[str, Any]]:
+    """What ``reframe --describe`` says of each test of a site. Raises InputError."""
+    command = [
+        reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}', '-c', str(ROOT / 'checks'),
+        '-R', '--describe',
+    ]  # fmt: skip
+    try:
+        # PLUMBLINE_SITE: the files of no other site are looked at
+        answer = subprocess.run(
+            command, capture_output=True, text=True, check=False, timeout=_DESCRIBE_LIMIT,
+            env=os.environ | {'PLUMBLINE_SITE': site},
+        )  # fmt: skip
+        return json.loads(answer.stdout)
+    except OSError as error:
+        raise InputError(f'{reframe}: {error.strerror}') from None
+    except subprocess.TimeoutExpired:
+        raise InputError(f'`{" ".join(command)}` did not end within {_DESCRIBE_LIMIT} s') from None
+    except ValueError:
+        said = (answer.stderr + answer.stdout).strip().splitlines() or ['nothing']
+        raise InputError(f'`{" ".join(command)}` ended with {answer.returncode} and said: {said[-1]}') from None
+
+
+def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[Key]:
+    """The key of every metric that the described tests can measure on the partitions of `site`.
+
+    A test that names its metrics only when it runs has the metric ``*``.
+    """
+    keys = set()
+    for test in described:
+        record = test.get('record')
+        if isinstance(record, dict) and 'check' in record:
+            check_name, case, metrics = record['check'], record['case'], record['metrics']
+        else:
+            check_name, case = check_and_case(test['display_name'])
+            metrics = test['perf_variables']
+        named = {system.partition(':')[2] for system in test['valid_systems'] if system.startswith(f'{site.name}:')}
+        for partition in site.partitions.values():
+            if not named or partition.name in named:
+                stacks = partition.environs
+                names = list(metrics) or [_ANY]
+                keys |= {(partition.name, stack, check_name, case, metric) for stack in stacks for metric in names}
+    return keys
+
+
+def _meets_a_case(row: Reference, keys: set[Key]) -> bool:
+    if not row.is_pattern:
+        return row.key in keys or (*row.key[:4], _ANY) in keys
+    return any(row.matches((*key[:4], row.metric if key[4] == _ANY else key[4])) for key in keys)
+
+
+def _why_unmatched(row: Reference, site: Site, keys: set[Key]) -> str:
+    """The first column from the left in which no case of the site has what the row says."""
+    partitions, stacks = sorted(site.partitions), sorted(site.stacks)
+    if row.partition != '*' and row.partition not in partitions:
+        return f'partition {row.partition!r}: the site has {", ".join(partitions)}'
+    if row.stack != '*' and row.stack not in stacks:
+        return f'stack {row.stack!r}: the site has {", ".join(stacks)}'
+    cases: dict[str, dict[str, set[str]]] = {}
+    for _, _, check_name, case, metric in keys:
+        cases.setdefault(check_name, {}).setdefault(case, set()).add(metric)
+    if row.check != '*' and row.check not in cases:
+        return f'check {row.check!r}: the checks that can run on this site are {_some(cases) or "none"}'
+    of_check = cases.get(row.check, {})
+    if row.case in of_check and of_check[row.case].isdisjoint((row.metric, _ANY)):
+        return f'metric {row.metric!r}: {row.check} {row.case} measures {_some(of_check[row.case])}'
+    if not row.is_pattern and row.case not in of_check:
+        return f'case {row.case!r}: {row.check} has {_some(of_check)}'
+    return f'no metric of this site has partition, stack, check, case and metric {" / ".join(row.key)}'
+
+
+def _some(names, most: int = 8) -> str:
+    names = sorted(names)
+    return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
+
+
+def _must_exist(name: str, root: Path) -> None:
+    if name not in site_names(root):
+        raise InputError(f'{root}: has no site {name!r}; it has {", ".join(site_names(root)) or "none"}')
+
+
+def _rows(name: str, kind: str, root: Path) -> list[Reference]:
+    path = root / name / FILES[kind]
+    return read_references(path, kind) if path.exists() else []
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    peaks = {key: str(value) for key, value in partition.entry.get('peaks', {}).items() if key != 'flop_per_cycle'}
+    double = {key: value for key, value in partition.flop_per_cycle.items() if key.endswith('_dp')}
+    if double:
+        widest = max(double, key=double.get)
+        peaks[f'flop_per_cycle.{widest}'] = f'{double[widest]:g}'
+    devices = partition.entry.get('devices', [])
+    return {
+        'partition': partition.name,
+        'scheduler': partition.entry['scheduler'],
+        'stacks': list(partition.environs),
+        'processor': _processor(partition.processor),
+        'memory': f'{number(partition.memory_bytes / 2**30)} GiB' if partition.memory_bytes else '',
+        'devices': [f'{device["num_devices"]} x {device.get("model", device["type"])}' for device in devices],
+        'peaks': peaks,
+    }
+
+
+def _processor(processor: dict[str, Any]) -> str:
+    """``AMD EPYC 7763, 2 sockets, 128 cores, 256 threads``; empty where nothing is known."""
+    if not processor:
+        return ''
+    threads, sockets = processor['num_cpus'], processor['num_sockets']
+    cores = threads // processor['num_cpus_per_core']
+    name = processor.get('model') or processor.get('arch') or 'unnamed processor'
+    return f'{name}, {count(sockets, "socket")}, {count(cores, "core")}, {count(threads, "thread")}'
+
+
+def _known(value: int | None) -> str:
+    return '' if value is None else str(value)
+
+
+def _print(rows: list[dict[str, Any]], columns: list[Column], format: str) -> None:
+    if format == 'json':
+        sys.stdout.write(to_json(rows))
+    elif format == 'csv':
+        texts = [{column.title: column.text(row) for column in columns} for row in rows]
+        sys.stdout.write(to_csv(texts, [column.title for column in columns]))
+    elif format == 'markdown':
+        sys.stdout.write(to_markdown(rows, columns))
+    else:
+        sys.stdout.write(to_table(rows, columns))

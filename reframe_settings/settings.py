@@ -1,0 +1,109 @@
+"""ReFrame's configuration: every site of ``site_configs/`` as a ReFrame system.
+
+Which site this is: ``$PLUMBLINE_SITE``, or ``--system``, or the first site whose ``hostnames`` match, and for a host
+that nobody described ``localhost``. Results go to ``$PLUMBLINE_RESULTS``, by default ``results/`` beside this folder.
+"""
+
+import os
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from reframe.core.exceptions import ConfigError
+
+ROOT = Path(__file__).resolve().parent.parent
+if str(ROOT) not in sys.path:  # the one place that makes site_configs and checks.core importable, installed or not
+    sys.path.insert(0, str(ROOT))
+
+from site_configs import Site, SiteError, load_site, name_of_this_site, site_names  # noqa: E402
+from site_configs.places import results_directory  # noqa: E402
+
+
+def _sites() -> list[Site]:
+    """This host's own site, first and matching always, then all others that load (for ``--system``)."""
+    try:
+        own = load_site(name_of_this_site())
+    except SiteError as error:
+        raise ConfigError(str(error)) from None
+    others = []
+    for name in () if os.environ.get('PLUMBLINE_SITE') else site_names():
+        try:
+            others += [load_site(name)] if name != own.name else []
+        except SiteError as error:
+            print(f'plumbline: site left out: {error}', file=sys.stderr)
+    return [replace(own, hostnames=('.*',)), *others]
+
+
+_RESULTS = results_directory()
+# Slurm only: an accounting database that is away for minutes must not end the session, and a job that can never
+# start must not wait for ever.
+_SLURM = {
+    'max_sacct_failures': 1000,
+    'slurm_pending_job_reason_poll_freq': 1,
+    'slurm_job_cancel_reasons': ['ReqNodeNotAvail', 'PartitionConfig', 'BadConstraints'],
+}
+
+
+def _system(site: Site) -> dict:
+    system = site.reframe() | {'prefix': str(_RESULTS)}
+    for partition in system['partitions']:
+        if partition['scheduler'] in ('slurm', 'squeue'):
+            partition['sched_options'] = _SLURM | partition.get('sched_options', {})
+    return system
+
+
+# Mode -> trials of a case, and the exceptions by check. Each mode runs the checks tagged with its name.
+# acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
+_MODES = (
+    ('quick', 3, {}),
+    ('nightly', 10, {'HPCC': 3}),
+    ('acceptance', 100, {'HPCC': 5}),
+)
+
+
+def _mode(name: str, trials: int, exceptions: dict[str, int]) -> dict:
+    options = [f'--tag={name}', f'--session-extras=plumbline_mode={name}', f'-S trials={trials}']
+    return {'name': name, 'options': options + [f'-S {check}.trials={n}' for check, n in exceptions.items()]}
+
+
+_SITES = _sites()
+_PERFLOG_COLUMNS = '|'.join(
+    (
+        '%(check_job_completion_time)s', '%(version)s', '%(check_display_name)s', '%(check_system)s',
+        '%(check_partition)s', '%(check_environ)s', '%(check_jobid)s', '%(check_job_nodelist)s', '%(check_result)s',
+        '%(check_perfvalues)s',
+    )
+)  # fmt: skip
+
+site_configuration = {
+    'systems': [_system(site) for site in _SITES],
+    'environments': [environment for site in _SITES for environment in site.reframe_environments()],
+    'modes': [_mode(*row) for row in _MODES],
+    'general': [
+        {
+            'check_search_path': [str(ROOT / 'checks')],
+            'check_search_recursive': True,
+            'report_file': str(_RESULTS / 'reports' / '{sessionid}.json'),
+            'report_junit': str(_RESULTS / 'reports' / 'junit.xml'),
+            'trap_job_errors': True,
+            'purge_environment': False,
+        }
+    ],
+    'storage': [{'backend': 'sqlite', 'enable': True, 'sqlite_db_file': str(_RESULTS / 'reframe.db')}],
+    'logging': [
+        {
+            'level': 'debug',
+            'handlers': [{'type': 'stream', 'name': 'stdout', 'level': 'info', 'format': '%(message)s'}],
+            'handlers_perflog': [
+                {
+                    'type': 'filelog', 'prefix': '%(check_system)s/%(check_partition)s', 'level': 'info',
+                    'basedir': str(_RESULTS / 'perflogs'), 'append': True,
+                    'format': _PERFLOG_COLUMNS,
+                    'format_perfvars': '%(check_perf_value)s|%(check_perf_unit)s|%(check_perf_ref)s|'
+                    '%(check_perf_lower_thres)s|%(check_perf_upper_thres)s|',
+                    'locking_enable': True,
+                }
+            ],
+        }
+    ],
+}  # fmt: skip

@@ -1,0 +1,210 @@
+"""Finds out what this machine is: processor, memory, GPUs, peaks, and which benchmarks stand on PATH.
+
+Detected once: the facts are cached under ``$XDG_CACHE_HOME/plumbline``, keyed by host name, boot id and the hardware
+threads this process may use. PATH is looked at anew each time, since installing a benchmark takes no reboot.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+import hashlib
+import json
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+_HERE = Path(__file__).resolve().parent
+_SYS = Path('/sys')
+_PROC = Path('/proc')
+
+
+def complete(entry: dict[str, Any]) -> dict[str, str]:
+    """Fill what `entry` (a site.yaml) leaves out, in place; returns the benchmarks not found, each with the reason."""
+    machine = _machine()
+    for partition in entry['partitions']:
+        for key, value in machine.items():
+            partition.setdefault(key, value)
+    offered, not_found = benchmarks_on_path()
+    for stack in entry['environments']:
+        if stack['provider'] == 'system':
+            stack.setdefault('features', offered)
+    return not_found
+
+
+@functools.cache
+def known_benchmarks() -> dict[str, dict[str, list[str]]]:
+    """``benchmarks.yaml``: feature -> its executables and Debian packages."""
+    return yaml.safe_load((_HERE / 'benchmarks.yaml').read_text(encoding='utf-8'))
+
+
+def benchmarks_on_path() -> tuple[list[str], dict[str, str]]:
+    """The features of :func:`known_benchmarks` whose executables all are on PATH; and for the others what lacks."""
+    offered, not_found = [], {}
+    for feature, wants in known_benchmarks().items():
+        lacking = [name for name in wants['executables'] if shutil.which(name) is None]
+        if lacking:
+            not_found[feature] = f'{", ".join(lacking)} not on PATH'
+        else:
+            offered.append(feature)
+    return offered, not_found
+
+
+def _machine() -> dict[str, Any]:
+    """The facts of this machine as keys of a partition of site.yaml, from the cache when it knows them."""
+    path = _cache_file()
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        machine = detect_machine()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile('w', dir=path.parent, delete=False, encoding='utf-8') as temporary:
+            json.dump(machine, temporary)
+        os.replace(temporary.name, path)
+    except OSError:
+        pass  # a home that cannot be written costs a detection each time, nothing else
+    return machine
+
+
+def _cache_file() -> Path:
+    boot_id = _read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
+    allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
+    code = hashlib.sha256(Path(__file__).read_bytes() + (_HERE / 'microarchitectures.yaml').read_bytes()).hexdigest()
+    key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {code}'.encode()).hexdigest()[:16]
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
+    return cache / 'plumbline' / f'machine-{platform.node()}-{key}.json'
+
+
+def detect_machine() -> dict[str, Any]:
+    """Processor (ReFrame's detection, cut to the threads this process may use), memory, GPUs and peaks."""
+    from reframe.utility.cpuinfo import cpuinfo  # imports archspec; only on the way to a fresh detection
+
+    processor = restrict_to(cpuinfo(), os.sched_getaffinity(0))
+    machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
+    if devices := nvidia_devices() + amd_devices():
+        machine['devices'] = devices
+    if peaks := _peaks(processor):
+        machine['peaks'] = peaks
+    return machine
+
+
+def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
+    """ReFrame's processor information without the hardware threads that are not in `allowed` (cgroup, taskset)."""
+    allow = sum(1 << cpu for cpu in allowed)
+
+    def cut(masks: list[str]) -> list[str]:
+        return [hex(int(mask, 16) & allow) for mask in masks if int(mask, 16) & allow]
+
+    whole = processor['topology']
+    topology = {key: cut(whole[key]) for key in ('numa_nodes', 'sockets', 'cores')}
+    topology['caches'] = [cache | {'cpusets': cut(cache['cpusets'])} for cache in whole['caches']]
+    threads = sum(int(mask, 16).bit_count() for mask in topology['cores'])
+    return processor | {
+        'topology': topology,
+        'num_cpus': threads,
+        'num_cpus_per_core': max(int(mask, 16).bit_count() for mask in topology['cores']),
+        'num_cpus_per_socket': max(int(mask, 16).bit_count() for mask in topology['sockets']),
+        'num_sockets': len(topology['sockets']),
+    }
+
+
+def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
+    """MemTotal of the kernel, or the limit of this process's cgroup where that is lower."""
+    for line in (_read(proc / 'meminfo') or '').splitlines():
+        if line.startswith('MemTotal:'):
+            total = int(line.split()[1]) * 1024
+            break
+    else:
+        raise OSError(f'{proc / "meminfo"}: no line MemTotal')
+    group = (_read(proc / 'self/cgroup') or '').rpartition('::')[2].strip().lstrip('/')
+    for name in (sys / 'fs/cgroup' / group / 'memory.max', sys / 'fs/cgroup/memory/memory.limit_in_bytes'):
+        limit = _read(name)
+        if limit and limit.strip().isdigit():
+            total = min(total, int(limit))
+    return total
+
+
+def nvidia_devices() -> list[dict[str, Any]]:
+    """GPUs that ``nvidia-smi`` lists, by model; none where there is no such program."""
+    if shutil.which('nvidia-smi') is None:
+        return []
+    answer = subprocess.run(
+        ['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'],
+        capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    if answer.returncode != 0:
+        return []  # the driver tools are installed, but no GPU answers
+    rows = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
+    return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
+
+
+def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:
+    """GPUs that the amdgpu kernel driver lists, by architecture: needs no ROCm program.
+
+    ``gfx_target_version`` 90010 is gfx90a: two decimal digits each of minor and stepping, the last shown in hex.
+    """
+    gpus = []
+    for node in sorted((sys / 'class/kfd/kfd/topology/nodes').glob('*/properties')):
+        properties = dict(line.split(maxsplit=1) for line in (_read(node) or '').splitlines() if ' ' in line)
+        version = int(properties.get('gfx_target_version', 0))
+        if version:
+            arch = f'gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}'
+            gpus.append((f'AMD {arch}', arch))
+    return _count(gpus)
+
+
+def _count(gpus: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [
+        {'type': 'gpu', 'model': model, 'arch': arch, 'num_devices': gpus.count((model, arch))}
+        for model, arch in sorted(set(gpus))
+    ]
+
+
+def _peaks(processor: dict[str, Any]) -> dict[str, Any]:
+    """Theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s where both are known."""
+    peaks: dict[str, Any] = {}
+    if flop_per_cycle := flop_per_cycle_of(_read(_PROC / 'cpuinfo') or ''):
+        peaks['flop_per_cycle'] = flop_per_cycle
+    if khz := _read(_SYS / 'devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
+        peaks['core_clock'] = f'{int(khz) / 1000:.0f} MHz'
+        if flop_per_cycle:
+            widest = max(value for key, value in flop_per_cycle.items() if key.endswith('_dp'))
+            cores = len(processor['topology']['cores'])
+            peaks['flops_dp'] = f'{widest * cores * int(khz) / 1e6:.1f} GFlop/s'
+    return peaks
+
+
+def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
+    """V x N x 2 by instruction set and precision for the first processor of a /proc/cpuinfo; empty when unknown.
+
+    V: elements of a vector register, N: fused multiply-add pipelines, as in ``microarchitectures.yaml``.
+    """
+    first = dict(
+        (key.strip(), value.strip())
+        for key, colon, value in (line.partition(':') for line in cpuinfo.split('\n\n')[0].splitlines())
+        if colon
+    )
+    elements = {'scalar': (1, 1), 'sse': (2, 4), 'avx': (4, 8), 'avx512': (8, 16)}  # (double, single) precision
+    for row in yaml.safe_load((_HERE / 'microarchitectures.yaml').read_text(encoding='utf-8')):
+        same = first.get('vendor_id') == row['vendor'] and first.get('cpu family') == str(row['family'])
+        if same and any(low <= int(first['model']) <= high for low, high in row['models']):
+            return {
+                f'{isa}_{precision}': size * pipelines * 2
+                for isa, pipelines in row['fma_pipelines'].items()
+                for precision, size in zip(('dp', 'sp'), elements[isa], strict=True)
+            }
+    return {}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding='utf-8')
+    except OSError:
+        return None

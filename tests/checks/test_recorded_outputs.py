@@ -1,0 +1,87 @@
+"""The parsers of the checks on outputs that the real programs printed."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from checks.core.metrics import NotMeasured
+
+
+@pytest.fixture(scope='module')
+def hpcc():
+    import checks.compute.hpcc  # here, after ReFrame's runtime is up
+
+    return checks.compute.hpcc
+
+
+def test_every_performance_figure_of_a_recorded_hpcc_summary(recorded, hpcc):
+    output = recorded('hpcc-1.5.0.txt')
+    values = {metric.name: metric.read(output) for metric in hpcc.HPCC.metrics}
+    assert values['HPL_Tflops'] == 0.0931897
+    assert values['StarSTREAM_Triad'] == 31.5825
+    assert values['AvgPingPongLatency_usec'] == 0.360819
+    summary = output.split('Begin of Summary section.')[1]
+    figures = {
+        line.split('=')[0]
+        for line in summary.splitlines()
+        if any(unit in line for unit in ('flops=', 'GUPs=', 'GBs=', 'usec=', 'GBytes=', 'STREAM_'))
+    } - {'STREAM_VectorSize', 'STREAM_Threads'}
+    assert set(values) == figures
+
+
+def test_half_of_an_hpcc_output_is_no_measurement(recorded, hpcc):
+    output = recorded('hpcc-1.5.0.txt')
+    for metric in hpcc.HPCC.metrics:
+        with pytest.raises(NotMeasured, match='matched nothing'):
+            metric.read(output[: output.index('Begin of Summary')])
+        with pytest.raises(NotMeasured, match='matched 2 times'):
+            metric.read(output + output)  # hpcc appends to its file
+
+
+def test_a_wrong_solution_is_not_sane(recorded, hpcc):
+    output = recorded('hpcc-1.5.0.txt')
+    assert hpcc.faults_of(output, 10176) == []
+    assert hpcc.faults_of(output, 10000) == ['HPL did not solve N=10000']
+    assert hpcc.faults_of(output.replace('PASSED', 'FAILED'), 10176) == ["HPL's residual check did not pass"]
+    assert hpcc.faults_of(output.replace('Success=1', 'Success=0'), 10176) == ['the summary has no Success=1']
+
+
+@given(st.integers(1, 20_000))
+@settings(max_examples=200)
+def test_the_process_grid_is_as_square_as_the_ranks_allow(hpcc, ranks):
+    p, q = hpcc.nearly_square(ranks)
+    assert p * q == ranks and p <= q
+    assert not any(ranks % better == 0 for better in range(p + 1, int(ranks**0.5) + 1))
+
+
+@pytest.fixture(scope='module')
+def likwid():
+    import checks.memory.likwid
+
+    return checks.memory.likwid
+
+
+def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likwid):
+    peak = recorded('likwid-bench-peakflops_avx512_fma.txt')
+    flops, per_cycle = (metric.read(peak) for metric in likwid.flop_metrics('avx512_dp'))
+    assert f'{flops * 1000:.2f}' in peak
+    assert per_cycle == pytest.approx(flops * 1e9 / number(peak, 'CPU Clock'), rel=1e-3)  # of one core
+    triad = recorded('likwid-bench-triad_avx512_fma.txt')
+    bandwidth, per_cycle = (metric.read(triad) for metric in likwid.bandwidth_metrics('triad', None))
+    assert f'{bandwidth * 1000:.2f}' in triad
+    assert 2 * per_cycle == pytest.approx(bandwidth * 1e9 / number(triad, 'CPU Clock'), rel=1e-3)  # of two cores
+
+
+def test_load_does_no_flops_and_that_is_no_measurement(recorded, likwid):
+    with pytest.raises(NotMeasured, match='above zero'):
+        likwid.flop_metrics('x')[0].read(recorded('likwid-bench-five-threads-on-two.txt'))
+
+
+def test_threads_that_share_a_core_are_seen(recorded, likwid):
+    """likwid-bench put five threads on two cores and ended with 0."""
+    assert likwid.cpus_used(recorded('likwid-bench-triad_avx512_fma.txt')) == [0, 1]
+    assert likwid.cpus_used(recorded('likwid-bench-five-threads-on-two.txt')) == [0, 0, 0, 1, 1]
+
+
+def number(output: str, name: str) -> float:
+    return float(next(line for line in output.splitlines() if line.startswith(name)).split()[2])

@@ -1,0 +1,79 @@
+"""Nodes as masks (detected) or counts (described), and the sets of cores that benchmarks run on."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from checks.core.layouts import layout_of, layouts
+from checks.core.topology import Topology, _from_counts, _from_masks
+
+# two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket
+MASKS = {
+    'topology': {
+        'numa_nodes': ['0xcc', '0x33'], 'sockets': ['0x33', '0xcc'], 'cores': ['0x88', '0x11', '0x22', '0x44'],
+        'caches': [{'type': 'L3', 'size': 1024, 'num_cpus': 4, 'cpusets': ['0x33', '0xcc']},
+                   {'type': 'L1', 'size': 32, 'num_cpus': 2, 'cpusets': ['0x11', '0x22', '0x44', '0x88']}],
+    },
+}  # fmt: skip
+COUNTS = {
+    'num_cpus': 8, 'num_cpus_per_core': 2, 'num_sockets': 2,
+    'caches': {'L3': {'size': '1024 B', 'num_cpus': 4}, 'L1': {'size': '32 B', 'num_cpus': 2}},
+}  # fmt: skip
+
+
+def node(fields) -> Topology:
+    return Topology(arch='zen4', memory_bytes=None, **fields)
+
+
+def counted(sockets: int, domains: int, cores: int, threads: int = 1) -> Topology:
+    return node(_from_counts({
+        'num_cpus': cores * threads, 'num_cpus_per_core': threads, 'num_sockets': sockets, 'num_numa_domains': domains,
+    }))  # fmt: skip
+
+
+def test_a_described_node_equals_the_detected_one():
+    detected, described = node(_from_masks(MASKS)), node(_from_counts(COUNTS))
+    assert detected.cores == described.cores == ((0, 4), (1, 5), (2, 6), (3, 7))
+    assert detected.numa_domains == described.numa_domains == (frozenset({0, 1, 4, 5}), frozenset({2, 3, 6, 7}))
+    assert set(detected.caches) == set(described.caches)
+    assert detected.sockets == described.sockets
+
+
+def test_caches_that_a_set_of_cores_can_fill():
+    topology = node(_from_masks(MASKS))
+    assert topology.cache_bytes(1, (0,)) == 32
+    assert topology.cache_bytes(3, (0, 1)) == 1024
+    assert topology.last_level_cache_bytes((0, 2)) == 2048
+    assert topology.cache_bytes(2, (0,)) == 0
+
+
+def test_instruction_sets_come_from_the_architecture():
+    topology = node(_from_masks(MASKS))
+    assert topology.has_instructions('avx512f') and topology.has_instructions(None)
+    assert not topology.has_instructions('sve')
+
+
+def test_one_numa_domain_of_two_cores_has_only_node_and_core():
+    assert list(layouts(counted(1, 1, 2))) == ['node', 'core']
+
+
+def test_two_sockets_of_two_domains():
+    found = layouts(counted(2, 4, 16, threads=2))
+    assert list(found) == ['node', 'core', 'half_close', 'half_spread', 'socket1', 'numa0', 'numa1', 'numa2', 'numa3']
+    assert found['half_close'].cpus == tuple(range(8))  # socket 0, which therefore has no layout of its own
+    assert found['half_spread'].cpus == tuple(range(0, 16, 2))
+    assert [group.numa_domain for group in found['socket1'].groups] == [2, 3]
+    assert {group.stride for group in found['half_spread'].groups} == {2}
+
+
+@given(st.sampled_from([1, 2, 4, 12]), st.sampled_from([1, 2]), st.integers(1, 8))
+def test_layouts_use_cores_of_the_node_once_and_never_twice_the_same_set(sockets, per_socket, per_domain):
+    topology = counted(sockets, sockets * per_socket, sockets * per_socket * per_domain)
+    found = layouts(topology)
+    sets = [frozenset(layout.cpus) for layout in found.values()]
+    assert len(set(sets)) == len(sets)
+    for layout in found.values():
+        assert len(set(layout.cpus)) == len(layout.cpus) > 0
+        assert set(layout.cpus) <= set(topology.cpu_of_core)
+        for group in layout.groups:
+            assert set(group.cpus) <= topology.numa_domains[group.numa_domain]
+    assert layout_of('nosuch', topology) is None

@@ -1,0 +1,36 @@
+"""Fixtures of all tests."""
+
+import shutil
+
+import pytest
+from scratch import OUTPUTS, ScratchClone
+
+
+@pytest.fixture
+def clone(tmp_path):
+    return ScratchClone(tmp_path)
+
+
+@pytest.fixture
+def recorded():
+    """The text that a real benchmark printed; each file has a header beside it that says which and where."""
+
+    def read(name: str) -> str:
+        path = OUTPUTS / name
+        assert path.with_suffix('.header').exists(), f'{name} has no header file'
+        return path.read_text(encoding='utf-8', errors='replace')
+
+    return read
+
+
+@pytest.fixture(scope='session')
+def program():
+    """The path of an installed program; the test is skipped, saying so, where it is absent."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            pytest.skip(f'{name} is not installed')
+        return path
+
+    return find

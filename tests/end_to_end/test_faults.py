@@ -1,0 +1,155 @@
+"""What can go wrong in a job, through real ReFrame: every fault fails its case and says why."""
+
+import json
+import os
+import subprocess
+
+import pytest
+
+
+def case(clone, *options, **environment):
+    """Runs the demo check; returns (exit code, its case in the run report)."""
+    answer = clone.reframe('-r', '-n', 'Demo', *options, **environment)
+    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+    assert reports, answer.stdout + answer.stderr
+    content = json.loads(reports[-1].read_text())
+    (found,) = (entry for entry in content['runs'][-1]['testcases'] if not entry['fixture'])
+    return answer.returncode, found
+
+
+def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
+    code, found = case(clone, '-S', 'trials=4')
+    assert (code, found['result']) == (0, 'pass'), found['fail_reason']
+    record = found['record']
+    assert (record['check'], record['case'], record['trials']) == ('Demo', 'size=small', 4)
+    rate = record['metrics']['rate']
+    assert (rate['unit'], rate['better'], rate['void']) == ('GB/s', 'higher', None)
+    assert [sample[0] for sample in rate['samples']] == [1, 2, 3, 4]
+    assert {sample[2] for sample in rate['samples']} == {50.5}
+    (rank,) = record['binding']['got'].items()
+    assert rank[1] == '0' == record['binding']['asked']
+    assert len(record['trial_seconds']) == 4 and all(0 < seconds < 10 for seconds in record['trial_seconds'])
+    provenance = record['provenance']
+    assert provenance['binary'] == str(clone.binary)
+    sha = subprocess.run(['sha256sum', clone.binary], capture_output=True, text=True, check=True).stdout.split()[0]
+    assert provenance['binary_sha256'] == sha
+    assert provenance['kernel'] == os.uname().release
+    assert {'cpu_model', 'governor', 'smt_active', 'transparent_hugepages', 'suite_version'} <= set(provenance)
+    assert record['job']['state'] == 'SUCCESS'
+
+
+@pytest.mark.parametrize(
+    ('script', 'words'),
+    [
+        ('echo "rate: 50.5"', ['metric delay not measured', 'matched nothing', 'trial 1']),
+        ('echo "rate: 50.5"; echo "delay: 1"; exit 3', ['exit code 3', 'state FAILURE']),
+        ('echo "rate: 50.5"; echo "delay: 1"; kill -SEGV $$', ['exit code 139']),
+        ('echo "rate: 50.5"; echo "delay: 1"; echo "rate: 50.5"', ['metric rate', 'matched 2 times']),
+        ('echo "rate: nan"; echo "delay: 1"', ['metric rate', 'above zero']),
+        ('echo "rate: inf"; echo "delay: 1"', ['metric rate', 'above zero']),
+        ('echo "rate: 0"; echo "delay: 1"', ['metric rate', 'above zero']),
+        ('echo "rate: -1"; echo "delay: 1"', ['metric rate', 'above zero']),
+        ('echo "no licence" >&2; exit 1', ['exit code 1', 'stderr ends: no licence']),
+        ('taskset -pc 1 $PPID >/dev/null; rm ../../trial_*/run/binding.*; echo "rate: 5"; echo "delay: 1"',
+         ['1 ranks were asked, 0 reported their binding']),
+        ('echo 0-1 > binding.x.0; echo "rate: 5"; echo "delay: 1"', ['binding']),
+    ],
+)  # fmt: skip
+def test_a_bad_run_fails_with_its_cause(clone, script, words):
+    clone.program(script)
+    code, found = case(clone, '-S', 'trials=2')
+    assert (code, found['result']) == (1, 'fail')
+    for word in words:
+        assert word in found['fail_reason']
+
+
+def test_one_bad_trial_among_good_ones_fails_and_the_good_samples_are_kept(clone):
+    clone.program('[[ $PWD == *trial_2/* ]] || echo "rate: 50.5"; echo "delay: 1.25"')
+    code, found = case(clone, '-S', 'trials=3')
+    assert code == 1
+    assert 'trial 2' in found['record']['missing']['rate']
+    assert [sample[0] for sample in found['record']['metrics']['rate']['samples']] == [1, 3]
+    assert [sample[0] for sample in found['record']['metrics']['delay']['samples']] == [1, 2, 3]
+
+
+def test_a_value_above_the_physical_peak_is_void(clone):
+    clone.program('echo "rate: 100.5"; echo "delay: 1.25"')
+    code, found = case(clone)
+    assert code == 1
+    assert 'void: rate' in found['fail_reason'] and 'physical peak of 100' in found['fail_reason']
+    assert 'physical peak' in found['record']['metrics']['rate']['void']
+    assert found['record']['metrics']['delay']['void'] is None
+
+
+def test_a_missing_binary_is_named(clone):
+    clone.binary.unlink()
+    code, found = case(clone)
+    assert code == 1
+    assert 'exit code 127' in found['fail_reason']
+    assert 'demo: not found on PATH' in found['fail_reason']
+
+
+def test_a_benchmark_that_hangs_is_ended(clone):
+    clone.program('echo "rate: 50.5"; echo "delay: 1.25"; sleep 600')
+    code, found = case(clone, '-S', 'time_limit=3s')
+    assert code == 1
+    assert 'timed out' in found['fail_reason']
+    assert found['record']['job']['state'] == 'TIMEOUT'
+
+
+def test_a_binding_that_cannot_be_granted_fails(clone):
+    code, found = case(clone, '-S', 'Demo.cpu=4095')
+    assert code == 1 and 'exit code' in found['fail_reason']
+
+
+def baseline(clone, **changes):
+    from site_configs.references import COLUMNS
+
+    row = {
+        'partition': 'node', 'check': 'Demo', 'case': 'size=small', 'metric': 'rate', 'unit': 'GB/s',
+        'better': 'higher', 'mean': '50', 'std': '0.5', 'n': '10', 'kind': 'baseline', 'source': 'a test',
+        'recorded_at': '', 'stack': '*', 'mode': 'quick', 'note': '',
+    } | changes  # fmt: skip
+    text = ','.join(COLUMNS) + '\n' + ','.join(row[column] for column in COLUMNS) + '\n'
+    (clone.site_file.parent / 'baseline.csv').write_text(text)
+
+
+def test_a_reference_decides_tonight(clone):
+    baseline(clone)
+    code, found = case(clone)
+    assert code == 0
+    assert found['perfvalues']['demo:node:rate'][1] == 50
+    baseline(clone, mean='70')
+    code, found = case(clone)
+    assert code == 1
+    assert 'rate=50.5 GB/s, expected 70.0' in found['fail_reason']
+
+
+@pytest.mark.parametrize(
+    ('changes', 'words'),
+    [
+        ({'unit': 'MB/s'}, ['rate: the reference is in MB/s, the check measures GB/s', 'a test']),
+        ({'std': ''}, ['baseline.csv:2', 'std and n']),
+    ],
+)
+def test_a_reference_that_cannot_be_used_fails_and_is_not_lost(clone, changes, words):
+    baseline(clone, **changes)
+    code, found = case(clone)
+    assert code == 1
+    for word in words:
+        assert word in found['fail_reason']
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='mounting a small file system takes root')
+def test_a_full_disk_fails_the_case(clone):
+    clone.results.mkdir()
+    mounted = subprocess.run(['mount', '-t', 'tmpfs', '-o', 'size=1m', 'none', clone.results], check=False)
+    if mounted.returncode:
+        pytest.skip('tmpfs cannot be mounted here')
+    try:
+        clone.program('head -c 4000000 /dev/zero; echo; echo "rate: 50.5"; echo "delay: 1.25"')
+        answer = clone.reframe('-r', '-n', 'Demo')
+        assert answer.returncode == 1
+        assert 'FAIL' in answer.stdout
+    finally:
+        subprocess.run(['umount', clone.results], check=True)

@@ -1,0 +1,73 @@
+"""Listing and selecting the checks: from anywhere, uninstalled, without a warning."""
+
+import shutil
+
+import pytest
+
+
+def test_every_file_loads_without_a_warning(clone):
+    answer = clone.reframe('-l', '--warn-as-error', checks='checks')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert 'WARNING' not in answer.stdout + answer.stderr
+    assert 'Demo' in answer.stdout
+
+
+def test_from_a_path_with_blanks_and_any_folder_without_installing(clone, tmp_path):
+    there = tmp_path / 'a path with blanks'
+    shutil.copytree(clone.root, there)
+    answer = clone.run(
+        'reframe', '-C', there / 'reframe_settings/settings.py', '-c', there / 'checks', '-R', '-l', cwd=tmp_path
+    )
+    assert answer.returncode == 0 and 'Demo' in answer.stdout, answer.stdout + answer.stderr
+
+
+def test_the_configuration_set_once_suffices(clone, tmp_path):
+    settings = str(clone.root / 'reframe_settings/settings.py')
+    answer = clone.run('reframe', '-l', cwd=tmp_path, RFM_CONFIG_FILES=settings)
+    assert answer.returncode == 0 and 'Demo' in answer.stdout
+
+
+def test_listing_writes_nothing(clone):
+    clone.reframe('-l')
+    assert not clone.results.exists()
+
+
+def test_only_what_the_site_offers_is_listed(clone):
+    clone.site_file.write_text(clone.site_file.read_text().replace('features: [demo]', 'features: []'))
+    assert 'Concretized 0 test case(s)' in clone.reframe('-lC', checks='checks').stdout
+
+
+@pytest.mark.parametrize('mode', ['quick', 'nightly', 'acceptance'])
+def test_a_mode_selects_by_tag_and_sets_the_trials(clone, mode):
+    answer = clone.reframe('--dry-run', f'--mode={mode}')
+    assert answer.returncode == 0, answer.stdout
+    (script,) = clone.results.glob('stage/demo/node/system/Demo*/rfm_job.sh')
+    trials = {'quick': 3, 'nightly': 10, 'acceptance': 100}[mode]
+    assert f' {trials}; do' in script.read_text()
+
+
+def test_an_unknown_site_is_an_error_with_the_known_ones(clone):
+    answer = clone.reframe('-l', PLUMBLINE_SITE='nosuch')
+    assert answer.returncode == 1
+    assert 'PLUMBLINE_SITE=nosuch: expected one of demo, localhost' in answer.stdout + answer.stderr
+
+
+def test_an_unknown_system_is_an_error(clone):
+    answer = clone.reframe('-l', '--system=nosuch')
+    assert answer.returncode == 1 and 'nosuch' in answer.stdout + answer.stderr
+
+
+def test_a_host_that_nobody_described_is_localhost_and_never_generic(clone):
+    answer = clone.reframe('-l', PLUMBLINE_SITE='')
+    assert "selected system:   'localhost'" in answer.stdout
+
+
+def test_a_broken_site_is_left_out_and_named_and_the_others_load(clone):
+    broken = clone.root / 'site_configs/broken/site.yaml'
+    broken.parent.mkdir()
+    broken.write_text(clone.site_file.read_text().replace('scheduler: local', 'scheduler: 7'))
+    answer = clone.reframe('-l', '--system=demo', PLUMBLINE_SITE='')
+    assert answer.returncode == 0 and 'Demo' in answer.stdout
+    assert 'site left out' in answer.stderr and 'broken/site.yaml' in answer.stderr
+    answer = clone.reframe('-l', PLUMBLINE_SITE='broken')
+    assert answer.returncode == 1 and 'partitions.0.scheduler' in answer.stdout + answer.stderr

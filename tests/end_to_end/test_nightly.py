@@ -1,0 +1,160 @@
+"""The main job with a benchmark of a second: first night, baseline, second night, regression, and its accidents."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+
+def samples_of_a_second(rate: str = '50.$RANDOM'):
+    return f'echo "rate: {rate}"; echo "delay: 1.2$RANDOM"'
+
+
+@pytest.fixture
+def demo(clone):
+    clone.program(samples_of_a_second())
+    return clone
+
+
+def record(clone):
+    assert (answer := clone.plumbline('record', 'propose')).returncode == 0, answer.stderr
+    assert (answer := clone.plumbline('record', 'accept')).returncode == 0, answer.stderr
+
+
+def test_first_night_baseline_second_night_and_a_regression(demo):
+    first = demo.nightly()
+    assert first.returncode == 0, first.stdout + first.stderr
+    said = ' '.join(first.stdout.split())
+    assert said.count('No metric of this session has a reference') == 1
+    assert '`plumbline record propose`' in said
+    assert '[2/2] OK' in first.stdout
+    assert (demo.results / 'report.html').exists()
+
+    record(demo)
+    second = demo.nightly()
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert '2 ok' in second.stdout
+
+    path = demo.site_file.parent / 'baseline.csv'
+    lines = path.read_text().splitlines()
+    (row,) = (line for line in lines if ',rate,' in line)
+    fields = row.split(',')
+    fields[6] = f'{float(fields[6]) * 1.3:.6g}'
+    path.write_text('\n'.join(line if line != row else ','.join(fields) for line in lines) + '\n')
+    third = demo.nightly()
+    assert third.returncode == 1
+    answer = demo.plumbline('compare', '--format', 'json')
+    assert answer.returncode == 1
+    (wrong,) = (entry for entry in json.loads(answer.stdout)['verdicts'] if entry['metric'] == 'rate')
+    assert wrong['verdict'] == 'regressed'
+    assert wrong['expected'] == pytest.approx(float(fields[6]))
+    assert 50 <= wrong['value'] < 51
+    assert 'session' in wrong['reference_source']
+
+
+def test_a_metric_that_vanished_is_missing(demo):
+    assert demo.nightly().returncode == 0
+    record(demo)
+    demo.site_file.write_text(demo.site_file.read_text().replace('features: [demo]', 'features: []'))
+    answer = demo.nightly()
+    assert answer.returncode == 1
+    assert '2 missing' in answer.stdout or '0 cases' in answer.stdout + answer.stderr
+
+
+def test_a_check_file_that_does_not_load_fails_the_session_and_not_the_other_checks(demo):
+    (demo.root / 'checks/typo.py').write_text('import reframe as rfm\n\n@rfm.simple_test\nclass Typo(:\n')
+    (demo.root / 'checks/absent.py').write_text(
+        'import reframe as rfm\nimport nosuchmodule\n\n@rfm.simple_test\nclass A:\n    pass\n'
+    )
+    answer = demo.nightly()
+    assert answer.returncode == 1
+    assert '[2/2] OK' in answer.stdout
+    said = ' '.join(answer.stdout.split())
+    assert 'typo.py:4' in said
+    assert 'absent.py' in said and 'nosuchmodule' in said
+
+
+def test_no_case_at_all_is_never_a_pass(demo):
+    answer = demo.nightly('--', '-n', 'NoSuchCheck')
+    assert answer.returncode == 1
+    assert '0 cases' in answer.stdout
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'words'),
+    [
+        (['--site', 'nosuch'], ['PLUMBLINE_SITE=nosuch', 'expected one of demo, localhost']),
+        (['--mode', 'weekly'], ['invalid choice', 'quick']),
+        (['--results', '/dev/null/results'], ['/dev/null/results', 'cannot be written']),
+        (['--results', '/tmp/with blank'], ['/tmp/with blank', 'blank']),
+    ],
+)
+def test_usage_errors_are_one_sentence_and_exit_code_2(demo, arguments, words):
+    answer = demo.nightly(*arguments)
+    assert answer.returncode == 2
+    assert 'Traceback' not in answer.stderr
+    for word in words:
+        assert word in answer.stderr
+
+
+def start(clone, *options):
+    return subprocess.Popen(
+        [sys.executable, '-m', 'ci.nightly', '--no-provision', *options], cwd=clone.root, env=clone.environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'nothing happened'
+        time.sleep(0.1)
+
+
+def alive(pid: int) -> bool:
+    try:
+        return 'State:\tZ' not in open(f'/proc/{pid}/status').read()
+    except OSError:
+        return False
+
+
+def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
+    started = tmp_path / 'started'
+    demo.program(f'echo $$ > {started}; sleep 300')
+    running = start(demo)
+    wait_for(lambda: started.exists() and started.read_text().strip())
+    second = demo.nightly()
+    assert second.returncode == 2
+    assert f'another nightly run writes to {demo.results} (process {running.pid} since' in second.stderr
+
+    running.send_signal(signal.SIGKILL)
+    running.wait()
+    benchmark = int(started.read_text())
+    assert alive(benchmark), 'the kill left nothing behind, so this test shows nothing'
+    demo.program(samples_of_a_second())
+    after = demo.nightly()
+    assert after.returncode == 0, after.stdout + after.stderr
+    assert 'a run before this one was killed; ended' in after.stdout
+    assert not alive(benchmark)
+
+
+def test_a_polite_end_leaves_nothing_running(demo, tmp_path):
+    started = tmp_path / 'started'
+    demo.program(f'echo $$ > {started}; sleep 300')
+    running = start(demo)
+    wait_for(lambda: started.exists() and started.read_text().strip())
+    running.terminate()
+    output, _ = running.communicate(timeout=60)
+    assert running.returncode == 1, output
+    wait_for(lambda: not alive(int(started.read_text())), 10)
+
+
+def test_the_lock_goes_with_its_process(demo):
+    assert demo.nightly().returncode == 0
+    assert (demo.results / 'nightly.lock').exists()
+    assert demo.nightly().returncode == 0
+    assert os.path.exists(demo.results / 'report.html')

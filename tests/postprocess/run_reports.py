@@ -1,0 +1,140 @@
+"""A factory of ReFrame run reports, and a store and a site to judge them by."""
+
+from __future__ import annotations
+
+import copy
+import json
+from pathlib import Path
+
+from typer.testing import CliRunner
+
+from postprocess.cli import app
+from site_configs.references import COLUMNS
+
+SITE = 'cluster'
+BEGAN = 1_795_257_531.0  # 2026-11-21 10:38:51 UTC
+_SITE_YAML = """\
+descr: a site for tests
+hostnames: ['login[0-9]+']
+partitions:
+  - {name: cpu, scheduler: local, launcher: local, environs: [system, other]}
+  - {name: gpu, scheduler: local, launcher: local, environs: [system]}
+environments:
+  - {name: system, provider: system}
+  - {name: other, provider: system}
+tolerance: {floor: 0.02, cap: 0.10}
+"""
+
+
+def metric(values=(), unit='GB/s', better='higher', void=None, node='n1'):
+    """A metric of a record with a trial for each value."""
+    samples = [[trial, node, value] for trial, value in enumerate(values, 1)]
+    return {'unit': unit, 'better': better, 'samples': samples, 'void': void}
+
+
+def case(
+    check='STREAM', parameters='size=big', metrics=None, partition='cpu', stack='system', result='pass',
+    fail_phase=None, fail_reason=None, tags=('quick', 'nightly'), nodes=('n1',), missing=None, provenance=None,
+    site=SITE, fixture=False, **fields,
+):  # fmt: skip
+    """One entry of ``runs[].testcases[]``; `fields` add to it or replace what it has. No `metrics`: an empty record."""
+    name = check + ''.join(f' %{pair}' for pair in parameters.split(',') if pair != '-')
+    record = metrics and {
+        'schema': 1, 'check': check, 'case': parameters, 'tags': list(tags), 'trials': 3, 'metrics': metrics,
+        'missing': missing or {}, 'trial_seconds': [1.5, 1.6], 'binding': {'asked': '0', 'got': {}},
+        'job': {'id': '7', 'state': 'COMPLETED', 'exitcode': 0, 'nodes': list(nodes)},
+        'provenance': provenance or {},
+    }  # fmt: skip
+    entry = {
+        'system': site, 'partition': partition, 'environ': stack, 'name': name, 'display_name': name,
+        'unique_name': name.replace(' ', '_'), 'fixture': fixture, 'result': result, 'fail_phase': fail_phase,
+        'fail_reason': fail_reason, 'tags': list(tags), 'scheduler': 'local', 'jobid': '7', 'job_exitcode': 0,
+        'job_nodelist': list(nodes), 'job_completion_time_unix': BEGAN + 5, 'time_total': 3.5,
+    }  # fmt: skip
+    if not fixture:
+        entry['record'] = record or {}
+    return entry | fields
+
+
+def report(*cases, uuid='aaaa1111', cmdline='reframe -r', mode=None, began=BEGAN, earlier_runs=()):
+    """A whole run report; `earlier_runs` are lists of cases that ran before `cases` in the same session."""
+    info = {
+        'data_version': '4.2', 'hostname': 'login1', 'uuid': uuid, 'time_start_unix': began,
+        'time_end_unix': began + 60, 'cmdline': cmdline, 'user': 'admin', 'version': '4.10.4',
+    }  # fmt: skip
+    if mode:
+        info['plumbline_mode'] = mode
+    runs = [{'testcases': copy.deepcopy(list(entries))} for entries in (*earlier_runs, cases)]
+    return {'session_info': info, 'runs': runs, 'restored_cases': []}
+
+
+def reference(**fields):
+    """A row of a reference file, as text: a baseline of 100 +- 1 GB/s over 10 values, but for `fields`."""
+    row = {
+        'partition': 'cpu', 'check': 'STREAM', 'case': 'size=big', 'metric': 'triad', 'unit': 'GB/s',
+        'better': 'higher', 'mean': '100', 'std': '1', 'n': '10', 'kind': 'baseline', 'source': 'session x',
+        'recorded_at': '2026-01-01', 'stack': 'system', 'mode': 'quick', 'note': '',
+    }  # fmt: skip
+    return row | {key: str(value) for key, value in fields.items()}
+
+
+class Workplace:
+    """A results directory and a folder of sites below a temporary one, and the command line on them."""
+
+    def __init__(self, folder: Path):
+        self.results = folder / 'results'
+        self.sites = folder / 'sites'
+        self.reports = folder / 'reports'
+        self.reports.mkdir()
+        (self.sites / SITE).mkdir(parents=True)
+        (self.sites / SITE / 'site.yaml').write_text(_SITE_YAML)
+
+    def write(self, content, name: str | None = None) -> Path:
+        path = self.reports / (name or f'{content["session_info"]["uuid"]}.json')
+        path.write_text(json.dumps(content))
+        return path
+
+    def reference(self, *rows, file='baseline.csv') -> None:
+        lines = [','.join(COLUMNS), *(','.join(f'"{row[column]}"' for column in COLUMNS) for row in rows)]
+        (self.sites / SITE / file).write_text('\n'.join(lines) + '\n')
+
+    @property
+    def baseline(self) -> Path:
+        return self.sites / SITE / 'baseline.csv'
+
+    def run(self, command: str, *arguments, results: Path | None = None):
+        """`plumbline COMMAND ARGUMENTS` with this results directory and, where it takes them, these references."""
+        options = ['--results', results or self.results] if command != 'sites' else []
+        if command not in ('ingest',):
+            options += ['--references', self.sites]
+        words = [*command.split(), *arguments, *options]
+        environment = {'PLUMBLINE_SITE': None, 'PLUMBLINE_RESULTS': None}
+        result = CliRunner().invoke(app, [str(word) for word in words], env=environment)
+        assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
+        return result
+
+    def ingest(self, *contents, **options):
+        """Ingest reports that must be good."""
+        words = [word for key, value in options.items() for word in (f'--{key}', value)]
+        result = self.run('ingest', *(self.write(content) for content in contents), *words)
+        assert result.exit_code == 0, result.output
+        return result
+
+    def compare(self, *arguments):
+        """Exit code and document of ``plumbline compare --format json``."""
+        result = self.run('compare', '--format', 'json', *arguments)
+        assert result.exit_code in (0, 1), result.output
+        document = json.loads(result.stdout)
+        assert document['exit_code'] == result.exit_code
+        return document
+
+    def verdicts(self, *arguments):
+        """``(check, case, metric) -> verdict`` of the latest session."""
+        rows = self.compare(*arguments)['verdicts']
+        return {(row['check'], row['case'], row['metric']): row['verdict'] for row in rows}
+
+    def judge(self, entry, *rows, **session):
+        """The document of a session of one case, judged by the reference `rows`."""
+        self.reference(*rows)
+        self.ingest(report(entry, **session))
+        return self.compare()

@@ -1,0 +1,461 @@
+"""Each verdict, which of them goes before which, and what a session should have measured."""
+
+import csv
+import io
+import json
+
+import pytest
+from lxml import etree
+from run_reports import BEGAN, case, metric, reference, report
+
+from postprocess.measured import failure
+from site_configs.references import load_references
+
+
+def only(document):
+    (row,) = document['verdicts']
+    return row
+
+
+@pytest.mark.parametrize(
+    ('values', 'better', 'verdict'),
+    [
+        ([99.0, 100.0], 'higher', 'ok'),
+        ([90.0, 91.0], 'higher', 'regressed'),
+        ([109.0, 110.0], 'higher', 'improved'),
+        ([99.0, 100.0], 'lower', 'ok'),
+        ([90.0, 91.0], 'lower', 'improved'),
+        ([109.0, 110.0], 'lower', 'regressed'),
+    ],
+)
+def test_a_mean_is_judged_by_its_reference(work, values, better, verdict):
+    row = only(work.judge(case(metrics={'triad': metric(values, better=better)}), reference(better=better)))
+    assert row['verdict'] == verdict
+    assert row['value'] == pytest.approx(sum(values) / 2)
+    assert (row['expected'], row['expected_std'], row['expected_n']) == (100, 1, 10)
+    assert row['deviation'] == pytest.approx(row['value'] - 100)
+    assert row['limit_why'] == '99 % prediction interval of n=10'
+    assert (row['reference_kind'], row['reference_source'], row['session']) == ('baseline', 'session x', 'aaaa1111')
+    assert ('limit' in row['cause']) == (verdict == 'regressed')
+
+
+def test_the_limit_itself_is_ok_and_just_below_is_not(work):
+    limit = only(work.judge(case(metrics={'triad': metric([100.0])}), reference()))['limit']
+    for uuid, value, verdict in (('bbbb', limit, 'ok'), ('cccc', limit * (1 - 1e-9), 'regressed')):
+        work.ingest(report(case(metrics={'triad': metric([value])}), uuid=uuid))
+        assert only(work.compare(uuid))['verdict'] == verdict
+
+
+def test_the_mean_decides_and_not_a_single_sample(work):
+    assert only(work.judge(case(metrics={'triad': metric([120.0, 80.0])}), reference()))['verdict'] == 'ok'
+
+
+def test_the_tolerance_of_the_site_holds(work):
+    row = only(work.judge(case(metrics={'triad': metric([91.0])}), reference(std='30')))
+    assert (row['limit'], row['verdict']) == (pytest.approx(90), 'ok')  # cap of the site: 10 %
+
+
+def test_without_any_reference_it_is_said_once_how_to_record_one(work):
+    work.ingest(report(case(metrics={name: metric([1.0]) for name in ('triad', 'copy', 'add')})))
+    for arguments in ([], ['--summary'], ['--format', 'markdown']):
+        result = work.run('compare', *arguments)
+        assert result.exit_code == 0
+        text = ' '.join(result.output.split())
+        assert text.count('plumbline record propose') == text.count('plumbline record accept') == 1
+        assert '3 no reference' in text
+
+
+def test_void_goes_before_everything(work):
+    entry = case(
+        metrics={'triad': metric([100.0], void='above the peak')}, result='fail', fail_phase='sanity', fail_reason='bad'
+    )
+    row = only(work.judge(entry, reference(unit='MB/s')))
+    assert (row['verdict'], row['cause'], row['value']) == ('void', 'above the peak', 100)
+
+
+def test_void_without_a_reference_is_void(work):
+    document = work.judge(case(metrics={'triad': metric([100.0], void='above the peak'), 'copy': metric([1.0])}))
+    assert document['counts'] == {'void': 1, 'no_reference': 1}
+    assert document['exit_code'] == 1
+
+
+def test_a_case_that_failed_otherwise_than_by_its_performance_fails_its_metrics(work):
+    entry = case(
+        metrics={'triad': metric([100.0])}, result='fail', fail_phase='sanity', fail_reason='job 7\nended in TIMEOUT'
+    )
+    row = only(work.judge(entry, reference()))
+    assert (row['verdict'], row['cause']) == ('failed', 'failed in sanity: job 7 ended in TIMEOUT')
+
+
+def test_a_case_that_failed_by_its_performance_is_judged_by_each_metric(work):
+    entry = case(
+        metrics={'triad': metric([80.0]), 'copy': metric([100.0])}, result='fail', fail_phase='performance',
+        fail_reason='performance error: failed to meet reference(s): triad=80',
+    )  # fmt: skip
+    document = work.judge(entry, reference(), reference(metric='copy'))
+    assert document['counts'] == {'regressed': 1, 'ok': 1}
+    assert document['problems'] == []
+
+
+def test_a_performance_phase_that_failed_for_something_no_metric_shows_is_a_problem(work):
+    entry = case(
+        metrics={'triad': metric([100.0])}, result='fail', fail_phase='performance',
+        fail_reason='performance error: declared and not measured: extra',
+    )  # fmt: skip
+    document = work.judge(entry, reference())
+    assert document['exit_code'] == 1
+    assert document['problems'] == [f'STREAM size=big of cpu with system: {entry["fail_reason"]}']
+
+
+def test_a_declared_metric_without_samples(work):
+    entry = case(metrics={'triad': metric(), 'copy': metric(), 'add': metric([1.0])}, missing={'triad': 'no match'})
+    document = work.judge(entry, reference())
+    rows = {row['metric']: (row['verdict'], row['cause']) for row in document['verdicts']}
+    assert rows['triad'] == ('missing', 'no match')
+    assert rows['copy'] == ('failed', 'the check declares it and reported no number for it')
+    assert rows['add'][0] == 'no_reference'
+
+
+@pytest.mark.parametrize('record', [{}, None, '<undefined>'])
+def test_a_case_without_a_record_is_one_failed_row(work, record):
+    entry = case(result='fail', fail_phase='setup', fail_reason='no such file', record=record)
+    row = only(work.judge(entry))
+    assert (row['verdict'], row['metric'], row['case'], row['cause']) == (
+        'failed', '*', 'size=big', 'failed in setup: no such file',
+    )  # fmt: skip
+
+
+def test_a_case_without_a_record_misses_its_references_too(work):
+    entry = case(result='fail', fail_phase='setup', fail_reason='no such file')
+    document = work.judge(entry, reference())
+    assert document['counts'] == {'missing': 1, 'failed': 1}
+    assert {row['cause'] for row in document['verdicts']} == {'failed in setup: no such file'}
+
+
+def test_a_benchmark_that_passed_without_a_record_fails(work):
+    row = only(work.judge(case()))
+    assert (row['verdict'], row['metric']) == ('failed', '*')
+
+
+def test_a_test_that_is_no_benchmark_has_no_verdict_but_its_failure_counts(work):
+    good = case(metrics={'triad': metric([100.0])})
+    foreign = case(check='Foreign')
+    del foreign['record']
+    work.reference(reference())
+    work.ingest(report(good, foreign, uuid='aaaa'))
+    assert work.compare('aaaa')['counts'] == {'ok': 1}
+    failing = foreign | {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'x'}
+    work.ingest(report(good, failing, uuid='bbbb'))
+    assert work.compare('bbbb')['counts'] == {'failed': 1, 'ok': 1}
+
+
+@pytest.mark.parametrize(
+    ('result', 'says'),
+    [('skip', 'skipped'), ('fail_deps', 'needs failed'), ('abort', 'aborted'), ('<unknown>', 'unknown')],
+)
+def test_every_result_without_a_reason_gets_one(work, result, says):
+    row = only(work.judge(case(result=result)))
+    assert row['verdict'] == 'failed'
+    assert says in row['cause']
+
+
+def test_a_result_reframe_may_add_later_is_a_failure():
+    assert failure({'result': 'new', 'fail_phase': None, 'fail_reason': None})
+
+
+@pytest.mark.parametrize('value', [float('nan'), float('inf'), float('-inf')])
+def test_a_number_that_is_not_finite_is_never_ok(work, value):
+    for better in ('higher', 'lower'):
+        entry = case(metrics={'triad': metric([value, 100.0], better=better)})
+        uuid = f'{better}-0'
+        work.reference(reference(better=better))
+        work.ingest(report(entry, uuid=uuid))
+        row = only(work.compare(uuid))
+        assert row['verdict'] == 'failed'
+        assert row['value'] is None
+
+
+def test_a_reference_in_another_unit_fails_with_a_sentence(work):
+    row = only(work.judge(case(metrics={'triad': metric([100.0])}), reference(unit='MB/s')))
+    assert row['verdict'] == 'failed'
+    assert row['cause'] == 'unit differs: measured GB/s, the reference (baseline, session x) says MB/s'
+
+
+def test_a_reference_with_the_other_direction_fails_with_a_sentence(work):
+    row = only(work.judge(case(metrics={'triad': metric([100.0])}), reference(better='lower')))
+    assert row['verdict'] == 'failed'
+    assert row['cause'].startswith('better differs: measured higher')
+
+
+def test_the_same_case_on_another_partition_or_stack_has_its_own_verdict(work):
+    work.reference(reference(), reference(partition='gpu', mean='50'), reference(stack='other', mean='200'))
+    metrics = {'triad': metric([100.0])}
+    work.ingest(
+        report(case(metrics=metrics), case(metrics=metrics, partition='gpu'), case(metrics=metrics, stack='other'))
+    )
+    rows = work.compare()['verdicts']
+    assert {(row['partition'], row['stack']): row['verdict'] for row in rows} == {
+        ('cpu', 'system'): 'ok', ('gpu', 'system'): 'improved', ('cpu', 'other'): 'regressed',
+    }  # fmt: skip
+
+
+def test_every_node_of_a_distributed_case_is_judged(work):
+    entries = [
+        case(metrics={'triad': metric([value], node=node)}, nodes=(node,), unique_name=f'STREAM_{node}')
+        for node, value in (('n1', 100.0), ('n2', 50.0))
+    ]
+    work.reference(reference())
+    work.ingest(report(*entries))
+    assert work.compare()['counts'] == {'regressed': 1, 'ok': 1}
+
+
+# Scope: what should have been measured
+
+
+def absent(**fields):
+    return reference(**{'case': 'size=small'} | fields)
+
+
+@pytest.mark.parametrize(
+    ('row', 'session', 'missing'),
+    [
+        (absent(), {'mode': 'quick'}, True),
+        (absent(), {'mode': 'nightly'}, True),
+        (absent(mode='nightly'), {'mode': 'quick'}, False),
+        (absent(mode=''), {'mode': 'acceptance'}, False),
+        (absent(), {}, False),
+        (absent(), {'cmdline': 'reframe --mode=quick -r'}, True),
+        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r -n STREAM'}, False),
+        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r -c checks/memory -R'}, True),
+        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r --distribute'}, False),
+        (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster:cpu -r'}, False),
+        (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster -r'}, True),
+        (absent(check='Other', case='*'), {'mode': 'quick'}, True),
+        (absent(check='Other', case='*'), {}, False),
+        (reference(metric='copy'), {}, True),
+        (reference(metric='copy', stack='other'), {}, False),
+        (reference(metric='copy', stack='*'), {}, False),
+        (reference(metric='*', case='*'), {'mode': 'quick'}, False),
+    ],
+)
+def test_which_references_a_session_should_have_met(work, row, session, missing):
+    document = work.judge(case(metrics={'triad': metric([100.0])}), row, **session)
+    found = [verdict for verdict in document['verdicts'] if verdict['verdict'] == 'missing']
+    assert bool(found) == missing
+    assert document['exit_code'] == int(missing)
+    if missing:
+        assert found[0]['cause']
+        assert found[0]['value'] is None
+        assert found[0]['expected'] == 100
+
+
+def test_a_published_row_is_missed_only_by_the_case_it_names(work):
+    work.reference(
+        reference(kind='published', case='size=small', mode='quick'), reference(kind='published', metric='copy'),
+        file='published.csv',
+    )  # fmt: skip
+    work.ingest(report(case(metrics={'triad': metric([100.0])}), mode='quick'))
+    assert work.verdicts() == {
+        ('STREAM', 'size=big', 'copy'): 'missing', ('STREAM', 'size=big', 'triad'): 'no_reference',
+    }  # fmt: skip
+
+
+def test_a_baseline_goes_before_a_published_row(work):
+    work.reference(reference(kind='published', mean='200', mode=''), file='published.csv')
+    row = only(work.judge(case(metrics={'triad': metric([100.0])}), reference()))
+    assert (row['verdict'], row['reference_kind']) == ('ok', 'baseline')
+
+
+# The session as a whole
+
+
+def test_fewer_cases_than_expected_fail(work):
+    work.reference(reference())
+    work.ingest(report(case(metrics={'triad': metric([100.0])})), expected='2')
+    document = work.compare()
+    assert (document['counts'], document['problems']) == ({'ok': 1}, ['2 cases expected, 1 ran'])
+    assert document['exit_code'] == 1
+
+
+def test_a_problem_outside_the_cases_fails(work):
+    work.reference(reference())
+    work.ingest(report(case(metrics={'triad': metric([100.0])})), expected='1', problem='checks/x.py does not import')
+    assert work.compare()['problems'] == ['checks/x.py does not import']
+
+
+def test_a_session_in_which_no_case_ran_fails(work):
+    work.ingest(report(), site='cluster')
+    document = work.compare()
+    assert (document['problems'], document['verdicts']) == (['no case ran'], [])
+    assert document['exit_code'] == 1
+
+
+def test_a_session_that_measured_nothing_fails(work):
+    foreign = case()
+    del foreign['record']
+    work.ingest(report(foreign))
+    document = work.compare()
+    assert document['problems'] == ['1 case ran and nothing was measured that counts']
+    assert document['exit_code'] == 1
+
+
+def test_a_failed_fixture_fails(work):
+    fixture = case(
+        check='Stack', parameters='-', fixture=True, result='fail', fail_phase='compile', fail_reason='no compiler'
+    )
+    work.reference(reference())
+    work.ingest(report(case(metrics={'triad': metric([100.0])}), fixture))
+    document = work.compare()
+    assert document['counts'] == {'ok': 1}
+    assert document['problems'] == ['fixture Stack of cpu with system: failed in compile: no compiler']
+    assert document['exit_code'] == 1
+
+
+def test_an_unknown_mode_is_a_problem(work):
+    document = work.judge(case(metrics={'triad': metric([100.0])}), reference(), mode='weekly')
+    assert "'weekly' is none of quick, nightly, acceptance" in document['problems'][0]
+
+
+# Against another session
+
+
+def test_another_session_as_reference(work):
+    before = report(
+        case(
+            metrics={'triad': metric([100.0, 101.0, 99.0]), 'copy': metric([5.0, 5.1]), 'add': metric([1.0], void='no')}
+        ),
+        uuid='aaaa',
+    )
+    after = report(case(metrics={'triad': metric([80.0]), 'add': metric([1.0])}), uuid='bbbb', began=BEGAN + 60)
+    work.ingest(before, after)
+    work.reference(reference(mean='80'))
+    assert work.verdicts()['STREAM', 'size=big', 'triad'] == 'ok'
+    rows = {row['metric']: row for row in work.compare('latest', '--against', 'aaaa')['verdicts']}
+    assert {name: row['verdict'] for name, row in rows.items()} == {
+        'triad': 'regressed', 'copy': 'missing', 'add': 'no_reference',
+    }  # fmt: skip
+    triad = rows['triad']
+    assert (triad['expected'], triad['expected_std'], triad['expected_n']) == (pytest.approx(100), 1, 3)
+    assert triad['reference_source'] == 'session aaaa on login1'
+    assert rows['add']['cause'] == 'void in session aaaa: no'
+
+
+def test_against_itself_everything_is_ok(work):
+    work.ingest(report(case(metrics={'triad': metric([100.0, 99.0])}), mode='quick'))
+    assert work.compare('latest', '--against', 'latest')['counts'] == {'ok': 1}
+
+
+def test_zero_is_no_reference(work):
+    work.ingest(report(case(metrics={'errors': metric([0.0, 0.0], unit='1', better='lower')})))
+    row = only(work.compare('latest', '--against', 'latest'))
+    assert row['verdict'] == 'no_reference'
+    assert 'above 0' in row['cause']
+
+
+# Output
+
+
+@pytest.fixture
+def mixed(work):
+    """A session with every verdict and a failure whose text would break markup."""
+    rows = [reference(metric=name) for name in ('slow', 'good', 'fast', 'lost')]
+    metrics = {
+        'slow': metric([50.0, 51.0]), 'good': metric([100.0, 101.0]), 'fast': metric([150.0]), 'lost': metric(),
+        'new': metric([1.0]), 'wrong': metric([9.0], void='above <peak> & "more" | [bold]'),
+    }  # fmt: skip
+    broken = case(check='HPCC', result='fail', fail_phase='setup', fail_reason='\x1b[31m<script>alert(1)</script>\x00')
+    work.reference(*rows)
+    work.ingest(report(case(metrics=metrics), broken), expected='3')
+    return work
+
+
+def test_exit_codes_of_compare(work, mixed):
+    assert mixed.run('compare').exit_code == 1
+    assert mixed.run('compare', 'ffff').exit_code == 2
+    assert mixed.run('compare', '--against', 'ffff').exit_code == 2
+    assert mixed.run('compare', '--site', 'nowhere').exit_code == 2
+    assert mixed.run('compare', '--format', 'yaml').exit_code == 2
+
+
+def test_a_broken_reference_file_is_an_input_error(mixed):
+    mixed.baseline.write_text('partition,check\n')
+    result = mixed.run('compare')
+    assert result.exit_code == 2
+    assert result.stderr == f'plumbline: {mixed.baseline}:1: expected the columns {_columns()}\n'
+
+
+def _columns():
+    from site_configs.references import COLUMNS
+
+    return ','.join(COLUMNS)
+
+
+def test_the_worst_comes_first(mixed):
+    document = mixed.compare()
+    assert list(document['counts']) == ['regressed', 'missing', 'failed', 'void', 'improved', 'ok', 'no_reference']
+    assert [row['verdict'] for row in document['verdicts']] == list(document['counts'])
+
+
+def test_csv_has_every_row_and_problems_on_standard_error(mixed):
+    result = mixed.run('compare', '--format', 'csv')
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert {row['metric'] for row in rows} == {'slow', 'good', 'fast', 'lost', 'new', 'wrong', '*'}
+    assert rows[0]['value'] == '50.5'
+    assert '3 cases expected, 2 ran' in result.stderr
+
+
+def test_markdown_keeps_its_columns(mixed):
+    lines = [line for line in mixed.run('compare', '--format', 'markdown').stdout.splitlines() if line[:1] == '|']
+    assert len(lines) == 2 + 7
+    assert {line.replace('\\|', '').count('|') for line in lines} == {12}
+
+
+def test_the_summary_fits_80_columns_and_says_everything_that_is_wrong(mixed):
+    result = mixed.run('compare', '--summary')
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    text = ' '.join(result.stdout.split())
+    assert 'FAILED: 1 regressed, 1 missing, 1 failed, 1 void, 1 improved, 1 ok, 1 no reference' in text
+    for part in ('3 cases expected, 2 ran', '-49.5 %', 'above <peak> & "more" | [bold]', '<script>alert(1)</script>'):
+        assert part in text
+
+
+def test_metrics_that_fail_together_share_a_line(work):
+    entry = case(
+        metrics={f'm{i}': metric([1.0]) for i in range(20)}, result='fail', fail_phase='sanity', fail_reason='timeout'
+    )
+    work.ingest(report(entry))
+    assert work.run('compare', '--summary').stdout.count('timeout') == 1
+
+
+def test_junit_is_well_formed_and_complete(mixed, tmp_path):
+    path = tmp_path / 'deep' / 'junit.xml'
+    assert mixed.run('compare', '--junit', path).exit_code == 1
+    root = etree.parse(path).getroot()
+    suites = {suite.get('name'): suite for suite in root}
+    assert set(suites) == {'cluster:cpu', 'cluster:session'}
+    suite = suites['cluster:cpu']
+    assert (suite.get('tests'), suite.get('failures'), suite.get('skipped')) == ('7', '4', '1')
+    testcases = {(t.get('classname'), t.get('name')): t for t in suite}
+    wrong = testcases['STREAM.size=big', 'wrong @system'].find('failure')
+    assert wrong.get('type') == 'void'
+    assert wrong.get('message') == 'wrong: void: above <peak> & "more" | [bold]'
+    assert testcases['STREAM.size=big', 'new @system'].find('skipped') is not None
+    assert testcases['STREAM.size=big', 'fast @system'].find('system-out') is not None
+    assert '<script>alert(1)</script>' in testcases['HPCC.size=big', '* @system'].find('failure').get('message')
+    assert suites['cluster:session'][0].find('failure').get('message') == '3 cases expected, 2 ran'
+
+
+def test_json_is_json_for_every_reader(work):
+    work.ingest(report(case(metrics={'triad': metric([float('nan')])})))
+    result = work.run('compare', '--format', 'json')
+    json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f'{name} is no JSON'))
+
+
+def test_references_come_from_the_folder_given(work):
+    assert load_references('cluster', work.sites).rows == []
+
+
+def test_junit_leaves_out_what_xml_cannot_hold(work, tmp_path):
+    work.ingest(report(case(metrics={'tri\x01ad': metric([1.0])})))
+    work.run('compare', '--junit', tmp_path / 'junit.xml')
+    assert etree.parse(tmp_path / 'junit.xml').find('.//testcase').get('name') == 'triad @system'

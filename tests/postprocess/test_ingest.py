@@ -1,0 +1,271 @@
+"""Run reports into the store: whole, once, and never in silence."""
+
+import json
+import math
+import os
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from run_reports import BEGAN, SITE, case, metric, report
+
+from postprocess.errors import InputError
+from postprocess.runreport import ReportError, check_and_case, read_report
+from postprocess.store import TABLES, Store
+
+GOOD = case(
+    metrics={'triad': metric([1.0, 2.0, 3.0], node='n7'), 'copy': metric([])}, missing={'copy': 'matched nothing'},
+    provenance={'binary_sha256': 'ab' * 32}, nodes=('n7', 'n8'),
+)  # fmt: skip
+
+
+def files(work):
+    return sorted(path for path in work.results.rglob('*') if path.is_file())
+
+
+def test_a_session_is_a_file_of_each_table_and_comes_back_as_it_was(work):
+    work.ingest(report(GOOD, mode='quick'), expected='3', problem='checks/x.py does not import')
+    assert [path.relative_to(work.results).parts[1] for path in files(work)] == sorted(TABLES)
+    assert {path.parent.name for path in files(work)} == {'month=2026-11'}
+    store = Store(work.results)
+    session = store.find()
+    assert (session.site, session.session, session.mode, session.ran, session.expected) == (
+        SITE, 'aaaa1111', 'quick', 1, 3,
+    )  # fmt: skip
+    assert session.started == datetime(2026, 11, 21, 10, 38, 51)
+    assert session.problems == ['checks/x.py does not import']
+    assert (session.reframe, session.hostname) == ('4.10.4', 'login1')
+    (entry,) = store.rows('cases', session)
+    assert (entry['check'], entry['case'], entry['stack'], entry['partition']) == (
+        'STREAM', 'size=big', 'system', 'cpu',
+    )  # fmt: skip
+    assert entry['nodes'] == ['n7', 'n8']
+    assert entry['job_state'] == 'COMPLETED'
+    assert json.loads(entry['provenance']) == {'binary_sha256': 'ab' * 32}
+    copy, triad = sorted(store.rows('metrics', session), key=lambda row: row['metric'])
+    assert (triad['n'], triad['mean'], triad['std'], triad['min'], triad['max']) == (3, 2.0, 1.0, 1.0, 3.0)
+    assert (copy['n'], copy['mean'], copy['missing']) == (0, None, 'matched nothing')
+    samples = [(row['trial'], row['node'], row['value']) for row in store.rows('samples', session)]
+    assert samples == [(1, 'n7', 1.0), (2, 'n7', 2.0), (3, 'n7', 3.0)]
+
+
+def test_the_history_of_a_site_is_one_frame(work):
+    work.ingest(report(GOOD), report(GOOD, uuid='bbbb2222', began=BEGAN + 30 * 86400))
+    frame = Store(work.results).frame('samples', SITE)
+    assert len(frame) == 6
+    assert set(frame['month']) == {'2026-11', '2026-12'}
+    assert frame.groupby('session')['value'].mean().tolist() == [2.0, 2.0]
+
+
+def test_the_same_report_twice_changes_nothing_and_says_so(work):
+    work.ingest(report(GOOD), expected='1')
+    before = {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files(work)}
+    again = work.ingest(report(GOOD), expected='2')
+    assert 'in the store already: nothing changed; --expected and --problem are as they were' in again.output
+    assert {path: (path.read_bytes(), path.stat().st_mtime_ns) for path in files(work)} == before
+
+
+def test_another_report_of_the_same_session_is_refused(work):
+    work.ingest(report(GOOD))
+    before = {path: path.read_bytes() for path in files(work)}
+    result = work.run('ingest', work.write(report(GOOD, GOOD | {'unique_name': 'other'})))
+    assert result.exit_code == 2
+    assert 'another report of session aaaa1111' in result.stderr
+    assert {path: path.read_bytes() for path in files(work)} == before
+
+
+def test_bad_reports_are_named_and_the_good_ones_come_in(work):
+    good = [work.write(report(GOOD, uuid=uuid)) for uuid in ('aaaa0001', 'bbbb0002')]
+    truncated = work.reports / 'truncated.json'
+    truncated.write_text(good[0].read_text()[:-30])
+    other = work.reports / 'other.json'
+    other.write_text('{"tests": []}')
+    binary = work.reports / 'binary.json'
+    binary.write_bytes(b'\xff\xfe\x00')
+    absent = work.reports / 'absent.json'
+    result = work.run('ingest', truncated, good[0], other, binary, absent, work.reports, good[1])
+    assert result.exit_code == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 5
+    for line, path in zip(lines, (truncated, other, binary, absent, work.reports), strict=True):
+        assert line.startswith(f'plumbline: {path}: ')
+    assert 'cut short' in lines[0]
+    assert "no 'session_info'" in lines[1]
+    store = Store(work.results)
+    assert {store.find(uuid).session for uuid in ('aaaa', 'bbbb')} == {'aaaa0001', 'bbbb0002'}
+
+
+def broken(**record):
+    entry = case(metrics={'triad': metric([1.0])})
+    entry['record'] |= record
+    return report(entry)
+
+
+@pytest.mark.parametrize(
+    ('content', 'says'),
+    [
+        ([], "no 'session_info'"),
+        (report() | {'runs': None}, 'runs: expected list, found None'),
+        (report() | {'runs': [{'testcases': [{}]}]}, "no 'unique_name'"),
+        (broken(schema=2), 'schema: expected 1, found 2'),
+        (broken(metrics=[]), 'metrics: expected dict'),
+        (broken(metrics={'triad': {'unit': 'GB/s'}}), "triad has no 'better'"),
+        (broken(metrics={'triad': metric([1.0], better='up')}), "expected higher or lower, found 'up'"),
+        (broken(metrics={'triad': metric(['fast'])}), 'expected [trial, node, number]'),
+        (broken(metrics={'triad': metric([True])}), 'expected [trial, node, number]'),
+        (broken(metrics={'triad': metric() | {'samples': [[1, 2]]}}), 'expected [trial, node, number]'),
+        (broken(job=['x']), 'job: expected dict'),
+        (broken(missing='x'), 'missing: expected dict'),
+        (report(GOOD | {'job_completion_time_unix': 'noon'}), 'expected int or float, found'),
+        (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),
+        (report(case(site='a'), case(site='b')), 'expected one site, found a, b'),
+        (report(), 'no case ran, so none is named: give --site'),
+    ],
+)
+def test_what_is_wrong_in_a_report_is_said_with_its_place(work, content, says):
+    path = work.write(content, 'report.json')
+    with pytest.raises(ReportError) as caught:
+        read_report(path)
+    assert str(caught.value).startswith(f'{path}: ')
+    assert says in str(caught.value)
+    assert '\n' not in str(caught.value)
+
+
+def test_messages_become_plain_lines(work):
+    entry = case(
+        metrics={'triad': metric([1.0], void='two\nlines')}, result='fail', fail_phase='run',
+        fail_reason='\x1b[31mred\x1b[0m\x00 and\ttab \ud800',
+    )  # fmt: skip
+    work.ingest(report(entry), problem='a\nb')
+    store = Store(work.results)
+    session = store.find()
+    assert session.problems == ['a b']
+    assert store.rows('cases', session)[0]['fail_reason'] == 'red and tab'
+    assert store.rows('metrics', session)[0]['void'] == 'two lines'
+
+
+@pytest.mark.parametrize('wrong', [{'trials': 'three'}, {'tags': [['nested']]}, {'job': {'exitcode': 2**40}}])
+def test_a_value_of_another_type_is_said_and_nothing_is_written(work, wrong):
+    path = work.write(broken(**wrong))
+    result = work.run('ingest', path)
+    assert result.exit_code == 2
+    assert f'{path}: a value does not fit the table cases' in result.stderr
+    assert files(work) == []
+
+
+def test_another_version_of_the_report_format_is_refused(work):
+    content = report(GOOD)
+    content['session_info']['data_version'] = '5.0'
+    with pytest.raises(ReportError, match=r'expected 4\.x, found 5\.0'):
+        read_report(work.write(content))
+
+
+def test_results_that_cannot_be_written_leave_nothing(work):
+    obstacle = work.reports / 'file'
+    obstacle.write_text('')
+    result = work.run('ingest', work.write(report(GOOD)), results=obstacle / 'results')
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f'plumbline: {obstacle}')
+    assert 'cannot be written' in result.stderr
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_write_that_fails_half_way_leaves_no_file(work, monkeypatch):
+    report_read = read_report(work.write(report(GOOD)))
+    whole = os.fsync
+    calls = iter([None, None])
+
+    def full_disk(descriptor):
+        if next(calls, 'full') == 'full':
+            raise OSError(28, 'No space left on device')
+        whole(descriptor)
+
+    monkeypatch.setattr('os.fsync', full_disk)
+    with pytest.raises(InputError, match='No space left on device'):
+        Store(work.results).add(report_read)
+    assert files(work) == []
+
+
+def test_a_session_without_its_sessions_file_does_not_exist(work):
+    work.ingest(report(GOOD))
+    next(work.results.glob('store/sessions/*/*/*.parquet')).unlink()
+    with pytest.raises(InputError, match='holds no session'):
+        Store(work.results).find()
+
+
+def test_the_last_run_of_a_case_decides(work):
+    first = case(metrics={'triad': metric([1.0])}, result='fail', fail_phase='sanity', fail_reason='bad')
+    steady = case(check='Other', metrics={'triad': metric([5.0])})
+    work.ingest(report(GOOD, earlier_runs=[[first, steady]]))
+    store = Store(work.results)
+    session = store.find()
+    assert (session.ran, session.runs) == (2, 2)
+    assert sorted((c['check'], c['result']) for c in store.rows('cases', session)) == [
+        ('Other', 'pass'), ('STREAM', 'pass'),
+    ]  # fmt: skip
+    assert sorted(row['value'] for row in store.rows('samples', session)) == [1.0, 2.0, 3.0, 5.0]
+
+
+def test_fixtures_are_no_cases(work):
+    work.ingest(report(GOOD, case(check='Stack', fixture=True)))
+    assert Store(work.results).find().ran == 1
+
+
+def test_numbers_that_are_not_finite_are_kept(work):
+    work.ingest(report(case(metrics={'triad': metric([math.inf, 1.0])})))
+    store = Store(work.results)
+    assert math.isinf(store.rows('metrics', store.find())[0]['mean'])
+
+
+def test_finding_sessions(work):
+    work.ingest(report(GOOD, uuid='aaaa0001', began=BEGAN + 90 * 86400), report(GOOD, uuid='aabb0002'))
+    store = Store(work.results)
+    assert store.find('latest').session == 'aaaa0001'
+    assert store.find('aab').session == 'aabb0002'
+    with pytest.raises(InputError, match='several sessions: aaaa0001, aabb0002'):
+        store.find('aa')
+    with pytest.raises(InputError, match="begins with 'cc'"):
+        store.find('cc')
+    with pytest.raises(InputError, match='of site nowhere'):
+        store.find('latest', 'nowhere')
+
+
+def test_the_latest_of_several_sites_needs_a_site(work):
+    work.ingest(report(GOOD), report(case(site='elsewhere', metrics={'x': metric([1.0])}), uuid='bbbb'))
+    store = Store(work.results)
+    assert store.find('latest', 'elsewhere').session == 'bbbb'
+    with pytest.raises(InputError, match='cluster, elsewhere: name one with --site'):
+        store.find()
+
+
+def test_a_damaged_store_is_named(work):
+    work.ingest(report(GOOD))
+    damaged = next(work.results.glob('store/metrics/*/*/*.parquet'))
+    damaged.write_bytes(b'PAR1')
+    result = work.run('compare')
+    assert result.exit_code == 2
+    assert str(damaged) in result.stderr
+
+
+def test_a_real_report_of_reframe_is_read():
+    path = Path(__file__).parent.parent / 'data' / 'reframe-4.10.4-distribute.json'
+    found = read_report(path)
+    assert found.site == 'localhost'
+    assert found.session['mode'] == 'quick'
+    assert found.session['ran'] == 2
+    assert [(row['check'], row['case']) for row in found.cases if not row['fixture']] == [
+        ('Desc', 'num=1.5,size=quick'), ('Desc', 'num=1.5,size=full'),
+    ]  # fmt: skip
+    assert [row['benchmark'] for row in found.cases] == [False, True, True]
+
+
+@pytest.mark.parametrize(
+    ('name', 'expected'),
+    [
+        ('HPCC', ('HPCC', '-')),
+        ('HPCC %size=quick', ('HPCC', 'size=quick')),
+        ('A %z=1 %b=x=y %stack.v=2 %.nid=n1 %.part=s:p', ('A', 'b=x=y,z=1')),
+    ],
+)
+def test_check_and_case_of_a_display_name(name, expected):
+    assert check_and_case(name) == expected

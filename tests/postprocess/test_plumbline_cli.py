@@ -1,0 +1,68 @@
+"""What holds for every command."""
+
+import subprocess
+import sys
+import time
+
+import pytest
+from run_reports import case, metric, reference, report
+from typer.testing import CliRunner
+
+from postprocess.cli import app
+
+
+@pytest.mark.parametrize(
+    'command', ['', 'sites', 'ingest', 'compare', 'record', 'record propose', 'record accept', 'report']
+)
+def test_every_command_has_help(command):
+    result = CliRunner().invoke(app, [*command.split(), '--help'])
+    assert result.exit_code == 0
+    assert 'Usage:' in result.output
+
+
+def test_help_loads_nothing_heavy():
+    code = (
+        'import sys\nfrom postprocess.cli import main\nsys.argv = ["plumbline", "--help"]\n'
+        'try:\n    main()\nexcept SystemExit:\n    pass\n'
+        'print(*{"pandas", "duckdb", "pyarrow", "numpy", "rich", "jinja2"} & set(sys.modules), file=sys.stderr)'
+    )
+    began = time.perf_counter()
+    answer = subprocess.run([sys.executable, '-c', code], capture_output=True, text=True, check=True)
+    assert answer.stderr.strip() == ''
+    assert time.perf_counter() - began < 2  # 0.1 s where nothing else runs
+
+
+def test_the_results_directory_may_come_from_the_environment(work, tmp_path):
+    elsewhere = tmp_path / 'elsewhere'
+    path = work.write(report(case(metrics={'triad': metric([1.0])})))
+    result = CliRunner().invoke(app, ['ingest', str(path)], env={'PLUMBLINE_RESULTS': str(elsewhere)})
+    assert result.exit_code == 0
+    assert list(elsewhere.glob('store/sessions/*/*/*.parquet'))
+
+
+def test_an_empty_store_says_what_to_do(work):
+    for command in ('compare', 'record propose', 'report'):
+        result = work.run(command)
+        assert result.exit_code == 2
+        assert '`plumbline ingest REPORT`' in result.stderr
+        assert len(result.stderr.splitlines()) == 1
+
+
+def test_a_fault_of_the_program_is_not_taken_for_one_of_the_input(work, monkeypatch):
+    monkeypatch.setattr('postprocess.store.Store.find', lambda *_: int('x'))
+    with pytest.raises(AssertionError, match='invalid literal'):
+        work.run('compare')
+
+
+def test_500_cases_of_10_metrics_are_compared_in_two_seconds(work):
+    from postprocess.compare import compare
+    from postprocess.store import Store
+
+    metrics = {f'm{j}': metric([100.0, 99.0]) for j in range(10)}
+    work.ingest(report(*(case(parameters=f'index={i}', metrics=metrics) for i in range(500)), mode='quick'))
+    work.reference(*(reference(case=f'index={i}', metric=f'm{j}') for i in range(500) for j in range(10)))
+    store = Store(work.results)
+    began = time.perf_counter()
+    comparison = compare(store, store.find(), root=work.sites)
+    assert time.perf_counter() - began < 2
+    assert comparison.counts == {'ok': 5000}

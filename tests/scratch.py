@@ -1,0 +1,106 @@
+"""Scratch clones of the product that a test may break, and where the recorded outputs are."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+OUTPUTS = ROOT / 'tests/outputs'
+PARTS = ('checks', 'ci', 'postprocess', 'reframe_settings', 'site_configs')
+
+DEMO_SITE = """\
+descr: a site for tests
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [system]
+    max_jobs: 1
+    processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
+    memory_per_node: 1 GiB
+    peaks: {memory_bandwidth: 100 GB/s}
+environments:
+  - {name: system, provider: system, prefix: PREFIX, features: [demo]}
+"""
+
+DEMO_CHECK = r'''import reframe as rfm
+
+from checks.core.benchmark import Benchmark
+from checks.core.metrics import Metric
+from checks.core.placement import Placement
+
+
+@rfm.simple_test
+class Demo(Benchmark):
+    """A benchmark of two metrics whose program each test writes as it needs."""
+
+    offers = 'demo'
+    executable = 'demo'
+    tags = {'quick', 'nightly', 'acceptance'}
+    size = parameter(['small'], loggable=True)
+    cpu = variable(int, value=0)
+    trial_time_limit = 20
+    metrics = [
+        Metric('rate', 'GB/s', 'higher', r'^rate: (\S+)$', peak='memory_bandwidth'),
+        Metric('delay', 'us', 'lower', r'^delay: (\S+)$'),
+    ]
+
+    @run_after('setup')
+    def place(self):
+        self.placement = Placement(1, ((self.cpu,),))
+'''
+
+GOOD_PROGRAM = 'echo "rate: 50.5"; echo "delay: 1.25"'
+
+
+class ScratchClone:
+    """A copy of the product with one more site, `demo`, and one more check, `Demo`, whose program is a shell script."""
+
+    def __init__(self, folder: Path):
+        self.root = folder / 'clone'
+        self.results = folder / 'results'
+        for part in PARTS:
+            shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns('__pycache__', 'baseline.csv'))
+        shutil.copy(ROOT / 'pyproject.toml', self.root)
+        prefix = folder / 'prefix'
+        (prefix / 'bin').mkdir(parents=True)
+        self.binary = prefix / 'bin/demo'
+        self.site_file = self.root / 'site_configs/demo/site.yaml'
+        self.site_file.parent.mkdir()
+        self.site_file.write_text(DEMO_SITE.replace('PREFIX', str(prefix)))
+        (self.root / 'checks/demo.py').write_text(DEMO_CHECK)
+        self.program(GOOD_PROGRAM)
+
+    def program(self, script: str):
+        self.binary.write_text(f'#!/bin/bash\n{script}\n')
+        self.binary.chmod(0o755)
+
+    def environment(self, **more: str) -> dict[str, str]:
+        scripts = Path(sys.executable).parent
+        kept = {k: v for k, v in os.environ.items() if not k.startswith(('PLUMBLINE', 'RFM'))}
+        chosen = {
+            'PATH': f'{scripts}:{os.environ["PATH"]}',
+            'PLUMBLINE_RESULTS': str(self.results),
+            'PLUMBLINE_SITE': 'demo',
+            'XDG_CACHE_HOME': str(self.results.parent / 'cache'),
+        }
+        return kept | chosen | more
+
+    def run(self, *command: str, cwd: Path | None = None, timeout: float = 300, **environment: str):
+        return subprocess.run(
+            [*map(str, command)], cwd=cwd or self.root, env=self.environment(**environment), capture_output=True,
+            text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+
+    def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
+        settings = self.root / 'reframe_settings/settings.py'
+        return self.run('reframe', '-C', settings, '-c', self.root / checks, '-R', *options, **kwargs)
+
+    def nightly(self, *options: str, **kwargs):
+        return self.run(sys.executable, '-m', 'ci.nightly', '--no-provision', *options, **kwargs)
+
+    def plumbline(self, *words: str, **kwargs):
+        return self.run(sys.executable, '-m', 'postprocess.cli', *words, **kwargs)

@@ -53,6 +53,7 @@ def main() -> int:
         results = writable(results_directory())
         with only_one(results):
             clean_up_after_a_kill(results)
+            arguments.mode = arguments.mode or ('quick' if name == UNDESCRIBED else 'nightly')
             if name == UNDESCRIBED and not arguments.no_provision:
                 provide_benchmarks()
             return run_checks(load_site(name), arguments, results)
@@ -64,7 +65,8 @@ def main() -> int:
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog='ci/nightly', description=__doc__.splitlines()[0])
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
-    parser.add_argument('--mode', choices=MODES, default='quick', help='how much to run (default: %(default)s)')
+    usual = 'nightly, and quick on a machine that nobody described'
+    parser.add_argument('--mode', choices=MODES, help=f'how much to run (default: {usual})')
     parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
     parser.add_argument('--no-provision', action='store_true', help='install no Debian packages, also as root')
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
@@ -140,8 +142,6 @@ def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     report, log = results / 'reports' / f'{stamp}.json', results / 'logs' / f'{stamp}.log'
     print(f'plumbline: site {site.name}, mode {arguments.mode}: {expected} cases', flush=True)
     print(f'plumbline: all that ReFrame says: {log}', flush=True)
-    for benchmark, reason in site.not_found.items():
-        print(f'plumbline: not run: {benchmark}: {reason}')
     code, trouble = run_reframe([*reframe, '-r', f'--report-file={report}'], results, log)
     problems += [sentence for sentence in trouble if sentence not in problems]
     if not report.exists():
@@ -149,7 +149,7 @@ def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:
             print(f'plumbline: {sentence}', file=sys.stderr)
         print(f'plumbline: ReFrame ended with exit code {code} and wrote no report; its output: {log}', file=sys.stderr)
         return 1
-    return judge(report, expected, problems, results)
+    return judge(report, expected, problems, site, results)
 
 
 def check_files(folder: Path) -> tuple[list[Path], list[str]]:
@@ -207,7 +207,7 @@ def run_reframe(command: list[str], results: Path, log: Path) -> tuple[int, list
         return process.wait(), troubles(seen)
 
 
-def judge(report: Path, expected: int, problems: list[str], results: Path) -> int:
+def judge(report: Path, expected: int, problems: list[str], site: Site, results: Path) -> int:
     """Store, verdicts, page, summary; returns the exit code of `plumbline compare`."""
     plumbline = [sys.executable, '-m', 'postprocess.cli']
     notes = [f'--problem={sentence}' for sentence in problems]
@@ -222,6 +222,8 @@ def judge(report: Path, expected: int, problems: list[str], results: Path) -> in
         code = subprocess.run(step, cwd=ROOT, check=False).returncode
         if code == 2:
             break
+    for benchmark, reason in site.not_found.items():
+        print(f'plumbline: not run: {benchmark}: {reason}')
     print(f'plumbline: report: {results / "report.html"}')
     return code
 

@@ -1,0 +1,132 @@
+"""What the suite costs, measured side by side with plain ReFrame and with runs by hand; prints, asserts nothing.
+
+    python tests/benchmarks/overhead.py list    listing all checks against plain ReFrame listing one trivial check
+    python tests/benchmarks/overhead.py case    what a session adds to each case, against `executable = 'true'`
+    python tests/benchmarks/overhead.py hpcc    STREAM triad and DGEMM by the suite and by hand, with the same binding
+
+Rounds are interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import median
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
+
+from scratch import ScratchClone  # noqa: E402
+
+PLAIN = """\
+import reframe as rfm
+
+
+@rfm.simple_test
+class Plain(rfm.RunOnlyRegressionTest):
+    valid_systems = ['*']
+    valid_prog_environs = ['*']
+    executable = 'true'
+    number = parameter(range(NUMBER))
+
+    @sanity_function
+    def ran(self):
+        return True
+"""
+
+
+def seconds(*command: object, environment: dict[str, str], cwd: Path) -> float:
+    began = time.perf_counter()
+    subprocess.run([*map(str, command)], env=environment, cwd=cwd, check=True, stdout=subprocess.DEVNULL)
+    return time.perf_counter() - began
+
+
+def show(name: str, values: list[float], unit: str = 's'):
+    print(f'{name:<34} median {median(values):8.3f} {unit}   {" ".join(f"{value:.3f}" for value in sorted(values))}')
+
+
+def listing(rounds: int):
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / 'plain.py'
+        plain.write_text(PLAIN.replace('NUMBER', '1'))
+        settings = ROOT / 'reframe_settings/settings.py'
+        ours, theirs = [], []
+        for _ in range(rounds):
+            theirs.append(seconds('reframe', '-c', plain, '-l', environment=os.environ, cwd=folder))
+            command = ('reframe', '-C', settings, '-c', ROOT / 'checks', '-R', '-l')
+            ours.append(seconds(*command, environment=os.environ, cwd=folder))
+    show('plain ReFrame, one check', theirs)
+    show('all checks of the suite', ours)
+    print(f'ratio of medians {median(ours) / median(theirs):.2f}')
+
+
+def added_per_case(rounds: int, cases: int = 20):
+    with tempfile.TemporaryDirectory() as folder:
+        clone = ScratchClone(Path(folder))
+        demo = clone.root / 'checks/demo.py'
+        demo.write_text(demo.read_text().replace("['small']", f'range({cases})'))
+        plain = clone.root / 'checks/plain.py'
+        plain.write_text(PLAIN.replace('NUMBER', str(cases)))
+        reframe = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-r')
+        ours, theirs = [], []
+        for number in range(rounds):
+            report = clone.results / f'round-{number}.json'
+            theirs.append(seconds(*reframe, '-c', plain, environment=clone.environment(), cwd=clone.root) / cases)
+            command = (*reframe, '-c', demo, '-S', 'trials=1', f'--report-file={report}')
+            whole = seconds(*command, environment=clone.environment(), cwd=clone.root)
+            entries = json.loads(report.read_text())['runs'][0]['testcases']
+            own = sum(sum(entry['record']['trial_seconds']) for entry in entries if not entry['fixture'])
+            ours.append((whole - own) / cases)
+    show(f'plain ReFrame, {cases} x true', theirs)
+    show(f'the suite, {cases} cases', ours)
+    print(f'ratio of medians {median(ours) / median(theirs):.2f}')
+
+
+def hpcc_by_hand_and_by_suite(rounds: int):
+    metrics = ('StarSTREAM_Triad', 'StarDGEMM_Gflops')
+    by_suite: dict[str, list[float]] = {name: [] for name in metrics}
+    by_hand: dict[str, list[float]] = {name: [] for name in metrics}
+    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMP_NUM_THREADS': '1'}
+    with tempfile.TemporaryDirectory() as folder:
+        environment = os.environ | root | {'PLUMBLINE_RESULTS': folder, 'PLUMBLINE_SITE': 'localhost'}
+        for number in range(rounds):
+            report = Path(folder) / f'round-{number}.json'
+            seconds(
+                'reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks/compute', '-r',
+                '-n', 'HPCC', '-t', 'quick', '-S', 'trials=1', '--keep-stage-files', f'--report-file={report}',
+                environment=environment, cwd=folder,
+            )  # fmt: skip
+            (case,) = (e for e in json.loads(report.read_text())['runs'][0]['testcases'] if not e['fixture'])
+            for name in metrics:
+                by_suite[name].append(case['record']['metrics'][name]['samples'][0][2])
+            hand = Path(folder) / f'hand-{number}'
+            hand.mkdir()
+            shutil.copy(next(Path(folder, 'stage').rglob('hpccinf.txt')), hand)
+            ranks = len(case['record']['binding']['got'])
+            bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" hpcc'
+            command = shlex.split(f'mpirun --bind-to none -np {ranks} bash -c {shlex.quote(bind)}')
+            seconds(*command, environment=environment, cwd=hand)
+            for line in (hand / 'hpccoutf.txt').read_text().splitlines():
+                name, _, value = line.partition('=')
+                if name in metrics:
+                    by_hand[name].append(float(value))
+    for name, unit in zip(metrics, ('GB/s', 'GFlop/s'), strict=True):
+        show(f'{name} by hand', by_hand[name], unit)
+        show(f'{name} by the suite', by_suite[name], unit)
+        print(f'ratio of medians {median(by_suite[name]) / median(by_hand[name]):.4f}')
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('what', choices=('list', 'case', 'hpcc'))
+    parser.add_argument('--rounds', type=int, default=7)
+    arguments = parser.parse_args()
+    {'list': listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite}[arguments.what](arguments.rounds)

@@ -1,0 +1,97 @@
+"""Real HPC Challenge and likwid-bench of this machine, through the nightly job, a baseline, and the report's page."""
+
+import csv
+import json
+import os
+import shutil
+import subprocess
+
+import pytest
+from lxml import html
+
+from site_configs import load_site
+
+CHECKS = ('HPCC', 'LikwidPeakFlops', 'LikwidBandwidth')
+
+
+@pytest.fixture(scope='module')
+def night(tmp_path_factory, program):
+    """One session of two trials of the quick mode, and its folder."""
+    from scratch import ScratchClone
+
+    for name in ('hpcc', 'mpirun', 'likwid-bench'):
+        program(name)
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip('HPC Challenge takes two cores')
+    load_site.cache_clear()
+    clone = ScratchClone(tmp_path_factory.mktemp('night'))
+    answer = clone.nightly(
+        '--', '-S', 'trials=2', '-x', 'LikwidBandwidth.*memory', timeout=800, PLUMBLINE_SITE='localhost'
+    )
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return clone
+
+
+def metrics_of(clone) -> dict[str, dict]:
+    (report,) = clone.results.glob('reports/*Z.json')
+    cases = [case for case in json.loads(report.read_text())['runs'][-1]['testcases'] if not case['fixture']]
+    assert {case['record']['check'] for case in cases} == set(CHECKS)
+    return {case['record']['check']: case['record']['metrics'] for case in cases}
+
+
+def test_it_measures_hpl_stream_latency_bandwidth_and_peak_flops(night):
+    found = metrics_of(night)
+    for check, metric in (
+        ('HPCC', 'HPL_Tflops'), ('HPCC', 'StarSTREAM_Triad'), ('HPCC', 'AvgPingPongLatency_usec'),
+        ('HPCC', 'AvgPingPongBandwidth_GBytes'), ('LikwidPeakFlops', 'scalar_dp'), ('LikwidBandwidth', 'load'),
+    ):  # fmt: skip
+        assert len(found[check][metric]['samples']) == 2
+
+
+def test_numbers_agree_with_each_other(night):
+    """Not with a number of some machine: HPL is below DGEMM on all cores, and double precision below single."""
+    found = {check: {name: m['samples'][0][2] for name, m in ms.items()} for check, ms in metrics_of(night).items()}
+    hpcc, peak = found['HPCC'], found['LikwidPeakFlops']
+    cores = len(os.sched_getaffinity(0))
+    assert 1000 * hpcc['HPL_Tflops'] < 1.2 * cores * hpcc['SingleDGEMM_Gflops']
+    assert hpcc['MinPingPongLatency_usec'] <= hpcc['AvgPingPongLatency_usec'] <= hpcc['MaxPingPongLatency_usec']
+    widest = [name for name in peak if name.endswith('_dp')][-1]
+    assert peak[widest] > peak['scalar_dp']
+
+
+def test_the_session_is_its_own_baseline_and_hpl_raised_by_a_third_regresses(night, tmp_path):
+    references = tmp_path / 'references'
+    shutil.copytree(night.root / 'site_configs/localhost', references / 'localhost')
+    options = ('--references', references)
+    assert night.plumbline('record', 'propose', *options, PLUMBLINE_SITE='localhost').returncode == 0
+    assert night.plumbline('record', 'accept', *options, PLUMBLINE_SITE='localhost').returncode == 0
+    same = night.plumbline('compare', *options, PLUMBLINE_SITE='localhost')
+    assert same.returncode == 0, same.stdout
+
+    path = references / 'localhost/baseline.csv'
+    with path.open(newline='') as stream:
+        reader = csv.DictReader(stream)
+        rows, columns = list(reader), reader.fieldnames
+    for row in rows:
+        if row['metric'] == 'HPL_Tflops':
+            row['mean'] = repr(float(row['mean']) * 1.3)
+    with path.open('w', newline='') as stream:
+        writer = csv.DictWriter(stream, columns, lineterminator='\n')
+        writer.writeheader()
+        writer.writerows(rows)
+    worse = night.plumbline('compare', '--summary', *options, PLUMBLINE_SITE='localhost')
+    assert worse.returncode == 1
+    assert 'regressed: node/system HPCC size=quick HPL_Tflops' in ' '.join(worse.stdout.split())
+
+
+def test_the_page_shows_the_figures_in_a_real_browser(night, tmp_path, program):
+    page = night.results / 'report.html'
+    answer = subprocess.run(
+        [program('chromium'), '--headless', '--no-sandbox', '--disable-gpu', '--disable-background-networking',
+         '--no-first-run', '--disable-sync', f'--user-data-dir={tmp_path}', '--virtual-time-budget=5000', '--dump-dom',
+         page.as_uri()],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    text = html.fromstring(answer.stdout).text_content()
+    for words in ('HPL_Tflops', 'StarSTREAM_Triad', 'TFlop/s', 'no reference'):
+        assert words in text

@@ -21,7 +21,7 @@ DEFAULT_CAP = 0.15
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Policy of a site for a metric, as fractions of the reference: never tighter than floor, never looser than cap."""
+    """Policy of a site for a metric: the loss of performance that the limit allows is at least floor, at most cap."""
 
     floor: float = DEFAULT_FLOOR
     cap: float = DEFAULT_CAP
@@ -33,7 +33,7 @@ class Limits:
 
     bad: float
     good: float
-    fraction: float  # |bad - mean| / mean
+    loss: float  # of performance at `bad`, between 0 and 1; a time that is twice as long is a loss of a half
     why: str  # which of interval, floor and cap set it
 
 
@@ -49,21 +49,20 @@ def limits(mean: float, std: float | None, n: int | None, better: str, tolerance
     """Limits of a metric whose reference is `mean` and `std` (its unit) over `n` values, all > 0.
 
     Prediction interval for one further value on the log scale: mean * exp(-+ t(0.99, n-1) * s * sqrt(1 + 1/n)) with
-    s = sqrt(ln(1 + (std/mean)^2)), held between the floor and the cap of the site's policy. A reference without
-    spread (std or n unknown, or n = 1) gets the cap.
+    s = sqrt(ln(1 + (std/mean)^2)), its loss of performance 1 - exp(-t s sqrt(1 + 1/n)) held between the floor and
+    the cap of the site's policy. A reference without spread (std or n unknown, or n = 1) gets the cap.
     """
-    sign = -1 if better == 'higher' else 1
     if std is None or n is None or n < 2:
-        fraction, why = tolerance.cap, 'cap: the reference has no spread'
+        loss, why = tolerance.cap, 'cap: the reference has no spread'
     else:
         s = math.sqrt(math.log1p((std / mean) ** 2))
-        distance = quantile_t99(n - 1) * s * math.sqrt(1 + 1 / n)
-        fraction, why = abs(math.expm1(sign * distance)), f'99 % prediction interval of n={n}'
-        if fraction < tolerance.floor:
-            fraction, why = tolerance.floor, 'floor'
-        elif fraction > tolerance.cap:
-            fraction, why = tolerance.cap, f'cap: the interval of n={n} is wider'
-    return Limits(mean * (1 + sign * fraction), mean * (1 - sign * fraction), fraction, why)
+        loss, why = -math.expm1(-quantile_t99(n - 1) * s * math.sqrt(1 + 1 / n)), f'99 % prediction interval of n={n}'
+        if loss < tolerance.floor:
+            loss, why = tolerance.floor, 'floor'
+        elif loss > tolerance.cap:
+            loss, why = tolerance.cap, f'cap: the interval of n={n} is wider'
+    less, more = mean * (1 - loss), mean / (1 - loss)
+    return Limits(less, more, loss, why) if better == 'higher' else Limits(more, less, loss, why)
 
 
 def tolerance_for(policy: dict[str, Any], check: str, case: str, metric: str) -> Tolerance:

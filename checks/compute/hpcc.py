@@ -111,7 +111,7 @@ class HPCC(Benchmark):
     @run_after('init')
     def choose_modes(self):
         self.tags = {'acceptance'} if self.size == 'full' else {'quick', 'nightly', 'acceptance'}
-        self.trial_time_limit = 24 * 3600 if self.size == 'full' else 900
+        self.trial_time_limit = 7200 if self.size == 'full' else 900
 
     @run_after('setup')
     def write_input(self):

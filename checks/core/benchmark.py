@@ -138,7 +138,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """Reads all trials, also those before a failure; then fails with what went wrong, worst first."""
         if self.is_dry_run():
             return
-        faults = self.job_faults()
+        faults = self.job_faults() + ([] if self.metrics else ['the check declares no metric'])
         for trial in range(1, self.trials + 1):
             folder = Path(self.stagedir) / f'trial_{trial}'
             for run in self.runs or ['run']:
@@ -218,8 +218,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             bound = limits(
                 reference.mean, reference.std, reference.n, metric.better, tolerance_for(self.site.tolerance, *names)
             )
-            lower = -bound.fraction if metric.better == 'higher' else None
-            upper = bound.fraction if metric.better == 'lower' else None
+            threshold = bound.bad / reference.mean - 1
+            lower, upper = (threshold, None) if metric.better == 'higher' else (None, threshold)
             found[metric.name] = (reference.mean, lower, upper, metric.unit)
         return found
 

@@ -37,9 +37,9 @@ def self_binding() -> Placement:
 
 
 def parse_cpu_list(text: str) -> frozenset[int]:
-    """The kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8."""
+    """The kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8; an empty text is no CPU."""
     cpus: set[int] = set()
-    for part in text.strip().split(','):
+    for part in filter(None, text.strip().split(',')):
         first, _, last = part.partition('-')
         cpus.update(range(int(first), int(last or first) + 1))
     return frozenset(cpus)
@@ -61,7 +61,8 @@ def binding_faults(placement: Placement, got: dict[str, frozenset[int]], num_nod
         faults.append(f'{expected} ranks were asked, {len(got)} reported their binding')
     if placement.cpus is not None:
         for rank, cpus in got.items():
-            asked = placement.cpus[int(rank.rpartition('.')[2])]
+            local_rank = int(rank.rpartition('.')[2])
+            asked = placement.cpus[local_rank] if local_rank < len(placement.cpus) else ()
             if cpus != frozenset(asked):
                 faults.append(f'rank {rank} was asked to run on CPUs {sorted(asked)} and got {sorted(cpus)}')
     return faults

@@ -40,6 +40,8 @@ def test_a_granted_binding_has_no_fault():
     [
         ({'n1.0': frozenset({0})}, '2 ranks were asked, 1 reported'),
         ({}, '2 ranks were asked, 0 reported'),
+        ({'n1.0': frozenset({0}), 'n1.7': frozenset({1})}, 'rank n1.7 was asked to run on CPUs [] and got [1]'),
+        ({'n1.0': frozenset({0}), 'n1.1': parse_cpu_list('')}, 'rank n1.1 was asked to run on CPUs [1] and got []'),
         ({'n1.0': frozenset({0}), 'n1.1': frozenset({0, 1})}, 'rank n1.1 was asked to run on CPUs [1] and got [0, 1]'),
     ],
 )

@@ -63,6 +63,20 @@ def test_a_bad_run_fails_with_its_cause(clone, script, words):
         assert word in found['fail_reason']
 
 
+def test_a_check_without_a_metric_is_no_pass(clone):
+    path = clone.root / 'checks/demo.py'
+    path.write_text(path.read_text().replace('    metrics = [\n', '    metrics = []\n    none = [\n'))
+    code, found = case(clone)
+    assert code == 1 and 'declares no metric' in found['fail_reason']
+
+
+def test_a_metric_of_a_run_that_there_is_not_is_no_pass(clone):
+    path = clone.root / 'checks/demo.py'
+    path.write_text(path.read_text().replace("delay: (\\S+)$')", "delay: (\\S+)$', run='rum')"))
+    code, found = case(clone)
+    assert code == 1 and 'declared and not measured: delay' in found['fail_reason']
+
+
 def test_one_bad_trial_among_good_ones_fails_and_the_good_samples_are_kept(clone):
     clone.program('[[ $PWD == *trial_2/* ]] || echo "rate: 50.5"; echo "delay: 1.25"')
     code, found = case(clone, '-S', 'trials=3')

@@ -48,5 +48,5 @@ def test_a_sample_that_is_not_finite_shows_in_the_mean():
 def test_limits_widen_with_the_spread_and_stay_between_floor_and_cap(mean, relative, n, better):
     tolerance = Tolerance(0.02, 0.15)
     narrow, wide = (limits(mean, spread * mean, n, better, tolerance) for spread in relative)
-    assert 0.02 <= narrow.fraction <= wide.fraction <= 0.15
+    assert 0.02 <= narrow.loss <= wide.loss <= 0.15
     assert (narrow.bad < mean < narrow.good) if better == 'higher' else (narrow.good < mean < narrow.bad)

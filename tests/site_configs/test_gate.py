@@ -36,26 +36,26 @@ def test_one_per_cent_of_healthy_values_lie_beyond_it():
     assert 0.005 < alarms / 4000 < 0.016  # 99 % of repetitions of this with an exact interval
 
 
-@given(
-    positive,
-    spread,
-    st.integers(2, 1000),
-    st.sampled_from(['higher', 'lower']),
-    st.floats(0.001, 0.3),
-    st.floats(0.3, 0.9),
-)
-def test_never_tighter_than_the_floor_and_never_looser_than_the_cap(mean, cv, n, better, floor, cap):
-    bound = limits(mean, mean * cv, n, better, Tolerance(floor, cap))
-    assert floor - 1e-12 <= bound.fraction <= cap + 1e-12
-    assert abs(bound.bad - mean) == pytest.approx(bound.fraction * mean, rel=1e-6)
-    assert (bound.bad < mean < bound.good) if better == 'higher' else (bound.good < mean < bound.bad)
+@given(positive, spread, st.integers(2, 1000), st.floats(0.001, 0.3), st.floats(0.3, 0.9))
+def test_never_tighter_than_the_floor_and_never_looser_than_the_cap(mean, cv, n, floor, cap):
+    rate, time = (limits(mean, mean * cv, n, better, Tolerance(floor, cap)) for better in ('higher', 'lower'))
+    assert floor - 1e-12 <= rate.loss == time.loss <= cap + 1e-12
+    assert rate.bad == pytest.approx(mean * (1 - rate.loss))
+    assert time.bad == pytest.approx(mean / (1 - rate.loss))
+    assert rate.bad < mean < rate.good and time.good < mean < time.bad
+
+
+def test_a_loss_of_a_half_is_half_the_rate_and_twice_the_time():
+    half = Tolerance(0.5, 0.5)
+    assert limits(10, 0.1, 5, 'higher', half).bad == 5
+    assert limits(10, 0.1, 5, 'lower', half).bad == 20
 
 
 @given(positive, st.floats(0.001, 0.1), st.integers(2, 500))
 def test_more_values_and_less_spread_never_loosen_it(mean, cv, n):
     bound = limits(mean, mean * cv, n, 'higher', WIDE)
-    assert limits(mean, mean * cv, n + 1, 'higher', WIDE).fraction <= bound.fraction
-    assert limits(mean, mean * cv / 2, n, 'higher', WIDE).fraction <= bound.fraction
+    assert limits(mean, mean * cv, n + 1, 'higher', WIDE).loss <= bound.loss
+    assert limits(mean, mean * cv / 2, n, 'higher', WIDE).loss <= bound.loss
 
 
 @pytest.mark.parametrize(('std', 'n'), [(None, None), (0.0, 1), (None, 5)])

@@ -75,6 +75,18 @@ SessionName = Annotated[str, typer.Argument(metavar='[SESSION]', help='Beginning
 OutputFormat = Annotated[Format, typer.Option('--format', help='How to print it.')]
 
 
+def _judged(session: str, site: str | None, against: str | None, results: Path, references: Path | None):
+    """The store, and the comparison of a session with its site's references or with the session `against`."""
+    from postprocess.compare import compare as judge_session
+    from postprocess.store import Store
+    from site_configs.loader import SITES
+
+    store = Store(results)
+    chosen = store.find(session, site)
+    other = store.find(against, chosen.site) if against else None
+    return store, judge_session(store, chosen, other, references or SITES)
+
+
 def main() -> None:
     """Entry point of the console script."""
     app(prog_name='plumbline')
@@ -159,14 +171,8 @@ def compare(
 
     from postprocess import show, text
     from postprocess.compare import MetricVerdict
-    from postprocess.compare import compare as judge_session
-    from postprocess.store import Store
-    from site_configs.loader import SITES
 
-    store = Store(results)
-    chosen = store.find(session, site)
-    other = store.find(against, chosen.site) if against else None
-    comparison = judge_session(store, chosen, other, references or SITES)
+    _, comparison = _judged(session, site, against, results, references)
     if junit is not None:
         from postprocess.files import write_whole
         from postprocess.junit import to_junit
@@ -244,16 +250,10 @@ def report(
     references: References = None,
 ) -> None:
     """Write one HTML file with everything about a session; it needs no network and no other file."""
-    from postprocess.compare import compare as judge_session
     from postprocess.files import write_text
     from postprocess.report import to_html
-    from postprocess.store import Store
-    from site_configs.loader import SITES
 
-    store = Store(results)
-    chosen = store.find(session, site)
-    other = store.find(against, chosen.site) if against else None
-    comparison = judge_session(store, chosen, other, references or SITES)
+    store, comparison = _judged(session, site, against, results, references)
     path = output or results / 'report.html'
     write_text(path, to_html(comparison, store))
     typer.echo(f'{path}')

@@ -155,7 +155,10 @@ def judge(
     sign = 1 if row.better == 'higher' else -1
     if sign * value < sign * bound.bad:
         verdict = 'regressed'
-        cause = f'{value:.6g} {row.unit} is {"below" if sign > 0 else "above"} the limit {bound.bad:.6g} ({bound.why})'
+        cause = (
+            f'{value:.6g} {row.unit} in session {session} is {"below" if sign > 0 else "above"} the limit '
+            f'{bound.bad:.6g} ({bound.why}); expected {reference.mean:.6g} ({reference.kind}, {reference.source})'
+        )
     else:
         verdict, cause = 'improved' if sign * value > sign * bound.good else 'ok', ''
     return MetricVerdict(

@@ -10,7 +10,6 @@ import time
 import pytest
 from scratch import ROOT
 
-BOX = ROOT.parent / 'shared/tools/slurm-box.sh'  # starts and stops such a cluster; not part of the project yet
 SLURM_PARTITION = """\
   - name: compute
     scheduler: slurm
@@ -28,30 +27,26 @@ LOCAL_PARTITION = """\
 def slurm(tmp_path_factory):
     """The environment of a running cluster."""
     paths = f'{os.environ["PATH"]}:/usr/sbin:/sbin'
-    if not BOX.exists():
-        pytest.skip('there is no script here that starts a Slurm cluster on one host')
     for name in ('sbatch', 'slurmctld', 'slurmd', 'slurmdbd', 'munged', 'mariadbd'):
         if shutil.which(name, path=paths) is None:
             pytest.skip(f'{name} is not installed')
     folder = tmp_path_factory.mktemp('slurm')
-    folder.parent.chmod(0o755)  # the database runs as its own user
-    folder.chmod(0o755)
-    folder.parent.parent.chmod(0o755)
-    environment = os.environ | {'B': str(folder), 'P': str(20000 + os.getpid() % 20000), 'PATH': paths}
+    for path in (folder, *folder.parents[:2]):
+        path.chmod(0o755)  # the database runs as its own user
+    port = str(20000 + os.getpid() % 20000)
 
-    def box(word):
+    def cluster(action):
         return subprocess.run(
-            ['bash', BOX, word], env=environment, capture_output=True, text=True, timeout=120, check=False,
+            [ROOT / 'ci/slurm/cluster', action, folder, port], capture_output=True, text=True, timeout=180, check=False,
             stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
-    for word in ('up', 'dbd'):
-        answer = box(word)
-        if answer.returncode:
-            box('down')
-            pytest.fail(f'{word}: {answer.stdout}{answer.stderr}')
+    answer = cluster('up')
+    if answer.returncode:
+        cluster('down')
+        pytest.fail(f'{answer.stdout}{answer.stderr}')
     yield {'SLURM_CONF': str(folder / 'slurm.conf'), 'PATH': paths}
-    box('down')
+    assert cluster('down').returncode == 0
 
 
 @pytest.fixture

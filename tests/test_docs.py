@@ -1,0 +1,32 @@
+"""The pages of docs/ build as a site without a warning, and stay true where a table repeats what the code says."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from scratch import ROOT
+
+from postprocess.compare import BAD, VERDICTS
+
+
+def test_the_site_builds_strictly(tmp_path):
+    pytest.importorskip('mkdocs', reason='mkdocs is not installed')
+    answer = subprocess.run(
+        [sys.executable, '-m', 'mkdocs', 'build', '--strict', '--quiet', '--site-dir', tmp_path],
+        cwd=ROOT, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert (tmp_path / 'verdicts/index.html').exists()
+
+
+def test_every_verdict_is_explained_with_its_exit_code():
+    rows = re.findall(r'^\| `(\w+)` \|.*\| (\d) \|$', (ROOT / 'docs/verdicts.md').read_text(), re.MULTILINE)
+    assert dict(rows) == {verdict: str(int(verdict in BAD)) for verdict in VERDICTS}
+
+
+@pytest.mark.parametrize('page', ['README.md', *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))])
+def test_links_lead_somewhere(page):
+    path = ROOT / page
+    for target in re.findall(r'\]\((?!https?:)([^)#]+)', path.read_text()):
+        assert (path.parent / target).exists(), target

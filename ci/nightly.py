@@ -60,6 +60,9 @@ def main() -> int:
     except (Stop, SiteError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
         return 2
+    except OSError as error:  # such as a full disk
+        print(f'plumbline: {error.filename or results_directory()}: {error.strerror}', file=sys.stderr)
+        return 1
 
 
 def parse(words: list[str]) -> argparse.Namespace:

@@ -16,7 +16,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 
 from checks.core.metrics import Metric, NotMeasured
 from checks.core.placement import Placement, binding_faults, granted
-from checks.core.stacks import StackFixture
+from checks.core.stacks import ACTIVATION, StackFixture
 from checks.core.topology import Topology, current_site, topologies, topology_of
 from site_configs import Partition, SiteError
 from site_configs.gate import limits, tolerance_for
@@ -111,11 +111,11 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             self.job.launcher = getlauncher('local')()
         self.time_limit = self.time_limit or f'{60 + self.trials * self.trial_time_limit}s'
         self.env_vars |= self.placement.env_vars
-        program = shlex.quote(self.executable)
+        program, stack = shlex.quote(self.executable), shlex.quote(self.stack.stagedir)
         runs = self.runs or {'run': self.executable_opts}
         self.prerun_cmds = [
-            f'source {shlex.quote(str(self.stack.activation_file))}',
-            f'bash ./provenance.sh {program} > provenance.txt',
+            f'source {stack}/{ACTIVATION}',
+            f'bash ./provenance.sh {program} {stack} > provenance.txt',
             f'for trial in {" ".join(str(i + 1) for i in range(self.trials))}; do',
             'mkdir trial_$trial',
             'echo $EPOCHREALTIME > trial_$trial/started',

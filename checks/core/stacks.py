@@ -34,14 +34,10 @@ class StackFixture(rfm.RunOnlyRegressionTest):
     #: Without meaning here: ``-S trials=N`` reaches fixtures too, and ReFrame warns of those that do not know it.
     trials = variable(int, value=1)
 
-    @property
-    def activation_file(self) -> Path:
-        return Path(self.stagedir) / ACTIVATION
-
     @run_before('run')
     def write_activation_file(self):
         stack = current_site().stacks[self.current_environ.name]
-        self.activation_file.write_text(activation(stack), encoding='utf-8')
+        Path(self.stagedir, ACTIVATION).write_text(activation(stack), encoding='utf-8')
 
     @sanity_function
     def is_up(self):

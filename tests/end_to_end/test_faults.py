@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -165,5 +166,10 @@ def test_a_full_disk_fails_the_case(clone):
         answer = clone.reframe('-r', '-n', 'Demo')
         assert answer.returncode == 1
         assert 'FAIL' in answer.stdout
+        shutil.rmtree(clone.results / 'stage')
+        answer = clone.nightly()
+        assert answer.returncode == 1
+        assert 'No space left on device' in answer.stdout + answer.stderr
+        assert 'Traceback' not in answer.stdout + answer.stderr
     finally:
         subprocess.run(['umount', clone.results], check=True)

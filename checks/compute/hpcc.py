@@ -10,45 +10,8 @@ from checks.core.benchmark import Benchmark
 from checks.core.metrics import Metric
 from checks.core.placement import one_rank_per_core
 
-# HPL's input, with hpcc's own part below line 32. Blocking and algorithm as hpcc ships them; hpcc reads no output name.
-INPUT = """\
-HPLinpack benchmark input file
-Plumbline
-HPL.out      output file name (if any)
-8            device out (6=stdout,7=stderr,file)
-1            # of problems sizes (N)
-{n}         Ns
-1            # of NBs
-{nb}          NBs
-0            PMAP process mapping (0=Row-,1=Column-major)
-1            # of process grids (P x Q)
-{p}            Ps
-{q}            Qs
-16.0         threshold
-1            # of panel fact
-2            PFACTs (0=left, 1=Crout, 2=Right)
-1            # of recursive stopping criterium
-4            NBMINs (>= 1)
-1            # of panels in recursion
-2            NDIVs
-1            # of recursive panel fact.
-1            RFACTs (0=left, 1=Crout, 2=Right)
-1            # of broadcast
-1            BCASTs (0=1rg,1=1rM,2=2rg,3=2rM,4=Lng,5=LnM)
-1            # of lookahead depth
-1            DEPTHs (>=0)
-2            SWAP (0=bin-exch,1=long,2=mix)
-64           swapping threshold
-0            L1 in (0=transposed,1=no-transposed) form
-0            U  in (0=transposed,1=no-transposed) form
-1            Equilibration (0=no,1=yes)
-8            memory alignment in double (> 0)
-##### This line (no. 32) is ignored (it serves as a separator). ######
-0            Number of additional problem sizes for PTRANS
-1200         values of N
-0            number of additional blocking sizes for PTRANS
-40           values of NB
-"""
+# HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
+INPUT = Path(__file__).with_name('hpccinf.template')
 
 
 def nearly_square(ranks: int) -> tuple[int, int]:
@@ -118,7 +81,7 @@ class HPCC(Benchmark):
         self.placement = one_rank_per_core(self.topology)
         self.n = self.matrix_order()
         p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
-        text = INPUT.format(n=self.n, nb=self.block_size, p=p, q=q)
+        text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=self.block_size, p=p, q=q)
         Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
         self.remarks |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
 

@@ -240,8 +240,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def case(self) -> str:
         params = type(self).param_space.params
         # a name with a dot was put there by ReFrame (--distribute, --repeat) and is no parameter of the check
-        own = (name for name in params if '.' not in name)
-        return canonical_case({name: params[name].format(getattr(self, name)) for name in own})
+        own = {name: params[name].format(getattr(self, name)) for name in params if '.' not in name}
+        return canonical_case(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
 
     @loggable
     @property

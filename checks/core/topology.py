@@ -31,7 +31,7 @@ class Topology:
     sockets: tuple[frozenset[int], ...]
     caches: tuple[Cache, ...]
     arch: str
-    memory_bytes: float | None
+    described_memory: float | None
 
     @property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -41,6 +41,13 @@ class Topology:
     @property
     def threads_per_core(self) -> int:
         return max(len(core) for core in self.cores)
+
+    @property
+    def memory_bytes(self) -> float:
+        """Memory of the node. Raises SiteError where the site does not describe it."""
+        if self.described_memory is None:
+            raise SiteError('the memory of this partition is not described: memory_per_node in site.yaml')
+        return self.described_memory
 
     def cpus_in(self, domain: frozenset[int]) -> tuple[int, ...]:
         """The first hardware thread of every core of `domain` (a socket, a NUMA domain, ...)."""
@@ -80,7 +87,7 @@ def topology_of(site: str, partition: str) -> Topology:
     if not processor:
         raise SiteError(f'{site}:{partition}: site.yaml describes no processor')
     fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
-    return Topology(arch=processor.get('arch', ''), memory_bytes=described.memory_bytes, **fields)
+    return Topology(arch=processor.get('arch', ''), described_memory=described.memory_bytes, **fields)
 
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:

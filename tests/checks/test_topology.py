@@ -1,10 +1,12 @@
 """Nodes as masks (detected) or counts (described), and the sets of cores that benchmarks run on."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from checks.core.layouts import layout_of, layouts
 from checks.core.topology import Topology, _from_counts, _from_masks
+from site_configs import SiteError
 
 # two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket
 MASKS = {
@@ -21,7 +23,7 @@ COUNTS = {
 
 
 def node(fields) -> Topology:
-    return Topology(arch='zen4', memory_bytes=None, **fields)
+    return Topology(arch='zen4', described_memory=None, **fields)
 
 
 def counted(sockets: int, domains: int, cores: int, threads: int = 1) -> Topology:
@@ -44,6 +46,14 @@ def test_caches_that_a_set_of_cores_can_fill():
     assert topology.cache_bytes(3, (0, 1)) == 1024
     assert topology.last_level_cache_bytes((0, 2)) == 2048
     assert topology.cache_bytes(2, (0,)) == 0
+
+
+def test_what_is_not_described_is_an_error_where_it_is_needed():
+    topology = counted(1, 1, 2)
+    with pytest.raises(SiteError, match=r'memory_per_node in site\.yaml'):
+        _ = topology.memory_bytes
+    with pytest.raises(SiteError, match=r'processor\.caches in site\.yaml'):
+        topology.last_level_cache_bytes((0,))
 
 
 def test_instruction_sets_come_from_the_architecture():

@@ -8,6 +8,7 @@ import pytest
 from scratch import ROOT
 
 from postprocess.compare import BAD, VERDICTS
+from site_configs import load_site
 
 
 def test_the_site_builds_strictly(tmp_path):
@@ -30,3 +31,12 @@ def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r'\]\((?!https?:)([^)#]+)', path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+def test_the_example_of_a_site_loads(tmp_path):
+    (example,) = re.findall(r'```yaml\n(.*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)
+    (tmp_path / 'mycluster').mkdir()
+    (tmp_path / 'mycluster/site.yaml').write_text(example)
+    site = load_site('mycluster', tmp_path)
+    assert site.partitions['compute'].processor['caches']['L1']['size'] == '32 KiB'
+    assert site.stacks['cpu'].modules == ('hpcc', 'likwid')

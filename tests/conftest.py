@@ -2,8 +2,13 @@
 
 import shutil
 
+import hypothesis
 import pytest
 from scratch import OUTPUTS, ScratchClone
+
+# no test is judged by its time: this machine may be busy
+hypothesis.settings.register_profile('plumbline', deadline=None)
+hypothesis.settings.load_profile('plumbline')
 
 
 @pytest.fixture

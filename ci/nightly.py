@@ -27,6 +27,7 @@ from site_configs.places import ROOT, results_directory
 from site_configs.references import MODES
 
 SESSION_VARIABLE = 'PLUMBLINE_NIGHTLY'  # in the environment of all that a run starts; its value names the results
+STAGE = 'nightly-stage'  # below the results; the stage of the last night's failed cases stays until the next night
 # What ReFrame only warns of, and what would make a session look better than it is
 _TROUBLE = re.compile(
     r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
@@ -106,8 +107,9 @@ def only_one(results: Path) -> Iterator[None]:
 
 
 def clean_up_after_a_kill(results: Path):
-    """Ends what a killed run left running on this host and removes its stage directory: with the lock held, both
-    belong to nobody. The environment variable tells them from everything else of this user."""
+    """Ends what a killed run left running on this host and empties the nightly stage directory: with the lock held,
+    both belong to nobody. The environment variable tells the processes from everything else of this user; a run of
+    ReFrame by hand stages elsewhere."""
     left = []
     for process in Path('/proc').glob('[0-9]*'):
         with contextlib.suppress(OSError):  # ended meanwhile, or another user's
@@ -116,9 +118,7 @@ def clean_up_after_a_kill(results: Path):
     for pid in left:
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-    stage = results / 'stage'
-    if left or stage.exists():
-        shutil.rmtree(stage, ignore_errors=True)
+    shutil.rmtree(results / STAGE, ignore_errors=True)
     if left:
         print(f'plumbline: a run before this one was killed; ended {len(left)} processes that it left')
 
@@ -145,7 +145,8 @@ def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     report, log = results / 'reports' / f'{stamp}.json', results / 'logs' / f'{stamp}.log'
     print(f'plumbline: site {site.name}, mode {arguments.mode}: {expected} cases', flush=True)
     print(f'plumbline: all that ReFrame says: {log}', flush=True)
-    code, trouble = run_reframe([*reframe, '-r', f'--report-file={report}'], results, log)
+    run = [*reframe, '-r', f'--report-file={report}', f'--stage={results / STAGE}']
+    code, trouble = run_reframe(run, results, log)
     problems += [sentence for sentence in trouble if sentence not in problems]
     if not report.exists():
         for sentence in problems:

@@ -151,7 +151,9 @@ def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     if not report.exists():
         for sentence in problems:
             print(f'plumbline: {sentence}', file=sys.stderr)
-        print(f'plumbline: ReFrame ended with exit code {code} and wrote no report; its output: {log}', file=sys.stderr)
+        say_what_was_not_run(site)
+        why = f'ReFrame ended with exit code {code} and wrote no report' if expected else 'no case can run here'
+        print(f'plumbline: {why}; all that ReFrame said: {log}', file=sys.stderr)
         return 1
     return judge(report, expected, problems, site, results)
 
@@ -226,10 +228,14 @@ def judge(report: Path, expected: int, problems: list[str], site: Site, results:
         code = subprocess.run(step, cwd=ROOT, check=False).returncode
         if code == 2:
             break
-    for benchmark, reason in site.not_found.items():
-        print(f'plumbline: not run: {benchmark}: {reason}')
+    say_what_was_not_run(site)
     print(f'plumbline: report: {results / "report.html"}')
     return code
+
+
+def say_what_was_not_run(site: Site):
+    for benchmark, reason in site.not_found.items():
+        print(f'plumbline: not run: {benchmark}: {reason}')
 
 
 if __name__ == '__main__':

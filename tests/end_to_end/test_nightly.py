@@ -83,6 +83,15 @@ def test_no_case_at_all_is_never_a_pass(demo):
     assert '0 cases' in answer.stdout
 
 
+def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):
+    path = demo.root / 'site_configs/benchmarks.yaml'
+    path.write_text('hpcc: {executables: [no-such-hpcc], debian: []}\n')
+    answer = demo.nightly(PLUMBLINE_SITE='localhost')
+    assert answer.returncode == 1
+    assert 'not run: hpcc: no-such-hpcc not on PATH' in answer.stdout
+    assert 'no case can run here' in answer.stderr
+
+
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [

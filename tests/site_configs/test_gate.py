@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from site_configs import load_site
 from site_configs.gate import Tolerance, limits, quantile_t99, tolerance_for
 
 WIDE = Tolerance(1e-9, 0.999999)
@@ -83,3 +84,9 @@ def test_the_last_matching_rule_of_the_policy_counts():
     assert tolerance_for(policy, 'HPCC', '-', 'HPL') == Tolerance(0.03, 0.15)
     assert tolerance_for(policy, 'LikwidBandwidth', 'layout=node,level=L1', 'load') == Tolerance(0.1, 0.4)
     assert tolerance_for(policy, 'LikwidBandwidth', 'layout=node,level=memory', 'load') == Tolerance(0.2, 0.5)
+
+
+def test_hpl_that_lost_a_quarter_regresses_even_on_a_machine_that_nobody_described():
+    policy = load_site('localhost').tolerance
+    bound = limits(1.3, 0.2, 3, 'higher', tolerance_for(policy, 'HPCC', 'size=quick', 'HPL_Tflops'))
+    assert bound.bad > 1.0 * 1.1

@@ -9,6 +9,7 @@ from postprocess.stats import Summary
 from postprocess.store import Session, Store
 from site_configs.references import MODES, Key
 
+_NEEDED_FAILED = 'fail_deps'  # ReFrame's result of a case whose fixture failed
 _RAN = ('pass', 'xfail', 'xpass')  # ReFrame's results of a case that reached its end
 
 
@@ -52,7 +53,7 @@ def failure(case: dict[str, Any]) -> str | None:
         phase = f' in {case["fail_phase"]}' if case['fail_phase'] else ''
         return f'failed{phase}: {case["fail_reason"]}'
     return {
-        'fail_deps': 'not run: a fixture or case that it needs failed',
+        _NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
         'skip': 'not run: ReFrame skipped it',
         'abort': 'not run: the session was aborted',
     }.get(case['result'], f'ended with result {case["result"]!r} in {case["fail_phase"] or "an unknown phase"}')
@@ -68,6 +69,7 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
     declared: dict[int, list[dict]] = {}
     for row in metrics:
         declared.setdefault(row['case_id'], []).append(row)
+    broken = {(case['partition'], case['stack']): failure(case) for case in cases if case['fixture'] and failure(case)}
     found = []
     for case in cases:
         if case['fixture']:
@@ -75,9 +77,11 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
         common = {key: case[key] for key in ('case_id', 'partition', 'stack', 'check', 'case')}
         common |= {'nodes': tuple(case['nodes']), 'mode': smallest_mode(case['tags'])}
         failed = failure(case)
+        if case['result'] == _NEEDED_FAILED and (why := broken.get((case['partition'], case['stack']))):
+            failed = f'not run: its stack {case["stack"]} {why}'
         for row in declared.get(case['case_id'], []):
             summary = Summary(row['n'], row['mean'], row['std'], row['min'], row['max'])
-            status, cause = _status(row, summary, failed)
+            status, cause = _status(row, summary, failed, ran=case['result'] != _NEEDED_FAILED)
             found.append(
                 Measured(
                     **common, metric=row['metric'], unit=row['unit'], better=row['better'], summary=summary,
@@ -93,7 +97,9 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
     return found
 
 
-def _status(row: dict[str, Any], summary: Summary, failed: str | None) -> tuple[str, str]:
+def _status(row: dict[str, Any], summary: Summary, failed: str | None, ran: bool) -> tuple[str, str]:
+    if not ran:
+        return 'failed', failed
     if row['void']:
         return 'void', row['void']
     if not summary.n:

@@ -19,6 +19,7 @@ from postprocess.text import Column, count, number, to_csv, to_json, to_markdown
 from site_configs.loader import SITES, Partition, Site, SiteError, load_site, site_names
 from site_configs.places import ROOT
 from site_configs.references import FILES, Key, Reference, read_references
+from site_configs.spack import backs, known_benchmarks, manifest_path, read_manifest
 
 _ANY = '*'  # stands for the metrics of a check that names them only when it runs
 _DESCRIBE_LIMIT = 300  # seconds; listing takes a few even where a parallel file system is slow
@@ -143,6 +144,8 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
             rows += [(f'{root / name / file}:{line}', row) for line, row in enumerate(_rows(name, kind, root), start=2)]
         except SiteError as error:
             yield Fault(str(error))
+    if site is not None:
+        yield from map(Fault, _faults_of_stacks(site))
     if site is None or reframe is None or not rows:
         return
     try:
@@ -157,6 +160,27 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
     if unlisted := unknown & {row.check for _, row in rows}:
         message = 'known only when they run, so the metrics of their references were not checked'
         yield Fault(f'{name}: the metrics of {_some(unlisted)} are {message}', is_error=False)
+
+
+def _faults_of_stacks(site: Site) -> Iterator[str]:
+    """What is wrong with the Spack environments of a site: the manifest, its lock, and features that nothing backs."""
+    for stack in site.stacks.values():
+        if stack.provider != 'spack':
+            continue
+        try:
+            manifest = read_manifest(manifest_path(site.name, stack.name))
+            specs = manifest.specs
+        except SiteError as error:
+            yield f'{site.name}: stack {stack.name}: {error}'
+            continue
+        if wrong := manifest.lock_fault():
+            yield wrong
+        for feature in stack.features:
+            if feature not in known_benchmarks():
+                expected = _some(known_benchmarks(), most=len(known_benchmarks()))
+                yield f'{site.name}: stack {stack.name}: {feature!r} is no benchmark; expected {expected}'
+            elif not any(backs(spec, feature) for spec in specs):
+                yield f'{site.name}: stack {stack.name} promises {feature}, and no spec of {manifest.path} brings it'
 
 
 def _reframe() -> str | None:

@@ -7,7 +7,6 @@ threads this process may use. PATH is looked at anew each time, since installing
 from __future__ import annotations
 
 import csv
-import functools
 import hashlib
 import json
 import os
@@ -20,40 +19,64 @@ from typing import Any
 
 import yaml
 
+from site_configs.spack import Installed, features_of, known_benchmarks
+
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
 
 
-def complete(entry: dict[str, Any]) -> dict[str, str]:
+def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
     """Fill what `entry` (a site.yaml) leaves out, in place; returns the benchmarks not found, each with the reason."""
     machine = _machine()
     for partition in entry['partitions']:
         for key, value in machine.items():
             partition.setdefault(key, value)
-    offered, not_found = benchmarks_on_path()
+    return _complete_stacks(name, entry, machine.get('devices', []))
+
+
+def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, Any]]) -> dict[str, str]:
+    """Which stack offers which benchmark: each the first in the file that has it, so that none is measured twice."""
+    partition = entry['partitions'][0]['name']
+    gpus = gpu_kinds(devices)
+    offered: set[str] = set()
+    missing: dict[str, list[str]] = {}
     for stack in entry['environments']:
-        if stack['provider'] == 'system':
-            stack.setdefault('features', offered)
-    return not_found
+        if 'features' in stack:
+            offered |= set(stack['features'])
+            continue
+        lacking = lacking_on_path() if stack['provider'] == 'system' else {}
+        if stack['provider'] == 'spack' and stack['name'] in ('cpu', *gpus):
+            lacking = _lacking_in_stack(Installed(site, partition, stack['name']))
+        for name, reason in lacking.items():
+            if reason and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
+                missing.setdefault(name, []).append(reason)
+        stack['features'] = [name for name, reason in lacking.items() if reason is None and name not in offered]
+        offered |= set(stack['features'])
+    return {name: '; '.join(reasons) for name, reasons in missing.items() if name not in offered}
 
 
-@functools.cache
-def known_benchmarks() -> dict[str, dict[str, list[str]]]:
-    """``benchmarks.yaml``: feature -> its executables and Debian packages."""
-    return yaml.safe_load((_HERE / 'benchmarks.yaml').read_text(encoding='utf-8'))
+def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
+    """Those of ``cuda`` and ``rocm`` that a partition's GPUs are for; an undescribed machine names its stacks so."""
+    kinds = {'sm': 'cuda', 'gf': 'rocm'}
+    return {kinds[device['arch'][:2]] for device in devices if device.get('arch', '')[:2] in kinds}
 
 
-def benchmarks_on_path() -> tuple[list[str], dict[str, str]]:
-    """The features of :func:`known_benchmarks` whose executables all are on PATH; and for the others what lacks."""
-    offered, not_found = [], {}
+def lacking_on_path() -> dict[str, str | None]:
+    """Feature -> what of it is not on PATH, None where all of it is; only benchmarks that can be told by a program."""
+    lacking = {}
     for feature, wants in known_benchmarks().items():
-        lacking = [name for name in wants['executables'] if shutil.which(name) is None]
-        if lacking:
-            not_found[feature] = f'{", ".join(lacking)} not on PATH'
-        else:
-            offered.append(feature)
-    return offered, not_found
+        if programs := wants.get('executables'):
+            absent = [name for name in programs if shutil.which(name) is None]
+            lacking[feature] = f'{", ".join(absent)} not on PATH' if absent else None
+    return lacking
+
+
+def _lacking_in_stack(installed: Installed) -> dict[str, str | None]:
+    """Feature -> why the Spack stack of an undescribed machine does not have it, None where it does."""
+    fault = installed.fault()
+    reason = fault and f'stack {installed.stack}: {fault} (ci/provision installs it)'
+    return {feature: reason for feature in features_of(installed.manifest().specs)}
 
 
 def _machine() -> dict[str, Any]:

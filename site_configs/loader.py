@@ -160,7 +160,7 @@ def load_site(name: str, root: Path = SITES) -> Site:
     if entry.get('detect'):
         from site_configs import detect  # only here: a described site pays nothing for it
 
-        not_found = detect.complete(entry)
+        not_found = detect.complete(name, entry)
     return _build(name, entry, path, not_found)
 
 

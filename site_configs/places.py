@@ -1,4 +1,4 @@
-"""Where results go: one answer for the run, the post-processing and the nightly job."""
+"""Where results and software go: one answer for the run, the post-processing and the nightly job."""
 
 from __future__ import annotations
 
@@ -13,7 +13,18 @@ def results_directory() -> Path:
 
     ReFrame cannot start a local job below a path with a blank, so a clone in such a path gets ``~/plumbline-results``.
     """
-    chosen = os.environ.get('PLUMBLINE_RESULTS')
-    if chosen:
+    return _folder('results')
+
+
+def software_directory() -> Path:
+    """``$PLUMBLINE_SOFTWARE``, else ``software/`` of this clone, or ``~/plumbline-software`` as for the results.
+
+    Must be one that the compute nodes see: it holds the stacks that Spack installs, their activation files and Spack.
+    """
+    return _folder('software')
+
+
+def _folder(name: str) -> Path:
+    if chosen := os.environ.get(f'PLUMBLINE_{name.upper()}'):
         return Path(chosen).absolute()
-    return Path.home() / 'plumbline-results' if ' ' in str(ROOT) else ROOT / 'results'
+    return Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name

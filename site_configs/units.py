@@ -6,7 +6,7 @@ UNITS = {
     'B': 1.0, 'KiB': 2.0**10, 'MiB': 2.0**20, 'GiB': 2.0**30, 'TiB': 2.0**40, 'GB': 1e9,
     'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9,
     's': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9,
-    'Up/s': 1.0, 'GUp/s': 1e9,
+    'Up/s': 1.0, 'GUp/s': 1e9, 'ops/s': 1.0,
     'Flop/cycle': 1.0, 'B/cycle': 1.0, '1': 1.0,
 }  # fmt: skip
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS = ROOT / 'tests/outputs'
-PARTS = ('checks', 'ci', 'postprocess', 'reframe_settings', 'site_configs')
+PARTS = ('checks', 'ci', 'postprocess', 'reframe_settings', 'site_configs', 'spack_envs')
 
 DEMO_SITE = """\
 descr: a site for tests
@@ -62,6 +62,7 @@ class ScratchClone:
     def __init__(self, folder: Path):
         self.root = folder / 'clone'
         self.results = folder / 'results'
+        self.software = folder / 'software'
         for part in PARTS:
             shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns('__pycache__', 'baseline.csv'))
         shutil.copy(ROOT / 'pyproject.toml', self.root)
@@ -84,6 +85,7 @@ class ScratchClone:
         chosen = {
             'PATH': f'{scripts}:{os.environ["PATH"]}',
             'PLUMBLINE_RESULTS': str(self.results),
+            'PLUMBLINE_SOFTWARE': str(self.software),
             'PLUMBLINE_SITE': 'demo',
             'XDG_CACHE_HOME': str(self.results.parent / 'cache'),
         }

@@ -53,7 +53,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     #: Whether the launcher must start it; other benchmarks run as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     num_nodes = variable(int, value=1, loggable=True)
-    #: File in a run's folder that holds the numbers.
+    #: File in a run's folder that holds the numbers, or a pattern of it where the program puts a date into its name.
     output = variable(str, value='stdout')
     #: Files of the stage directory that each run gets a copy of.
     inputs = variable(typ.List[str], value=[])
@@ -145,7 +145,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
                 if found := self.measure_run(trial, run, folder / run):
                     faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(folder / run / "stderr")}')
             self.trial_seconds += seconds_of(folder)
-        self.remarks |= facts_of(Path(self.stagedir) / 'provenance.txt')
+        self.remarks |= self.stack.provenance | facts_of(Path(self.stagedir) / 'provenance.txt')
         if faults:
             raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
 
@@ -160,11 +160,12 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def measure_run(self, trial: int, run: str, folder: Path) -> list[str]:
         """Takes the samples of one run of a trial; returns a sentence for each thing that is wrong with it."""
         metrics = [metric for metric in self.metrics if metric.run == run]
-        try:
-            text = (folder / self.output).read_text(encoding='utf-8', errors='replace')
-        except OSError as error:
+        written = sorted(folder.glob(self.output))
+        if len(written) != 1:
             self.missing |= {metric.name: f'trial {trial} wrote no {self.output}' for metric in metrics}
-            return [f'{self.output}: {error.strerror}'] if folder.exists() else ['did not start']
+            found = f'expected one file {self.output}, found {len(written)}'
+            return [found if folder.exists() else 'did not start']
+        text = written[0].read_text(encoding='utf-8', errors='replace')
         got = granted(folder)
         self.binding |= {rank: ','.join(map(str, sorted(cpus))) for rank, cpus in got.items()}
         faults = binding_faults(self.placement, got, self.num_nodes) + self.sanity_faults(text)

@@ -38,12 +38,12 @@ def test_it_is_detected_once(tmp_path, monkeypatch):
     monkeypatch.setattr(detect, 'detect_machine', lambda: calls.append(1) or {'memory_per_node': '1 GiB'})
     for _ in range(2):
         entry = {'partitions': [{'name': 'node'}], 'environments': [{'name': 'system', 'provider': 'system'}]}
-        detect.complete(entry)
+        detect.complete('localhost', entry)
         assert entry['partitions'][0]['memory_per_node'] == '1 GiB'
     assert len(calls) == 1
     (cached,) = (tmp_path / 'plumbline').iterdir()
     cached.write_text('{"half')  # a torn file is made anew, not believed
-    detect.complete({'partitions': [{}], 'environments': []})
+    detect.complete('localhost', {'partitions': [{'name': 'node'}], 'environments': []})
     assert len(calls) == 2 and json.loads(cached.read_text())
 
 
@@ -52,17 +52,17 @@ def test_what_the_file_states_is_not_overwritten():
         'partitions': [{'name': 'node', 'memory_per_node': '3 GiB'}],
         'environments': [{'name': 'system', 'provider': 'system', 'features': ['mine']}],
     }
-    detect.complete(entry)
+    detect.complete('localhost', entry)
     assert entry['partitions'][0]['memory_per_node'] == '3 GiB'
     assert entry['environments'][0]['features'] == ['mine']
 
 
 def test_benchmarks_come_from_path_each_time(tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', str(tmp_path))
-    offered, not_found = detect.benchmarks_on_path()
-    assert offered == [] and 'likwid-bench not on PATH' in not_found['likwid']
+    assert detect.lacking_on_path()['likwid'] == 'likwid-bench not on PATH'
+    assert None not in detect.lacking_on_path().values()
     (tmp_path / 'likwid-bench').touch(mode=0o755)
-    assert detect.benchmarks_on_path()[0] == ['likwid']
+    assert [name for name, lacking in detect.lacking_on_path().items() if lacking is None] == ['likwid']
 
 
 def fake_smi(folder: Path, script: str):

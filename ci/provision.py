@@ -1,0 +1,197 @@
+"""Installs the stacks of this site with Spack, and on a machine that nobody described the Debian packages too.
+
+`ci/provision` sets up the Python environment and calls this. What is done already is not done again, so it can be
+interrupted and started anew. Exit code: 0 all stacks are up, 1 at least one is not, 2 usage or input error.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from checks.core.spack import BringUp, StackError, find_spack, release
+from ci.airgap import export_folder, import_folder
+from ci.externals import find_externals
+from site_configs import Site, SiteError, load_site, name_of_this_site
+from site_configs.detect import gpu_kinds, lacking_on_path
+from site_configs.loader import UNDESCRIBED
+from site_configs.places import ROOT, software_directory
+from site_configs.spack import Installed, known_benchmarks
+
+_BUILD_PACKAGES = (
+    'git', 'g++', 'gfortran', 'make', 'cmake', 'patch', 'xz-utils', 'bzip2', 'autoconf', 'automake', 'libtool',
+    'autoconf-archive', 'm4', 'pkg-config', 'libopenmpi-dev', 'openmpi-bin', 'libopenblas-pthread-dev',
+)  # fmt: skip
+_ANSWER_LIMIT = 20  # seconds for a server to answer at all; a network that drops packets never does
+
+
+def main() -> int:
+    arguments = parse(sys.argv[1:])
+    try:
+        if arguments.site:
+            os.environ['PLUMBLINE_SITE'] = arguments.site
+        os.environ['PLUMBLINE_SITE'] = name = name_of_this_site()
+        if arguments.import_:
+            import_folder(Path(arguments.import_).absolute())
+        return provision(load_site(name), arguments)
+    except (StackError, SiteError) as error:
+        print(f'plumbline: {error}', file=sys.stderr)
+        return 2
+    except OSError as error:
+        print(f'plumbline: {error.filename or software_directory()}: {error.strerror}', file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print('plumbline: interrupted; the next ci/provision goes on from here', file=sys.stderr)
+        return 130
+
+
+def parse(words: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog='ci/provision', description=__doc__.splitlines()[0])
+    parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
+    parser.add_argument('--stack', action='append', help='only this stack; can be given several times')
+    parser.add_argument('--no-packages', action='store_true', help='install no Debian packages, also as root')
+    task = parser.add_mutually_exclusive_group()
+    task.add_argument('--lock', action='store_true', help='write spack.lock of the stacks anew instead of installing')
+    task.add_argument('--export', metavar='DIR', help='write all that a site without network needs into DIR')
+    task.add_argument('--import', metavar='DIR', dest='import_', help='install from such a folder, without network')
+    parser.add_argument('--binaries', action='store_true', help='with --export: the built packages too; needs a lock')
+    arguments = parser.parse_args(words)
+    if arguments.binaries and not arguments.export:
+        parser.error('--binaries goes with --export')
+    return arguments
+
+
+def provision(site: Site, arguments: argparse.Namespace) -> int:
+    stacks = list(stacks_of(site, arguments.stack))
+    undescribed = site.name == UNDESCRIBED
+    packages = undescribed and not arguments.no_packages
+    if packages:
+        debian_packages(debian_benchmarks())
+    if not stacks:
+        print(f'plumbline: site {site.name} has no stack that Spack installs')
+        return 0
+    if not arguments.lock and not arguments.export and all(stack.fault() is None for stack in stacks):
+        print(f'plumbline: site {site.name}: {", ".join(stack.stack for stack in stacks)} up to date')
+        return 0
+    try:
+        get_spack()
+    except StackError as error:
+        print(f'plumbline: {error}; the stacks {names(stacks)} are not installed', file=sys.stderr)
+        return 1
+    get_solver()
+    if undescribed:
+        if packages:
+            debian_packages(_BUILD_PACKAGES)
+        partition = next(iter(site.partitions.values()))
+        for sentence in find_externals(partition, stacks[0].externals):
+            print(f'plumbline: {sentence}')
+    if arguments.lock:
+        return renew_locks(stacks)
+    if arguments.export:
+        export_folder(Path(arguments.export).absolute(), stacks, arguments.binaries)
+        return 0
+    return bring_up(stacks)
+
+
+def stacks_of(site: Site, chosen: list[str] | None) -> Iterator[Installed]:
+    """Every partition's stacks that Spack provides; on an undescribed machine without those for GPUs it lacks."""
+    known = [stack.name for stack in site.stacks.values() if stack.provider == 'spack']
+    for name in chosen or ():
+        if name not in known:
+            raise SiteError(f'site {site.name}: {name!r} is no stack that Spack provides; it has {known or "none"}')
+    for partition in site.partitions.values():
+        served = {'cpu'} | gpu_kinds(partition.entry.get('devices', []))
+        for stack in partition.environs:
+            wanted = stack in known and (not chosen or stack in chosen)
+            if wanted and (site.name != UNDESCRIBED or stack in served):
+                yield Installed(site.name, partition.name, stack)
+
+
+def names(stacks: list[Installed]) -> str:
+    return ', '.join(f'{stack.partition}/{stack.stack}' for stack in stacks)
+
+
+def debian_benchmarks() -> list[str]:
+    """The packages of the benchmarks that this machine lacks."""
+    lacking = [feature for feature, reason in lacking_on_path().items() if reason]
+    return sorted({package for feature in lacking for package in known_benchmarks()[feature].get('debian', [])})
+
+
+def debian_packages(packages: list[str] | tuple[str, ...]):
+    """Installs them where this is Debian and we may; says so, or that they stay missing."""
+    if packages:
+        command = ['bash', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'bash', *packages]
+        subprocess.run(command, cwd=ROOT, check=False)
+
+
+def get_spack():
+    """Finds Spack or clones the pinned release. Raises StackError where that cannot be reached."""
+    if find_spack():
+        return
+    pinned = release()
+    target = software_directory() / f'spack-{pinned["tag"]}'
+    where = f'Spack {pinned["tag"]} of {pinned["git"]}'
+    quiet = os.environ | {'GIT_TERMINAL_PROMPT': '0'}
+    try:
+        ask = ['git', 'ls-remote', '--exit-code', pinned['git'], pinned['tag']]
+        subprocess.run(ask, env=quiet, capture_output=True, timeout=_ANSWER_LIMIT, check=True)
+        print(f'plumbline: getting {where}', flush=True)
+        unfinished = target.with_suffix('.unfinished')
+        shutil.rmtree(unfinished, ignore_errors=True)
+        clone = ['git', '-c', 'advice.detachedHead=false', 'clone', '--depth=1', f'--branch={pinned["tag"]}']
+        subprocess.run([*clone, pinned['git'], str(unfinished)], env=quiet, check=True)
+        unfinished.rename(target)
+    except FileNotFoundError:
+        raise StackError('no Spack: neither SPACK_ROOT nor spack on PATH, and no git to get it with') from None
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
+        raise StackError(f'no Spack: neither SPACK_ROOT nor spack on PATH, and {where} cannot be reached') from None
+
+
+def get_solver():
+    """Spack's solver as a Python package; without it Spack gets one itself, which takes a network and minutes."""
+    command = [
+        sys.executable,
+        '-m',
+        'pip',
+        'install',
+        '--quiet',
+        '--disable-pip-version-check',
+        '--editable',
+        '.[spack]',
+    ]
+    try:
+        import clingo  # noqa: F401
+    except ImportError:
+        subprocess.run(command, cwd=ROOT, check=False)
+
+
+def renew_locks(stacks: list[Installed]) -> int:
+    for stack in {stack.stack: stack for stack in stacks}.values():
+        lock = BringUp(stack).renew_lock()
+        print(f'plumbline: {lock}: written; commit it together with {lock.name}.json')
+    return 0
+
+
+def bring_up(stacks: list[Installed]) -> int:
+    """One after the other; a stack that fails does not keep the others from being tried."""
+    failed = 0
+    for stack in stacks:
+        if fault := stack.fault():
+            print(f'plumbline: stack {stack.stack} of {stack.partition}: {fault}; bringing it up', flush=True)
+            try:
+                BringUp(stack).run()
+            except StackError as error:
+                print(f'plumbline: {error}', file=sys.stderr)
+                failed += 1
+                continue
+        print(f'plumbline: stack {stack.stack} of {stack.partition}: up, in {stack.folder}', flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -17,7 +17,7 @@ import yaml
 from checks.core.spack import find_spack, run_spack
 from site_configs import Partition
 
-_TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses')
+_TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
 _GPU = {
     'sm_': ('cuda',),
     'gfx': ('hip', 'hsa-rocr-dev', 'llvm-amdgpu'),

@@ -55,8 +55,8 @@ def main() -> int:
         with only_one(results):
             clean_up_after_a_kill(results)
             arguments.mode = arguments.mode or ('quick' if name == UNDESCRIBED else 'nightly')
-            if name == UNDESCRIBED and not arguments.no_provision:
-                provide_benchmarks()
+            if not arguments.no_provision:
+                provision()
             return run_checks(load_site(name), arguments, results)
     except (Stop, SiteError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
@@ -72,7 +72,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     usual = 'nightly, and quick on a machine that nobody described'
     parser.add_argument('--mode', choices=MODES, help=f'how much to run (default: {usual})')
     parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
-    parser.add_argument('--no-provision', action='store_true', help='install no Debian packages, also as root')
+    parser.add_argument('--no-provision', action='store_true', help='install nothing before the run')
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
     return parser.parse_args(words)
 
@@ -123,16 +123,9 @@ def clean_up_after_a_kill(results: Path):
         print(f'plumbline: a run before this one was killed; ended {len(left)} processes that it left')
 
 
-def provide_benchmarks():
-    """On an undescribed machine, Debian packages bring the benchmarks that it lacks; `debian_packages` says so."""
-    from site_configs.detect import benchmarks_on_path, known_benchmarks
-
-    _, not_found = benchmarks_on_path()
-    packages = sorted({package for benchmark in not_found for package in known_benchmarks()[benchmark]['debian']})
-    if packages:
-        subprocess.run(
-            ['bash', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'bash', *packages], cwd=ROOT, check=False
-        )
+def provision():
+    """Brings up the stacks of this site; what cannot be is said there, and fails its cases in the run."""
+    subprocess.run([sys.executable, '-m', 'ci.provision'], cwd=ROOT, check=False)
 
 
 def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:

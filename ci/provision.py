@@ -76,7 +76,7 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         print(f'plumbline: site {site.name} has no stack that Spack installs')
         return 0
     if not arguments.lock and not arguments.export and all(stack.fault() is None for stack in stacks):
-        print(f'plumbline: site {site.name}: {", ".join(stack.stack for stack in stacks)} up to date')
+        print(f'plumbline: site {site.name}: {names(stacks)}: up to date')
         return 0
     try:
         get_spack()
@@ -113,7 +113,7 @@ def stacks_of(site: Site, chosen: list[str] | None) -> Iterator[Installed]:
 
 
 def names(stacks: list[Installed]) -> str:
-    return ', '.join(f'{stack.partition}/{stack.stack}' for stack in stacks)
+    return ', '.join(f'{stack.stack} of {stack.partition}' for stack in stacks)
 
 
 def debian_benchmarks() -> list[str]:

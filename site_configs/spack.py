@@ -88,8 +88,8 @@ class Manifest:
         return None
 
 
-def manifest_path(site: str, stack: str, root: Path = SPACK_ENVS) -> Path:
-    return root / site / stack / MANIFEST
+def manifest_path(site: str, stack: str) -> Path:
+    return SPACK_ENVS / site / stack / MANIFEST
 
 
 def read_manifest(path: Path) -> Manifest:

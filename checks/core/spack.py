@@ -87,6 +87,8 @@ class BringUp:
         spack = find_spack()
         if spack is None:
             raise StackError(f'{self.name}: no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one')
+        if re.search(r'\s', str(stack.folder)):
+            raise StackError(f'{stack.folder}: Spack cannot build below a path with a blank: set PLUMBLINE_SOFTWARE')
         self.spack = spack
 
     def run(self):
@@ -192,6 +194,7 @@ def run_spack(spack: Path, *arguments: str, log: Path, path: str | None = None, 
     """
     variables = environment() | ({'PATH': path} if path else {})
     said = []
+    log.parent.mkdir(parents=True, exist_ok=True)
     with log.open('a', encoding='utf-8') as kept:
         kept.write(f'$ spack {shlex.join(arguments)}\n')
         process = subprocess.Popen(
@@ -215,7 +218,8 @@ def why(said: list[str]) -> str:
     where = f' (build log: {", ".join(logs)})' if logs else ''
     failures: dict[str, str] = {}
     for package, cause in _BUILT_FOR.findall(text):
-        failures.setdefault(package, cause.strip())  # the first says why, a later one that it is not there
+        if cause != 'Package was not installed':  # said too of what only needs the one that failed
+            failures.setdefault(package, cause.strip())
     if failures:
         return '; '.join(f'{package}: {cause}' for package, cause in failures.items()) + where
     error = _ERROR.search(text)

@@ -1,0 +1,135 @@
+"""Every manifest of spack_envs/: it reads, its includes are there, and its specs exist in the pinned recipes."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from site_configs import SiteError, load_site, site_names
+from site_configs.spack import SPACK_ENVS, backs, features_of, known_benchmarks, package_of, read_manifest
+
+MANIFESTS = sorted(SPACK_ENVS.glob('*/*/spack.yaml'))
+RECIPES = json.loads((Path(__file__).parent.parent / 'data/recipes.json').read_text())  # made by data/recipes.py
+VARIANT = re.compile(r'[+~]([a-z][\w-]*)|\b([a-z][\w-]*):?=')
+
+
+@pytest.fixture(params=MANIFESTS, ids=lambda path: f'{path.parent.parent.name}/{path.parent.name}')
+def manifest(request):
+    return read_manifest(request.param)
+
+
+def versions_and_variants_exist(spec: str, external: bool = False):
+    known = RECIPES[package_of(spec)]
+    version = re.search(r'@=?([\w.-]+)', spec)
+    assert version, f'{spec}: has no version'
+    if not external:  # an external may be older or newer than all that the recipe builds
+        assert version[1] in known['versions'], f'{spec}: the recipes know no such version'
+    for names in VARIANT.findall(spec.split(' ', 1)[1] if ' ' in spec else ''):
+        assert ''.join(names) in known['variants'], f'{spec}: the recipes know no such variant'
+
+
+def test_root_specs_are_exact_and_exist(manifest):
+    assert manifest.specs
+    for spec in manifest.specs:
+        versions_and_variants_exist(spec)
+
+
+def test_externals_name_packages_with_prefixes(manifest):
+    for settings in manifest.packages().values():
+        for external in settings.get('externals', []):
+            versions_and_variants_exist(external['spec'], external=True)
+            assert external['prefix'].startswith('/')
+
+
+def test_a_described_site_states_target_compiler_and_mpi(manifest):
+    if manifest.path.parent.parent.name == 'localhost':
+        return  # found by ci/provision
+    packages = manifest.packages()
+    assert packages['all']['require'][0].startswith('target=')
+    for virtual in ('c', 'cxx', 'fortran', 'mpi'):
+        (required,) = packages[virtual]['require']
+        assert packages[package_of(required)]['buildable'] is False
+        (external,) = packages[package_of(required)]['externals']
+        assert external['spec'].split(' ')[0] == required
+
+
+def test_a_gpu_stack_states_its_architecture(manifest):
+    """`+cuda` without cuda_arch, and likewise ROCm, does not concretize."""
+    site, stack = manifest.path.parts[-3:-1]
+    if site != 'localhost' and stack != 'cpu':
+        (variant,) = manifest.packages()['all']['variants']
+        assert re.fullmatch({'cuda': r'cuda_arch=\d\d', 'rocm': r'amdgpu_target=gfx\w+'}[stack], variant)
+
+
+def test_every_committed_lock_belongs_to_its_manifest(manifest):
+    assert manifest.lock_fault() is None
+
+
+def test_the_list_of_recipes_is_of_the_pinned_ones():
+    repos = yaml.safe_load((SPACK_ENVS / 'common/repos.yaml').read_text())['repos']
+    assert RECIPES['recipes'] == repos['builtin']['tag']
+    assert repos['builtin']['tag'] in repos['builtin']['destination']
+
+
+def test_every_feature_that_a_site_promises_is_backed_by_a_spec():
+    for name in site_names():
+        for stack in load_site(name).stacks.values():
+            if stack.provider == 'spack':
+                specs = read_manifest(SPACK_ENVS / name / stack.name / 'spack.yaml').specs
+                for feature in stack.features:
+                    assert any(backs(spec, feature) for spec in specs), f'{name}: {stack.name} promises {feature}'
+
+
+def test_the_benchmarks_of_the_lists():
+    """Each of the product's benchmarks comes with the stack of its kind."""
+    benchmarks = {kind: features_of(read_manifest(SPACK_ENVS / f'localhost/{kind}/spack.yaml').specs)
+                  for kind in ('cpu', 'cuda', 'rocm')}  # fmt: skip
+    assert {'babelstream-omp', 'osu', 'hpl', 'hpcg', 'ior', 'mdtest', 'hpcc'} <= set(benchmarks['cpu'])
+    assert {'babelstream-cuda', 'osu-cuda', 'comm-scope-cuda'} <= set(benchmarks['cuda'])
+    assert {'babelstream-hip', 'osu-rocm', 'comm-scope-hip'} <= set(benchmarks['rocm'])
+    for feature, wants in known_benchmarks().items():
+        assert 'executables' in wants or 'spec' in wants, feature
+
+
+@pytest.mark.parametrize(
+    ('spec', 'feature', 'does'),
+    [
+        ('babelstream@5.0 +omp', 'babelstream-omp', True),
+        ('babelstream@5.0+omp', 'babelstream-omp', True),
+        ('babelstream@5.0 +cuda', 'babelstream-omp', False),
+        ('osu-micro-benchmarks@7.4 +cuda ~xccl', 'osu-cuda', True),
+        ('osu-micro-benchmarks@7.4 ~cuda', 'osu-cuda', False),
+        ('hpl@2.3', 'hpl', True),
+        ('hpl-more@2.3', 'hpl', False),
+    ],
+)
+def test_what_backs_what(spec, feature, does):
+    assert backs(spec, feature) is does
+
+
+@pytest.mark.parametrize(
+    ('text', 'says'),
+    [
+        (None, 'cannot be read: No such file'),
+        ('spack: {}', 'expected a Spack environment: the key spack with a list of specs'),
+        ('- 1', 'expected sections of Spack configuration, found list'),
+        ('spack: [', 'not valid YAML'),
+        ('spack: {include: [nowhere], specs: [hpl@2.3]}', 'nowhere: cannot be read'),
+        ('spack: {specs: [$cpu]}', 'specs: $cpu is no list of its definitions'),
+    ],
+)
+def test_a_wrong_manifest_is_a_sentence_with_its_file(tmp_path, text, says):
+    path = tmp_path / 'spack.yaml'
+    if text:
+        path.write_text(text)
+    with pytest.raises(SiteError) as raised:
+        print(read_manifest(path).specs)
+    assert says in str(raised.value) and str(tmp_path) in str(raised.value)
+
+
+def test_remote_and_optional_includes_are_left_to_spack(tmp_path):
+    path = tmp_path / 'spack.yaml'
+    path.write_text('spack: {include: [https://a.org/x.yaml, {path: no.yaml, optional: true}], specs: [hpl@2.3]}')
+    assert read_manifest(path).specs == ['hpl@2.3']

@@ -1,0 +1,95 @@
+"""A stand-in for Spack that writes down its calls: for how often and when Spack is called, not for what it does."""
+
+import fcntl
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+SCRIPT = """#!{python}
+import sys
+sys.path.insert(0, {tests!r})
+import spack_stand_in
+sys.exit(spack_stand_in.main(sys.argv[1:]))
+"""
+
+
+class StandIn:
+    """A ``$SPACK_ROOT`` below `folder`; what its environments install is the program `demo`."""
+
+    def __init__(self, folder: Path):
+        self.root = folder / 'spack-stand-in'
+        (self.root / 'bin').mkdir(parents=True)
+        self.log = self.root / 'calls'
+        script = self.root / 'bin/spack'
+        script.write_text(SCRIPT.format(python=sys.executable, tests=str(Path(__file__).resolve().parent)))
+        script.chmod(0o755)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        return {'SPACK_ROOT': str(self.root)}
+
+    def calls(self) -> list[tuple[str, str]]:
+        """(step, environment directory) of each call so far, in their order."""
+        if not self.log.exists():
+            return []
+        return [tuple(json.loads(line)) for line in self.log.read_text().splitlines()]
+
+    def steps(self) -> list[str]:
+        return [step for step, _ in self.calls()]
+
+    def say_and_fail(self, step: str, output: str):
+        """From now on `step` prints `output` and fails."""
+        (self.root / f'fail-{step}').write_text(output)
+
+    def program(self, script: str):
+        """What `demo` does once installed anew."""
+        (self.root / 'demo').write_text(f'#!/bin/bash\n{script}\n')
+
+
+def main(words: list[str]) -> int:
+    root = Path(os.environ['SPACK_ROOT'])
+    options = [word for word in words if not word.startswith('--color')]
+    folder = Path(options[options.index('-e') + 1] if '-e' in options else options[options.index('-d') + 1])
+    step = next(word for word in options if word in ('concretize', 'install', 'activate'))
+    with (root / 'calls').open('a') as log:
+        fcntl.flock(log, fcntl.LOCK_EX)
+        log.write(json.dumps([step, str(folder)]) + '\n')
+    if (root / f'fail-{step}').exists():
+        print((root / f'fail-{step}').read_text())
+        return 1
+    with (folder / f'{step}.running').open('x'):  # fails where two processes work in one folder at a time
+        time.sleep(0.2)
+        {'concretize': concretize, 'install': install, 'activate': activate}[step](root, folder)
+    (folder / f'{step}.running').unlink()
+    return 0
+
+
+def concretize(root: Path, folder: Path):
+    (folder / 'spack.lock').write_text(json.dumps(lock()))
+
+
+def lock() -> dict:
+    compiler = {'name': 'gcc', 'version': '12.2.0', 'arch': {'target': 'zen3'}}
+    needs = [{'name': 'gcc', 'hash': 'b' * 32, 'parameters': {'virtuals': ['c', 'cxx']}}]
+    demo = {'name': 'demo', 'version': '1.0', 'arch': {'target': {'name': 'zen3'}}, 'dependencies': needs}
+    return {
+        'spack': {'version': '1.1.1'},
+        'roots': [{'hash': 'a' * 32, 'spec': 'demo@1.0'}],
+        'concrete_specs': {'a' * 32: demo, 'b' * 32: compiler},
+    }
+
+
+def install(root: Path, folder: Path):
+    program = folder / '.spack-env/view/bin/demo'
+    program.parent.mkdir(parents=True, exist_ok=True)
+    program.write_text((root / 'demo').read_text() if (root / 'demo').exists() else '#!/bin/bash\necho hello\n')
+    program.chmod(0o755)
+
+
+def activate(root: Path, folder: Path):
+    print('if [ ! -z ${SPACK_ENV+x} ]; then\nunset SPACK_ENV; export SPACK_ENV;\nfi;')
+    print(f'export SPACK_ENV={folder};')
+    print("export DEMO_HOME='/a place';")
+    print(f'export PATH={folder}/.spack-env/view/bin:/opt/mpi/bin:{os.environ["PATH"]};')

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from checks.core.spack import BringUp, StackError, find_spack, release
+from checks.core.spack import BringUp, StackError, find_spack, release, run_spack
 from ci.airgap import export_folder, import_folder
 from ci.externals import find_externals
 from site_configs import Site, SiteError, load_site, name_of_this_site
@@ -55,6 +56,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--stack', action='append', help='only this stack; can be given several times')
     parser.add_argument('--no-packages', action='store_true', help='install no Debian packages, also as root')
+    parser.add_argument('--build-cache', action='append', metavar='URL', help='take built packages from this mirror')
     task = parser.add_mutually_exclusive_group()
     task.add_argument('--lock', action='store_true', help='write spack.lock of the stacks anew instead of installing')
     task.add_argument('--export', metavar='DIR', help='write all that a site without network needs into DIR')
@@ -84,6 +86,8 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         print(f'plumbline: {error}; the stacks {names(stacks)} are not installed', file=sys.stderr)
         return 1
     get_solver()
+    for url in arguments.build_cache or ():
+        use_build_cache(url)
     if undescribed:
         if packages:
             debian_packages(_BUILD_PACKAGES)
@@ -168,6 +172,13 @@ def get_solver():
         import clingo  # noqa: F401
     except ImportError:
         subprocess.run(command, cwd=ROOT, check=False)
+
+
+def use_build_cache(url: str):
+    """Adds a mirror of built packages and trusts its keys, as the administrator who names it asks."""
+    name, log = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'log.txt'
+    run_spack(find_spack(), 'mirror', 'add', '--scope=user', '--type=binary', name, url, log=log)
+    run_spack(find_spack(), 'buildcache', 'keys', '--install', '--trust', log=log)
 
 
 def renew_locks(stacks: list[Installed]) -> int:

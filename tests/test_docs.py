@@ -9,6 +9,7 @@ from scratch import ROOT
 
 from postprocess.compare import BAD, VERDICTS
 from site_configs import load_site
+from site_configs.spack import known_benchmarks
 
 
 def test_the_site_builds_strictly(tmp_path):
@@ -40,3 +41,8 @@ def test_the_example_of_a_site_loads(tmp_path):
     site = load_site('mycluster', tmp_path)
     assert site.partitions['compute'].processor['caches']['L1']['size'] == '32 KiB'
     assert site.stacks['cpu'].modules == ('hpcc', 'likwid')
+
+
+def test_every_feature_is_in_the_table_of_stacks():
+    rows = re.findall(r'^\| (`[^|]+) \|', (ROOT / 'docs/stacks.md').read_text(), re.MULTILINE)
+    assert set(known_benchmarks()) <= set(re.findall(r'`([\w-]+)`', ' '.join(rows)))

@@ -3,8 +3,10 @@
     python tests/benchmarks/overhead.py list    listing all checks against plain ReFrame listing one trivial check
     python tests/benchmarks/overhead.py case    what a session adds to each case, against `executable = 'true'`
     python tests/benchmarks/overhead.py hpcc    STREAM triad and DGEMM by the suite and by hand, with the same binding
+    python tests/benchmarks/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
 
-Rounds are interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
+`stack` needs the localhost stack installed (ci/provision) and its Spack. Rounds are interleaved, so that a machine that
+drifts drifts for both sides. `--rounds N` sets how many.
 """
 
 from __future__ import annotations
@@ -25,6 +27,11 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 
 from scratch import ScratchClone  # noqa: E402
+
+from checks.core.spack import environment, find_spack  # noqa: E402
+from checks.core.stacks import activation  # noqa: E402
+from site_configs import Stack  # noqa: E402
+from site_configs.spack import Installed  # noqa: E402
 
 PLAIN = """\
 import reframe as rfm
@@ -124,9 +131,36 @@ def hpcc_by_hand_and_by_suite(rounds: int):
         print(f'ratio of medians {median(by_suite[name]) / median(by_hand[name]):.4f}')
 
 
+def stacks(rounds: int):
+    installed = Installed('localhost', 'node', 'cpu')
+    if fault := installed.fault():
+        sys.exit(f'the cpu stack of localhost: {fault}; run ci/provision')
+    with tempfile.TemporaryDirectory() as folder:
+        ways = {'nothing': 'true'}
+        for provider, stack in (('system', None), ('spack', installed)):
+            file = Path(folder, provider)
+            file.write_text(activation(Stack('cpu', provider, prefix='/usr'), stack))
+            ways[f'{provider} provider'] = f'source {file}'
+        ways["ReFrame's stock Spack, load"] = f'eval `{find_spack()} -e {installed.folder} load --sh ior`'
+        ways["ReFrame's stock Spack, install"] = f'{find_spack()} -e {installed.folder} install'
+        took: dict[str, list[float]] = {name: [] for name in ways}
+        checked = []
+        for _ in range(rounds):
+            for name, script in ways.items():
+                took[name].append(seconds('bash', '-c', script, environment=environment(), cwd=ROOT))
+            began = time.perf_counter()
+            installed.fault()
+            checked.append(time.perf_counter() - began)
+    for name, values in took.items():
+        show(name, values)
+    show('looking whether it is up to date', checked)
+    print(f'spack to system provider: {median(took["spack provider"]) / median(took["system provider"]):.3f}')
+
+
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=('list', 'case', 'hpcc'))
+    parser.add_argument('what', choices=('list', 'case', 'hpcc', 'stack'))
     parser.add_argument('--rounds', type=int, default=7)
     arguments = parser.parse_args()
-    {'list': listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite}[arguments.what](arguments.rounds)
+    what = {'list': listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite, 'stack': stacks}
+    what[arguments.what](arguments.rounds)

@@ -64,6 +64,8 @@ class Partition:
     memory_bytes: float | None = None
     peaks: dict[str, float] = field(default_factory=dict)
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
+    num_nodes: int = 1
+    benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
 
     @property
     def processor(self) -> dict[str, Any]:
@@ -294,6 +296,8 @@ def _partition(item: dict[str, Any]) -> Partition:
         memory_bytes=in_base_unit(item['memory_per_node']) if 'memory_per_node' in item else None,
         peaks={key: in_base_unit(value) for key, value in peaks.items()},
         flop_per_cycle=flop_per_cycle,
+        num_nodes=item.get('num_nodes', 1),
+        benchmarks=item.get('benchmarks', {}),
     )
 
 

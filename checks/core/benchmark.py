@@ -114,6 +114,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         program, stack = shlex.quote(self.executable), shlex.quote(self.stack.stagedir)
         runs = self.runs or {'run': self.executable_opts}
         self.prerun_cmds = [
+            f'unset {" ".join(self.placement.unset)}',
             f'source {stack}/{ACTIVATION}',
             f'bash ./provenance.sh {program} {stack} > provenance.txt',
             f'for trial in {" ".join(str(i + 1) for i in range(self.trials))}; do',

@@ -7,28 +7,60 @@ from pathlib import Path
 
 from checks.core.topology import Topology
 
+_OPENMP_BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
+
 
 @dataclass(frozen=True)
 class Placement:
     """The ranks of one node. `cpus`: the hardware threads of each local rank, or None where the benchmark binds its
-    threads itself. `threads`: OpenMP threads of a rank."""
+    threads itself. `threads`: OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs."""
 
     ranks_per_node: int
     cpus: tuple[tuple[int, ...], ...] | None
     threads: int = 1
+    proc_bind: str | None = None
+    places: str | None = None
 
     @property
     def env_vars(self) -> dict[str, str]:
         """For the job; ``PLUMBLINE_CPUS`` holds one CPU list a local rank, colons between, for ``job/rank.sh``."""
         asked = {'OMP_NUM_THREADS': str(self.threads)}
+        if self.proc_bind:
+            asked['OMP_PROC_BIND'] = self.proc_bind
+        if self.places:
+            asked['OMP_PLACES'] = self.places
         if self.cpus is not None:
             asked['PLUMBLINE_CPUS'] = ':'.join(','.join(map(str, cpus)) for cpus in self.cpus)
         return asked
+
+    @property
+    def unset(self) -> list[str]:
+        """What must not reach the benchmark from the account's own environment."""
+        return [name for name in _OPENMP_BINDING if name not in self.env_vars]
 
 
 def one_rank_per_core(topology: Topology) -> Placement:
     """A rank on the first hardware thread of every core of the node."""
     return Placement(len(topology.cores), tuple((cpu,) for cpu in topology.cpu_of_core))
+
+
+def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = None) -> Placement:
+    """`ranks` spread evenly over NUMA domains, else sockets, else the node; each has `threads` consecutive cores.
+
+    Without `threads` the ranks share all cores. Raises ValueError where the cores of a domain do not suffice.
+    """
+    whole = (frozenset(cpu for core in topology.cores for cpu in core),)
+    candidates = (topology.numa_domains, topology.sockets, whole)
+    domains = next(found for found in candidates if ranks % len(found) == 0)
+    per_domain, cpus = ranks // len(domains), []
+    for domain in domains:
+        cores = topology.cpus_in(domain)
+        share = len(cores) // per_domain
+        taken = share if threads is None else threads
+        if not 0 < taken <= share:
+            raise ValueError(f'{ranks} ranks of {threads or 1} cores: {len(cores)} cores a domain do not suffice')
+        cpus += [cores[i * share : i * share + taken] for i in range(per_domain)]
+    return Placement(ranks, tuple(cpus), threads=min(map(len, cpus)), proc_bind='close', places='cores')
 
 
 def self_binding() -> Placement:

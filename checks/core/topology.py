@@ -32,6 +32,7 @@ class Topology:
     caches: tuple[Cache, ...]
     arch: str
     described_memory: float | None
+    nodes_of_partition: int = 1
 
     @property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -79,6 +80,12 @@ def topologies() -> list[tuple[str, Topology]]:
     return [(f'{site.name}:{name}', topology_of(site.name, name)) for name in site.partitions]
 
 
+def node_counts() -> list[int]:
+    """1, 2, 4, ... up to the nodes of the largest partition of the current system; for a check's parameter."""
+    largest = max((topology.nodes_of_partition for _, topology in topologies()), default=1)
+    return [2**power for power in range(largest.bit_length())]
+
+
 @functools.cache
 def topology_of(site: str, partition: str) -> Topology:
     """Raises SiteError where the site does not describe the processor of this partition."""
@@ -87,7 +94,12 @@ def topology_of(site: str, partition: str) -> Topology:
     if not processor:
         raise SiteError(f'{site}:{partition}: site.yaml describes no processor')
     fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
-    return Topology(arch=processor.get('arch', ''), described_memory=described.memory_bytes, **fields)
+    return Topology(
+        arch=processor.get('arch', ''),
+        described_memory=described.memory_bytes,
+        nodes_of_partition=described.num_nodes,
+        **fields,
+    )
 
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:

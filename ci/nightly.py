@@ -34,7 +34,7 @@ _TROUBLE = re.compile(
     r'|.*No space left on device.*|run session stopped.*'
 )
 _FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /\w+ @(\S+)')
-_LISTED = re.compile(r'^- .*/\w+ @\S+$')  # a case; its fixtures follow with ^
+_LISTED = re.compile(r'^\s*[-^] ?([^~]*/\w+ @\S+)$')  # a case, by itself or as what another needs; fixtures have a ~
 _CONCRETIZED = 'Concretized '
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 
@@ -171,7 +171,7 @@ def list_cases(reframe: list[str]) -> tuple[int, list[str]]:
     answer = subprocess.run([*reframe, '-lC'], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [_COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
     if any(line.startswith(_CONCRETIZED) for line in lines):
-        return sum(_LISTED.match(line) is not None for line in lines), troubles(lines)
+        return len({found[1] for line in lines if (found := _LISTED.match(line))}), troubles(lines)
     said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
     raise Stop(f'ReFrame cannot list the checks: {said.strip()}')
 

@@ -65,6 +65,7 @@ class Partition:
     peaks: dict[str, float] = field(default_factory=dict)
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
+    memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
 
     @property
@@ -297,6 +298,7 @@ def _partition(item: dict[str, Any]) -> Partition:
         peaks={key: in_base_unit(value) for key, value in peaks.items()},
         flop_per_cycle=flop_per_cycle,
         num_nodes=item.get('num_nodes', 1),
+        memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),
     )
 

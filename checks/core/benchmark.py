@@ -62,6 +62,9 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     metrics: list[Metric] = []
     placement: Placement
     runs: dict[str, list[str]]  # name -> options of the program
+    run_env: dict[str, dict[str, str]]  # name -> variables of that run alone
+    reading: str  # name of the run whose output is being read
+    wrapper: list[str] = []  # words before the program, such as numactl and its options
     sourcesdir = str(Path(__file__).parent / 'job')
     exclusive_access = True
     maintainers = ['plumbline']
@@ -82,6 +85,13 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """One sentence for each sign in a run's output that the program did not do its work."""
         return []
 
+    def stderr_faults(self, errors: str) -> list[str]:
+        """The same for its standard error, where some programs tell of a failed validation and exit with 0."""
+        return []
+
+    def derive(self):
+        """Adds the samples of the metrics that have no pattern, from those of the others, when all trials are read."""
+
     # Before the run
 
     @run_after('init')
@@ -89,10 +99,10 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.samples: dict[str, list[tuple[int, str, float]]] = {}
         self.missing: dict[str, str] = {}
         self.void: dict[str, str] = {}
-        self.binding: dict[str, str] = {}
+        self.bound: dict[str, str] = {}
         self.remarks: dict[str, str] = {}
         self.trial_seconds: list[float] = []
-        self.runs = {}
+        self.runs, self.run_env = {}, {}
         self.valid_systems = [fullname for fullname, topology in topologies() if self.exists_on(topology)]
         self.valid_prog_environs = [f'+{self.offers}']
 
@@ -125,12 +135,16 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             *(f'cp {shlex.quote(name)} trial_$trial/$run/' for name in self.inputs),
             'cd trial_$trial/$run',
             'case $run in',
-            *(f'{name}) options=({" ".join(map(shlex.quote, options))}) ;;' for name, options in runs.items()),
+            *(self.shell_case(name, options) for name, options in runs.items()),
             'esac',
         ]
-        self.executable = f'bash ../../rank.sh {program}'
+        self.executable = shlex.join(['bash', '../../rank.sh', *self.wrapper, self.executable])
         self.executable_opts = ['"${options[@]}"', '> stdout', '2> stderr']
         self.postrun_cmds = ['cd ../..', 'done', 'echo $EPOCHREALTIME > trial_$trial/ended', 'done']
+
+    def shell_case(self, name: str, options: list[str]) -> str:
+        exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in self.run_env.get(name, {}).items())
+        return f'{name}){exports} options=({" ".join(map(shlex.quote, options))}) ;;'
 
     # After the run
 
@@ -146,6 +160,11 @@ class Benchmark(rfm.RunOnlyRegressionTest):
                 if found := self.measure_run(trial, run, folder / run):
                     faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(folder / run / "stderr")}')
             self.trial_seconds += seconds_of(folder)
+        self.derive()
+        for metric in self.metrics:
+            if metric.pattern is None and metric.name not in self.samples:
+                self.missing.setdefault(metric.name, 'what it is computed from is missing')
+                faults.append(f'metric {metric.name} not measured: {self.missing[metric.name]}')
         self.remarks |= self.stack.provenance | facts_of(Path(self.stagedir) / 'provenance.txt')
         if faults:
             raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
@@ -160,7 +179,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
 
     def measure_run(self, trial: int, run: str, folder: Path) -> list[str]:
         """Takes the samples of one run of a trial; returns a sentence for each thing that is wrong with it."""
-        metrics = [metric for metric in self.metrics if metric.run == run]
+        self.reading = run
+        metrics = [metric for metric in self.metrics if metric.run == run and metric.pattern]
         written = sorted(folder.glob(self.output))
         if len(written) != 1:
             self.missing |= {metric.name: f'trial {trial} wrote no {self.output}' for metric in metrics}
@@ -168,8 +188,9 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             return [found if folder.exists() else 'did not start']
         text = written[0].read_text(encoding='utf-8', errors='replace')
         got = granted(folder)
-        self.binding |= {rank: ','.join(map(str, sorted(cpus))) for rank, cpus in got.items()}
+        self.bound |= {rank: ','.join(map(str, sorted(cpus))) for rank, cpus in got.items()}
         faults = binding_faults(self.placement, got, self.num_nodes) + self.sanity_faults(text)
+        faults += self.stderr_faults((folder / 'stderr').read_text(encoding='utf-8', errors='replace'))
         for metric in metrics:
             try:
                 value = metric.read(text)
@@ -266,7 +287,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             },
             'missing': self.missing,
             'trial_seconds': self.trial_seconds,
-            'binding': {'asked': self.env_vars.get('PLUMBLINE_CPUS', ''), 'got': self.binding},
+            'binding': {'asked': self.env_vars.get('PLUMBLINE_CPUS', ''), 'got': self.bound},
             'job': {
                 'id': str(self.job.jobid),
                 'state': self.job.state,

@@ -17,14 +17,15 @@ class Metric:
 
     `pattern` is a regular expression (``^`` and ``$`` match at lines) whose one group is the number; it must match
     exactly once in a trial's output. The value is that number times `scale`, divided by the number that each pattern
-    of `per` finds in the same way, in `unit`. `run` names the run of the trial that prints it. `peak` names the entry
-    of the partition's peaks that bounds the metric.
+    of `per` finds in the same way, in `unit`. A metric without a pattern is computed from others by the check's
+    `derive`. `run` names the run of the trial that prints it. `peak` names the entry of the partition's peaks that
+    bounds the metric.
     """
 
     name: str
     unit: str
     better: str
-    pattern: str
+    pattern: str | None = None
     per: tuple[str, ...] = ()
     scale: float = 1.0
     run: str = 'run'

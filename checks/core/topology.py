@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import archspec.cpu
@@ -33,6 +34,8 @@ class Topology:
     arch: str
     described_memory: float | None
     nodes_of_partition: int = 1
+    memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)  # kind -> NUMA domains
+    gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
 
     @property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -98,6 +101,13 @@ def topology_of(site: str, partition: str) -> Topology:
         arch=processor.get('arch', ''),
         described_memory=described.memory_bytes,
         nodes_of_partition=described.num_nodes,
+        memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
+        gpus=tuple(
+            device.get('arch', '')
+            for device in described.entry.get('devices', [])
+            if device['type'] == 'gpu'
+            for _ in range(device['num_devices'])
+        ),
         **fields,
     )
 

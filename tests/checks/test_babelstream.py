@@ -1,0 +1,130 @@
+"""BabelStream's parser and variants, on what the real program printed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scratch import OUTPUTS
+
+from checks.core.metrics import NotMeasured
+from checks.core.topology import Topology
+
+WHOLE = (OUTPUTS / 'babelstream-5.0-omp-100.txt').read_text()
+RATES = {'copy': 43.393133, 'mul': 43.919899, 'add': 45.602291, 'triad': 45.644122, 'dot': 38.308549}
+ELEMENTS = 2**25
+
+
+@pytest.fixture(scope='module')
+def stream():
+    import checks.memory.babelstream  # here, after ReFrame's runtime is up
+
+    return checks.memory.babelstream
+
+
+def rates(stream, output: str) -> dict[str, float]:
+    return {metric.name: metric.read(output) for metric in stream.kernel_metrics()}
+
+
+def node(threads_per_core: int = 1, gpus: tuple[str, ...] = ()) -> Topology:
+    cores = tuple(tuple(core + 4 * thread for thread in range(threads_per_core)) for core in range(4))
+    cpus = frozenset(cpu for core in cores for cpu in core)
+    return Topology(cores, (cpus,), (cpus,), (), 'zen3', 2**34, gpus=gpus)
+
+
+def test_the_rates_of_a_recorded_run(stream):
+    assert rates(stream, WHOLE) == pytest.approx(RATES)
+    assert stream.faults_of(WHOLE, ELEMENTS, 100) == []
+
+
+def test_the_columns_of_the_coming_release(stream, recorded):
+    output = recorded('babelstream-6.0rc-omp.txt')
+    assert rates(stream, output)['triad'] == pytest.approx(36.439918)
+    assert stream.faults_of(output, ELEMENTS, 100) == []
+
+
+def test_the_table_of_the_program_that_the_stack_brings(stream, recorded):
+    output = recorded('babelstream-5.0-omp.txt')
+    assert stream.faults_of(output, ELEMENTS, 10) == []
+    assert set(rates(stream, output)) == set(RATES)
+
+
+@pytest.mark.parametrize(
+    ('elements', 'repetitions', 'says'),
+    [(2**26, 100, 'the arrays are not of 536.9 MB'), (ELEMENTS, 50, 'it did not say that it ran 50 times')],
+)
+def test_another_run_than_the_one_asked_for_is_a_fault(stream, elements, repetitions, says):
+    assert stream.faults_of(WHOLE, elements, repetitions) == [says]
+
+
+def test_single_precision_is_a_fault(stream, recorded):
+    assert 'it did not run in double precision' in stream.faults_of(recorded('babelstream-5.0-float.txt'), 2**24, 100)
+
+
+@pytest.mark.parametrize('name', ['babelstream-5.0-triad-only.txt', 'babelstream-5.0-csv.txt'])
+def test_other_tables_are_no_measurement(stream, recorded, name):
+    output = recorded(name)
+    assert stream.faults_of(output, ELEMENTS, 100)
+    with pytest.raises(NotMeasured):
+        rates(stream, output)
+
+
+def test_a_failed_validation_on_stderr_is_a_fault(stream, recorded):
+    """The program exits with 0 all the same."""
+    errors = recorded('babelstream-5.0-float-stderr.txt')
+    assert stream.BabelStream.stderr_faults(None, errors) == [
+        'the program says: Validation failed on sum. Error 0.115442'
+    ]
+    assert stream.BabelStream.stderr_faults(None, 'some library warns\n') == []
+
+
+@pytest.mark.parametrize(
+    'line', [line for line in WHOLE.splitlines() if line.startswith(('Copy', 'Mul', 'Add', 'Tri', 'Dot'))]
+)
+def test_without_any_one_line_it_is_no_measurement(stream, line):
+    with pytest.raises(NotMeasured):
+        rates(stream, WHOLE.replace(line, ''))
+
+
+@given(st.integers(0, len(WHOLE) - 1))
+def test_a_truncated_output_gives_the_right_rates_or_none(stream, end):
+    cut = WHOLE[:end]
+    try:
+        found = rates(stream, cut)
+    except NotMeasured:
+        return
+    # only what follows the last line may be missing
+    assert found == pytest.approx(RATES) or stream.faults_of(cut, ELEMENTS, 100)
+
+
+@given(st.sampled_from(WHOLE.splitlines()[-5:]), st.data())
+def test_a_garbled_line_gives_no_wrong_rate(stream, line, data):
+    """A character of a table's line replaced by one that no number has: locale commas, torn writes, other ranks."""
+    position = data.draw(st.integers(0, len(line.rstrip()) - 1))
+    garbled = line[:position] + data.draw(st.sampled_from(',#x')) + line[position + 1 :]
+    try:
+        found = rates(stream, WHOLE.replace(line, garbled))
+    except NotMeasured:
+        return
+    assert found == pytest.approx(RATES)  # a blank between two columns was hit, or a time
+
+
+def test_two_outputs_in_one_are_no_measurement(stream):
+    with pytest.raises(NotMeasured, match='matched 2 times'):
+        rates(stream, WHOLE + WHOLE)
+
+
+def test_table_1_has_eight_bindings_and_a_node_without_smt_six(stream):
+    assert len(stream.BINDINGS) == 8
+    assert [name for name in stream.BINDINGS if not stream.differs(name, node())] == ['threads', 'threads-true']
+    assert all(stream.differs(name, node(threads_per_core=2)) for name in stream.BINDINGS)
+
+
+@pytest.mark.parametrize(
+    ('gpus', 'models'),
+    [
+        ((), []),
+        (('sm_90',), ['cuda', 'omp-target', 'sycl', 'kokkos', 'std']),
+        (('gfx90a',) * 8, ['hip', 'omp-target', 'sycl', 'kokkos']),
+    ],
+)
+def test_a_node_has_the_models_of_its_devices(stream, gpus, models):
+    assert stream.models_for(node(gpus=gpus)) == models

@@ -1,0 +1,146 @@
+"""BabelStream through real jobs: replayed from a recorded output on a described node, and real where installed."""
+
+import json
+import os
+import re
+
+import pytest
+from scratch import OUTPUTS
+
+from site_configs.spack import Installed
+
+SITE = """\
+descr: a node of one core with two hardware threads, two kinds of memory and four GPUs
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [system]
+    max_jobs: 1
+    processor: {num_cpus: 2, num_cpus_per_core: 2, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
+    memory_per_node: 64 GiB
+    memory_kinds: {ddr: [0, 1], hbm: [2, 3]}
+    devices: [{type: gpu, arch: sm_90, num_devices: 4}]
+    peaks: {memory_bandwidth: 100 GB/s, device_memory_bandwidth: 4 TB/s}
+environments:
+  - {name: system, provider: system, prefix: PREFIX, features: [babelstream-omp, babelstream-cuda]}
+"""
+# Prints the recorded table, with the size and repetitions asked for, each rate plus 100 times the threads in MB/s.
+REPLAY = r"""#!/bin/bash
+echo "$OMP_NUM_THREADS ${OMP_PROC_BIND-unset} ${OMP_PLACES-unset} ${KMP_AFFINITY-unset} $*" >> LOG
+while [ $# -gt 0 ]; do
+    case $1 in --arraysize) elements=$2 ;; --numtimes) times=$2 ;; esac
+    shift
+done
+awk -v mb="$(awk "BEGIN {printf \"%.1f\", $elements * 8e-6}")" -v times="$times" -v threads="$OMP_NUM_THREADS" '
+    /^Running/ { sub(/[0-9]+ times/, times " times") }
+    /^Array size/ { sub(/[0-9.]+ MB/, mb " MB") }
+    /^(Copy|Mul|Add|Triad|Dot)/ { $2 = $2 + 100 * threads }
+    { print }' RECORDED
+"""
+
+
+@pytest.fixture
+def node(clone, tmp_path):
+    clone.site_file.write_text(SITE.replace('PREFIX', str(clone.binary.parent.parent)))
+    clone.log = tmp_path / 'calls'
+    recorded = str(OUTPUTS / 'babelstream-5.0-omp-100.txt')
+    clone.replay = REPLAY.replace('LOG', str(clone.log)).replace('RECORDED', recorded)
+    for name in ('omp-stream', 'cuda-stream'):
+        stand_in(clone, name, clone.replay)
+    stand_in(clone, 'numactl', f'#!/bin/bash\necho "numactl $1" >> {clone.log}\nshift\nexec "$@"\n')
+    return clone
+
+
+def stand_in(clone, name: str, script: str):
+    path = clone.binary.parent / name
+    path.write_text(script)
+    path.chmod(0o755)
+
+
+def run(node, *options: str, **environment: str) -> tuple[str, dict]:
+    """What ReFrame printed, and the records of the cases by their names."""
+    answer = node.reframe('-r', '-S', 'trials=2', *options, checks='checks/memory/babelstream.py', **environment)
+    report = json.loads(max(node.results.glob('reports/*.json')).read_text())
+    cases = [case for case in report['runs'][-1]['testcases'] if not case['fixture']]
+    return answer.stdout, {case['display_name']: case for case in cases}
+
+
+def test_replayed_bindings_reach_the_program_and_the_best_is_joined(node):
+    said, cases = run(node, '-n', 'BabelStreamBest', KMP_AFFINITY='compact', OMP_PLACES='sockets')
+    assert len(cases) == 9 and {case['result'] for case in cases.values()} == {'pass'}, said
+    size = '--arraysize 33554432 --numtimes 100'
+    assert sorted(set(node.log.read_text().splitlines())) == sorted(
+        f'{binding} unset {size}'
+        for binding in (
+            '1 unset unset', '1 true unset', '1 spread cores', '2 unset unset', '2 true unset', '2 close threads',
+        )
+    )  # fmt: skip
+    assert len(node.log.read_text().splitlines()) == 2 * 8
+    best = cases['BabelStreamBest']['record']
+    assert [value for *_, value in best['metrics']['single_best']['samples']] == pytest.approx([45.744122] * 2)
+    assert [value for *_, value in best['metrics']['all_best']['samples']] == pytest.approx([45.844122] * 2)
+    assert best['provenance']['single_best'].startswith('triad with binding one')
+    assert best['provenance']['all_best'].startswith('triad with binding threads')
+    assert best['trials'] == 2
+
+
+def test_replayed_sweeps_have_a_metric_for_each_point(node):
+    said, cases = run(node, '-n', 'BabelStreamThreads|BabelStreamSizes', '-S', 'trials=1')
+    assert {case['result'] for case in cases.values()} == {'pass'}, said
+    threads, sizes = (cases[name]['record']['metrics'] for name in ('BabelStreamThreads', 'BabelStreamSizes'))
+    assert {'triad_close_1', 'triad_spread_1'} <= set(threads) and len(threads) == 2 * 5
+    assert len(sizes) == 14 * 5 and {'dot_16384', 'copy_134217728'} <= set(sizes)
+
+
+def test_replayed_memory_kinds_and_devices(node):
+    said, cases = run(node, '-n', 'BabelStreamMemory|BabelStreamDevice', '-S', 'trials=1')
+    assert {case['result'] for case in cases.values()} == {'pass'}, said
+    assert len(cases) == 2 + 4
+    called = node.log.read_text()
+    assert 'numactl --membind=0,1' in called and 'numactl --membind=2,3' in called
+    assert all(f'--arraysize 134217728 --numtimes 100 --device {device}\n' in called for device in range(4))
+    device = cases['BabelStreamDevice %model=cuda %device=3']['record']
+    assert device['case'] == 'device=3,model=cuda'
+    assert device['metrics']['best']['samples'] == device['metrics']['triad']['samples']
+
+
+def test_a_replayed_failed_validation_fails_the_case_with_what_the_program_said(node):
+    stand_in(node, 'omp-stream', node.replay + 'echo "Validation failed on sum. Error 0.1" >&2\n')
+    said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread')
+    assert [case['result'] for case in cases.values()] == ['fail']
+    assert 'the program says: Validation failed on sum. Error 0.1' in said
+
+
+def test_a_replayed_rate_above_the_peak_is_void(node):
+    node.site_file.write_text(node.site_file.read_text().replace('bandwidth: 100 GB/s', 'bandwidth: 40 GB/s'))
+    said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread')
+    assert [case['result'] for case in cases.values()] == ['fail']
+    assert 'void: triad' in said and 'above the physical peak of 40' in said
+
+
+def test_a_node_without_gpus_or_kinds_of_memory_has_no_case_for_them(node):
+    text = re.sub(r' +(memory_kinds|devices):.*\n', '', node.site_file.read_text())
+    node.site_file.write_text(text)
+    listed = node.reframe('-l', checks='checks/memory/babelstream.py').stdout
+    assert 'BabelStreamBest' in listed and 'WARNING' not in listed
+    assert 'BabelStreamDevice' not in listed and 'BabelStreamMemory' not in listed
+
+
+def test_real_babelstream(clone):
+    installed = Installed('localhost', 'node', 'cpu')
+    if not installed.activation.exists():
+        pytest.skip('BabelStream is not installed: no stack of localhost (ci/provision needs Spack)')
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip('takes two cores')
+    answer = clone.reframe(
+        '-r', '-S', 'trials=1', '-n', 'BabelStreamHost.*cores-spread', checks='checks/memory/babelstream.py',
+        PLUMBLINE_SITE='localhost', PLUMBLINE_SOFTWARE=str(installed.folder.parent.parent.parent),
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stdout
+    report = json.loads(max(clone.results.glob('reports/*.json')).read_text())
+    (case,) = (case for case in report['runs'][-1]['testcases'] if not case['fixture'])
+    metrics = case['record']['metrics']
+    assert set(metrics) == {'copy', 'mul', 'add', 'triad', 'dot'}
+    assert all(metric['samples'][0][2] > 1 for metric in metrics.values())  # GB/s: less than any machine's

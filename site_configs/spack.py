@@ -16,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from site_configs.loader import SiteError
+from site_configs.loader import YAML_LOADER, SiteError
 from site_configs.places import ROOT, software_directory
 
 SPACK_ENVS = ROOT / 'spack_envs'
@@ -29,7 +29,7 @@ _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 @functools.cache
 def known_benchmarks() -> dict[str, dict[str, Any]]:
     """``benchmarks.yaml``: feature -> its executables, Debian packages and Spack spec, those that it has."""
-    return yaml.safe_load(_BENCHMARKS.read_text(encoding='utf-8'))
+    return yaml.load(_BENCHMARKS.read_text(encoding='utf-8'), Loader=YAML_LOADER)
 
 
 @dataclass(frozen=True)
@@ -122,7 +122,7 @@ def _sections(path: Path) -> Iterator[tuple[str, Any]]:
 
 def _yaml(path: Path) -> dict[str, Any]:
     try:
-        content = yaml.safe_load(path.read_text(encoding='utf-8'))
+        content = yaml.load(path.read_text(encoding='utf-8'), Loader=YAML_LOADER)
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:

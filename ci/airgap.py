@@ -98,5 +98,5 @@ def _only_core(folder: str, names: list[str]) -> list[str]:
     """Leaves out what a Spack installed, cached and was configured with on its machine."""
     leave = [name for name in names if name in _NOT_CORE]
     if folder.endswith('etc/spack'):
-        leave += [name for name in names if name.endswith('.yaml')]
+        leave += [name for name in names if name not in ('defaults', 'include.yaml')]
     return leave

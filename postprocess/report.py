@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import platform
+import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +25,7 @@ from site_configs import SiteError, load_site
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _STEPS = 40  # distinct places of samples in a strip: enough to see two levels, few enough for a small page
 _WIDTH, _HEIGHT = 100, 14
+_PAIR = re.compile(r'(.+)_(\d+)_(\d+)')  # from and to, such as NUMA domains
 
 
 def to_html(comparison: Comparison, store: Store) -> str:
@@ -43,7 +47,9 @@ def to_html(comparison: Comparison, store: Store) -> str:
         headline=headline(comparison),
         origin=origin(comparison),
         how_to_record=HOW_TO_RECORD,
+        bad=BAD,
         fell_short=[row for row in comparison.verdicts if row.verdict in BAD],
+        heat_maps=heat_maps(comparison.verdicts),
         strips=[strip(row, samples.get((row.case_id, row.metric), ())) for row in comparison.verdicts],
         provenance=_provenance(cases),
         not_run=_not_run(comparison, cases),
@@ -76,6 +82,45 @@ def strip(row: MetricVerdict, samples: Sequence[float]) -> dict[str, str] | None
         for name, value in (('limit', row.limit), ('expected', row.expected))
     }
     return {'samples': path, **line}
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """The metrics ``<name>_<i>_<j>`` of a case as a table, a row an i and a column a j.
+
+    `cells` holds None where there is no such metric. `shade` of a value is from 0, the worst of the table, to 1, by its
+    logarithm: beside a domain's own memory all others would look alike (002, figure 1b).
+    """
+
+    title: str
+    unit: str
+    rows: list[int]
+    columns: list[int]
+    cells: list[list[MetricVerdict | None]]
+
+    def shade(self, row: MetricVerdict) -> float:
+        values = [cell.value for line in self.cells for cell in line if cell and cell.value is not None]
+        low, high = min(values), max(values)
+        if not 0 < low < high:
+            return 1.0
+        share = math.log(row.value / low) / math.log(high / low)
+        return share if row.better == 'higher' else 1 - share
+
+
+def heat_maps(verdicts: Sequence[MetricVerdict]) -> list[HeatMap]:
+    """One for each group of metrics with two numbers at the end of their names, at least two rows and columns."""
+    groups: dict[tuple[str, str], dict[tuple[int, int], MetricVerdict]] = {}
+    for row in verdicts:
+        if found := _PAIR.fullmatch(row.metric):
+            case = '' if row.case == '-' else f' {row.case}'
+            title = f'{row.check}{case} {found[1]} on {row.partition}/{row.stack}'
+            groups.setdefault((title, row.unit), {})[int(found[2]), int(found[3])] = row
+    maps = []
+    for (title, unit), cells in groups.items():
+        rows, columns = sorted({i for i, _ in cells}), sorted({j for _, j in cells})
+        if len(rows) > 1 and len(columns) > 1:
+            maps.append(HeatMap(title, unit, rows, columns, [[cells.get((i, j)) for j in columns] for i in rows]))
+    return maps
 
 
 def _samples(rows: list[dict[str, Any]]) -> dict[tuple[int, str], list[float]]:

@@ -49,7 +49,8 @@ def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, A
         if stack['provider'] == 'spack' and stack['name'] in ('cpu', *gpus):
             lacking = _lacking_in_stack(Installed(site, partition, stack['name']))
         for name, reason in lacking.items():
-            if reason and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
+            wanted = not known_benchmarks()[name].get('optional')
+            if reason and wanted and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
                 missing.setdefault(name, []).append(reason)
         stack['features'] = [name for name, reason in lacking.items() if reason is None and name not in offered]
         offered |= set(stack['features'])
@@ -109,7 +110,8 @@ def detect_machine() -> dict[str, Any]:
     """Processor (ReFrame's detection, cut to the threads this process may use), memory, GPUs and peaks."""
     from reframe.utility.cpuinfo import cpuinfo  # imports archspec; only on the way to a fresh detection
 
-    processor = restrict_to(cpuinfo(), os.sched_getaffinity(0))
+    allowed = os.sched_getaffinity(0)
+    processor = restrict_to(cpuinfo(), allowed) | numa_distances(allowed)
     machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
     if devices := nvidia_devices() + amd_devices():
         machine['devices'] = devices
@@ -135,6 +137,25 @@ def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
         'num_cpus_per_core': max(int(mask, 16).bit_count() for mask in topology['cores']),
         'num_cpus_per_socket': max(int(mask, 16).bit_count() for mask in topology['sockets']),
         'num_sockets': len(topology['sockets']),
+    }
+
+
+def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
+    """``numa_ids`` and ``numa_distances`` of the NUMA domains with CPUs of `allowed`, in the order of their first ones;
+    empty where the kernel does not show them."""
+    allow = sum(1 << cpu for cpu in allowed)
+    nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
+    found = {}  # (lowest bit of its CPUs, number) -> distances; a row has a column for each of `nodes`
+    for column, node in enumerate(nodes):
+        cpus = int((_read(node / 'cpumap') or '0').replace(',', ''), 16) & allow
+        if cpus:
+            found[cpus & -cpus, column] = [int(word) for word in (_read(node / 'distance') or '').split()]
+    columns = [column for _, column in sorted(found)]
+    if not columns or any(len(row) != len(nodes) for row in found.values()):
+        return {}
+    return {
+        'numa_ids': [int(nodes[column].name[4:]) for column in columns],
+        'numa_distances': [[row[column] for column in columns] for _, row in sorted(found.items())],
     }
 
 

@@ -6,18 +6,13 @@ from pathlib import Path
 
 import reframe as rfm
 
+from checks.compute.hpl_input import nearly_square
 from checks.core.benchmark import Benchmark
 from checks.core.metrics import Metric
 from checks.core.placement import one_rank_per_core
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')
-
-
-def nearly_square(ranks: int) -> tuple[int, int]:
-    """P x Q = `ranks` with P <= Q and both as close as the divisors allow."""
-    p = next(p for p in range(math.isqrt(ranks), 0, -1) if ranks % p == 0)
-    return p, ranks // p
 
 
 def faults_of(output: str, n: int) -> list[str]:

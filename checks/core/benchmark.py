@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -57,6 +58,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     output = variable(str, value='stdout')
     #: Files of the stage directory that each run gets a copy of.
     inputs = variable(typ.List[str], value=[])
+    #: Whether all runs of a trial run at the same time, instead of one after the other.
+    concurrent = variable(bool, value=False)
 
     stack = fixture(StackFixture, scope='environment')
     metrics: list[Metric] = []
@@ -75,6 +78,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
 
     def void_reason(self, metric: Metric, value: float) -> str | None:
         """Why a measured value cannot be true; None where it can."""
+        if metric.unit == '1' and metric.better == 'higher' and value > 1:
+            return f'{value:.4g} of the theoretical peak'
         peak = self.partition.peaks.get(metric.peak)
         if peak is None:
             return None
@@ -95,7 +100,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     # Before the run
 
     @run_after('init')
-    def select(self):
+    def start_empty(self):
         self.samples: dict[str, list[tuple[int, str, float]]] = {}
         self.missing: dict[str, str] = {}
         self.void: dict[str, str] = {}
@@ -103,6 +108,10 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.remarks: dict[str, str] = {}
         self.trial_seconds: list[float] = []
         self.runs, self.run_env = {}, {}
+
+    @run_after('init', always_last=True)
+    def select(self):
+        """After the check's own hooks: one may choose `offers` from its parameters."""
         self.valid_systems = [fullname for fullname, topology in topologies() if self.exists_on(topology)]
         self.valid_prog_environs = [f'+{self.offers}']
 
@@ -140,7 +149,12 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         ]
         self.executable = shlex.join(['bash', '../../rank.sh', *self.wrapper, self.executable])
         self.executable_opts = ['"${options[@]}"', '> stdout', '2> stderr']
-        self.postrun_cmds = ['cd ../..', 'done', 'echo $EPOCHREALTIME > trial_$trial/ended', 'done']
+        wait_for_all = []
+        if self.concurrent:
+            self.executable_opts.append('& started+=($!)')
+            # none may be left running when another has failed
+            wait_for_all = ['code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=(); (exit $code)']
+        self.postrun_cmds = ['cd ../..', 'done', *wait_for_all, 'echo $EPOCHREALTIME > trial_$trial/ended', 'done']
 
     def shell_case(self, name: str, options: list[str]) -> str:
         exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in self.run_env.get(name, {}).items())
@@ -189,7 +203,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         text = written[0].read_text(encoding='utf-8', errors='replace')
         got = granted(folder)
         self.bound |= {rank: ','.join(map(str, sorted(cpus))) for rank, cpus in got.items()}
-        faults = binding_faults(self.placement, got, self.num_nodes) + self.sanity_faults(text)
+        asked = self.placement.with_cpus(self.run_env.get(run, {}).get('PLUMBLINE_CPUS'))
+        faults = binding_faults(asked, got, self.num_nodes) + self.sanity_faults(text)
         faults += self.stderr_faults((folder / 'stderr').read_text(encoding='utf-8', errors='replace'))
         for metric in metrics:
             try:
@@ -263,7 +278,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def case(self) -> str:
         params = type(self).param_space.params
         # a name with a dot was put there by ReFrame (--distribute, --repeat) and is no parameter of the check
-        own = {name: params[name].format(getattr(self, name)) for name in params if '.' not in name}
+        # and `nodes` is said by num_nodes, where there are several
+        own = {name: params[name].format(getattr(self, name)) for name in params if '.' not in name and name != 'nodes'}
         return canonical_case(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
 
     @loggable
@@ -301,12 +317,12 @@ class Benchmark(rfm.RunOnlyRegressionTest):
 
 
 def last_words(stderr: Path) -> str:
-    """The last line of a file, to stand in a message."""
+    """The last line of a file that has words, to stand in a message."""
     try:
         lines = stderr.read_text(encoding='utf-8', errors='replace').splitlines()
     except OSError:
         return ''
-    said = [line.strip() for line in lines if line.strip()]
+    said = [line.strip() for line in lines if re.search(r'\w', line)]  # not a launcher's line of dashes
     return f' (stderr ends: {said[-1][:200]})' if said else ''
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from checks.core.topology import Topology
@@ -32,6 +32,10 @@ class Placement:
         if self.cpus is not None:
             asked['PLUMBLINE_CPUS'] = ':'.join(','.join(map(str, cpus)) for cpus in self.cpus)
         return asked
+
+    def with_cpus(self, lists: str | None) -> Placement:
+        """The same on the CPUs that a run's own ``PLUMBLINE_CPUS`` names; unchanged without them."""
+        return self if lists is None else replace(self, cpus=tuple(tuple(parse_cpu_list(c)) for c in lists.split(':')))
 
     @property
     def unset(self) -> list[str]:

@@ -36,6 +36,8 @@ class Topology:
     nodes_of_partition: int = 1
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
+    numa_distances: tuple[tuple[int, ...], ...] = ()  # from the cores of each domain to the memory of each
+    numa_ids: tuple[int, ...] = ()  # the operating system's numbers of the domains
 
     @property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -109,7 +111,19 @@ def topology_of(site: str, partition: str) -> Topology:
             for _ in range(device['num_devices'])
         ),
         **fields,
+        **_numa(f'{site}:{partition}', processor, len(fields['numa_domains'])),
     )
+
+
+def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]:
+    """Raises SiteError where the numbers are not as many as the NUMA domains."""
+    ids = tuple(processor.get('numa_ids', range(domains)))
+    distances = tuple(map(tuple, processor.get('numa_distances', ())))
+    if len(ids) != domains or (distances and [len(row) for row in distances] != [domains] * domains):
+        raise SiteError(
+            f'{where}: processor.numa_ids, numa_distances: expected {domains} numbers, and {domains} rows of {domains}'
+        )
+    return {'numa_ids': ids, 'numa_distances': distances}
 
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:

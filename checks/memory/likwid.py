@@ -119,11 +119,6 @@ class LikwidPeakFlops(LikwidBench):
             peak = flop_per_cycle * clock * len(self.cores_in_use.cpus)
             self.metrics.append(Metric(f'{name}_peak_fraction', '1', 'higher', FLOP_RATE, scale=1e6 / peak, run=name))
 
-    def void_reason(self, metric, value):
-        if metric.unit == '1' and value > 1:
-            return f'{value:.4g} of the theoretical peak'
-        return super().void_reason(metric, value)
-
 
 @rfm.simple_test
 class LikwidBandwidth(LikwidBench):

@@ -1,5 +1,7 @@
 """BabelStream's parser and variants, on what the real program printed."""
 
+from types import SimpleNamespace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,9 +17,10 @@ ELEMENTS = 2**25
 
 @pytest.fixture(scope='module')
 def stream():
-    import checks.memory.babelstream  # here, after ReFrame's runtime is up
+    """The three modules as one namespace."""
+    from checks.memory import babelstream, babelstream_base, babelstream_devices  # after ReFrame's runtime is up
 
-    return checks.memory.babelstream
+    return SimpleNamespace(**(vars(babelstream_base) | vars(babelstream_devices) | vars(babelstream)))
 
 
 def rates(stream, output: str) -> dict[str, float]:

@@ -98,6 +98,53 @@ def test_300_metrics_with_100_samples_stay_below_300_kb(work):
     assert (work.results / 'report.html').stat().st_size < 300_000
 
 
+def matrix(work, pairs, better='higher', bad=(), **fields):
+    """The heat maps of a page about one case with a metric for each pair, those of `bad` far below their reference."""
+    metrics = {f'rate_{i}_{j}': metric([float(value)], better=better) for (i, j), value in pairs.items()}
+    work.reference(*(reference(check='Numa', case='-', metric=f'rate_{i}_{j}') for i, j in bad))
+    work.ingest(report(case(check='Numa', parameters='-', metrics=metrics, **fields)))
+    work.run('report')
+    return html.fromstring((work.results / 'report.html').read_text(encoding='utf-8')).find_class('heat')
+
+
+def shades(table):
+    return [
+        [re.search(r'[\d.]+', cell.get('style'))[0] if cell.get('style') else None for cell in row.iter('td')]
+        for row in table.find('tbody')
+    ]
+
+
+def test_pairs_are_a_heat_map_of_the_logarithms(work):
+    (table,) = matrix(work, {(0, 0): 100, (0, 8): 25, (8, 0): 50, (8, 8): 100}, bad=[(0, 8)])
+    assert table.findtext('caption').startswith('Numa rate on cpu/system, GB/s')
+    assert [cell.text for cell in table.iter('th')] == ['0', '8', '0', '8']
+    assert [cell.get('scope') for cell in table.iter('th')] == ['col', 'col', 'row', 'row']
+    assert [[cell.text for cell in row.iter('td')] for row in table.find('tbody')] == [['100', '25'], ['50', '100']]
+    assert shades(table) == [['1.00', '0.00'], ['0.50', '1.00']]
+    assert [cell.get('title') for cell in table.find_class('b')] == ['rate_0_8: regressed']
+
+
+def test_of_latencies_the_lowest_is_the_best(work):
+    (table,) = matrix(work, {(0, 0): 80, (0, 1): 320, (1, 0): 160, (1, 1): 80}, better='lower')
+    assert shades(table) == [['1.00', '0.00'], ['0.50', '1.00']]
+
+
+def test_equal_pairs_look_equal(work):
+    (table,) = matrix(work, dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], 5))
+    assert shades(table) == [['1.00'] * 2] * 2
+
+
+def test_a_pair_that_was_not_measured_is_a_gap_or_says_so(work):
+    (table,) = matrix(work, {(0, 0): 4, (0, 1): 2, (1, 0): 2}, bad=[(2, 2)])
+    texts = [[cell.text for cell in row.iter('td')] for row in table.find('tbody')]
+    assert texts == [['4', '2', None], ['2', None, None], [None, None, 'missing']]
+
+
+@pytest.mark.parametrize('pairs', [{(0, 0): 5}, {(0, 0): 5, (0, 1): 6}])
+def test_one_row_is_no_heat_map(work, pairs):
+    assert matrix(work, pairs) == []
+
+
 def ticks(path):
     return [(int(x), int(height)) for x, height in re.findall(r'M(\d+) 14v-(\d+)', path)]
 

@@ -90,6 +90,29 @@ def test_amd_gpus_come_from_the_kernel_driver(tmp_path):
     assert detect.amd_devices(tmp_path) == [{'type': 'gpu', 'model': 'AMD gfx90a', 'arch': 'gfx90a', 'num_devices': 2}]
 
 
+def numa_node(folder: Path, number: int, cpumap: str, distance: str):
+    node = folder / f'devices/system/node/node{number}'
+    node.mkdir(parents=True)
+    (node / 'cpumap').write_text(f'{cpumap}\n')
+    (node / 'distance').write_text(f'{distance}\n')
+
+
+def test_numa_distances_are_those_of_the_domains_that_may_be_used(tmp_path):
+    """Domains numbered against the order of their CPUs; one of memory alone; one of CPUs of someone else."""
+    numa_node(tmp_path, 0, '00000000,0000000c', '10 20 30 40')
+    numa_node(tmp_path, 8, '00000000,00000003', '21 11 31 41')
+    numa_node(tmp_path, 9, '00000000,00000000', '22 23 12 42')
+    numa_node(tmp_path, 10, '00000001,00000000', '24 25 26 13')
+    assert detect.numa_distances({0, 1, 2, 3}, tmp_path) == {'numa_ids': [8, 0], 'numa_distances': [[11, 21], [20, 10]]}
+    assert detect.numa_distances({2, 32}, tmp_path)['numa_ids'] == [0, 10]
+
+
+def test_without_numa_there_are_no_distances(tmp_path):
+    assert detect.numa_distances({0}, tmp_path) == {}
+    numa_node(tmp_path, 0, '1', '')
+    assert detect.numa_distances({0}, tmp_path) == {}
+
+
 def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
     (tmp_path / 'meminfo').write_text('MemTotal:       1048576 kB\n')
     assert detect.memory_bytes(tmp_path, tmp_path) == 2**30

@@ -61,7 +61,7 @@ def stand_in(clone, name: str, script: str):
 
 def run(node, *options: str, **environment: str) -> tuple[str, dict]:
     """What ReFrame printed, and the records of the cases by their names."""
-    answer = node.reframe('-r', '-S', 'trials=2', *options, checks='checks/memory/babelstream.py', **environment)
+    answer = node.reframe('-r', '-S', 'trials=2', *options, checks='checks/memory', **environment)
     report = json.loads(max(node.results.glob('reports/*.json')).read_text())
     cases = [case for case in report['runs'][-1]['testcases'] if not case['fixture']]
     return answer.stdout, {case['display_name']: case for case in cases}
@@ -95,15 +95,19 @@ def test_replayed_sweeps_have_a_metric_for_each_point(node):
 
 
 def test_replayed_memory_kinds_and_devices(node):
-    said, cases = run(node, '-n', 'BabelStreamMemory|BabelStreamDevice', '-S', 'trials=1')
+    said, cases = run(node, '-n', 'BabelStreamMemory|BabelStream.*Device', '-S', 'trials=1')
     assert {case['result'] for case in cases.values()} == {'pass'}, said
-    assert len(cases) == 2 + 4
+    assert len(cases) == 2 + 4 + 1
     called = node.log.read_text()
     assert 'numactl --membind=0,1' in called and 'numactl --membind=2,3' in called
     assert all(f'--arraysize 134217728 --numtimes 100 --device {device}\n' in called for device in range(4))
     device = cases['BabelStreamDevice %model=cuda %device=3']['record']
     assert device['case'] == 'device=3,model=cuda'
     assert device['metrics']['best']['samples'] == device['metrics']['triad']['samples']
+    everywhere = cases['BabelStreamAllDevices %model=cuda']['record']['metrics']
+    (triad,) = (value for *_, value in everywhere['triad_3']['samples'])
+    assert everywhere['all']['samples'][0][2] == pytest.approx(4 * triad)
+    assert everywhere['slowest']['samples'][0][2] == pytest.approx(triad)
 
 
 def test_a_replayed_failed_validation_fails_the_case_with_what_the_program_said(node):
@@ -123,7 +127,7 @@ def test_a_replayed_rate_above_the_peak_is_void(node):
 def test_a_node_without_gpus_or_kinds_of_memory_has_no_case_for_them(node):
     text = re.sub(r' +(memory_kinds|devices):.*\n', '', node.site_file.read_text())
     node.site_file.write_text(text)
-    listed = node.reframe('-l', checks='checks/memory/babelstream.py').stdout
+    listed = node.reframe('-l', checks='checks/memory').stdout
     assert 'BabelStreamBest' in listed and 'WARNING' not in listed
     assert 'BabelStreamDevice' not in listed and 'BabelStreamMemory' not in listed
 
@@ -135,7 +139,7 @@ def test_real_babelstream(clone):
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip('takes two cores')
     answer = clone.reframe(
-        '-r', '-S', 'trials=1', '-n', 'BabelStreamHost.*cores-spread', checks='checks/memory/babelstream.py',
+        '-r', '-S', 'trials=1', '-n', 'BabelStreamHost.*cores-spread', checks='checks/memory',
         PLUMBLINE_SITE='localhost', PLUMBLINE_SOFTWARE=str(installed.folder.parent.parent.parent),
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout

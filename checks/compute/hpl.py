@@ -1,0 +1,107 @@
+"""HPL: Gflop/s of a dense linear system, on one node and on growing numbers of nodes."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import reframe as rfm
+
+from checks.compute.hpl_input import (
+    configurations,
+    errors_of,
+    faults_of,
+    lines_of,
+    matrix_order,
+    metrics_of,
+    operations,
+    text_of,
+)
+from checks.compute.scaled import ScaledBenchmark, offered_here
+from checks.core.placement import Placement, one_rank_per_core, ranks_with_threads
+from checks.core.topology import Topology
+from site_configs import SiteError
+from site_configs.units import in_base_unit
+
+
+def one_rank_per_gpu(topology: Topology) -> Placement:
+    return ranks_with_threads(topology, len(topology.gpus))
+
+
+class Implementation(NamedTuple):
+    feature: str  # of the stack
+    executable: str
+    options: list[str]
+    placement: Callable[[Topology], Placement]
+    block_size: int
+    on_gpus: bool
+
+
+# One single-threaded rank a core is right for any BLAS: a sequential one (Spack's default of OpenBLAS) would leave all
+# cores of a rank idle but one. With OpenBLAS's threads the other way is no faster: at N=9984 on two busy cores, two
+# ranks got 51.6 GFlop/s, one rank of two threads 50.4. A site that knows its BLAS sets ranks and threads.
+IMPLEMENTATIONS = {
+    'netlib': Implementation('hpl', 'xhpl', [], one_rank_per_core, 192, on_gpus=False),
+    'nvidia': Implementation('hpl-nvidia', 'hpl.sh', ['--dat', 'HPL.dat'], one_rank_per_gpu, 1024, on_gpus=True),
+    'rocm': Implementation('hpl-rocm', 'rochpl', [], one_rank_per_gpu, 512, on_gpus=True),
+}
+# N of the quick case grows with the cube root of the cores, so that its time does not: 10 s if a core does 35 GFlop/s.
+QUICK_ORDER_OF_ONE_CORE = 8000
+SLOWEST_CORE = 5e9  # Flop/s; a run that goes on for longer than such cores would take is taken for hung
+
+
+@rfm.simple_test
+class HPL(ScaledBenchmark):
+    """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
+
+    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=quick` takes seconds;
+    `size=full` fills `memory_fraction` of the memory of 1, 2, 4, ... nodes, so that each holds as much at any number.
+    Where the site's HPL.dat asks for several configurations, best and mean stand apart under names of their own.
+    """
+
+    descr = 'High-Performance Linpack'
+    implementations = IMPLEMENTATIONS
+    implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
+    #: Part of the memory that the matrix fills; None: what the site says, else 0.8.
+    memory_fraction = variable(float, type(None), value=None)
+    inputs = ['HPL.dat']
+
+    @run_after('setup')
+    def write_input(self):
+        self.settings = self.partition.benchmarks.get(self.offers, {})
+        self.placement = self.program.placement(self.topology)
+        if 'ranks_per_node' in self.settings:
+            ranks, threads = self.settings['ranks_per_node'], self.settings.get('threads_per_rank')
+            self.placement = ranks_with_threads(self.topology, ranks, threads)
+        ranks = self.placement.ranks_per_node * self.num_nodes
+        block_size = self.settings.get('block_size', self.program.block_size)
+        n = matrix_order(self.bytes_of_matrix(), block_size)
+        site = {k: v for k, v in self.settings.get('lines', {}).items() if not (k == 'Ns' and self.size == 'quick')}
+        lines = lines_of(n, block_size, ranks, site)
+        self.asked = configurations(lines, ranks)
+        Path(self.stagedir, 'HPL.dat').write_text(text_of(lines), encoding='utf-8')
+        self.remarks['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
+        seconds = sum(operations(n) for n, *_ in self.asked) / (len(self.topology.cores) * self.nodes * SLOWEST_CORE)
+        self.trial_time_limit = 120 + int(seconds)
+        peak = (
+            None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
+        )  # sites state that of the processors
+        self.metrics = metrics_of(self.asked, self.nodes, peak)
+
+    def bytes_of_matrix(self) -> float:
+        fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
+        available = fraction * self.memory_of_node() * self.nodes
+        quick = 8 * QUICK_ORDER_OF_ONE_CORE**2 * len(self.topology.cores) ** (2 / 3)
+        return min(quick, available) if self.size == 'quick' else available
+
+    def memory_of_node(self) -> float:
+        if 'memory' in self.settings:
+            return in_base_unit(self.settings['memory'])
+        if self.program.on_gpus:
+            raise SiteError(f'site.yaml: benchmarks.{self.offers}.memory: expected that of all GPUs of a node')
+        return self.topology.memory_bytes
+
+    def sanity_faults(self, output):
+        return faults_of(output, self.asked)
+
+    def stderr_faults(self, errors):
+        return errors_of(errors)

@@ -1,0 +1,68 @@
+"""BabelStream: five kernels over three arrays, in the memory of the host and of each device.
+
+All of its programs print lines such as ``Triad   45644.122   0.01764   0.02890   0.01994``: the rate of the best of its
+repetitions in MB/s (10^6 bytes), then its shortest, longest and mean time. The rate counts the bytes that the
+kernel names: twice the array for copy, mul and dot, three times for add and triad, no write-allocate traffic.
+"""
+
+import re
+from statistics import fmean
+
+from checks.core.benchmark import Benchmark
+from checks.core.metrics import Metric
+from checks.core.topology import Topology
+
+KERNELS = ('Copy', 'Mul', 'Add', 'Triad', 'Dot')
+
+
+def kernel_metrics(run: str = 'run', suffix: str = '', peak: str | None = 'memory_bandwidth') -> list[Metric]:
+    """The five rates of one execution in GB/s."""
+    return [
+        Metric(kernel.lower() + suffix, 'GB/s', 'higher', rf'^{kernel}\s+(\d\S*)(?:\s+\d\S*){{3}}\s*$', scale=1e-3,
+               run=run, peak=peak)
+        for kernel in KERNELS
+    ]  # fmt: skip
+
+
+def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
+    """One sentence for each sign that an output is no whole run of `elements` doubles."""
+    size = f'{elements * 8e-6:.1f} MB'
+    signs = (
+        (
+            r'^Function\s+(?:MBytes/sec|MB/s)\s+Min \(sec\)\s+Max\s+Average\s*$',
+            'no one table in MB/s of four columns',
+        ),
+        (r'^Precision: double\s*$', 'it did not run in double precision'),
+        (rf'^(?:Array size: {re.escape(size)} \(=|Number of elements: {elements}$)', f'the arrays are not of {size}'),
+        (rf'^Running .*\b{repetitions} times', f'it did not say that it ran {repetitions} times'),
+    )
+    return [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
+
+
+def mean(samples: list[tuple[int, str, float]]) -> float:
+    return fmean(value for *_, value in samples)
+
+
+def all_cpus(topology: Topology) -> tuple[int, ...]:
+    return tuple(sorted(cpu for core in topology.cores for cpu in core))
+
+
+class BabelStream(Benchmark):
+    """Arrays, repetitions and sanity of every variant."""
+
+    #: Times that the program repeats each kernel; its default.
+    repetitions = variable(int, value=100)
+    trial_time_limit = 600
+    elements: dict[str, int]  # of an array, by run
+
+    def stream(self, elements: int, run: str = 'run', device: int | None = None) -> list[str]:
+        """The options of one run with arrays of `elements` doubles."""
+        self.elements = getattr(self, 'elements', {}) | {run: elements}
+        on_device = [] if device is None else ['--device', str(device)]
+        return ['--arraysize', str(elements), '--numtimes', str(self.repetitions), *on_device]
+
+    def sanity_faults(self, output):
+        return faults_of(output, self.elements[self.reading], self.repetitions)
+
+    def stderr_faults(self, errors):
+        return [f'the program says: {line}' for line in errors.splitlines() if line.startswith('Validation failed')]

@@ -1,0 +1,234 @@
+"""HPCG's output of both versions, and the grids that it is asked to solve."""
+
+import math
+import re
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scratch import DEMO_SITE, OUTPUTS
+
+from checks.compute.hpcg_output import (
+    BYTES_PER_POINT,
+    accepts,
+    faults_of,
+    local_grid,
+    metrics_of,
+    process_grid,
+)
+from checks.core.metrics import NotMeasured
+from site_configs import SiteError, load_site
+
+# file -> (local grid, ranks, threads), and what it says: rating, raw read, write and total, total with overhead
+RUNS = {
+    'hpcg-3.1.txt': (((32, 32, 32), 2, 1), (1.43461, 8.9696, 2.07342, 11.043, 10.895)),
+    'hpcg-3.1-threads.txt': (((32, 32, 32), 1, 2), (0.404721, 2.5295, 0.584763, 3.11426, 3.07463)),
+    'hpcg-3.0.txt': (((32, 32, 32), 2, 1), (0.559133, 3.48766, 0.806209, 4.29387, 4.24628)),
+}
+METRICS = metrics_of(4, 100e9)
+BANDWIDTHS = ['raw_read_bandwidth', 'raw_write_bandwidth', 'raw_total_bandwidth', 'total_bandwidth']
+TEXTS = {name: (OUTPUTS / name).read_text(encoding='utf-8') for name in RUNS}
+names = st.sampled_from(list(RUNS))
+
+
+def values_of(output: str) -> dict[str, float]:
+    """What can be read of an output."""
+    values = {}
+    for metric in METRICS:
+        try:
+            values[metric.name] = metric.read(output)
+        except NotMeasured:
+            continue
+    return values
+
+
+def is_sound(output: str, name: str) -> bool:
+    """Whether the case passes: all metrics are there and nothing is wrong."""
+    return len(values_of(output)) == len(METRICS) and not faults_of(output, *RUNS[name][0])
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_every_figure_of_a_recorded_run(recorded, name):
+    asked, (rating, *bandwidths) = RUNS[name]
+    output = recorded(name)
+    assert faults_of(output, *asked) == []
+    expected = {'gflops': rating, 'gflops_per_node': rating / 4, 'peak_fraction': rating / 400}
+    assert values_of(output) == pytest.approx(expected | dict(zip(BANDWIDTHS, bandwidths, strict=True)), rel=1e-12)
+
+
+def test_one_node_without_a_known_peak_has_no_derived_figures():
+    assert [metric.name for metric in metrics_of(1, None)] == ['gflops', *BANDWIDTHS]
+    assert all(metric.peak is None for metric in metrics_of(1, None))
+
+
+def test_an_invalid_result_says_which_test_failed(recorded):
+    output = recorded('hpcg-3.1-invalid.txt')
+    assert faults_of(output, (32, 32, 32), 2, 1) == [
+        'HPCG says that its result is INVALID',
+        'the test of departure from symmetry is FAILED, expected PASSED',
+    ]
+    with pytest.raises(NotMeasured, match='matched nothing'):
+        METRICS[0].read(output)
+
+
+def test_a_grid_that_hpcg_replaced_in_silence_is_seen(recorded):
+    """It was asked for 24 x 8 x 8."""
+    assert faults_of(recorded('hpcg-3.1-grid-8.txt'), (24, 8, 8), 2, 1) == [
+        'ny is 24, expected 8',
+        'nz is 24, expected 8',
+        'Number of Equations is 27648, expected 3072',
+    ]
+
+
+def test_the_quick_path_is_seen(recorded):
+    (fault,) = faults_of(recorded('hpcg-3.0-quick-path.txt'), (32, 32, 32), 2, 1)
+    assert 'quick path' in fault
+
+
+def test_other_ranks_and_threads_are_seen(recorded):
+    assert faults_of(recorded('hpcg-3.0.txt'), (32, 32, 32), 8, 11) == [
+        'Distributed Processes is 2, expected 8',
+        'Threads per processes is 1, expected 11',
+        'Number of Equations is 65536, expected 262144',
+    ]
+
+
+@pytest.mark.parametrize('name', RUNS)
+@pytest.mark.parametrize(
+    ('pattern', 'replacement', 'words'),
+    [
+        (
+            r'(Reproducibility Information(?:::|: *\n +)Result\W+)PASSED',
+            r'\1FAILED',
+            'test of reproducibility is FAILED',
+        ),
+        (
+            r'(Iteration Count Information(?:::|: *\n +)Result\W+)PASSED',
+            r'\1FAILED',
+            'test of iteration count is FAILED',
+        ),
+        (r'(Optimized CG iterations per set\W+)50', r'\g<1>49', 'per set is 49, expected 50 or more'),
+        (r'(Optimized CG iterations per set\W+)50', r'\1none', 'per set is none, expected 50'),
+        (
+            r'(System Information(?:::|: *\n(?: .*\n)+? +)Number of Nonzero Terms\W+)\d',
+            r'\1-9',
+            'Number of Nonzero Terms',
+        ),
+        (r'(Global nz\W+)32', r'\g<1>64', 'Number of Nonzero Terms'),
+    ],
+)
+def test_each_sign_of_a_run_that_is_not_sound(name, pattern, replacement, words):
+    output, changed = re.subn(pattern, replacement, TEXTS[name], count=1)
+    assert changed == 1
+    assert any(words in fault for fault in faults_of(output, *RUNS[name][0]))
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_no_line_that_says_something_can_be_lost(name):
+    """Without any one line the case passes with the same numbers, or fails; without a metric's line it fails."""
+    lines = TEXTS[name].splitlines(keepends=True)
+    whole, needed = values_of(TEXTS[name]), 0
+    for index in range(len(lines)):
+        output = ''.join(lines[:index] + lines[index + 1 :])
+        assert values_of(output).items() <= whole.items()
+        needed += not is_sound(output, name)
+    # five figures, four results, two rank counts, three local and three global sides, two sums, two iteration counts,
+    # and of 3.0 the headers of the sections
+    assert needed == (21 if '3.1' in name else 31)
+    for metric in METRICS:
+        output, found = re.subn(metric.pattern, '', TEXTS[name], flags=re.MULTILINE)
+        assert found == 1 and not is_sound(output, name)
+
+
+@given(names, st.data())
+@settings(max_examples=150)
+def test_a_file_that_was_cut_gives_right_numbers_or_none(name, data):
+    text = TEXTS[name]
+    cut = text[: data.draw(st.integers(0, len(text) - 1))]
+    assert values_of(cut).items() <= values_of(text).items()
+    assert not is_sound(cut, name) or cut[cut.index(' rating of') :].count('\n') >= 1
+
+
+@given(names, st.data())
+@settings(max_examples=150)
+def test_a_garbled_number_is_none(name, data):
+    """One character of a figure becomes a comma, a letter, a blank or a digit of another script."""
+    whole = values_of(TEXTS[name])
+    metric = data.draw(st.sampled_from(METRICS))
+    match = re.search(metric.pattern, TEXTS[name], re.MULTILINE)
+    place = data.draw(st.integers(match.start(1), match.end(1) - 1))
+    sign = data.draw(st.sampled_from(',_x ٣½*'))
+    garbled = TEXTS[name][:place] + sign + TEXTS[name][place + 1 :]
+    assert values_of(garbled) == {other.name: whole[other.name] for other in METRICS if other.pattern != metric.pattern}
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_a_comma_for_the_decimal_point_is_no_number(name):
+    assert values_of(re.sub(r'(\d)\.(\d)', r'\1,\2', TEXTS[name])) == {}
+
+
+@given(names, names)
+def test_two_results_in_one_file_are_none(first, second):
+    output = TEXTS[first] + TEXTS[second]
+    assert values_of(output) == {} and not is_sound(output, first)
+
+
+@given(st.text(max_size=200), names)
+def test_any_text_is_no_result(text, name):
+    assert values_of(text) == {} and faults_of(text, *RUNS[name][0])
+
+
+@given(st.floats(1, 1e9), st.integers(1, 512))
+def test_the_local_grid_fills_what_was_asked_and_little_more(node_bytes, ranks):
+    points = node_bytes * 1e3 / ranks / BYTES_PER_POINT
+    grid = local_grid(points)
+    assert all(side % 8 == 0 and side >= 16 for side in grid)
+    assert max(grid) - min(grid) <= 8
+    assert math.prod(grid) >= points
+    smaller = (max(grid) - 8) * math.prod(grid) / max(grid)
+    assert grid == (16, 16, 16) or smaller < points
+
+
+@pytest.mark.parametrize('name', RUNS)
+def test_hpcg_counts_the_bytes_of_a_point_as_we_do(name):
+    (grid, ranks, _), _ = RUNS[name]
+    (gbytes,) = re.findall(r'Total memory used for data \(Gbytes\)\W+(\S+)', TEXTS[name])
+    counted = float(gbytes) * 1e9 / (ranks * math.prod(grid))
+    assert 0.99999 < counted / BYTES_PER_POINT < 1.01
+
+
+def test_process_grids_are_those_that_hpcg_printed(recorded):
+    refused = recorded('hpcg-3.1-ranks-11.txt')
+    assert '(11,1,1) are invalid' in refused and process_grid(11) == (1, 1, 11) and not accepts(11)
+    for name, ((_, ranks, _), _) in RUNS.items():
+        sides = sorted(map(int, re.findall(r'\bnp[xyz]\W+(\d+)', TEXTS[name])))
+        assert process_grid(ranks) == tuple(sides) and accepts(ranks)
+
+
+@given(st.integers(1, 5000))
+@settings(max_examples=50)
+def test_what_one_node_may_run_twice_as_many_may_too(ranks):
+    assert math.prod(process_grid(ranks)) == ranks
+    assert accepts(2 * ranks) or not accepts(ranks)
+
+
+@pytest.mark.parametrize(
+    ('settings', 'words'),
+    [
+        ('{grid: [104, 104, 100]}', 'benchmarks.hpcg.grid.2: 100 is not a multiple of 8'),
+        ('{grid: [104, 104, 8]}', 'benchmarks.hpcg.grid.2: 8 is less than the minimum of 16'),
+        ('{grid: [104, 104]}', 'benchmarks.hpcg.grid: .* is too short'),
+        ('{ranks: 8}', 'expected one of grid, ranks_per_node, run_seconds, threads_per_rank'),
+        ('{threads_per_rank: 8}', "'ranks_per_node' is a dependency of 'threads_per_rank'"),
+    ],
+)
+def test_a_wrong_setting_of_the_site_is_named(tmp_path, settings, words):
+    (tmp_path / 'demo').mkdir()
+    text = DEMO_SITE.replace('    memory_per_node', f'    benchmarks: {{hpcg: {settings}}}\n    memory_per_node')
+    (tmp_path / 'demo/site.yaml').write_text(text)
+    with pytest.raises(SiteError, match=words):
+        load_site('demo', tmp_path)
+
+
+def test_cores_that_make_no_process_grid_leave_some_idle():
+    assert [max(filter(accepts, range(1, cores + 1))) for cores in (1, 11, 22, 68, 76, 112)] == [1, 10, 21, 66, 75, 112]

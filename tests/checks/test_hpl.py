@@ -1,0 +1,360 @@
+"""HPL.dat, and the numbers and faults of outputs that HPL 2.3 really printed."""
+
+import json
+import math
+import re
+from collections import Counter
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scratch import ROOT
+
+from checks.compute.hpl_input import (
+    LINES,
+    configurations,
+    errors_of,
+    faults_of,
+    lines_of,
+    matrix_order,
+    metrics_of,
+    nearly_square,
+    operations,
+    results_of,
+    text_of,
+)
+from checks.core.metrics import NotMeasured
+from checks.core.topology import Topology
+from site_configs import SiteError
+from site_configs.loader import read_site_file
+
+ONE = 'hpl-2.3.txt'
+ASKED = ((2000, 192, 1, 2),)  # of ONE
+SEVERAL = 'hpl-2.3-eight-configurations.txt'
+EIGHT = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
+RATES = [6.7987, 6.1826, 3.4183, 4.8668, 8.9736, 10.430, 11.203, 14.720]
+SMALL = ((2304, 192, 1, 2),)
+
+
+def values(output, asked, nodes=1, peak=None):
+    return {metric.name: metric.read(output) for metric in metrics_of(asked, nodes, peak)}
+
+
+def outcome(output, asked):
+    """The values of a case that passes; None where a fault or an unmeasured metric fails it."""
+    try:
+        measured = values(output, asked)
+    except NotMeasured:
+        return None
+    return None if faults_of(output, asked) else measured
+
+
+def hpl_output(solved, verdict='PASSED'):
+    """What HPL prints of (N, NB, P, Q, s) without progress reports and detailed timings."""
+    lines = ['T/V                N    NB     P     Q               Time                 Gflops']
+    for n, nb, p, q, seconds in solved:
+        rate = operations(n) / 1e9 / seconds
+        lines.append(f'WR11C2R4{n:12d} {nb:5d} {p:5d} {q:5d} {seconds:18.2f}    {rate:19.4e}')
+        lines.append(f'||Ax-b||_oo/(eps*(||A||_oo*||x||_oo+||b||_oo)*N)=   3.37595811e-03 ...... {verdict}')
+    return '\n'.join([*lines, f'Finished {len(solved):6d} tests with the following results:', 'End of Tests.', ''])
+
+
+# Recorded outputs
+
+
+def test_the_numbers_of_one_configuration_and_not_those_of_its_progress(recorded):
+    output = recorded(ONE)
+    assert len(re.findall('Gflops=', output)) == 10
+    assert values(output, ASKED) == {'gflops': 12.001, 'time': 0.44}
+    assert faults_of(output, ASKED) == []
+
+
+def test_per_node_and_peak_fraction(recorded):
+    measured = values(recorded(ONE), ASKED, nodes=4, peak=10e9)
+    assert measured == {'gflops': 12.001, 'gflops_per_node': 12.001 / 4, 'time': 0.44, 'peak_fraction': 12.001 / 40}
+    bounded = [metric.name for metric in metrics_of(ASKED, 1, 10e9) if metric.peak == 'flops_dp']
+    assert bounded == ['gflops']
+    assert not any(metric.peak for metric in metrics_of(ASKED, 1, None))
+
+
+def test_best_and_mean_of_eight_configurations_stand_apart(recorded):
+    output = recorded(SEVERAL)
+    assert [result.gflops for result in results_of(output)] == RATES
+    assert values(output, EIGHT) == {'gflops_best': 14.720, 'gflops_mean': pytest.approx(sum(RATES) / 8), 'time': 4.43}
+    assert faults_of(output, EIGHT) == []
+
+
+@pytest.mark.parametrize(
+    ('name', 'asked', 'fault'),
+    [
+        ('hpl-2.3-failed-residual.txt', SMALL, 'the solution is wrong: residual 3.87059020e-03 FAILED'),
+        ('hpl-2.3-unchecked.txt', SMALL, 'no residual was checked: the threshold in HPL.dat is not above zero'),
+        ('hpl-2.3-too-few-processes.txt', SMALL, 'HPL did not come to its end: no line "End of Tests."'),
+        (ONE, SMALL, 'HPL was asked N=2304 NB=192 P=1 Q=2 and solved N=2000 NB=192 P=1 Q=2'),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_is_one_sentence(recorded, name, asked, fault):
+    output = recorded(name)
+    assert faults_of(output, asked) == [fault]
+
+
+def test_too_little_memory_and_too_few_processes_in_hpls_own_words(recorded):
+    assert faults_of(recorded('hpl-2.3-no-memory.txt'), ((100000, 192, 1, 2),)) == [
+        'HPL skipped 1 tests', 'HPL says: [0,1] Memory allocation failed for A, x and b. Skip.',
+    ]  # fmt: skip
+    assert errors_of(recorded('hpl-2.3-too-few-processes.txt')) == [
+        'HPL says: Need at least 2 processes for these tests', 'HPL says: Illegal input in file HPL.dat. Exiting ...',
+    ]  # fmt: skip
+
+
+def test_fewer_tests_than_asked(recorded):
+    output = recorded(SEVERAL)
+    assert '9 tests were asked, HPL finished 8' in faults_of(output, (*EIGHT, EIGHT[0]))
+    with pytest.raises(NotMeasured, match='not those of the configurations'):
+        values(output, (*EIGHT, EIGHT[0]))
+
+
+def test_one_wrong_residual_among_eight(recorded):
+    output = recorded(SEVERAL).replace('2.39539597e-03 ...... PASSED', '2.39539597e+03 ...... FAILED', 1)
+    assert faults_of(output, EIGHT) == ['the solution is wrong: residual 2.39539597e+03 FAILED']
+    lost = recorded(SEVERAL).replace('||Ax-b||_oo/(eps*', '', 1)
+    assert faults_of(lost, EIGHT) == ['8 residuals should have PASSED, 7 did']
+
+
+@pytest.mark.parametrize(('name', 'asked'), [(ONE, ASKED), (SEVERAL, EIGHT)])
+def test_no_line_that_counts_can_be_lost(recorded, name, asked):
+    lines = recorded(name).splitlines(keepends=True)
+    counting = [i for i, line in enumerate(lines) if re.match(r'W[RC]\d|\|\|Ax-b\|\|_oo/\(|Finished|End of', line)]
+    assert len(counting) == 2 * len(asked) + 2
+    for lost in counting:
+        assert outcome(''.join(lines[:lost] + lines[lost + 1 :]), asked) is None
+
+
+def test_a_tail_is_lost_at_any_character(recorded):
+    output = recorded(ONE)
+    end = output.index('End of Tests.') + len('End of Tests.')
+    assert outcome(output[:end], ASKED)
+    for length in range(end):
+        assert outcome(output[:length], ASKED) is None
+        results = results_or_none(output[:length])
+        assert not results or [(result.seconds, result.gflops) for result in results] == [(0.44, 12.001)]
+
+
+def results_or_none(output):
+    try:
+        return results_of(output)
+    except NotMeasured:
+        return None
+
+
+# Broken outputs
+
+
+@pytest.mark.parametrize(('seconds', 'rounding'), [(0.4444, 0.03), (13.068, 2e-3), (2000.0, 1e-3)])
+@given(data=st.data())
+@settings(max_examples=150)
+def test_a_garbled_result_line_never_gives_another_number(seconds, rounding, data):
+    """One character of the line becomes another: the number stays the same but for the rounding of the time, or there
+    is none."""
+    output = hpl_output([(9984, 192, 1, 2, seconds)])
+    asked = ((9984, 192, 1, 2),)
+    right = values(output, asked)
+    line = output.splitlines()[1]
+    at = data.draw(st.integers(0, len(line) - 1))
+    garbled = line[:at] + data.draw(st.sampled_from('0123456789.,eE+- xW\x00\n')) + line[at + 1 :]
+    measured = outcome(output.replace(line, garbled), asked)
+    assert measured is None or measured == pytest.approx(right, rel=rounding)
+
+
+@pytest.fixture(scope='module')
+def recorded_one():
+    return (ROOT / 'tests/outputs' / ONE).read_text()
+
+
+@pytest.mark.parametrize(
+    'broken',
+    [
+        lambda line: line.replace('.', ','),
+        lambda line: line[: len(line) // 2] + 'WARNING: no device' + line[len(line) // 2 :],
+        lambda line: line[:-1],
+        lambda line: line[:-8],
+        lambda line: line + '0',
+        lambda line: line.replace('1.2001e+01', 'nan'),
+        lambda line: line.replace('1.2001e+01', 'inf'),
+        lambda line: line.replace('1.2001e+01', '1.2001e+02'),
+        lambda line: line.replace('1.2001e+01', '0.0000e+00'),
+        lambda line: line.replace('1.2001e+01', '-1.200e+01'),
+        lambda line: line.replace('0.44', '0.00'),
+        lambda line: line.replace('0.44', '4.40'),
+        lambda line: line.replace('2000', '**********'),
+        lambda line: f'{line}\n{line}',
+        lambda line: f'rank 1: {line}',
+    ],
+)
+def test_a_broken_result_line_is_no_measurement(recorded_one, broken):
+    line = next(line for line in recorded_one.splitlines() if line.startswith('WR'))
+    assert outcome(recorded_one.replace(line, broken(line)), ASKED) is None
+
+
+@given(data=st.data())
+def test_repeated_lines_are_never_counted_twice(data, recorded_one):
+    lines = recorded_one.splitlines(keepends=True)
+    first = data.draw(st.integers(0, len(lines) - 1))
+    last = data.draw(st.integers(first + 1, len(lines)))
+    measured = outcome(''.join(lines[:last] + lines[first:]), ASKED)
+    assert measured in (None, {'gflops': 12.001, 'time': 0.44})
+    if any(line.startswith('WR') for line in lines[first:last]):
+        assert measured is None
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(1000, 10**7), st.integers(1, 2048), st.integers(1, 500), st.integers(1, 500),
+                  st.floats(0.01, 1e6)),
+        min_size=1, max_size=6,
+    )
+)  # fmt: skip
+def test_whatever_hpl_solves_is_read_as_printed(solved):
+    output = hpl_output(solved)
+    asked = tuple(tuple(configuration) for *configuration, _ in solved)
+    rates = [float(f'{operations(n) / 1e9 / s:.4e}') for n, *_, s in solved]
+    assert faults_of(output, asked) == []
+    measured = values(output, asked)
+    assert measured['gflops' if len(solved) == 1 else 'gflops_best'] == max(rates)
+    assert faults_of(hpl_output(solved, 'FAILED'), asked)
+
+
+def test_a_vendors_rate_of_one_gpu_is_not_the_result():
+    """The form is from NVIDIA's and AMD's sources and pages: no such run could be recorded here."""
+    line = 'WC0           264192  1024     4     2             192.38              6.391e+04 ( 7.989e+03)'
+    (result,) = results_of(line)
+    assert (result.configuration, result.seconds, result.gflops) == ((264192, 1024, 4, 2), 192.38, 63910)
+
+
+# HPL.dat
+
+
+def parsed(text):
+    """HPL.dat as HPL reads it: line by line, the first words of each."""
+    lines = [line.split() for line in text.splitlines()]
+    assert lines[3][0] == '6'  # standard output
+    rest, found = lines[4:], {}
+    for name in LINES:
+        count = 1
+        if name in ('Ns', 'NBs', 'Ps', 'PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs'):
+            count = int(rest.pop(0)[0])
+        elif name == 'Qs':
+            count = len(found['Ps'])
+        line = rest.pop(0)
+        found[name], label = line[:count], ' '.join(line[count:])
+        assert label == name
+    assert not rest
+    return found
+
+
+def test_it_has_the_lines_of_the_one_that_hpl_ships():
+    text = text_of(lines_of(2000, 192, 2, {}))
+    assert len(text.splitlines()) == 31
+    numbers = [line.split()[0] for line in text.splitlines()[3:]]
+    assert numbers == [
+        '6', '1', '2000', '1', '192', '0', '1', '1', '2', '16.0', '1', '2', '1', '4', '1', '2', '1', '1', '1', '1', '1',
+        '1', '2', '64', '0', '0', '1', '8',
+    ]  # fmt: skip
+
+
+@given(st.integers(10**6, 10**16), st.integers(1, 2048), st.integers(1, 100_000))
+def test_the_matrix_fits_and_the_grid_has_all_ranks(memory, block_size, ranks):
+    n = matrix_order(memory, block_size)
+    assert n % block_size == 0
+    assert 8 * n**2 <= memory < 8 * (n + block_size) ** 2 + 8
+    lines = lines_of(n, block_size, ranks, {})
+    ((n_asked, nb, p, q),) = configurations(lines, ranks)
+    assert (n_asked, nb) == (n, block_size)
+    assert p * q == ranks and p <= q and (p, q) == nearly_square(ranks)
+    assert parsed(text_of(lines)) == {name: value.split() for name, value in lines.items()}
+
+
+@given(st.fixed_dictionaries({}, optional={
+    name: st.lists(st.integers(1, 9), min_size=1, max_size=4).map(lambda values: '  '.join(map(str, values)))
+    for name in ('NBs', 'PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
+} | {'PMAP': st.sampled_from([0, 1]), 'threshold': st.just(-1.0), 'Ns': st.just('100 200')}))  # fmt: skip
+def test_any_line_is_the_sites_to_change(site):
+    lines = lines_of(1000, 8, 6, site)
+    found = parsed(text_of(lines))
+    assert all(found[name] == str(value).split() for name, value in site.items())
+    asked = configurations(lines, 6)
+    algorithms = ('PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
+    assert len(asked) == math.prod(len(found[name]) for name in ('Ns', 'NBs', *algorithms))
+    assert {(p, q) for _, _, p, q in asked} == {(2, 3)}
+
+
+def test_several_grids_and_one_that_leaves_ranks_idle():
+    lines = lines_of(1000, 8, 6, {'Ps': '1 6', 'Qs': '6 1', 'NBs': '8 16'})
+    assert Counter(configurations(lines, 6)) == Counter((1000, nb, p, 6 // p) for p in (1, 6) for nb in (8, 16))
+    for ps, qs in (('1', '2'), ('1 2', '6')):
+        with pytest.raises(SiteError, match='expected grids Ps x Qs of 6 ranks'):
+            configurations(lines_of(1000, 8, 6, {'Ps': ps, 'Qs': qs}), 6)
+
+
+SITE = """\
+descr: a site
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [system]
+    benchmarks:
+      hpl: {HPL}
+environments: [{name: system, provider: system}]
+"""
+
+
+@pytest.mark.parametrize(
+    ('hpl', 'says'),
+    [
+        ('{lines: {BCAST: 1}}', r'9: .*hpl.lines.BCAST: unknown key; expected one of BCASTs, DEPTHs, Equi'),
+        ('{blocksize: 1}', r'hpl.blocksize: unknown key; expected one of block_size, lines, memory'),
+        ('{lines: {NBs: "192,256"}}', 'hpl.lines.NBs'),
+        ('{memory_fraction: 1.5}', 'hpl.memory_fraction'),
+        ('{threads_per_rank: 4}', 'ranks_per_node'),
+        ('{block_size: 232, memory_fraction: 0.9, ranks_per_node: 2, threads_per_rank: 56, lines: {BCASTs: 1}}', None),
+    ],
+)  # fmt: skip
+def test_what_a_site_may_say(tmp_path, hpl, says):
+    path = tmp_path / 'site.yaml'
+    path.write_text(SITE.replace('{HPL}', hpl))
+    if says is None:
+        assert read_site_file(path)['partitions'][0]['benchmarks']['hpl']['block_size'] == 232
+    else:
+        with pytest.raises(SiteError, match=says):
+            read_site_file(path)
+
+
+def test_the_schema_knows_the_lines_of_hpl_dat():
+    schema = json.loads((ROOT / 'site_configs/site.schema.json').read_text())
+    assert list(schema['$defs']['hpl']['properties']['lines']['properties']) == list(LINES)
+
+
+# The check
+
+
+@pytest.fixture(scope='module')
+def hpl():
+    import checks.compute.hpl  # here, after ReFrame's runtime is up
+
+    return checks.compute.hpl
+
+
+def test_every_implementation_is_a_known_feature_with_a_rule_for_its_ranks(hpl):
+    from site_configs.spack import known_benchmarks
+
+    cores = tuple((cpu,) for cpu in range(80))
+    halves = frozenset(range(40)), frozenset(range(40, 80))
+    node = Topology(cores, halves, halves, (), 'sapphirerapids', None, gpus=('sm_90',) * 4)
+    for name, implementation in hpl.IMPLEMENTATIONS.items():
+        kind = known_benchmarks()[implementation.feature].get('gpu', 'cpu')
+        assert implementation.on_gpus is (kind != 'cpu')
+        placement = implementation.placement(node)
+        expected = (80, 1) if name == 'netlib' else (4, 20)  # 000, section 4.1: 4 ranks, 20 threads each
+        assert (placement.ranks_per_node, placement.threads) == expected

@@ -1,0 +1,192 @@
+"""HPCG through real ReFrame: recorded outputs of the real program replayed, and the real one where it is installed."""
+
+import json
+import os
+import shutil
+
+import pytest
+from scratch import OUTPUTS
+
+from site_configs.places import software_directory
+
+pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='the site of these tests has two cores')
+
+# Caches for which each of two ranks gets 32 x 32 x 32, the grid of the recorded runs.
+CACHES = 'caches: {L3: {size: 11 MiB, num_cpus: 2}}'
+REPLAY = r"""
+[[ ${OMPI_COMM_WORLD_LOCAL_RANK:-0} = 0 ]] || exit 0
+asked="$# $OMP_NUM_THREADS $(tail -n 2 hpcg.dat | tr '\n' ' ')"
+[[ $asked = 'ASKED ' ]] || { echo "stand-in: asked for $asked" >&2; exit 3; }
+date > hpcg20261121T120000.txt
+cp OUTPUT FILE
+"""
+# Starts `-np N` ranks as Open MPI does.
+MPIRUN = """#!/bin/bash
+ranks=$2; shift 2
+for ((rank = 0; rank < ranks; rank++)); do OMPI_COMM_WORLD_LOCAL_RANK=$rank "$@" & done
+for job in $(jobs -p); do wait $job || failed=$?; done
+exit ${failed:-0}
+"""
+V31, V30 = 'HPCG-Benchmark_3.1_2026-11-21_12-00-01.txt', 'HPCG-Benchmark-3.0_2026.11.21.12.00.01.yaml'
+
+
+@pytest.fixture
+def hpcg(clone):
+    """A clone whose site has a stand-in for HPCG and two cores; `settings` are those of the site."""
+
+    class Site:
+        def __init__(self):
+            self.clone = clone
+            text = clone.site_file.read_text().replace('launcher: local', 'launcher: mpirun')
+            text = text.replace('caches: {L3: {size: 1 MiB, num_cpus: 2}}', CACHES)
+            clone.site_file.write_text(text.replace('[demo]', '[demo, hpcg]'))
+            self.add_program('mpirun', MPIRUN)
+            self.replay('hpcg-3.1.txt', V31)
+
+        def add_program(self, name, script):
+            path = clone.binary.with_name(name)
+            path.write_text(script)
+            path.chmod(0o755)
+
+        def replay(self, output, file, asked='0 1 32 32 32 10', more=''):
+            script = REPLAY.replace('OUTPUT', str(OUTPUTS / output)).replace('FILE', file).replace('ASKED', asked)
+            self.add_program('xhpcg', f'#!/bin/bash{script}{more}\n')
+
+        def settings(self, *lines):
+            text = clone.site_file.read_text().replace('peaks: {memory', 'peaks: {flops_dp: 2 GFlop/s, memory')
+            clone.site_file.write_text(text.replace('environments:', '\n'.join([*lines, 'environments:'])))
+
+        def reframe(self, *options):
+            path = f'{clone.binary.parent}:{os.environ["PATH"]}'
+            return clone.reframe(*options, checks='checks/compute/hpcg.py', PATH=path)
+
+        def run(self, *options):
+            """Runs the quick case or what `options` choose; its entry of the run report."""
+            answer = self.reframe('-r', '-S', 'trials=2', *(options or ('-t', 'quick')))
+            reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+            assert reports, answer.stdout + answer.stderr
+            cases = json.loads(reports[-1].read_text())['runs'][-1]['testcases']
+            (found,) = (case for case in cases if not case['fixture'])
+            assert answer.returncode == (found['result'] != 'pass')
+            return found
+
+    return Site()
+
+
+def samples(case, metric):
+    return [value for *_, value in case['record']['metrics'][metric]['samples']]
+
+
+def test_one_rank_a_core_on_a_grid_beyond_the_caches(hpcg):
+    case = hpcg.run()
+    assert case['result'] == 'pass', case['fail_reason']
+    assert case['record']['case'] == 'implementation=reference,size=quick'
+    assert samples(case, 'gflops') == [1.43461, 1.43461]
+    assert samples(case, 'raw_total_bandwidth') == [11.043, 11.043]
+    assert sorted(case['record']['metrics']) == [
+        'gflops', 'raw_read_bandwidth', 'raw_total_bandwidth', 'raw_write_bandwidth', 'total_bandwidth',
+    ]  # fmt: skip
+    assert sorted(case['record']['binding']['got'].values()) == ['0', '1']
+    provenance = case['record']['provenance']
+    assert (provenance['hpcg_grid'], provenance['hpcg_seconds']) == ('32x32x32', '10')
+
+
+def test_the_yaml_of_version_3_0(hpcg):
+    hpcg.replay('hpcg-3.0.txt', V30)
+    case = hpcg.run()
+    assert samples(case, 'gflops') == [0.559133, 0.559133], case['fail_reason']
+
+
+def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
+    hpcg.settings(
+        '    benchmarks: {hpcg: {ranks_per_node: 1, threads_per_rank: 2, grid: [32, 32, 32], run_seconds: 90}}'
+    )
+    hpcg.replay('hpcg-3.1-threads.txt', V31, asked='0 2 32 32 32 90')
+    case = hpcg.run('-t', 'acceptance', '-n', 'HPCG.*size=full')
+    assert samples(case, 'peak_fraction') == pytest.approx([0.404721 / 2] * 2), case['fail_reason']
+    assert case['record']['binding']['got'].popitem()[1] == '0,1'
+
+
+def test_more_than_the_peak_is_void(hpcg):
+    hpcg.settings()
+    path = hpcg.clone.site_file
+    path.write_text(path.read_text().replace('flops_dp: 2 GFlop/s', 'flops_dp: 1 GFlop/s'))
+    case = hpcg.run()
+    assert 'void: gflops' in case['fail_reason'] and '1.435 of the theoretical peak' in case['fail_reason']
+
+
+@pytest.mark.parametrize(
+    ('output', 'file', 'more', 'words'),
+    [
+        ('hpcg-3.1-invalid.txt', V31, '', ['its result is INVALID', 'test of departure from symmetry is FAILED']),
+        ('hpcg-3.1-grid-8.txt', V31, '', ['nx is 24, expected 32']),
+        ('hpcg-3.0-quick-path.txt', V30, '', ['quick path']),
+        ('hpcg-3.1.txt', 'elsewhere', '', ['expected one file HPCG-Benchmark*, found 0']),
+        ('hpcg-3.1.txt', V31, f'cp {V31} HPCG-Benchmark_3.1_2026-11-21_12-00-02.txt', ['found 2']),
+        ('hpcg-3.1-grid-20.txt', 'said', 'cat said >&2; rm said; exit 134', ['exit code 134', 'found 0']),
+    ],
+)
+def test_a_bad_run_fails_with_its_cause(hpcg, output, file, more, words):
+    hpcg.replay(output, file, more=more)
+    reason = hpcg.run()['fail_reason']
+    for word in words:
+        assert word in reason
+
+
+def test_a_file_of_an_earlier_trial_is_not_read_again(hpcg):
+    hpcg.replay('hpcg-3.1.txt', V31, more='[[ $PWD != *trial_2/* ]] || rm HPCG-Benchmark*')
+    case = hpcg.run()
+    assert 'trial 2, run: expected one file HPCG-Benchmark*, found 0' in case['fail_reason']
+    assert samples(case, 'gflops') == [1.43461]
+
+
+def test_ranks_that_hpcg_refuses_are_named_before_the_job(hpcg):
+    hpcg.settings('    benchmarks: {hpcg: {ranks_per_node: 11}}')
+    assert 'HPCG refuses 11 ranks' in hpcg.run()['fail_reason']
+
+
+def test_nvidias_script_gets_one_rank_a_gpu_and_the_grid_of_the_site(hpcg):
+    """Replayed: the real script was not at hand."""
+    path = hpcg.clone.site_file
+    devices = 'features: [demo, hpcg-nvidia]', '    devices: [{type: gpu, arch: sm_90, num_devices: 1}]'
+    path.write_text(path.read_text().replace('features: [demo, hpcg]', devices[0]))
+    hpcg.settings(devices[1])
+    assert 'benchmarks.hpcg-nvidia.grid' in hpcg.run()['fail_reason']
+    hpcg.settings('    benchmarks: {hpcg-nvidia: {grid: [32, 32, 32]}}')
+    hpcg.replay('hpcg-3.1-threads.txt', V31, asked='2 2 32 32 32 10')
+    hpcg.add_program('hpcg.sh', '#!/bin/bash\n[[ $* = "--dat hpcg.dat" ]] && xhpcg "$@"\n')
+    case = hpcg.run()
+    assert samples(case, 'gflops') == [0.404721, 0.404721], case['fail_reason']
+    assert case['record']['case'] == 'implementation=nvidia,size=quick'
+    assert 'peak_fraction' not in case['record']['metrics']  # the peak of the site is that of its processors
+
+
+def test_full_cases_exist_for_as_many_nodes_as_the_partition_has(hpcg):
+    """The local grid is the same on any number of nodes: a quarter of 1 GiB in two ranks."""
+    hpcg.settings('    num_nodes: 5')
+    listed = hpcg.reframe('-l').stdout
+    assert listed.count('%size=full') == 3 and listed.count('%size=quick') == 1
+    assert '%size=full %nodes=4' in listed and '%size=quick %nodes=1' in listed
+    answer = hpcg.reframe('--dry-run', '-n', 'HPCG.*nodes=4')
+    assert answer.returncode == 0, answer.stdout
+    (script,) = hpcg.clone.results.glob('stage/**/HPCG*/rfm_job.sh')
+    assert 'mpirun -np 8 ' in script.read_text()
+    assert (script.parent / 'hpcg.dat').read_text().splitlines()[2:] == ['64 56 56', '1800']
+
+
+def test_real_hpcg_of_this_machine(clone):
+    """Skipped where neither PATH nor an installed stack of localhost has it."""
+    software = software_directory()
+    installed = software / 'localhost/node/cpu/.spack-env/view/bin/xhpcg'
+    if not (shutil.which('xhpcg') or installed.exists()) or not shutil.which('mpirun'):
+        pytest.skip('xhpcg is neither on PATH nor in an installed stack of localhost')
+    answer = clone.reframe(
+        '-r', '-t', 'quick', '-S', 'trials=1', '-S', 'HPCG.run_seconds=1', '-S', 'HPCG.memory_fraction=0.001',
+        checks='checks/compute/hpcg.py', PLUMBLINE_SITE='localhost', PLUMBLINE_SOFTWARE=str(software),
+    )  # fmt: skip
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    (report,) = clone.results.glob('reports/*[0-9].json')
+    (case,) = (case for case in json.loads(report.read_text())['runs'][-1]['testcases'] if not case['fixture'])
+    read, write, total = (samples(case, f'raw_{kind}_bandwidth')[0] for kind in ('read', 'write', 'total'))
+    assert read + write == pytest.approx(total, rel=1e-4)
+    assert samples(case, 'gflops')[0] < total  # a Flop takes more than a byte

@@ -1,0 +1,157 @@
+"""HPL through real ReFrame: a replay of what HPL prints, each fault of it, several nodes, and the real program."""
+
+import json
+
+import pytest
+from scratch import OUTPUTS
+
+from site_configs.places import software_directory
+
+# Replays a recorded output with N, NB, P and Q of HPL.dat in its result line, at 12.001 GFlop/s, from the first rank.
+REPLAY = r"""
+[ "${OMPI_COMM_WORLD_RANK:-0}" = 0 ] || exit 0
+value() { awk -v name="$1" '$2 == name { print $1 }' HPL.dat; }
+awk -v n="$(value Ns)" -v nb="$(value NBs)" -v p="$(value Ps)" -v q="$(value Qs)" '/^WR/ {
+    printf "%s%12d %5d %5d %5d %18.2f    %19.4e\n", $1, n, nb, p, q, (2 / 3 * n^3 + 1.5 * n^2) / 12.001e9, 12.001
+    next
+} { print }' RECORDED
+"""
+SITE = """\
+descr: two nodes that are one
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [system]
+    max_jobs: 1
+    processor: {num_cpus: 1, num_cpus_per_core: 1, num_sockets: 1}
+    memory_per_node: 1 GiB
+    num_nodes: 2
+    peaks: {flops_dp: 40 GFlop/s}
+    benchmarks: {hpl: {block_size: 100, memory_fraction: 0.1, lines: {BCASTs: 3}}}
+environments:
+  - {name: system, provider: system, prefix: PREFIX, features: [hpl]}
+"""
+
+
+@pytest.fixture
+def replay(clone):
+    """A clone whose site has an `xhpl` that replays an output of the real one, on one core."""
+
+    def install(recorded: str = 'hpl-2.3.txt', before: str = ''):
+        clone.program(before + REPLAY.replace('RECORDED', str(OUTPUTS / recorded)))
+        clone.binary.rename(clone.binary.with_name('xhpl'))
+        clone.site_file.write_text(SITE.replace('PREFIX', str(clone.binary.parent.parent)))
+        return clone
+
+    return install
+
+
+def run(clone, *options, **environment):
+    """Runs HPL with one trial; returns (exit code, its case in the run report)."""
+    options = ('-r', '-n', 'HPL', '-S', 'trials=1', *options)
+    answer = clone.reframe(*options, checks='checks/compute/hpl.py', **environment)
+    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+    assert reports, answer.stdout + answer.stderr
+    found = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
+    assert len(found) == 1, answer.stdout
+    return answer.returncode, found[0]
+
+
+def test_replay_of_a_good_run(replay):
+    clone = replay()
+    clone.site_file.write_text(clone.site_file.read_text().replace('BCASTs: 3', 'BCASTs: 3, Ns: 99900'))  # of size=full
+    code, case = run(clone, '-t', 'quick')
+    assert (code, case['result']) == (0, 'pass'), case['fail_reason']
+    record = case['record']
+    assert record['case'] == 'implementation=netlib,size=quick'
+    assert {name: metric['samples'][0][2] for name, metric in record['metrics'].items()} == {
+        'gflops': 12.001, 'peak_fraction': pytest.approx(0.3, abs=1e-3), 'time': 2.59,
+    }  # fmt: skip
+    # a tenth of 1 GiB holds less than the quick order: 3663
+    assert 'Ns 3600; NBs 100; PMAP 0; Ps 1; Qs 1; threshold 16.0' in record['provenance']['hpl_dat']
+    assert 'BCASTs 3' in record['provenance']['hpl_dat']
+
+
+@pytest.mark.parametrize(
+    ('recorded', 'before', 'words'),
+    [
+        ('hpl-2.3-failed-residual.txt', '', 'run: the solution is wrong: residual 3.87059020e-03 FAILED'),
+        ('hpl-2.3-unchecked.txt', '', 'run: no residual was checked: the threshold in HPL.dat is not above zero'),
+        ('hpl-2.3-no-memory.txt', '', 'HPL skipped 1 tests; HPL says: [0,1] Memory allocation failed'),
+        ('hpl-2.3.txt', f'cat {OUTPUTS}/hpl-2.3.txt; exit 0\n', 'was asked N=3600 NB=100 P=1 Q=1 and solved N=2000'),
+        ('hpl-2.3.txt', f'head -60 {OUTPUTS}/hpl-2.3.txt; exit 0\n', 'no line "End of Tests."'),
+        ('hpl-2.3.txt', f'cat {OUTPUTS}/hpl-2.3-too-few-processes.txt >&2; exit 1\n',
+         'HPL says: Need at least 2 processes for these tests'),
+    ],
+)  # fmt: skip
+def test_replay_of_a_bad_run_fails_with_its_cause(replay, recorded, before, words):
+    code, case = run(replay(recorded, before), '-t', 'quick')
+    assert (code, case['result']) == (1, 'fail')
+    assert words in case['fail_reason']
+
+
+def test_replay_above_the_peak_is_void(replay):
+    clone = replay()
+    clone.site_file.write_text(clone.site_file.read_text().replace('40 GFlop/s', '10 GFlop/s'))
+    code, case = run(clone, '-t', 'quick')
+    assert code == 1
+    assert 'void: gflops: trial 1: 12.001 GFlop/s is above the physical peak of 10' in case['fail_reason']
+    assert 'of the theoretical peak' in case['record']['metrics']['peak_fraction']['void']
+
+
+def test_two_nodes_are_one_more_case_of_the_full_size(replay):
+    clone = replay()
+    listed = clone.reframe('-l', checks='checks/compute/hpl.py').stdout
+    assert sorted(line.split('/')[0].strip() for line in listed.splitlines() if line.startswith('- HPL')) == [
+        '- HPL %size=full %nodes=1 %implementation=netlib',
+        '- HPL %size=full %nodes=2 %implementation=netlib',
+        '- HPL %size=quick %nodes=1 %implementation=netlib',
+    ]
+    clone.reframe('--dry-run', '-n', 'HPL.*nodes=2', checks='checks/compute/hpl.py')
+    (written,) = clone.results.glob('stage/demo/node/system/HPL*/HPL.dat')
+    lines = written.read_text().splitlines()
+    assert (lines[5], lines[10:12]) == ('5100 Ns', ['1 Ps', '2 Qs'])  # 5100^2 doubles in a tenth of 2 GiB
+
+
+def test_a_wrong_process_grid_of_the_site_is_named(replay):
+    clone = replay()
+    clone.site_file.write_text(clone.site_file.read_text().replace('BCASTs: 3', 'Ps: 2'))
+    code, case = run(clone, '-t', 'quick')
+    assert code == 1 and 'expected grids Ps x Qs of 1 ranks, found [2] x [1]' in case['fail_reason']
+
+
+def test_replay_of_a_vendors_program_on_a_gpu(replay):
+    """It is told its file, fills the memory of the GPUs, and the peak of the processors says nothing about it."""
+    clone = replay(before='[ "$*" = "--dat HPL.dat" ] || exit 9\n')
+    xhpl = clone.binary.with_name('xhpl')
+    xhpl.rename(xhpl.with_name('hpl.sh'))
+    site = (
+        clone.site_file.read_text()
+        .replace('features: [hpl]', 'features: [hpl-nvidia]')
+        .replace('40 GFlop/s', '1 GFlop/s')
+    )
+    site = site.replace('num_nodes: 2', 'devices: [{type: gpu, arch: sm_90, num_devices: 1}]')
+    clone.site_file.write_text(site)
+    code, case = run(clone, '-t', 'quick')
+    assert code == 1 and 'benchmarks.hpl-nvidia.memory: expected that of all GPUs of a node' in case['fail_reason']
+    clone.site_file.write_text(site.replace('{hpl: {block_size: 100', '{hpl-nvidia: {memory: 2 GiB, block_size: 100'))
+    code, case = run(clone, '-t', 'quick')
+    assert (code, case['result']) == (0, 'pass'), case['fail_reason']
+    assert case['record']['case'] == 'implementation=nvidia,size=quick'
+    assert set(case['record']['metrics']) == {'gflops', 'time'}
+    assert 'Ns 5100;' in case['record']['provenance']['hpl_dat']
+
+
+def test_the_real_program(clone):
+    """Small: a 2000th of the memory."""
+    environment = {'PLUMBLINE_SITE': 'localhost', 'PLUMBLINE_SOFTWARE': str(software_directory())}
+    listed = clone.reframe('-l', '-t', 'quick', checks='checks/compute/hpl.py', **environment).stdout
+    if '- HPL' not in listed:
+        pytest.skip('no xhpl: neither on PATH nor in an installed stack of localhost')
+    code, case = run(clone, '-t', 'quick', '-S', 'HPL.memory_fraction=0.0005', **environment)
+    assert (code, case['result']) == (0, 'pass'), case['fail_reason']
+    metrics = case['record']['metrics']
+    assert metrics['gflops']['samples'][0][2] > 0.1
+    assert metrics['time']['samples'][0][2] < 60

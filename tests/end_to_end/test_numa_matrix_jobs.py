@@ -1,0 +1,231 @@
+"""Matrices between NUMA domains through real jobs: replayed on described nodes, and real on this machine."""
+
+import json
+import os
+from statistics import fmean, stdev
+
+import pytest
+from lxml import html
+from scratch import OUTPUTS
+
+CHECK = 'checks/memory/numa_matrix.py'
+SITE = """\
+descr: a node of two sockets with two NUMA domains each, two cores a domain
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [system]
+    max_jobs: 1
+    processor:
+      num_cpus: 8
+      num_cpus_per_core: 1
+      num_sockets: 2
+      num_numa_domains: 4
+      numa_distances: [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]
+      caches: {L3: {size: 1 MiB, num_cpus: 2}}
+    peaks: {memory_bandwidth: 440 GB/s}
+environments:
+  - {name: system, provider: system, prefix: PREFIX, features: [likwid]}
+"""
+# Prints the recorded output with the threads and the memory domain asked for, and the rate of that pair in MB/s: 100000
+# on a domain's own memory, 50000 in its socket and 20000 elsewhere, plus 1000 times the domain of the cores.
+REPLAY = r"""#!/bin/bash
+IFS=M:-, read -r _ cores size threads _ _ _ _ memory _ <<< "${@: -1}"
+[ $((cores / 2)) = $((memory / 2)) ] && rate=50000 || rate=20000
+[ $cores = $memory ] && rate=100000
+first=$((cores * 2)) second=$((cores * 2 + 1)) allocated=$((memory * 2))
+FAULT
+sed -E -e "s/^(Allocate: .* on hwthread) .* \(Domain .*\)/\1 $allocated (Domain M$memory)/" \
+    -e "s/^(Group: 0 Thread 0 .* on hwthread) 0/\1 $first/;s/^(Group: 0 Thread 1 .* on hwthread) 1/\1 $second/" \
+    -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/" RECORDED
+"""
+LATENCY_SITE = """\
+descr: a node of two sockets of one core, the second of which the operating system calls domain 8
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: local
+    environs: [system]
+    max_jobs: 1
+    processor:
+      num_cpus: 2
+      num_cpus_per_core: 1
+      num_sockets: 2
+      numa_ids: [0, 8]
+      numa_distances: [[10, 40], [40, 10]]
+      caches: {L3: {size: 32 MiB, num_cpus: 1}}
+environments:
+  - {name: system, provider: system, prefix: PREFIX, features: [multichase]}
+"""
+# 80 ns on the own memory, 140 elsewhere; a core of its own for each domain
+LATENCY_REPLAY = r"""#!/bin/bash
+memory=${@: -1}
+cpu=$(taskset -cp $$); cpu=${cpu##* }
+[ $memory = $((cpu * 8)):1 ] && ns=80.5 || ns=140.25
+FAULT
+sed -E "s/^ 151\.3$/ $ns/" RECORDED
+"""
+
+
+@pytest.fixture
+def node(clone):
+    """A clone whose site is the described node; `node.programs(fault)` puts the stand-in for likwid-bench there."""
+
+    def programs(fault: str = '', site=SITE, name='likwid-bench', script=REPLAY,
+                 recorded='likwid-bench-load-stream-placed.txt'):  # fmt: skip
+        clone.site_file.write_text(site.replace('PREFIX', str(clone.binary.parent.parent)))
+        path = clone.binary.parent / name
+        path.write_text(script.replace('FAULT', fault).replace('RECORDED', str(OUTPUTS / recorded)))
+        path.chmod(0o755)
+
+    clone.programs = programs
+    return clone
+
+
+def run(clone, name: str, *options: str, trials: int = 2, **kwargs):
+    """The one case of the check `name`, from the run report."""
+    answer = clone.reframe('-r', '-n', f'{name}$', '-S', f'trials={trials}', *options, checks=CHECK, **kwargs)
+    reports = sorted(clone.results.glob('reports/*.json'))
+    assert reports, answer.stdout + answer.stderr
+    found = json.loads(reports[-1].read_text())['runs'][-1]['testcases']
+    (case,) = (entry for entry in found if not entry['fixture'])
+    assert (answer.returncode == 0) is (case['result'] == 'pass')
+    return case
+
+
+def values(case) -> dict[str, set[float]]:
+    return {name: {value for *_, value in metric['samples']} for name, metric in case['record']['metrics'].items()}
+
+
+def test_replayed_bandwidth_of_every_pair_and_class(node):
+    node.programs()
+    case = run(node, 'NumaBandwidth')
+    assert case['result'] == 'pass', case['fail_reason']
+    found = values(case)
+    assert {name for name in found if name[-1].isdigit()} == {f'bandwidth_{i}_{j}' for i in range(4) for j in range(4)}
+    assert found['bandwidth_0_0'] == {100.0}
+    assert found['bandwidth_2_3'] == {52.0}
+    assert found['bandwidth_3_0'] == {23.0}
+    assert [found[f'bandwidth_{name}'] for name in ('local', 'same_group', 'other_group')] == [{101.5}, {51.5}, {21.5}]
+    provenance = case['record']['provenance']
+    assert provenance['numa_distances'].startswith('10 12 32 32; 12 10 32 32; ')
+    pairs = 'bandwidth_0_1 bandwidth_1_0 bandwidth_2_3 bandwidth_3_2'
+    assert provenance['bandwidth_same_group'] == pairs
+
+
+def test_replayed_node_whose_distances_are_not_known(node):
+    node.programs(site='\n'.join(line for line in SITE.splitlines() if 'numa_distances' not in line))
+    case = run(node, 'NumaBandwidth', trials=1)
+    assert case['result'] == 'pass', case['fail_reason']
+    found = values(case)
+    assert found['bandwidth_remote'].pop() == pytest.approx((4 * 51.5 + 8 * 21.5) / 12)
+    assert 'bandwidth_same_group' not in found
+    assert case['record']['provenance']['numa_distances'] == 'not known'
+
+
+@pytest.mark.parametrize(
+    ('fault', 'words'),
+    [
+        ('[ $cores$memory = 12 ] && exit 0', ['trial 1, bandwidth_1_2: ', 'metric bandwidth_1_2 not measured']),
+        ('[ $cores$memory = 12 ] && first=0', ['bandwidth_1_2: threads were asked on CPUs [2, 3] and ran on [0, 3]']),
+        ('[ $cores$memory = 12 ] && allocated=2',
+         ['bandwidth_1_2: memory was asked in NUMA domain 2 and allocated from CPUs [2]']),
+        ('[ $cores$memory = 12 ] && rate=110000', ['void: bandwidth_1_2', 'above 1/4 of the physical peak of 440']),
+        ('[ $cores$memory = 12 ] && { echo "ERROR: no such domain" >&2; exit 1; }',
+         ['exit code 1', 'stderr ends: ERROR: no such domain']),
+    ],
+)  # fmt: skip
+def test_replayed_pair_that_is_missing_or_elsewhere_fails_the_case(node, fault, words):
+    node.programs(fault)
+    case = run(node, 'NumaBandwidth', trials=1)
+    assert case['result'] == 'fail'
+    for word in words:
+        assert word in case['fail_reason']
+
+
+def test_replayed_missing_pair_takes_its_class_along(node):
+    node.programs('[ $cores$memory = 12 ] && exit 0')
+    case = run(node, 'NumaBandwidth', trials=1)
+    assert set(case['record']['missing']) == {'bandwidth_1_2', 'bandwidth_other_group'}
+    assert values(case)['bandwidth_same_group'] == {51.5}
+
+
+def test_replayed_triad_of_all_domains_runs_at_the_same_time(node, tmp_path):
+    """No stand-in ends before all four have started: in turn, the first would wait for ever."""
+    node.programs(
+        f'touch {tmp_path}/$cores.$(basename $(dirname $PWD)); until [ $(ls {tmp_path}/?.$(basename $(dirname $PWD)) | '
+        'wc -l) = 4 ]; do sleep 0.05; done; rate=$((90000 - 3000 * cores))',
+        recorded='likwid-bench-stream-stream-placed.txt',
+    )
+    case = run(node, 'NumaStream', '-S', 'NumaStream.time_limit=60s')
+    assert case['result'] == 'pass', case['fail_reason']
+    rates = [90.0, 88.0, 86.0, 84.0]
+    found = values(case)
+    assert [found[f'triad_{i}'] for i in range(4)] == [{rate} for rate in rates]
+    assert found['triad_total'] == {sum(rates)}
+    times = [1 / rate for rate in rates]
+    assert found['triad_cv'].pop() == pytest.approx(stdev(times) / fmean(times))
+    assert found['triad_range'].pop() == pytest.approx(90 / 84 - 1)
+
+
+@pytest.mark.parametrize(
+    ('fault', 'words'),
+    [
+        ('[ $cores = 2 ] && exit 3', ['exit code 3', 'triad_2']),
+        ('[ $cores = 2 ] && second=1', ['triad_2: threads were asked on CPUs [4, 5] and ran on [1, 4]']),
+        ('[ $cores = 2 ] && kill -SEGV $$', ['exit code 139']),
+        ('[ $cores = 2 ] && exit 3; sleep 1; touch ../all_ended.$cores', ['exit code 3']),
+    ],
+)
+def test_replayed_triad_of_one_domain_that_fails_is_named(node, fault, words):
+    node.programs(fault, recorded='likwid-bench-stream-stream-placed.txt')
+    case = run(node, 'NumaStream', trials=1)
+    assert case['result'] == 'fail'
+    for word in words:
+        assert word in case['fail_reason']
+    assert {'triad_2', 'triad_total', 'triad_cv', 'triad_range'} >= set(case['record']['missing'])
+    if 'sleep' in fault:  # the others were waited for
+        assert len(list(node.results.glob('stage/demo/node/system/NumaStream*/trial_1/all_ended.*'))) == 3
+
+
+@pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason='binds to CPU 0 and 1')
+def test_replayed_latency_binds_each_run_to_a_core_of_its_domain(node):
+    latency = {'site': LATENCY_SITE, 'name': 'multichase', 'script': LATENCY_REPLAY,
+               'recorded': 'multichase-20250815.txt'}  # fmt: skip
+    node.programs(**latency)
+    case = run(node, 'NumaLatency')
+    assert case['result'] == 'pass', case['fail_reason']
+    expected = {'0_0': 80.5, '0_1': 140.25, '1_0': 140.25, '1_1': 80.5, 'local': 80.5, 'remote': 140.25}
+    assert values(case) == {f'latency_{name}': {value} for name, value in expected.items()}
+    node.programs('[ $cpu = 1 ] && echo 0 > binding.$HOSTNAME.0', **latency)
+    case = run(node, 'NumaLatency', trials=1)
+    assert 'was asked to run on CPUs [1] and got [0]' in case['fail_reason']
+
+
+def test_replayed_matrix_is_a_heat_map_of_the_report(node):
+    node.programs()
+    case = run(node, 'NumaBandwidth', '--session-extras=plumbline_mode=nightly')
+    assert case['result'] == 'pass', case['fail_reason']
+    (report,) = node.results.glob('reports/*[0-9].json')
+    for words in (('ingest', report), ('report',)):
+        answer = node.plumbline(*words)
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+    (table,) = html.fromstring((node.results / 'report.html').read_text()).find_class('heat')
+    assert 'NumaBandwidth bandwidth on node/system' in table.findtext('caption')
+    cells = [[cell.text_content() for cell in row.iter('td')] for row in table.find('tbody')]
+    assert cells[1] == ['51', '101', '21', '21']
+
+
+@pytest.mark.parametrize(('name', 'binary', 'metric'), [
+    ('NumaBandwidth', 'likwid-bench', 'bandwidth_0_0'),
+    ('NumaStream', 'likwid-bench', 'triad_0'),
+    ('NumaLatency', 'multichase', 'latency_0_0'),
+])  # fmt: skip
+def test_real_on_this_machine(clone, program, name, binary, metric):
+    program(binary)
+    case = run(clone, name, trials=1, PLUMBLINE_SITE='localhost')
+    assert case['result'] == 'pass', case['fail_reason']
+    assert len(case['record']['metrics'][metric]['samples']) == 1

@@ -176,9 +176,13 @@ def get_solver():
 
 def use_build_cache(url: str):
     """Adds a mirror of built packages and trusts its keys, as the administrator who names it asks."""
-    name, log = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'log.txt'
-    run_spack(find_spack(), 'mirror', 'add', '--scope=user', '--type=binary', name, url, log=log)
-    run_spack(find_spack(), 'buildcache', 'keys', '--install', '--trust', log=log)
+    name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
+    config.mkdir(parents=True, exist_ok=True)  # without it Spack has no scope `user`
+    mirrors = config / 'mirrors.yaml'
+    if not mirrors.exists() or url not in mirrors.read_text(encoding='utf-8'):
+        add = ['mirror', 'add', '--scope=user', '--type=binary', name, url]
+        run_spack(find_spack(), *add, log=config / 'log.txt')
+    run_spack(find_spack(), 'buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
 
 
 def renew_locks(stacks: list[Installed]) -> int:

@@ -5,6 +5,7 @@ import json
 import os
 import sys
 import time
+from itertools import pairwise
 from pathlib import Path
 
 SCRIPT = """#!{python}
@@ -51,8 +52,9 @@ class StandIn:
 def main(words: list[str]) -> int:
     root = Path(os.environ['SPACK_ROOT'])
     options = [word for word in words if not word.startswith('--color')]
-    folder = Path(options[options.index('-e') + 1] if '-e' in options else options[options.index('-d') + 1])
-    step = next(word for word in options if word in ('concretize', 'install', 'activate'))
+    environment = next((word for option, word in pairwise(options) if option in ('-e', '-d')), root)
+    folder = Path(environment)
+    step = next(word for word in options if word in STEPS)
     with (root / 'calls').open('a') as log:
         fcntl.flock(log, fcntl.LOCK_EX)
         log.write(json.dumps([step, str(folder)]) + '\n')
@@ -61,7 +63,7 @@ def main(words: list[str]) -> int:
         return 1
     with (folder / f'{step}.running').open('x'):  # fails where two processes work in one folder at a time
         time.sleep(0.2)
-        {'concretize': concretize, 'install': install, 'activate': activate}[step](root, folder)
+        STEPS[step](root, folder)
     (folder / f'{step}.running').unlink()
     return 0
 
@@ -93,3 +95,10 @@ def activate(root: Path, folder: Path):
     print(f'export SPACK_ENV={folder};')
     print("export DEMO_HOME='/a place';")
     print(f'export PATH={folder}/.spack-env/view/bin:/opt/mpi/bin:{os.environ["PATH"]};')
+
+
+def nothing(root: Path, folder: Path):
+    pass
+
+
+STEPS = {'concretize': concretize, 'mirror': nothing, 'keys': nothing, 'install': install, 'activate': activate}

@@ -116,6 +116,12 @@ def test_provision_brings_up_all_partitions_and_then_does_nothing(clone):
     assert len(clone.spack.calls()) == 6
 
 
+def test_a_build_cache_is_added_and_its_keys_are_trusted_before_anything_is_built(clone):
+    cache = ['--build-cache', 'https://cache.example.org/v1']
+    assert clone.run(sys.executable, '-m', 'ci.provision', *cache).returncode == 0
+    assert clone.spack.steps()[:3] == ['mirror', 'keys', 'concretize']
+
+
 def test_provision_goes_on_after_a_stack_that_fails(clone):
     clone.spack.say_and_fail('install', '==> Error: no disk')
     answer = clone.run(sys.executable, '-m', 'ci.provision')

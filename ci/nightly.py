@@ -36,6 +36,7 @@ _TROUBLE = re.compile(
 _FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /\w+ @(\S+)')
 _LISTED = re.compile(r'^\s*[-^] ?([^~]*/\w+ @\S+)$')  # a case, by itself or as what another needs; fixtures have a ~
 _CONCRETIZED = 'Concretized '
+_TOLD_AGAIN = 30  # seconds until a ReFrame that did not end is interrupted once more
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 
 
@@ -189,8 +190,13 @@ def run_reframe(command: list[str], results: Path, log: Path) -> tuple[int, list
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors='replace', bufsize=1,
         )  # fmt: skip
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))  # ReFrame cancels its jobs
+
+        def stop(*_):
+            process.send_signal(signal.SIGINT)  # ReFrame cancels its jobs
+            signal.alarm(_TOLD_AGAIN)  # an interrupt that comes while Python runs a callback is lost there
+
+        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
+            signal.signal(number, stop)
         try:
             for line in process.stdout:
                 kept.write(line)
@@ -202,8 +208,10 @@ def run_reframe(command: list[str], results: Path, log: Path) -> tuple[int, list
                     elapsed = time.strftime('%H:%M:%S', time.gmtime(time.monotonic() - began))
                     print(f'  {elapsed} [{done}/{total}] {result:<5} {name} @{place}', flush=True)
         except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-        return process.wait(), troubles(seen)
+            stop()
+        code = process.wait()
+        signal.alarm(0)
+        return code, troubles(seen)
 
 
 def judge(report: Path, expected: int, problems: list[str], site: Site, results: Path) -> int:

@@ -156,7 +156,7 @@ def test_a_polite_end_leaves_nothing_running(demo, tmp_path):
     running = start(demo)
     wait_for(lambda: started.exists() and started.read_text().strip())
     running.terminate()
-    output, _ = running.communicate(timeout=60)
+    output, _ = running.communicate(timeout=120)
     assert running.returncode == 1, output
     wait_for(lambda: not alive(int(started.read_text())), 10)
 

@@ -8,19 +8,8 @@ from checks.core.benchmark import Benchmark
 from checks.core.metrics import Metric
 from checks.core.placement import Placement
 from checks.core.topology import Topology, topologies
-from checks.memory.babelstream_base import BabelStream, all_cpus, kernel_metrics, mean
+from checks.memory.babelstream_base import BINDINGS, BabelStream, all_cpus, kernel_metrics, mean
 
-# Table 1 of the US DOE study (003): OMP_NUM_THREADS (one, all cores, all hardware threads), OMP_PROC_BIND, OMP_PLACES
-BINDINGS = {
-    'one': ('one', None, None),
-    'one-true': ('one', 'true', None),
-    'cores': ('cores', None, None),
-    'cores-true': ('cores', 'true', None),
-    'cores-spread': ('cores', 'spread', 'cores'),
-    'threads': ('threads', None, None),
-    'threads-true': ('threads', 'true', None),
-    'threads-close': ('threads', 'close', 'threads'),
-}
 SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 MEBI = 2**20
 

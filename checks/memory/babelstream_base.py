@@ -13,6 +13,17 @@ from checks.core.metrics import Metric
 from checks.core.topology import Topology
 
 KERNELS = ('Copy', 'Mul', 'Add', 'Triad', 'Dot')
+# Table 1 of the US DOE study (003): OMP_NUM_THREADS (one, all cores, all hardware threads), OMP_PROC_BIND, OMP_PLACES
+BINDINGS = {
+    'one': ('one', None, None),
+    'one-true': ('one', 'true', None),
+    'cores': ('cores', None, None),
+    'cores-true': ('cores', 'true', None),
+    'cores-spread': ('cores', 'spread', 'cores'),
+    'threads': ('threads', None, None),
+    'threads-true': ('threads', 'true', None),
+    'threads-close': ('threads', 'close', 'threads'),
+}
 
 
 def kernel_metrics(run: str = 'run', suffix: str = '', peak: str | None = 'memory_bandwidth') -> list[Metric]:

@@ -3,10 +3,13 @@
     python tests/benchmarks/overhead.py list    listing all checks against plain ReFrame listing one trivial check
     python tests/benchmarks/overhead.py case    what a session adds to each case, against `executable = 'true'`
     python tests/benchmarks/overhead.py hpcc    STREAM triad and DGEMM by the suite and by hand, with the same binding
+    python tests/benchmarks/overhead.py stream  BabelStream triad by the suite and by hand, with the same binding
+    python tests/benchmarks/overhead.py hpl     HPL of the quick size by the suite and by hand, with the same input
+    python tests/benchmarks/overhead.py best    the best binding of the suite and the best of 20 random ones
     python tests/benchmarks/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
 
-`stack` needs the localhost stack installed (ci/provision) and its Spack. Rounds are interleaved, so that a machine that
-drifts drifts for both sides. `--rounds N` sets how many.
+`stream`, `hpl`, `best` and `stack` need the localhost stack installed (ci/provision), `stack` its Spack too. Rounds are
+interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
 """
 
 from __future__ import annotations
@@ -14,6 +17,8 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import random
+import re
 import shlex
 import shutil
 import subprocess
@@ -30,6 +35,7 @@ from scratch import ScratchClone  # noqa: E402
 
 from checks.core.spack import environment, find_spack  # noqa: E402
 from checks.core.stacks import activation  # noqa: E402
+from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from site_configs import Stack  # noqa: E402
 from site_configs.spack import Installed  # noqa: E402
 
@@ -131,6 +137,97 @@ def hpcc_by_hand_and_by_suite(rounds: int):
         print(f'ratio of medians {median(by_suite[name]) / median(by_hand[name]):.4f}')
 
 
+def record_of(check: str, results: Path, *options: str) -> dict:
+    """What one case of one check of localhost left in the run report of a session of one trial."""
+    report = results / f'{time.time_ns()}.json'
+    seconds(
+        'reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks', '-R', '-r', '-n', check,
+        '-S', 'trials=1', '--keep-stage-files', f'--report-file={report}', *options, cwd=results,
+        environment=os.environ | {'PLUMBLINE_RESULTS': str(results), 'PLUMBLINE_SITE': 'localhost'},
+    )  # fmt: skip
+    (case,) = (case for case in json.loads(report.read_text())['runs'][0]['testcases'] if not case['fixture'])
+    return case['record']
+
+
+def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
+    """The number that `pattern` finds in what a command prints, the stack's programs on PATH."""
+    activate = Installed('localhost', 'node', 'cpu').activation
+    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    said = subprocess.run(
+        ['bash', '-c', f'source {activate} && {command}'], cwd=cwd, env=os.environ | root | environment,
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    return float(re.search(pattern, said, re.MULTILINE)[1])
+
+
+def compare_with_hand(what: str, unit: str, suite: list[float], hand: list[float]):
+    show(f'{what} by hand', hand, unit)
+    show(f'{what} by the suite', suite, unit)
+    print(f'ratio of medians {median(suite) / median(hand):.4f}')
+
+
+TRIAD = r'^Triad\s+(\S+)'
+
+
+def stream_by_hand_and_by_suite(rounds: int):
+    cpus = ','.join(map(str, sorted(os.sched_getaffinity(0))))
+    cores = str(len(os.sched_getaffinity(0)))
+    bound = {'OMP_NUM_THREADS': cores, 'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'cores'}
+    command = f'taskset --cpu-list {cpus} omp-stream --arraysize {2**25} --numtimes 100'
+    suite, hand = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            record = record_of('BabelStreamHost.*cores-spread', Path(folder))
+            suite.append(record['metrics']['triad']['samples'][0][2])
+            hand.append(by_hand(command, TRIAD, Path(folder), **bound) / 1000)
+    compare_with_hand('BabelStream triad', 'GB/s', suite, hand)
+
+
+def hpl_by_hand_and_by_suite(rounds: int):
+    suite, hand = [], []
+    bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" xhpl'
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            record = record_of('HPL.*quick', Path(folder))
+            suite.append(record['metrics']['gflops']['samples'][0][2])
+            shutil.copy(next(Path(folder, 'stage').rglob('HPL.dat')), folder)
+            command = f'mpirun --bind-to none -np {len(record["binding"]["got"])} bash -c {shlex.quote(bind)}'
+            hand.append(by_hand(command, r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)', Path(folder), OMP_NUM_THREADS='1'))
+    compare_with_hand('HPL', 'GFlop/s', suite, hand)
+
+
+PROC_BIND = [None, 'true', 'close', 'spread', 'master']
+PLACES = [None, 'cores', 'threads', 'sockets']
+
+
+def best_binding(rounds: int):
+    """Means of `rounds` runs: the eight bindings of the suite and 20 random ones, all with 20 repetitions."""
+    cpus = sorted(os.sched_getaffinity(0))
+    choose = random.Random(1)
+    ours = [
+        {'OMP_NUM_THREADS': {'one': '1'}.get(count, str(len(cpus))), **options(proc_bind, places)}
+        for count, proc_bind, places in BINDINGS.values()
+    ]
+    others = [
+        {'OMP_NUM_THREADS': str(choose.randint(1, 2 * len(cpus)))}
+        | options(choose.choice(PROC_BIND), choose.choice(PLACES))
+        for _ in range(20)
+    ]
+    command = f'omp-stream --arraysize {2**25} --numtimes 20'
+    with tempfile.TemporaryDirectory() as folder:
+        rates = [
+            [by_hand(command, TRIAD, Path(folder), **binding) / 1000 for binding in ours + others]
+            for _ in range(rounds)
+        ]
+    means = [sum(values) / rounds for values in zip(*rates, strict=True)]
+    suite, rest = max(means[: len(ours)]), max(means[len(ours) :])
+    print(f'best of the suite {suite:.2f} GB/s, best of 20 random ones {rest:.2f} GB/s, ratio {suite / rest:.4f}')
+
+
+def options(proc_bind: str | None, places: str | None) -> dict[str, str]:
+    return {name: value for name, value in (('OMP_PROC_BIND', proc_bind), ('OMP_PLACES', places)) if value}
+
+
 def stacks(rounds: int):
     installed = Installed('localhost', 'node', 'cpu')
     if fault := installed.fault():
@@ -157,10 +254,14 @@ def stacks(rounds: int):
     print(f'spack to system provider: {median(took["spack provider"]) / median(took["system provider"]):.3f}')
 
 
+WHAT = {
+    'list': listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite, 'stream': stream_by_hand_and_by_suite,
+    'hpl': hpl_by_hand_and_by_suite, 'best': best_binding, 'stack': stacks,
+}  # fmt: skip
+
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=('list', 'case', 'hpcc', 'stack'))
+    parser.add_argument('what', choices=tuple(WHAT))
     parser.add_argument('--rounds', type=int, default=7)
     arguments = parser.parse_args()
-    what = {'list': listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite, 'stack': stacks}
-    what[arguments.what](arguments.rounds)
+    WHAT[arguments.what](arguments.rounds)

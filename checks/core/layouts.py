@@ -41,6 +41,38 @@ def layout_of(name: str, topology: Topology) -> Layout | None:
     return layouts(topology).get(name)
 
 
+def pairs_of_this_system() -> list[str]:
+    """The names of pairs of cores that at least one partition of the current system has; for a check's parameter."""
+    names = [name for _, topology in topologies() for name in pairs(topology)]
+    return list(dict.fromkeys(names)) or ['same_numa']
+
+
+def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
+    """Where two processes that talk to each other run: on two CPUs of one node, or on one CPU of each of two nodes.
+
+    same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
+    first_last: the ends of a node of one socket. two_nodes: the first core of each. Of several on the same cores, the
+    first.
+    """
+    first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
+    domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
+    sockets = [cpus for socket in topology.sockets if (cpus := topology.cpus_in(socket))]
+    candidates = {
+        'same_numa': [cpus[:2] for cpus in domains],
+        'same_socket': [(first, cpus[0]) for cpus in domains[1:] if cpus[0] in sockets[0]],
+        'different_socket': [(first, cpus[0]) for cpus in sockets[1:]],
+        'first_last': [(first, last)] if len(sockets) == 1 else [],
+    }
+    kept: dict[str, tuple[int, ...]] = {}
+    for name, found in candidates.items():
+        usable = [cpus for cpus in found if len(set(cpus)) == 2 and cpus not in kept.values()]
+        if usable:
+            kept[name] = usable[0]
+    if topology.nodes_of_partition > 1:
+        kept['two_nodes'] = (first,)
+    return kept
+
+
 @functools.cache
 def layouts(topology: Topology) -> dict[str, Layout]:
     """All layouts of a node; of several on the same cores, the first of the list above."""

@@ -45,7 +45,27 @@ class Placement:
 
 def one_rank_per_core(topology: Topology) -> Placement:
     """A rank on the first hardware thread of every core of the node."""
-    return Placement(len(topology.cores), tuple((cpu,) for cpu in topology.cpu_of_core))
+    return one_rank_on(topology.cpu_of_core)
+
+
+def one_rank_on(cpus: tuple[int, ...]) -> Placement:
+    """A rank on each of `cpus`."""
+    return Placement(len(cpus), tuple((cpu,) for cpu in cpus))
+
+
+def one_rank_each(topology: Topology) -> dict[str, Placement]:
+    """One rank a `node`, on its first core, one a `socket`, and one a `core`; only those that differ."""
+    sockets = [cpus for socket in topology.sockets if (cpus := topology.cpus_in(socket))]
+    candidates = {
+        'node': topology.cpu_of_core[:1],
+        'socket': tuple(cpus[0] for cpus in sockets),
+        'core': topology.cpu_of_core,
+    }
+    kept: dict[str, Placement] = {}
+    for name, cpus in candidates.items():
+        if one_rank_on(cpus) not in kept.values():
+            kept[name] = one_rank_on(cpus)
+    return kept
 
 
 def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = None) -> Placement:

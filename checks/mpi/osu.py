@@ -1,0 +1,160 @@
+"""OSU Micro-Benchmarks in the memory of the host: two ranks, many pairs of ranks, collectives.
+
+Every message size is a metric of its own, such as ``latency_8`` for 8 bytes. One job runs several programs: they see
+the same nodes, and wait for them once.
+"""
+
+import reframe as rfm
+
+from checks.core.benchmark import Benchmark
+from checks.core.layouts import pairs, pairs_of_this_system
+from checks.core.placement import one_rank_each, one_rank_on
+from checks.core.topology import node_counts, topologies
+from checks.mpi.osu_output import (
+    errors_of,
+    faults_of,
+    metrics_of,
+    options_of,
+    published_latency,
+    sizes_of,
+    version_of,
+)
+
+
+def rank_layouts_of_this_system() -> list[str]:
+    return list(dict.fromkeys(name for _, topology in topologies() for name in one_rank_each(topology))) or ['node']
+
+
+class Osu(Benchmark):
+    """Each of `programs` is a run of its name. Parses rows such as ``8     0.39``: bytes, then us or MB/s."""
+
+    offers = 'osu'
+    mpi = True
+    tags = {'nightly', 'acceptance'}
+    programs: list[str]
+
+    def run_programs(self):
+        """To be called once the ranks are placed."""
+        ranks = self.placement.ranks_per_node * self.num_nodes
+        self.sizes = {program: sizes_of(program, ranks) for program in self.programs}
+        self.runs |= {program: [program, *options_of(program, sizes)] for program, sizes in self.sizes.items()}
+        self.metrics = [metric for program, sizes in self.sizes.items() for metric in metrics_of(program, sizes)]
+        self.executable = self.programs[0]  # the program whose provenance is recorded
+        self.trial_time_limit = 120 * len(self.programs)
+
+    @run_before('run')
+    def let_each_run_name_its_program(self):
+        """The base puts one program before the words of every run; here each run begins with its own."""
+        self.executable = self.executable.removesuffix(f' {self.programs[0]}')
+
+    def sanity_faults(self, output):
+        self.remarks['osu_version'] = version_of(output)
+        return faults_of(output, self.reading, self.sizes[self.reading], self.num_tasks)
+
+    def stderr_faults(self, errors):
+        return errors_of(errors)
+
+
+class OsuPair(Osu):
+    """Two ranks: on two cores of a node, or on two nodes."""
+
+    pair = parameter(pairs_of_this_system(), loggable=True)
+
+    def exists_on(self, topology):
+        return self.pair in pairs(topology)
+
+    @run_after('init')
+    def count_nodes(self):
+        self.num_nodes = 2 if self.pair == 'two_nodes' else 1
+
+    @run_after('setup')
+    def place(self):
+        self.placement = one_rank_on(pairs(self.topology)[self.pair])
+        self.run_programs()
+
+
+class QuickOnOnePair(rfm.RegressionTestPlugin):
+    @run_after('init')
+    def choose_modes(self):
+        self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pair == 'same_numa' else set())
+
+
+@rfm.simple_test
+class OsuLatency(QuickOnOnePair, OsuPair):
+    """Half the time of a ping-pong, 1 byte to 4 MiB (003, section 3.1).
+
+    `mpi_latency` is what tables 4 and 5 of 003 publish: "on-socket" is `pair=same_numa`, "on-node" is
+    `different_socket`, on a Xeon Phi `first_last`.
+    """
+
+    descr = 'MPI latency between two ranks'
+    programs = ['osu_latency']
+
+    @run_after('setup')
+    def add_published(self):
+        self.metrics.append(published_latency())
+
+
+@rfm.simple_test
+class OsuBandwidth(QuickOnOnePair, OsuPair):
+    """64 messages in flight, 1 byte to 4 MiB, one way and both ways at the same time."""
+
+    descr = 'MPI bandwidth between two ranks'
+    programs = ['osu_bw', 'osu_bibw']
+
+
+@rfm.simple_test
+class OsuOneSided(OsuPair):
+    """Put and get, 1 byte to 4 MiB, in a window that MPI allocated, completed by a flush."""
+
+    descr = 'MPI one-sided latency and bandwidth between two ranks'
+    programs = ['osu_put_latency', 'osu_get_latency', 'osu_put_bw', 'osu_get_bw']
+
+
+@rfm.simple_test
+class OsuMultiPair(Osu):
+    """A rank a core, the first half of them each with one of the second half: within a node, or between two."""
+
+    descr = 'MPI latency, bandwidth and message rate of many pairs'
+    programs = ['osu_multi_lat', 'osu_mbw_mr']
+    nodes = parameter(node_counts()[:2])
+
+    def exists_on(self, topology):
+        return self.nodes <= topology.nodes_of_partition and len(topology.cores) * self.nodes > 1
+
+    @run_after('init')
+    def count_nodes(self):
+        self.num_nodes = self.nodes
+
+    @run_after('setup')
+    def place(self):
+        cpus = self.topology.cpu_of_core
+        even = len(cpus) // 2 * 2
+        self.placement = one_rank_on(cpus[:even] if self.nodes == 1 else cpus)
+        self.run_programs()
+
+
+@rfm.simple_test
+class OsuCollectives(Osu):
+    """Mean over the ranks of the time that a call takes, 1 byte (reductions: 4) to 1 MiB a rank."""
+
+    descr = 'MPI collectives'
+    programs = [
+        'osu_barrier', 'osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather',
+        'osu_alltoall',
+    ]  # fmt: skip
+    layout = parameter(rank_layouts_of_this_system(), loggable=True)
+    nodes = parameter(node_counts())
+
+    def exists_on(self, topology):
+        ranks = one_rank_each(topology).get(self.layout)
+        return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
+
+    @run_after('init')
+    def count_nodes(self):
+        self.num_nodes = self.nodes
+
+    @run_after('setup')
+    def place(self):
+        self.placement = one_rank_each(self.topology)[self.layout]
+        self.run_programs()

@@ -1,0 +1,156 @@
+"""What the OSU Micro-Benchmarks print: their metrics, their message sizes and the faults of an output.
+
+Every program prints a banner, a line that names the columns, and a row for each message size: ``8     0.39``. The
+latency of a collective is the mean over its ranks. Versions differ in comments between these lines, in blanks, and in
+where they start; which sizes a run must print is therefore part of its options, and what is missing is a fault.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from typing import NamedTuple
+
+from checks.core.metrics import Metric
+
+_NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
+_LATENCY = r'(?:Avg )?Latency ?\(us\)'
+_BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
+MIB = 2**20
+# No rank sends more than this in a collective: 128 ranks of a node have room for it twice in 16 GiB, and above a limit
+# of its own, 512 MiB, OSU leaves out sizes.
+LARGEST_BUFFER = 64 * MIB
+_ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
+
+
+class Program(NamedTuple):
+    title: str  # in the banner, whose letters are upper or lower case by version
+    metrics: tuple[str, ...]  # one a column, without the message size
+    unit: str
+    header: str  # of the columns after the size
+    largest: int = 4 * MIB  # message in bytes; 0 where the program has none
+    smallest: int = 1
+    options: tuple[str, ...] = ()
+    says: tuple[str, ...] = ()  # lines that must be there, {pairs} is half of the ranks
+    buffers: bool = False  # whether each rank holds a message for every rank
+
+
+def _collective(title: str, name: str, **more) -> Program:
+    return Program(f'{title} Latency Test', (name,), 'us', _LATENCY, largest=MIB, **more)
+
+
+def _one_sided(title: str, name: str, unit: str, header: str) -> Program:
+    return Program(title, (name,), unit, header, options=('-w', 'allocate', '-s', 'flush'), says=_ONE_SIDED)
+
+
+# Reductions add numbers of 4 bytes up to version 7.0, and of 1 byte after it.
+# fmt: off
+PROGRAMS = {
+    'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
+    'osu_bw': Program('MPI Bandwidth Test', ('bandwidth',), 'MB/s', _BANDWIDTH),
+    'osu_bibw': Program('MPI Bi-Directional Bandwidth Test', ('bidirectional_bandwidth',), 'MB/s', _BANDWIDTH),
+    'osu_put_latency': _one_sided('MPI_Put Latency Test', 'put_latency', 'us', _LATENCY),
+    'osu_get_latency': _one_sided('MPI_Get Latency Test', 'get_latency', 'us', _LATENCY),
+    'osu_put_bw': _one_sided('MPI_Put Bandwidth Test', 'put_bandwidth', 'MB/s', _BANDWIDTH),
+    'osu_get_bw': _one_sided('MPI_Get Bandwidth Test', 'get_bandwidth', 'MB/s', _BANDWIDTH),
+    'osu_multi_lat': Program('MPI Multi Latency Test', ('multi_latency',), 'us', _LATENCY),
+    'osu_mbw_mr': Program(
+        'MPI Multiple Bandwidth / Message Rate Test', ('multi_bandwidth', 'message_rate'), 'MB/s',
+        r'MB/s +Messages/s', says=('# [ pairs: {pairs} ] [ window size: 64 ]',),
+    ),
+    'osu_allreduce': _collective('MPI Allreduce', 'allreduce', smallest=4),
+    'osu_reduce': _collective('MPI Reduce', 'reduce', smallest=4),
+    'osu_reduce_scatter': _collective('MPI Reduce_scatter', 'reduce_scatter', smallest=4),
+    'osu_alltoall': _collective('MPI All-to-All Personalized Exchange', 'alltoall', buffers=True),
+    'osu_allgather': _collective('MPI Allgather', 'allgather', buffers=True),
+    'osu_bcast': _collective('MPI Broadcast', 'bcast'),
+    'osu_barrier': Program('MPI Barrier Latency Test', ('barrier',), 'us', _LATENCY, largest=0),
+}
+# fmt: on
+
+
+def sizes_of(name: str, ranks: int = 2) -> list[int]:
+    """The message sizes in bytes that a run on so many ranks must print; none for a barrier."""
+    program = PROGRAMS[name]
+    sizes = [2**power for power in range(program.largest.bit_length())]
+    fit = LARGEST_BUFFER // ranks if program.buffers else program.largest
+    return [size for size in sizes if program.smallest <= size <= fit]
+
+
+def options_of(name: str, sizes: list[int]) -> list[str]:
+    """Sizes start at 1 for all: up to version 7.0 reductions count elements there, later bytes."""
+    return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *PROGRAMS[name].options]
+
+
+def metrics_of(name: str, sizes: list[int]) -> list[Metric]:
+    """``latency_8``: a metric for each column and message size; ``barrier`` has none."""
+    program, metrics = PROGRAMS[name], []
+    for column, what in enumerate(program.metrics):
+        unit = 'ops/s' if what == 'message_rate' else program.unit
+        better = 'lower' if unit == 'us' else 'higher'
+        numbers = [rf'({_NUMBER})' if i == column else _NUMBER for i in range(len(program.metrics))]
+        metrics += [
+            Metric(f'{what}_{size}', unit, better, rf'^{size} +{" +".join(numbers)}(?: +Pass)?$', run=name)
+            for size in sizes
+        ] or [Metric(what, unit, better, rf'^ +({_NUMBER})$', run=name)]
+    return metrics
+
+
+def published_latency() -> Metric:
+    """What 003 calls MPI latency in its tables 4 and 5.
+
+    It names no message size. Below a microsecond it is that of a small message, and the smallest one that the version
+    used there prints (7.1) has one byte.
+    """
+    return replace(metrics_of('osu_latency', [1])[0], name='mpi_latency')
+
+
+def version_of(output: str) -> str:
+    """Of the banner; empty where there is none."""
+    found = re.search(r'^# OSU .* v([0-9][0-9.]*)$', output, re.MULTILINE)
+    return found[1] if found else ''
+
+
+def faults_of(output: str, name: str, sizes: list[int], ranks: int = 2) -> list[str]:
+    """One sentence for each sign that an output is no whole run of program `name` over `sizes` on so many ranks."""
+    program, lines = PROGRAMS[name], output.splitlines()
+    column = f'# {"Size +" if sizes else ""}{program.header}(?: +Validation)?'
+    faults = []
+    for what, kind, right in (
+        ('banner', '# OSU ', rf'# OSU {program.title} v[0-9.]+'),
+        ('header', '# (Size|Avg|Latency)', column),
+        ('datatype', '# Datatype', r'# Datatype: MPI_CHAR\.'),
+    ):
+        found = [line for line in lines if re.match(kind, line)]
+        if len(found) != 1 and (found or what != 'datatype'):  # which older versions do not print
+            faults.append(f'expected one {what}, found {len(found)}')
+        faults += [f'unexpected {what}: {line}' for line in found if not re.fullmatch(right, line, re.IGNORECASE)]
+    says = [line.format(pairs=ranks // 2) for line in program.says]
+    faults += [f'expected one line {line!r}' for line in says if lines.count(line) != 1]
+    return faults + _faults_of_rows(lines, len(program.metrics), sizes)
+
+
+def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[str]:
+    rows = [line for line in lines if re.match(r' *[0-9]', line)]
+    size = '([0-9]+)' if sizes else '()'
+    matches = [re.fullmatch(rf'{size}(?: +{_NUMBER}){{{columns}}}(?: +(Pass|Fail))?', row) for row in rows]
+    faults = [f'this is no row: {row}' for row, match in zip(rows, matches, strict=True) if not match]
+    if len({len(row) for row in rows}) > 1:
+        faults.append('rows are not equally wide: characters were lost or added')
+    whole = [match for match in matches if match]
+    faults += [f'validation failed for {match[1]} bytes' for match in whole if match[2] == 'Fail']
+    if not sizes:
+        return faults if len(rows) == 1 else [*faults, f'expected one value, found {len(rows)}']
+    found = [int(match[1]) for match in whole]
+    expected = sorted({size for size in found if size < sizes[0]}) + sizes  # some versions start below what is asked
+    if found != expected:
+        wrong = [f'{size} bytes {found.count(size)} times' for size in expected if found.count(size) != 1]
+        span = f'{sizes[0]} to {sizes[-1]} bytes'
+        faults.append(f'expected a row for each of {span}: {", ".join(wrong) or "wrong order"}')
+    return faults
+
+
+def errors_of(errors: str) -> list[str]:
+    """What OSU says on standard error before it ends, or leaves out sizes and ends with 0."""
+    pattern = r'This test requires [\w ]+ processes|Limiting max message size to: [0-9]+|Requested memory limit too low'
+    return [f'OSU says: {line}' for line in dict.fromkeys(re.findall(pattern, errors))]

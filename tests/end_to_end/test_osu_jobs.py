@@ -1,0 +1,200 @@
+"""OSU Micro-Benchmarks through real jobs: replayed by stand-ins on described nodes, and real on this machine."""
+
+import json
+import os
+
+import pytest
+from scratch import OUTPUTS
+
+from site_configs.places import software_directory
+
+CHECK = 'checks/mpi/osu.py'
+SITE = """\
+descr: two nodes of two cores
+hostnames: [nowhere]
+partitions:
+  - name: node
+    scheduler: local
+    launcher: mpirun
+    environs: [system]
+    max_jobs: 1
+    processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}
+    num_nodes: 2
+environments:
+  - {name: system, provider: system, prefix: PREFIX, features: [osu]}
+"""
+# Stands for several nodes: as many ranks a node as PLUMBLINE_CPUS has lists, in the order of the nodes.
+MPIRUN = r"""#!/bin/bash
+[ "$1" = -np ] || exit 64
+IFS=: read -r -a lists <<< "$PLUMBLINE_CPUS"
+ranks=$2 each=${#lists[@]} code=0
+shift 2
+for ((rank = 0; rank < ranks; rank++)); do
+    OMPI_COMM_WORLD_RANK=$rank OMPI_COMM_WORLD_LOCAL_RANK=$((rank % each)) SLURMD_NODENAME=n$((rank / each)) "$@" &
+    started+=($!)
+done
+for pid in "${started[@]}"; do wait $pid || code=$?; done
+exit $code
+"""
+# Replays what the program of its name once printed.
+REPLAY = r"""#!/bin/bash
+name=${0##*/} filter=cat
+FAULT
+[ "$OMPI_COMM_WORLD_RANK" = 0 ] || exit 0
+case $name in
+    osu_latency) cat OUTPUTS/osu_latency-7.4-all-sizes.txt ;;
+    osu_mbw_mr) sed "s/pairs: 1 /pairs: ${pairs:-1} /" OUTPUTS/osu_mbw_mr-7.4.txt ;;
+    *) cat OUTPUTS/$name-7.4.txt ;;
+esac | eval "$filter"
+"""
+PROGRAMS = (
+    'latency', 'bw', 'bibw', 'put_latency', 'get_latency', 'put_bw', 'get_bw', 'multi_lat', 'mbw_mr', 'barrier',
+    'bcast', 'reduce', 'allreduce', 'reduce_scatter', 'allgather', 'alltoall',
+)  # fmt: skip
+needs_two_cpus = pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason='binds to CPU 0 and 1')
+
+
+@pytest.fixture
+def nodes(clone):
+    """A clone whose site has the described nodes; `nodes.programs(fault)` puts the stand-ins there."""
+
+    def programs(fault: str = '', site: str = SITE):
+        folder = clone.binary.parent
+        clone.site_file.write_text(site.replace('PREFIX', str(folder.parent)))
+        replay = REPLAY.replace('FAULT', fault).replace('OUTPUTS', str(OUTPUTS))
+        for name, script in [('mpirun', MPIRUN), *((f'osu_{program}', replay) for program in PROGRAMS)]:
+            (folder / name).write_text(script)
+            (folder / name).chmod(0o755)
+        return clone
+
+    clone.programs = programs
+    return clone
+
+
+def run(clone, name: str, *options: str, **kwargs):
+    """The one case of that name, from the run report."""
+    answer = clone.reframe('-r', '-n', name, '-S', 'trials=1', *options, checks=CHECK, **kwargs)
+    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+    assert reports, answer.stdout + answer.stderr
+    found = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
+    assert len(found) == 1, answer.stdout
+    assert (answer.returncode == 0) is (found[0]['result'] == 'pass')
+    return found[0]
+
+
+def values(case) -> dict[str, float]:
+    return {name: value for name, metric in case['record']['metrics'].items() for *_, value in metric['samples']}
+
+
+def listed(clone, *options) -> set[str]:
+    lines = clone.reframe('-l', *options, checks=CHECK).stdout.splitlines()
+    return {line.split('/')[0].removeprefix('- ').strip() for line in lines if line.startswith('- Osu')}
+
+
+def test_cases_are_those_that_the_nodes_have(nodes):
+    quick = {f'{name} %pair=same_numa' for name in ('OsuLatency', 'OsuBandwidth')}
+    pairs = {
+        f'{name} %pair={pair}'
+        for name in ('OsuLatency', 'OsuBandwidth', 'OsuOneSided')
+        for pair in ('same_numa', 'two_nodes')
+    }
+    collectives = {f'OsuCollectives %layout={where}' for where in ('core %nodes=1', 'core %nodes=2', 'node %nodes=2')}
+    nodes.programs()
+    assert listed(nodes) == pairs | collectives | {'OsuMultiPair %nodes=1', 'OsuMultiPair %nodes=2'}
+    assert listed(nodes, '-t', 'quick') == quick
+    nodes.programs(site=SITE.replace('num_sockets: 1', 'num_sockets: 2').replace('num_nodes: 2', 'num_nodes: 1'))
+    assert listed(nodes) == {
+        *(f'{name} %pair=different_socket' for name in ('OsuLatency', 'OsuBandwidth', 'OsuOneSided')),
+        'OsuMultiPair %nodes=1', 'OsuCollectives %layout=socket %nodes=1',
+    }  # fmt: skip
+    nodes.programs(site=SITE.replace('num_cpus: 2', 'num_cpus: 1').replace('num_nodes: 2', 'num_nodes: 1'))
+    assert listed(nodes) == set()
+
+
+@needs_two_cpus
+def test_replayed_latency_of_two_cores(nodes):
+    nodes.programs('[ "$*" = "-m 1:4194304" ] || exit 9')
+    case = run(nodes, 'OsuLatency.*same_numa')
+    assert case['result'] == 'pass', case['fail_reason']
+    found, record = values(case), case['record']
+    assert len(found) == 24 and found['mpi_latency'] == found['latency_1'] == 0.18
+    assert record['case'] == 'pair=same_numa'
+    assert record['binding']['got'] == {'n0.0': '0', 'n0.1': '1'}
+    assert record['provenance']['osu_version'] == '7.4'
+    assert record['provenance']['binary'].endswith('bin/osu_latency')
+
+
+def test_replayed_latency_between_two_nodes(nodes):
+    nodes.programs()
+    case = run(nodes, 'OsuLatency.*two_nodes')
+    assert case['result'] == 'pass', case['fail_reason']
+    assert case['record']['case'] == 'num_nodes=2,pair=two_nodes'
+    assert case['record']['binding']['got'] == {'n0.0': '0', 'n1.0': '0'}
+
+
+def test_replayed_programs_of_a_case_each_have_their_words_and_metrics(nodes):
+    nodes.programs('[[ "$name $*" =~ ^osu_(put|get)_(latency|bw)" -m 1:4194304 -w allocate -s flush"$ ]] || exit 9')
+    case = run(nodes, 'OsuOneSided.*two_nodes')
+    assert case['result'] == 'pass', case['fail_reason']
+    found = values(case)
+    assert len(found) == 4 * 23
+    assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us', 'MB/s'}
+    lines = (OUTPUTS / 'osu_get_bw-7.4.txt').read_text().splitlines()
+    assert found['get_bandwidth_4194304'] == float(lines[-1].split()[1])
+
+
+@needs_two_cpus
+def test_replayed_collectives_of_all_cores_of_two_nodes(nodes):
+    nodes.programs()
+    case = run(nodes, 'OsuCollectives.*core.*nodes=2')
+    assert case['result'] == 'pass', case['fail_reason']
+    assert len(case['record']['binding']['got']) == 4
+    assert len(values(case)) == 1 + 3 * 19 + 3 * 21
+    assert case['record']['case'] == 'layout=core,num_nodes=2'
+
+
+@needs_two_cpus
+def test_replayed_pairs_between_two_nodes(nodes):
+    nodes.programs('pairs=2')  # others fail: see the tests of the outputs
+    case = run(nodes, 'OsuMultiPair.*nodes=2')
+    assert case['result'] == 'pass', case['fail_reason']
+    assert set(case['record']['binding']['got']) == {'n0.0', 'n0.1', 'n1.0', 'n1.1'}
+
+
+@pytest.mark.parametrize(
+    ('fault', 'words'),
+    [
+        ('filter="grep -v \\"^1024 \\""',
+         ['expected a row for each of 1 to 4194304 bytes: 1024 bytes 0 times', 'metric latency_1024 not measured']),
+        ('filter="tr . ,"', ['this is no row: 1                       0,18', 'metric mpi_latency not measured']),
+        ('name=osu_multi_lat', ['unexpected banner: # OSU MPI Multi Latency Test v7.4']),
+        ('echo "This test requires exactly two processes" >&2; exit 1',
+         ['exit code 1', 'OSU says: This test requires exactly two processes']),
+        ('[ $OMPI_COMM_WORLD_RANK = 1 ] && rm binding.n1.0', ['2 ranks were asked, 1 reported their binding']),
+        ('[ $OMPI_COMM_WORLD_RANK = 1 ] && exit 3', ['exit code 3']),
+    ],
+)  # fmt: skip
+def test_replay_of_a_bad_run_fails_with_its_cause(nodes, fault, words):
+    nodes.programs(fault)
+    case = run(nodes, 'OsuLatency.*two_nodes')
+    assert case['result'] == 'fail'
+    for word in words:
+        assert word in case['fail_reason']
+
+
+def test_replayed_program_that_fails_among_others_is_named(nodes):
+    nodes.programs('[ $name = osu_get_bw ] && exit 5')
+    case = run(nodes, 'OsuOneSided.*two_nodes')
+    assert 'exit code 5' in case['fail_reason'] and 'osu_get_bw' in case['fail_reason']
+    assert {name for name in case['record']['missing'] if not name.startswith('get_bandwidth')} == set()
+    assert values(case)['put_latency_1'] > 0
+
+
+def test_real_latency_on_this_machine(clone):
+    environment = {'PLUMBLINE_SITE': 'localhost', 'PLUMBLINE_SOFTWARE': str(software_directory())}
+    if 'OsuLatency %pair=same_numa' not in clone.reframe('-l', checks=CHECK, **environment).stdout:
+        pytest.skip('no OSU Micro-Benchmarks: neither on PATH nor in an installed stack of localhost; or one core')
+    case = run(clone, 'OsuLatency.*same_numa', **environment)
+    assert case['result'] == 'pass', case['fail_reason']
+    found = values(case)
+    assert len(found) == 24 and found['mpi_latency'] < found['latency_4194304']

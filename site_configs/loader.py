@@ -55,6 +55,19 @@ class Stack:
 
 
 @dataclass(frozen=True)
+class FileSystem:
+    """One file system of a partition that the storage checks may write to, and how much. Sizes in bytes."""
+
+    path: str
+    kind: str
+    size: float | None = None  # written by each node in the full cases; None: twice its memory
+    max_percent_of_free: int = 5
+    min_percent_left: int = 10
+    stripe_count: int | None = None
+    stripe_size: float | None = None
+
+
+@dataclass(frozen=True)
 class Partition:
     """A set of like nodes. Sizes in bytes, rates in bytes/s, Flop/s and Hz, all of one node."""
 
@@ -67,6 +80,7 @@ class Partition:
     num_nodes: int = 1
     memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
+    file_systems: dict[str, FileSystem] = field(default_factory=dict)
 
     @property
     def processor(self) -> dict[str, Any]:
@@ -133,20 +147,20 @@ def name_of_this_site(root: Path = SITES) -> str:
         return chosen
     host, doubtful = platform.node(), None
     for name in site_names(root):
-        if name == UNDESCRIBED:
-            continue
+        if name == UNDESCRIBED or not _may_describe(root / name / 'site.yaml', host):
+            continue  # its other keys need no check, which costs three times as much
         try:
             if load_site(name, root).matches(host):
                 return name
         except SiteError as error:
-            doubtful = doubtful or (error if _may_describe(root / name / 'site.yaml', host) else None)
+            doubtful = doubtful or error
     if doubtful:
         raise SiteError(f'{doubtful} (to go on without that site: PLUMBLINE_SITE={UNDESCRIBED})')
     return UNDESCRIBED
 
 
 def _may_describe(path: Path, host: str) -> bool:
-    """Whether a site whose file is wrong may describe `host`, by the hostnames that can still be read from it."""
+    """Whether the site of a file describes `host`, by its hostnames alone; True where those cannot be read."""
     try:
         patterns = yaml.load(path.read_text(encoding='utf-8'), Loader=YAML_LOADER)['hostnames']
         return any(re.match(pattern, host) for pattern in patterns)
@@ -300,7 +314,13 @@ def _partition(item: dict[str, Any]) -> Partition:
         num_nodes=item.get('num_nodes', 1),
         memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),
+        file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
     )
+
+
+def _file_system(item: dict[str, Any]) -> FileSystem:
+    sizes = {key: in_base_unit(item[key]) for key in ('size', 'stripe_size') if key in item}
+    return FileSystem(**item | sizes)
 
 
 def _pairs(item: dict[str, Any]) -> tuple[tuple[str, str], ...]:

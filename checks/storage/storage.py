@@ -1,0 +1,121 @@
+"""What IOR and mdtest share: a file system of the partition, a directory of the job's own on it, and its guard."""
+
+import math
+import re
+import shlex
+from pathlib import Path
+from typing import NamedTuple
+
+from checks.core.benchmark import Benchmark, facts_of
+from checks.core.placement import Placement, ranks_with_threads
+from checks.core.topology import Topology, current_site, topology_of
+from site_configs import Partition
+from site_configs.loader import FileSystem
+from site_configs.places import results_directory
+
+HERE = '@storage@'  # in options: the job's directory, which has its name only when the job runs
+
+
+class Kind(NamedTuple):
+    """One of the kinds in ``site.yaml``. `types`: the kernel's names of it; `*`: any."""
+
+    types: str
+    on_all_nodes: bool = False
+    own_cache: bool = False  # which nobody can empty, instead of the kernel's
+
+
+KINDS = {
+    'lustre': Kind('lustre', on_all_nodes=True),
+    'gpfs': Kind('gpfs', on_all_nodes=True, own_cache=True),
+    'beegfs': Kind('beegfs beegfs_nodev', on_all_nodes=True),
+    'nfs': Kind('nfs nfs4', on_all_nodes=True),
+    'local': Kind('ext2 ext3 ext4 xfs btrfs f2fs overlay'),
+    'zfs': Kind('zfs', own_cache=True),
+    'tmpfs': Kind('tmpfs'),
+    'any': Kind('*'),
+}
+
+
+def file_systems() -> list[str | None]:
+    """The names of all partitions of the current system, for a parameter; ReFrame wants a value where there is none."""
+    names = {name for partition in current_site().partitions.values() for name in partition.file_systems}
+    return sorted(names) or [None]
+
+
+def partition_of(topology: Topology) -> Partition:
+    site = current_site()
+    return next(each for each in site.partitions.values() if topology_of(site.name, each.name) is topology)
+
+
+def ranks_of_node(topology: Topology) -> Placement:
+    """One on each of up to 16 cores, spread over the NUMA domains: a node's file system client needs no more."""
+    ranks = min(16, len(topology.cores))
+    return ranks_with_threads(topology, ranks, 1)
+
+
+class StorageBenchmark(Benchmark):
+    """Has the parameter `file_system`; `size` is quick, nightly or full, and full alone runs on several nodes.
+
+    The check fills `runs` and `metrics` and states in `need_bytes` and `need_inodes` what it needs at most at any time,
+    and sets `trial_time_limit`. Each path in its options begins with `HERE`.
+    """
+
+    mpi = True
+    need_bytes: int
+    need_inodes: int
+
+    def exists_on(self, topology):
+        found = partition_of(topology).file_systems.get(self.file_system)
+        if found is None or (self.nodes > 1 and not KINDS[found.kind].on_all_nodes):
+            return False
+        return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
+
+    @run_after('init')
+    def choose_mode(self):
+        self.tags = {
+            'quick': {'quick', 'nightly', 'acceptance'}, 'nightly': {'nightly', 'acceptance'}, 'full': {'acceptance'}
+        }[self.size]  # fmt: skip
+        self.num_nodes = self.nodes
+
+    @run_after('setup')
+    def look_at_the_file_system(self):
+        self.storage: FileSystem = self.partition.file_systems[self.file_system]
+        self.kind = KINDS[self.storage.kind]
+        self.placement = ranks_of_node(self.topology)
+        self.ranks = self.placement.ranks_per_node * self.num_nodes
+        self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # a path of site.yaml may say it
+
+    @run_before('run')
+    def work_in_a_directory_of_its_own(self):
+        """After the base has assembled the job: opened when programs are found, closed after the last trial."""
+        asked = self.storage
+        # much later than the job can end: what is there by then was left behind
+        seconds = 86400 + self.trials * self.trial_time_limit
+        kib = math.ceil(self.need_bytes / 1024)
+        numbers = (kib, self.need_inodes, asked.max_percent_of_free, asked.min_percent_left, seconds)
+        stripes = (asked.stripe_count or '', int(asked.stripe_size or 0) or '')
+        words = shlex.join([self.kind.types, *map(str, (*numbers, *stripes))])
+        # the shell of the job puts its variables into the path
+        opened = ['source ./storage.sh', f'storage_open "{asked.path}" {words}']
+        first_trial = next(i for i, line in enumerate(self.prerun_cmds) if line.startswith('for trial in '))
+        self.prerun_cmds[first_trial:first_trial] = opened
+        self.postrun_cmds.append('storage_close')
+
+    def shell_case(self, name, options):
+        return super().shell_case(name, options).replace(HERE, '"$storage_dir"')
+
+    def job_faults(self):
+        """A refusal comes first: it is why the job ended."""
+        self.remarks |= facts_of(Path(self.stagedir) / 'storage.txt')
+        refused = Path(self.stagedir) / 'refused'
+        said = [f'refused: {refused.read_text(encoding="utf-8").strip()}'] if refused.exists() else []
+        return said + super().job_faults()
+
+    def measure_run(self, trial, run, folder):
+        """Both programs print errors to standard output, before MPI_ABORT fills the other one."""
+        try:
+            printed = (folder / 'stdout').read_text(encoding='utf-8', errors='replace')
+        except OSError:
+            printed = ''
+        errors = [line.strip() for line in printed.splitlines() if re.match(r'ERROR|WARNING: .* failed', line)]
+        return errors[:1] + super().measure_run(trial, run, folder)

@@ -1,0 +1,95 @@
+"""What IOR's JSON and mdtest's table say, beyond the numbers that the metrics read."""
+
+import json
+import re
+from typing import Any, NamedTuple
+
+
+class Asked(NamedTuple):
+    """What one run of IOR was asked to do."""
+
+    operation: str  # write or read
+    api: str
+    transfer: int  # bytes
+    block: int  # bytes of a rank and segment
+    segments: int
+    ranks: int
+    nodes: int
+    repetitions: int
+    file_per_process: bool
+
+
+def ior_faults(output: str, asked: Asked) -> list[str]:
+    """A sentence for each thing that IOR's summary in JSON lacks, contradicts, or did otherwise than asked.
+
+    The summary is compared with the single repetitions, and its rate with the bytes and the time.
+    """
+    try:
+        said = json.loads(output)
+        (test,), (summary,) = said['tests'], said['summary']
+        repetitions = _repetitions(test['Results'], asked.operation)
+        rates = [float(each['bwMiB']) for each in repetitions]
+        found = {
+            'operation': summary['operation'], 'API': summary['API'], 'transferSize': summary['transferSize'],
+            'blockSize': summary['blockSize'], 'segmentCount': summary['segmentCount'],
+            'numTasks': summary['numTasks'], 'nodes': test['Parameters']['nodes'],
+            'repetitions': summary['repetitions'], 'filePerProc': bool(summary['filePerProc']),
+            'reorderTasks': bool(summary['reorderTasks']),
+        }  # fmt: skip
+        moved, seconds = float(summary['xsizeMiB']), float(summary['MeanTime'])
+        most, least, mean = (float(summary[f'bw{which}MIB']) for which in ('Max', 'Min', 'Mean'))
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        return [f"IOR's summary is no whole JSON of one test: {type(error).__name__}: {error}"]
+    expected = dict(zip(found, (*asked[:6], asked.nodes, asked.repetitions, asked.file_per_process, True), strict=True))
+    differs = {key: value for key, value in expected.items() if found[key] != value}
+    faults = [f'{key}: {value} was asked, IOR did {found[key]}' for key, value in differs.items()]
+    whole = asked.block * asked.segments * asked.ranks / 2**20
+    if abs(moved - whole) > 1e-4 + 1e-6 * whole:
+        faults.append(f'{whole:.4f} MiB were to move, {moved:.4f} did')
+    if len(rates) != asked.repetitions:
+        faults.append(f'{asked.repetitions} repetitions were asked, {len(rates)} are listed')
+    elif not all(_near(*pair) for pair in ((most, max(rates)), (least, min(rates)), (mean, sum(rates) / len(rates)))):
+        faults.append(f'the summary has max {most}, min {least}, mean {mean} MiB/s, the repetitions have {rates}')
+    # times have four digits after the point, so that short runs say nothing
+    if seconds > 0.05 and not _near(moved / seconds, mean, 0.02) and not least <= moved / seconds <= most:
+        faults.append(f'{moved} MiB in {seconds} s are not {mean} MiB/s')
+    return faults
+
+
+def ior_spread(output: str) -> str:
+    """``3 repetitions: mean 1549.9, std 70.0, max 1599.8, min 1450.9 MiB/s`` of a sound summary."""
+    (summary,) = json.loads(output)['summary']
+    spread = ', '.join(f'{name.lower()} {summary[f"bw{name}MIB"]:.1f}' for name in ('Mean', 'Std', 'Max', 'Min'))
+    return f'{summary["repetitions"]} repetitions: {spread} MiB/s'
+
+
+def _repetitions(results: list[Any], operation: str) -> list[dict[str, Any]]:
+    """IOR 3.3 has a list for each repetition, with its removals; 4.0 has one list."""
+    flat = [each for entry in results for each in (entry if isinstance(entry, list) else [entry])]
+    return [each for each in flat if each['access'] == operation]
+
+
+def _near(value: float, other: float, relative: float = 1e-4) -> bool:
+    return abs(value - other) <= relative * max(abs(value), abs(other)) + 1e-3
+
+
+def mdtest_row(operation: str) -> str:
+    """Matches the mean rate of a row such as ``File creation : max min mean std``; mdtest 4.0 has no colon."""
+    return rf'^\s+{operation}\s*:?\s+\S+\s+\S+\s+(\S+)\s+\S+\s*$'
+
+
+def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:
+    """A sentence for each of these that mdtest did not do as asked; `items` of all ranks."""
+    faults = []
+    for what, pattern, asked in (
+        ('ranks', r'was launched with (\d+) total task\(s\)', ranks),
+        ('nodes', r'total task\(s\) on (\d+) node\(s\)', nodes),
+        ('items', r'^\d+ tasks, (\d+) (?:files|directories)', items),
+        ('iterations', r'^SUMMARY rate: \(of (\d+) iterations\)', iterations),
+    ):
+        found = re.findall(pattern, output, re.MULTILINE)
+        if found != [str(asked)]:
+            faults.append(f'{what}: {asked} asked, mdtest says {", ".join(found) or "nothing"}')
+    if '-- finished at ' not in output:
+        faults.append('mdtest did not finish')
+    return faults

@@ -1,15 +1,18 @@
-"""ReFrame's configuration: every site of ``site_configs/`` as a ReFrame system.
+"""ReFrame's configuration: this host's site as a ReFrame system, and every site of ``site_configs/`` for ``--system``.
 
 Which site this is: ``$PLUMBLINE_SITE``, or ``--system``, or the first site whose ``hostnames`` match, and for a host
 that nobody described ``localhost``. Results go to ``$PLUMBLINE_RESULTS``, by default ``results/`` beside this folder.
 """
 
+import argparse
 import os
 import sys
 from dataclasses import replace
 from pathlib import Path
 
+from reframe.core.backends import register_launcher
 from reframe.core.exceptions import ConfigError
+from reframe.core.launchers import JobLauncher
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # the one place that makes site_configs and checks.core importable, installed or not
@@ -19,14 +22,35 @@ from site_configs import Site, SiteError, load_site, name_of_this_site, site_nam
 from site_configs.places import results_directory  # noqa: E402
 
 
+@register_launcher('jsrun')
+class Jsrun(JobLauncher):
+    """IBM's launcher, which ReFrame lacks: all of each node for its ranks, which the job itself binds."""
+
+    def command(self, job):
+        ranks = job.num_tasks_per_node or 1
+        return [
+            'jsrun', f'--nrs {job.num_tasks // ranks}', '--rs_per_host 1', f'--tasks_per_rs {ranks}',
+            '--cpu_per_rs ALL_CPUS', '--gpu_per_rs ALL_GPUS', '--bind none',
+        ]  # fmt: skip
+
+
+def _asked_system() -> str | None:
+    """What ``--system=SITE[:PARTITION]`` or its variable asks ReFrame for."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument('--system', default=os.environ.get('RFM_SYSTEM'))
+    system = parser.parse_known_args()[0].system
+    return system and system.partition(':')[0]
+
+
 def _sites() -> list[Site]:
-    """This host's own site, first and matching always, then all others that load (for ``--system``)."""
+    """This host's own site, first and matching always; where another is asked for, then all others that load."""
     try:
         own = load_site(name_of_this_site())
     except SiteError as error:
         raise ConfigError(str(error)) from None
     others = []
-    for name in () if os.environ.get('PLUMBLINE_SITE') else site_names():
+    stay = os.environ.get('PLUMBLINE_SITE') or _asked_system() in (None, '', own.name)
+    for name in () if stay else site_names():
         try:
             others += [load_site(name)] if name != own.name else []
         except SiteError as error:
@@ -52,7 +76,7 @@ def _system(site: Site) -> dict:
     return system
 
 
-_LONG = ('HPCC', 'HPL', 'HPCG', 'NumaBandwidth', 'NumaLatency')
+_LONG = ('HPCC', 'HPL', 'HPCG', 'NumaBandwidth', 'NumaLatency', 'IOR', 'Mdtest')
 # Mode -> trials of a case, and the exceptions by check. Each mode runs the checks tagged with its name.
 # acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
 _MODES = (

@@ -49,7 +49,7 @@ def test_a_mode_selects_by_tag_and_sets_the_trials(clone, mode):
 def test_an_unknown_site_is_an_error_with_the_known_ones(clone):
     answer = clone.reframe('-l', PLUMBLINE_SITE='nosuch')
     assert answer.returncode == 1
-    assert 'PLUMBLINE_SITE=nosuch: expected one of demo, localhost' in answer.stdout + answer.stderr
+    assert 'PLUMBLINE_SITE=nosuch: expected one of demo, eagle' in answer.stdout + answer.stderr
 
 
 def test_an_unknown_system_is_an_error(clone):

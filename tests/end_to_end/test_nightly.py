@@ -95,7 +95,7 @@ def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (['--site', 'nosuch'], ['PLUMBLINE_SITE=nosuch', 'expected one of demo, localhost']),
+        (['--site', 'nosuch'], ['PLUMBLINE_SITE=nosuch', 'expected one of demo, eagle']),
         (['--mode', 'weekly'], ['invalid choice', 'quick']),
         (['--results', '/dev/null/results'], ['/dev/null/results', 'cannot be written']),
         (['--results', '/tmp/with blank'], ['/tmp/with blank', 'blank']),

@@ -1,0 +1,180 @@
+"""The jobs of the 13 sites of the US DOE study, written by dry runs: no scheduler is asked for anything."""
+
+import re
+import shutil
+
+import pytest
+from scratch import ScratchClone
+
+from site_configs import load_site
+
+# OMP_NUM_THREADS (n cores, t hardware threads), OMP_PROC_BIND, OMP_PLACES: Table 1 of 003
+BINDINGS = {
+    'one': ('1', None, None),
+    'one-true': ('1', 'true', None),
+    'cores': ('n', None, None),
+    'cores-true': ('n', 'true', None),
+    'cores-spread': ('n', 'spread', 'cores'),
+    'threads': ('t', None, None),
+    'threads-true': ('t', 'true', None),
+    'threads-close': ('t', 'close', 'threads'),
+}
+
+
+@pytest.fixture(scope='module')
+def doe(tmp_path_factory):
+    """A clone that no test of this file changes but for the features of its sites."""
+    return ScratchClone(tmp_path_factory.mktemp('doe'))
+
+
+@pytest.fixture(scope='module')
+def jobs(doe):
+    """What a site would run of the memory checks: display name -> job script; each site is run dry once."""
+    known = {}
+
+    def jobs(site: str) -> dict[str, str]:
+        if site not in known:
+            known[site] = dry_run(doe, site, 'checks/memory')
+        return known[site]
+
+    return jobs
+
+
+def dry_run(clone, site: str, checks: str, *options: str) -> dict[str, str]:
+    stage = clone.results / 'stage' / site
+    shutil.rmtree(stage, ignore_errors=True)
+    answer = clone.reframe('--dry-run', f'--system={site}', *options, checks=checks, PLUMBLINE_SITE=site)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    cases = dict(re.findall(r'OK\S* ?\] \(.+?\) (.+) /([0-9a-f]{8}) @', answer.stdout))
+    folders = {path.parent.name: path.read_text() for path in stage.glob('*/*/*/rfm_job.sh')}
+    scripts = {
+        case: next(text for folder, text in folders.items() if folder in (f'{case.split()[0]}_{digest}', case))
+        for case, digest in cases.items()
+        if not case.startswith('StackFixture')
+    }
+    assert scripts and 'WARNING' not in answer.stdout
+    return scripts
+
+
+def exported(script: str) -> dict[str, str]:
+    return dict(re.findall(r'^export (\w+)=(.*)$', script, re.MULTILINE))
+
+
+def directives(script: str, mark: str) -> list[str]:
+    return re.findall(rf'^#{mark} (.+)$', script, re.MULTILINE)
+
+
+@pytest.mark.parametrize(
+    ('site', 'cores', 'threads'), [('trinity', 68, 272), ('theta', 64, 256), ('sawtooth', 48, 48), ('eagle', 36, 36)]
+)
+def test_a_cpu_machine_has_the_bindings_of_the_study_that_its_cores_admit_and_no_device(jobs, site, cores, threads):
+    scripts = jobs(site)
+    bindings = [name for name in BINDINGS if threads > cores or name not in ('threads', 'threads-true')]
+    assert set(scripts) == {f'BabelStreamHost %binding={name}' for name in bindings} | {
+        'BabelStreamBest', 'BabelStreamThreads', 'BabelStreamSizes',
+    }  # fmt: skip
+    for name in bindings:
+        count, proc_bind, places = BINDINGS[name]
+        script = scripts[f'BabelStreamHost %binding={name}']
+        variables = exported(script)
+        assert variables['OMP_NUM_THREADS'] == {'1': '1', 'n': str(cores), 't': str(threads)}[count]
+        for variable, value in (('OMP_PROC_BIND', proc_bind), ('OMP_PLACES', places)):
+            assert variables.get(variable) == value
+            assert bool(re.search(rf'^unset .*\b{variable}\b', script, re.MULTILINE)) is (value is None)
+        assert variables['PLUMBLINE_CPUS'] == ','.join(map(str, range(threads)))
+        elements = 36 * 2**20 if site == 'sawtooth' else 2**25  # four times 71.5 MiB of caches; else the least there is
+        assert f'options=(--arraysize {elements} --numtimes 100)' in script
+        assert 'bash ../../rank.sh omp-stream' in script
+
+
+@pytest.mark.parametrize(
+    ('site', 'model', 'devices', 'threads'),
+    [('frontier', 'hip', 8, 128), ('perlmutter', 'cuda', 4, 128), ('summit', 'cuda', 6, 176)],
+)
+def test_a_gpu_machine_has_a_case_for_each_device_and_one_for_all(jobs, site, model, devices, threads):
+    scripts = jobs(site)
+    assert set(scripts) == {f'BabelStreamDevice %model={model} %device={device}' for device in range(devices)} | {
+        f'BabelStreamAllDevices %model={model}'
+    }
+    options = '--arraysize 134217728 --numtimes 100 --device {}'  # 1 GiB
+    for device in range(devices):
+        script = scripts[f'BabelStreamDevice %model={model} %device={device}']
+        assert f'run) options=({options.format(device)}) ;;' in script
+        assert f'bash ../../rank.sh {model}-stream' in script
+        assert exported(script)['PLUMBLINE_CPUS'] == ','.join(map(str, range(threads)))
+    everywhere = scripts[f'BabelStreamAllDevices %model={model}']
+    assert re.findall(r'^device_\d\) options=\((.*)\) ;;$', everywhere, re.MULTILINE) == [
+        options.format(device) for device in range(devices)
+    ]
+
+
+def test_the_directives_of_each_scheduler(jobs):
+    def any_script(site):
+        return next(script for case, script in jobs(site).items() if case != 'BabelStreamBest')
+
+    slurm = ['--ntasks=1', '--ntasks-per-node=1', '--time=0:31:0', '--exclusive']
+    trinity, frontier, perlmutter = (directives(any_script(site), 'SBATCH') for site in
+                                     ('trinity', 'frontier', 'perlmutter'))  # fmt: skip
+    assert {*slurm, '--cpus-per-task=272'} <= set(trinity)
+    assert {*slurm, '--cpus-per-task=128', '-S 0'} <= set(frontier)
+    assert {*slurm, '--cpus-per-task=128', '-C gpu&hbm40g', '--gpus-per-node=4'} <= set(perlmutter)
+    sawtooth = directives(any_script('sawtooth'), 'PBS')
+    assert {'-l select=1:mpiprocs=1:ncpus=48', '-l walltime=0:31:0', '-l place=scatter:excl'} <= set(sawtooth)
+    assert {'-nnodes 1', '-W 31', '-x'} <= set(directives(any_script('summit'), 'BSUB'))
+    for site, mark in (('trinity', 'SBATCH'), ('sawtooth', 'PBS'), ('summit', 'BSUB')):
+        assert {mark} == set(re.findall(r'^#([A-Z]+) ', any_script(site), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ('site', 'ranks', 'launch'),
+    [
+        ('trinity', 68, r'srun( --cpus-per-task=1)?'),
+        ('theta', 64, r'aprun -n 64 -N 64 -d 1'),
+        ('sawtooth', 48, r'mpiexec -n 48'),
+        (
+            'summit', 44,
+            r'jsrun --nrs 1 --rs_per_host 1 --tasks_per_rs 44 --cpu_per_rs ALL_CPUS --gpu_per_rs ALL_GPUS --bind none',
+        ),
+    ],
+)  # fmt: skip
+def test_ranks_are_started_by_the_launcher_of_the_site(doe, site, ranks, launch):
+    """With a stack that holds HPL and HPCG, which those of the study do not."""
+    assert not {'hpl', 'hpcg'} & {feature for stack in load_site(site).stacks.values() for feature in stack.features}
+    file = doe.root / 'site_configs' / site / 'site.yaml'
+    file.write_text(file.read_text().replace('features: [', 'features: [hpl, hpcg, '))
+    scripts = dry_run(doe, site, 'checks/compute', '-n', 'HP(L|CG).*size=quick')
+    hpl = next(script for case, script in scripts.items() if case.startswith('HPL '))
+    assert any(case.startswith('HPCG ') for case in scripts)
+    assert re.search(rf'^{launch} bash ../../rank.sh xhpl', hpl, re.MULTILINE), hpl
+    assert exported(hpl)['OMP_NUM_THREADS'] == '1'
+    assert exported(hpl)['PLUMBLINE_CPUS'] == ':'.join(map(str, range(ranks)))
+
+
+@pytest.mark.parametrize(
+    ('options', 'environment'),
+    [(['--system=frontier:gpu'], {}), (['--system', 'frontier'], {}), ([], {'RFM_SYSTEM': 'frontier'})],
+)
+def test_another_site_than_that_of_this_host_can_be_asked_for(doe, options, environment):
+    answer = doe.reframe('-l', *options, checks='checks/memory', PLUMBLINE_SITE='', **environment)
+    assert answer.returncode == 0 and 'Found 9 check(s)' in answer.stdout, answer.stdout
+    assert re.search(r"selected system: +'frontier'", answer.stdout)
+
+
+def test_a_system_that_is_no_site_is_named_by_reframe(doe):
+    answer = doe.reframe('-l', '--system=nosuch', PLUMBLINE_SITE='')
+    assert answer.returncode == 1
+    assert "could not find a configuration entry for the requested system: 'nosuch'" in answer.stdout
+
+
+def test_without_being_asked_for_other_sites_are_not_loaded(doe):
+    broken = doe.root / 'site_configs/broken/site.yaml'
+    broken.parent.mkdir()
+    broken.write_text('hostnames: [nowhere]')
+    try:
+        own = doe.reframe('-l', PLUMBLINE_SITE='')
+        other = doe.reframe('-l', '--system=demo', PLUMBLINE_SITE='')
+    finally:
+        shutil.rmtree(broken.parent)
+    assert own.returncode == other.returncode == 0
+    assert 'site left out' not in own.stderr
+    assert 'site left out' in other.stderr and 'broken/site.yaml' in other.stderr

@@ -9,6 +9,8 @@ import time
 
 import pytest
 
+pytestmark = pytest.mark.whole_machine
+
 # Numbers that differ from trial to trial, by less than the tightest limit there is
 GOOD_NIGHT = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 

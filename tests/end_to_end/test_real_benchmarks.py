@@ -11,6 +11,8 @@ from lxml import html
 
 from site_configs import load_site
 
+pytestmark = pytest.mark.whole_machine
+
 CHECKS = ('HPCC', 'LikwidPeakFlops', 'LikwidBandwidth')
 
 

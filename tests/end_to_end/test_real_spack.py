@@ -19,6 +19,8 @@ from scratch import ROOT, ScratchClone
 from checks.core.spack import find_spack, run_spack
 from site_configs.spack import SPACK_ENVS
 
+pytestmark = pytest.mark.whole_machine
+
 MANIFESTS = sorted(SPACK_ENVS.glob('*/*/spack.yaml'))
 GPU_OF_NOBODY = {
     'cuda': 'cuda: {externals: [{spec: cuda@12.4.1, prefix: /opt/cuda}], buildable: false}',

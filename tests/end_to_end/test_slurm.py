@@ -10,6 +10,8 @@ import time
 import pytest
 from scratch import ROOT
 
+pytestmark = pytest.mark.whole_machine
+
 SLURM_PARTITION = """\
   - name: compute
     scheduler: slurm

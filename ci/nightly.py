@@ -36,7 +36,6 @@ _TROUBLE = re.compile(
 _FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /\w+ @(\S+)')
 _LISTED = re.compile(r'^\s*[-^] ?([^~]*/\w+ @\S+)$')  # a case, by itself or as what another needs; fixtures have a ~
 _CONCRETIZED = 'Concretized '
-_TOLD_AGAIN = 30  # seconds until a ReFrame that did not end is interrupted once more
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
 
 
@@ -46,6 +45,8 @@ class Stop(Exception):
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
+    # a shell starts what runs in the background with this ignored, and then ReFrame could not be told to stop
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments.results:
         os.environ['PLUMBLINE_RESULTS'] = str(Path(arguments.results).absolute())
     if arguments.site:
@@ -190,13 +191,8 @@ def run_reframe(command: list[str], results: Path, log: Path) -> tuple[int, list
             command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
             errors='replace', bufsize=1,
         )  # fmt: skip
-
-        def stop(*_):
-            process.send_signal(signal.SIGINT)  # ReFrame cancels its jobs
-            signal.alarm(_TOLD_AGAIN)  # an interrupt that comes while Python runs a callback is lost there
-
-        for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGALRM):
-            signal.signal(number, stop)
+        for number in (signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))  # ReFrame cancels its jobs
         try:
             for line in process.stdout:
                 kept.write(line)
@@ -208,10 +204,8 @@ def run_reframe(command: list[str], results: Path, log: Path) -> tuple[int, list
                     elapsed = time.strftime('%H:%M:%S', time.gmtime(time.monotonic() - began))
                     print(f'  {elapsed} [{done}/{total}] {result:<5} {name} @{place}', flush=True)
         except KeyboardInterrupt:
-            stop()
-        code = process.wait()
-        signal.alarm(0)
-        return code, troubles(seen)
+            process.send_signal(signal.SIGINT)
+        return process.wait(), troubles(seen)
 
 
 def judge(report: Path, expected: int, problems: list[str], site: Site, results: Path) -> int:

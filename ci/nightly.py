@@ -58,7 +58,7 @@ def main() -> int:
             clean_up_after_a_kill(results)
             arguments.mode = arguments.mode or ('quick' if name == UNDESCRIBED else 'nightly')
             if not arguments.no_provision:
-                provision()
+                provision(results)
             return run_checks(load_site(name), arguments, results)
     except (Stop, SiteError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
@@ -125,9 +125,10 @@ def clean_up_after_a_kill(results: Path):
         print(f'plumbline: a run before this one was killed; ended {len(left)} processes that it left')
 
 
-def provision():
+def provision(results: Path):
     """Brings up the stacks of this site; what cannot be is said there, and fails its cases in the run."""
-    subprocess.run([sys.executable, '-m', 'ci.provision'], cwd=ROOT, check=False)
+    environment = os.environ | {SESSION_VARIABLE: str(results)}
+    subprocess.run([sys.executable, '-m', 'ci.provision'], cwd=ROOT, env=environment, check=False)
 
 
 def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:

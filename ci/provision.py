@@ -158,20 +158,11 @@ def get_spack():
 
 def get_solver():
     """Spack's solver as a Python package; without it Spack gets one itself, which takes a network and minutes."""
-    command = [
-        sys.executable,
-        '-m',
-        'pip',
-        'install',
-        '--quiet',
-        '--disable-pip-version-check',
-        '--editable',
-        '.[spack]',
-    ]
+    pip = [sys.executable, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
     try:
         import clingo  # noqa: F401
     except ImportError:
-        subprocess.run(command, cwd=ROOT, check=False)
+        subprocess.run([*pip, '--editable', '.[spack]'], cwd=ROOT, check=False)
 
 
 def use_build_cache(url: str):

@@ -22,7 +22,7 @@ from site_configs.places import ROOT, software_directory
 SPACK_ENVS = ROOT / 'spack_envs'
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of what it was concretized from
-INSTALLED = 'stack.json'
+INSTALLED, SCHEMA = 'stack.json', 1
 _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 
 
@@ -180,10 +180,11 @@ class Installed:
         return manifest
 
     def description(self) -> dict[str, Any]:
-        """``stack.json``: inputs, lock, Spack's version, roots; empty where nothing is installed."""
+        """``stack.json``: inputs, lock, Spack's version, roots; empty where nothing, or of another form, is there."""
         try:
-            return json.loads((self.folder / INSTALLED).read_text(encoding='utf-8'))
-        except (OSError, ValueError):
+            description = json.loads((self.folder / INSTALLED).read_text(encoding='utf-8'))
+            return description if description['schema'] == SCHEMA else {}
+        except (OSError, ValueError, TypeError, KeyError):
             return {}
 
     def provenance(self) -> dict[str, str]:

@@ -51,6 +51,9 @@ class StandIn:
 
 def main(words: list[str]) -> int:
     root = Path(os.environ['SPACK_ROOT'])
+    if '--version' in words:
+        print((root / 'version').read_text() if (root / 'version').exists() else '1.1.1')
+        return 0
     options = [word for word in words if not word.startswith('--color')]
     environment = next((word for option, word in pairwise(options) if option in ('-e', '-d')), root)
     folder = Path(environment)

@@ -24,7 +24,19 @@ import yaml
 
 from site_configs import SiteError
 from site_configs.places import software_directory
-from site_configs.spack import INSTALLED, LOCK, LOCK_INPUTS, MANIFEST, SPACK_ENVS, Installed, file_digest, view_digest
+from site_configs.spack import (
+    INSTALLED,
+    LOCK,
+    LOCK_INPUTS,
+    MANIFEST,
+    SCHEMA,
+    SPACK_ENVS,
+    Installed,
+    features_of,
+    file_digest,
+    known_benchmarks,
+    view_digest,
+)  # fmt: skip
 
 _PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded; what Spack puts before it is the stack's
 _BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
@@ -43,15 +55,16 @@ def release() -> dict[str, str]:
 
 
 def find_spack() -> Path | None:
-    """The Spack of ``$SPACK_ROOT``, else the one that `ci/provision` got, else that on PATH; None without any."""
+    """The Spack of ``$SPACK_ROOT``, else that on PATH, else the one that `ci/provision` got; None without any."""
     if root := os.environ.get('SPACK_ROOT'):
         given = Path(root, 'bin', 'spack')
         if not given.exists():
             raise StackError(f'SPACK_ROOT={root}: expected a Spack with bin/spack in it')
         return given
+    if found := shutil.which('spack'):
+        return Path(found)
     own = software_directory() / f'spack-{release()["tag"]}' / 'bin' / 'spack'
-    found = str(own) if own.exists() else shutil.which('spack')
-    return Path(found) if found else None
+    return own if own.exists() else None
 
 
 def environment() -> dict[str, str]:
@@ -100,12 +113,18 @@ class BringUp:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if self.stack.fault() is None:
                     return  # another process was faster
+                self.refuse_old_spack()
                 self.prepare()
                 self.concretize()
                 self.call('install', '-e', str(folder), 'install')
                 self.describe()
         except OSError as error:
             raise StackError(f'{self.name}: {error.filename or folder}: {error.strerror}') from None
+
+    def refuse_old_spack(self):
+        version = self.call('version', '--version', show=False).strip()
+        if not re.match(r'[1-9]', version):
+            raise StackError(f'{self.name}: {self.spack} is Spack {version}; expected 1.0 or later')
 
     def renew_lock(self) -> Path:
         """Concretizes anew into ``spack_envs/<site>/<stack>/spack.lock``; returns its path."""
@@ -146,10 +165,14 @@ class BringUp:
         folder = self.stack.folder
         script = self.call('activation', 'env', 'activate', '--sh', '-d', str(folder), path=_PATH, show=False)
         exports = dict(_exports(script))
-        programs = [part for part in exports.get('PATH', '').split(':') if part.startswith(f'{folder}/')]
+        path = exports.get('PATH', '').removesuffix(_PATH)
+        programs = [part for part in path.split(':') if part.startswith(f'{folder}/')]
+        if lost := programs_lost(self.stack.manifest().specs, path):
+            # a job would take another program of this name, or none
+            raise StackError(f'{self.name}: installed, but its activation does not lead to {", ".join(lost)}')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
         description = {
-            'schema': 1,
+            'schema': SCHEMA,
             'stack': f'{self.stack.site}/{self.stack.stack}',
             'inputs': self.stack.manifest().digest,
             'lock': file_digest(folder / LOCK),
@@ -225,6 +248,12 @@ def why(said: list[str]) -> str:
     error = _ERROR.search(text)
     last = next((line.strip() for line in reversed(said) if line.strip()), 'it said nothing')
     return (textwrap.shorten(error[1], 300, placeholder=' ...') if error else last) + where
+
+
+def programs_lost(specs: list[str], path: str) -> list[str]:
+    """The programs of the benchmarks that `specs` bring which are not on `path`; MPI's launcher may be the system's."""
+    wanted = {name for feature in features_of(specs) for name in known_benchmarks()[feature].get('executables', ())}
+    return sorted(name for name in wanted - {'mpirun'} if shutil.which(name, path=path or '/nonexistent') is None)
 
 
 def activation(exports: dict[str, str], programs: list[str], name: str) -> str:

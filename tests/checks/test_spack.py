@@ -252,6 +252,28 @@ def test_without_spack_it_says_what_to_do(stack, monkeypatch):
         stack.bring_up()
 
 
+def test_a_spack_before_1_0_is_refused(stack):
+    (stack.stand_in.root / 'version').write_text('0.23.1')
+    with pytest.raises(StackError, match=r'is Spack 0\.23\.1; expected 1\.0 or later'):
+        stack.bring_up()
+    assert stack.stand_in.calls() == []
+
+
+def test_a_stack_without_the_program_of_its_benchmark_is_not_up(stack):
+    """The stand-in installs `demo` alone, and a job would take the system's xhpl, or none."""
+    stack.common.write_text('definitions:\n  - demo: [demo@1.0, hpl@2.3, osu-micro-benchmarks@7.4]\n')
+    with pytest.raises(StackError, match='its activation does not lead to osu_bw, osu_latency, xhpl'):
+        stack.bring_up()
+    assert stack.installed().fault() == 'not installed'
+
+
+@pytest.mark.parametrize('content', ['{}', '[]', '{"schema": 0}', '{"half'])
+def test_a_description_in_another_form_is_made_anew(stack, content):
+    (stack.bring_up().folder / 'stack.json').write_text(content)
+    assert stack.installed().fault() == 'not installed'
+    assert stack.bring_up().fault() is None
+
+
 def test_a_path_with_a_blank_is_refused(stack, monkeypatch, tmp_path):
     monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path / 'my software'))
     with pytest.raises(StackError, match='a path with a blank: set PLUMBLINE_SOFTWARE'):

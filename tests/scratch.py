@@ -1,9 +1,11 @@
 """Scratch clones of the product that a test may break, and where the recorded outputs are."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -16,14 +18,17 @@ hostnames: [nowhere]
 partitions:
   - name: node
     scheduler: local
-    launcher: local
+    launcher: LAUNCHER
     environs: [system]
     max_jobs: 1
-    processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
-    memory_per_node: 1 GiB
-    peaks: {memory_bandwidth: 100 GB/s}
+PARTITION
 environments:
-  - {name: system, provider: system, prefix: PREFIX, features: [demo]}
+  - {name: system, provider: system, prefix: PREFIX, features: [FEATURES]}
+"""
+DEMO_PARTITION = """\
+processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
+memory_per_node: 1 GiB
+peaks: {memory_bandwidth: 100 GB/s}
 """
 
 DEMO_CHECK = r'''import reframe as rfm
@@ -56,6 +61,17 @@ class Demo(Benchmark):
 GOOD_PROGRAM = 'echo "rate: 50.5"; echo "delay: 1.25"'
 
 
+def site_text(partition: str, *features: str, launcher: str = 'local', prefix: Path | str = '/usr') -> str:
+    """A site.yaml of one partition with these further keys, whose stack has these features below `prefix`."""
+    values = {
+        'LAUNCHER': launcher,
+        'PARTITION': textwrap.indent(partition.rstrip(), '    '),
+        'PREFIX': str(prefix),
+        'FEATURES': ', '.join(features),
+    }
+    return re.sub('|'.join(values), lambda match: values[match[0]], DEMO_SITE)
+
+
 class ScratchClone:
     """A copy of the product with one more site, `demo`, and one more check, `Demo`, whose program is a shell script."""
 
@@ -66,18 +82,23 @@ class ScratchClone:
         for part in PARTS:
             shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns('__pycache__', 'baseline.csv'))
         shutil.copy(ROOT / 'pyproject.toml', self.root)
-        prefix = folder / 'prefix'
-        (prefix / 'bin').mkdir(parents=True)
-        self.binary = prefix / 'bin/demo'
+        self.binary = folder / 'prefix/bin/demo'
+        self.binary.parent.mkdir(parents=True)
         self.site_file = self.root / 'site_configs/demo/site.yaml'
         self.site_file.parent.mkdir()
-        self.site_file.write_text(DEMO_SITE.replace('PREFIX', str(prefix)))
+        self.describe(DEMO_PARTITION, 'demo')
         (self.root / 'checks/demo.py').write_text(DEMO_CHECK)
         self.program(GOOD_PROGRAM)
 
-    def program(self, script: str):
-        self.binary.write_text(f'#!/bin/bash\n{script}\n')
-        self.binary.chmod(0o755)
+    def describe(self, partition: str, *features: str, launcher: str = 'local'):
+        """Gives the one partition of `demo` these keys, and its stack these features."""
+        self.site_file.write_text(site_text(partition, *features, launcher=launcher, prefix=self.binary.parent.parent))
+
+    def program(self, script: str, name: str = 'demo'):
+        """Puts a shell script where the stack has its programs."""
+        path = self.binary.with_name(name)
+        path.write_text(f'#!/bin/bash\n{script}\n')
+        path.chmod(0o755)
 
     def environment(self, **more: str) -> dict[str, str]:
         scripts = Path(sys.executable).parent

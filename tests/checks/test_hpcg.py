@@ -6,7 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scratch import DEMO_SITE, OUTPUTS
+from scratch import DEMO_PARTITION, OUTPUTS, site_text
 
 from checks.compute.hpcg_output import (
     BYTES_PER_POINT,
@@ -224,7 +224,7 @@ def test_what_one_node_may_run_twice_as_many_may_too(ranks):
 )
 def test_a_wrong_setting_of_the_site_is_named(tmp_path, settings, words):
     (tmp_path / 'demo').mkdir()
-    text = DEMO_SITE.replace('    memory_per_node', f'    benchmarks: {{hpcg: {settings}}}\n    memory_per_node')
+    text = site_text(f'{DEMO_PARTITION}benchmarks: {{hpcg: {settings}}}', 'hpcg')
     (tmp_path / 'demo/site.yaml').write_text(text)
     with pytest.raises(SiteError, match=words):
         load_site('demo', tmp_path)

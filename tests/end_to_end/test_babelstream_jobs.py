@@ -9,25 +9,16 @@ from scratch import OUTPUTS
 
 from site_configs.spack import Installed
 
-SITE = """\
-descr: a node of one core with two hardware threads, two kinds of memory and four GPUs
-hostnames: [nowhere]
-partitions:
-  - name: node
-    scheduler: local
-    launcher: local
-    environs: [system]
-    max_jobs: 1
-    processor: {num_cpus: 2, num_cpus_per_core: 2, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
-    memory_per_node: 64 GiB
-    memory_kinds: {ddr: [0, 1], hbm: [2, 3]}
-    devices: [{type: gpu, arch: sm_90, num_devices: 4}]
-    peaks: {memory_bandwidth: 100 GB/s, device_memory_bandwidth: 4 TB/s}
-environments:
-  - {name: system, provider: system, prefix: PREFIX, features: [babelstream-omp, babelstream-cuda]}
+# One core with two hardware threads, two kinds of memory and four GPUs
+NODE = """\
+processor: {num_cpus: 2, num_cpus_per_core: 2, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
+memory_per_node: 64 GiB
+memory_kinds: {ddr: [0, 1], hbm: [2, 3]}
+devices: [{type: gpu, arch: sm_90, num_devices: 4}]
+peaks: {memory_bandwidth: 100 GB/s, device_memory_bandwidth: 4 TB/s}
 """
 # Prints the recorded table, with the size and repetitions asked for, each rate plus 100 times the threads in MB/s.
-REPLAY = r"""#!/bin/bash
+REPLAY = r"""
 echo "$OMP_NUM_THREADS ${OMP_PROC_BIND-unset} ${OMP_PLACES-unset} ${KMP_AFFINITY-unset} $*" >> LOG
 while [ $# -gt 0 ]; do
     case $1 in --arraysize) elements=$2 ;; --numtimes) times=$2 ;; esac
@@ -43,20 +34,14 @@ awk -v mb="$(awk "BEGIN {printf \"%.1f\", $elements * 8e-6}")" -v times="$times"
 
 @pytest.fixture
 def node(clone, tmp_path):
-    clone.site_file.write_text(SITE.replace('PREFIX', str(clone.binary.parent.parent)))
+    clone.describe(NODE, 'babelstream-omp', 'babelstream-cuda')
     clone.log = tmp_path / 'calls'
     recorded = str(OUTPUTS / 'babelstream-5.0-omp-100.txt')
     clone.replay = REPLAY.replace('LOG', str(clone.log)).replace('RECORDED', recorded)
     for name in ('omp-stream', 'cuda-stream'):
-        stand_in(clone, name, clone.replay)
-    stand_in(clone, 'numactl', f'#!/bin/bash\necho "numactl $1" >> {clone.log}\nshift\nexec "$@"\n')
+        clone.program(clone.replay, name)
+    clone.program(f'echo "numactl $1" >> {clone.log}\nshift\nexec "$@"', 'numactl')
     return clone
-
-
-def stand_in(clone, name: str, script: str):
-    path = clone.binary.parent / name
-    path.write_text(script)
-    path.chmod(0o755)
 
 
 def run(node, *options: str, **environment: str) -> tuple[str, dict]:
@@ -111,7 +96,7 @@ def test_replayed_memory_kinds_and_devices(node):
 
 
 def test_a_replayed_failed_validation_fails_the_case_with_what_the_program_said(node):
-    stand_in(node, 'omp-stream', node.replay + 'echo "Validation failed on sum. Error 0.1" >&2\n')
+    node.program(node.replay + 'echo "Validation failed on sum. Error 0.1" >&2', 'omp-stream')
     said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread')
     assert [case['result'] for case in cases.values()] == ['fail']
     assert 'the program says: Validation failed on sum. Error 0.1' in said

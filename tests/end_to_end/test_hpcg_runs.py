@@ -12,7 +12,10 @@ from site_configs.places import software_directory
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='the site of these tests has two cores')
 
 # Caches for which each of two ranks gets 32 x 32 x 32, the grid of the recorded runs.
-CACHES = 'caches: {L3: {size: 11 MiB, num_cpus: 2}}'
+NODE = """\
+processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1, caches: {L3: {size: 11 MiB, num_cpus: 2}}}
+memory_per_node: 1 GiB
+"""
 REPLAY = r"""
 [[ ${OMPI_COMM_WORLD_LOCAL_RANK:-0} = 0 ]] || exit 0
 asked="$# $OMP_NUM_THREADS $(tail -n 2 hpcg.dat | tr '\n' ' ')"
@@ -21,7 +24,7 @@ date > hpcg20261121T120000.txt
 cp OUTPUT FILE
 """
 # Starts `-np N` ranks as Open MPI does.
-MPIRUN = """#!/bin/bash
+MPIRUN = """
 ranks=$2; shift 2
 for ((rank = 0; rank < ranks; rank++)); do OMPI_COMM_WORLD_LOCAL_RANK=$rank "$@" & done
 for job in $(jobs -p); do wait $job || failed=$?; done
@@ -32,29 +35,21 @@ V31, V30 = 'HPCG-Benchmark_3.1_2026-11-21_12-00-01.txt', 'HPCG-Benchmark-3.0_202
 
 @pytest.fixture
 def hpcg(clone):
-    """A clone whose site has a stand-in for HPCG and two cores; `settings` are those of the site."""
+    """A clone whose site has two cores, a stand-in for HPCG and one for mpirun."""
 
     class Site:
         def __init__(self):
             self.clone = clone
-            text = clone.site_file.read_text().replace('launcher: local', 'launcher: mpirun')
-            text = text.replace('caches: {L3: {size: 1 MiB, num_cpus: 2}}', CACHES)
-            clone.site_file.write_text(text.replace('[demo]', '[demo, hpcg]'))
-            self.add_program('mpirun', MPIRUN)
+            self.describe(NODE)
+            clone.program(MPIRUN, 'mpirun')
             self.replay('hpcg-3.1.txt', V31)
 
-        def add_program(self, name, script):
-            path = clone.binary.with_name(name)
-            path.write_text(script)
-            path.chmod(0o755)
+        def describe(self, *partition, feature='hpcg'):
+            clone.describe('\n'.join(partition), feature, launcher='mpirun')
 
         def replay(self, output, file, asked='0 1 32 32 32 10', more=''):
             script = REPLAY.replace('OUTPUT', str(OUTPUTS / output)).replace('FILE', file).replace('ASKED', asked)
-            self.add_program('xhpcg', f'#!/bin/bash{script}{more}\n')
-
-        def settings(self, *lines):
-            text = clone.site_file.read_text().replace('peaks: {memory', 'peaks: {flops_dp: 2 GFlop/s, memory')
-            clone.site_file.write_text(text.replace('environments:', '\n'.join([*lines, 'environments:'])))
+            clone.program(script + more, 'xhpcg')
 
         def reframe(self, *options):
             path = f'{clone.binary.parent}:{os.environ["PATH"]}'
@@ -98,9 +93,8 @@ def test_the_yaml_of_version_3_0(hpcg):
 
 
 def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
-    hpcg.settings(
-        '    benchmarks: {hpcg: {ranks_per_node: 1, threads_per_rank: 2, grid: [32, 32, 32], run_seconds: 90}}'
-    )
+    settings = 'benchmarks: {hpcg: {ranks_per_node: 1, threads_per_rank: 2, grid: [32, 32, 32], run_seconds: 90}}'
+    hpcg.describe(NODE, 'peaks: {flops_dp: 2 GFlop/s}', settings)
     hpcg.replay('hpcg-3.1-threads.txt', V31, asked='0 2 32 32 32 90')
     case = hpcg.run('-t', 'acceptance', '-n', 'HPCG.*size=full')
     assert samples(case, 'peak_fraction') == pytest.approx([0.404721 / 2] * 2), case['fail_reason']
@@ -108,9 +102,7 @@ def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
 
 
 def test_more_than_the_peak_is_void(hpcg):
-    hpcg.settings()
-    path = hpcg.clone.site_file
-    path.write_text(path.read_text().replace('flops_dp: 2 GFlop/s', 'flops_dp: 1 GFlop/s'))
+    hpcg.describe(NODE, 'peaks: {flops_dp: 1 GFlop/s}')
     case = hpcg.run()
     assert 'void: gflops' in case['fail_reason'] and '1.435 of the theoretical peak' in case['fail_reason']
 
@@ -141,20 +133,18 @@ def test_a_file_of_an_earlier_trial_is_not_read_again(hpcg):
 
 
 def test_ranks_that_hpcg_refuses_are_named_before_the_job(hpcg):
-    hpcg.settings('    benchmarks: {hpcg: {ranks_per_node: 11}}')
+    hpcg.describe(NODE, 'benchmarks: {hpcg: {ranks_per_node: 11}}')
     assert 'HPCG refuses 11 ranks' in hpcg.run()['fail_reason']
 
 
 def test_nvidias_script_gets_one_rank_a_gpu_and_the_grid_of_the_site(hpcg):
     """Replayed: the real script was not at hand."""
-    path = hpcg.clone.site_file
-    devices = 'features: [demo, hpcg-nvidia]', '    devices: [{type: gpu, arch: sm_90, num_devices: 1}]'
-    path.write_text(path.read_text().replace('features: [demo, hpcg]', devices[0]))
-    hpcg.settings(devices[1])
+    gpu = 'devices: [{type: gpu, arch: sm_90, num_devices: 1}]', 'peaks: {flops_dp: 2 GFlop/s}'
+    hpcg.describe(NODE, *gpu, feature='hpcg-nvidia')
     assert 'benchmarks.hpcg-nvidia.grid' in hpcg.run()['fail_reason']
-    hpcg.settings('    benchmarks: {hpcg-nvidia: {grid: [32, 32, 32]}}')
+    hpcg.describe(NODE, *gpu, 'benchmarks: {hpcg-nvidia: {grid: [32, 32, 32]}}', feature='hpcg-nvidia')
     hpcg.replay('hpcg-3.1-threads.txt', V31, asked='2 2 32 32 32 10')
-    hpcg.add_program('hpcg.sh', '#!/bin/bash\n[[ $* = "--dat hpcg.dat" ]] && xhpcg "$@"\n')
+    hpcg.clone.program('[[ $* = "--dat hpcg.dat" ]] && xhpcg "$@"', 'hpcg.sh')
     case = hpcg.run()
     assert samples(case, 'gflops') == [0.404721, 0.404721], case['fail_reason']
     assert case['record']['case'] == 'implementation=nvidia,size=quick'
@@ -163,7 +153,7 @@ def test_nvidias_script_gets_one_rank_a_gpu_and_the_grid_of_the_site(hpcg):
 
 def test_full_cases_exist_for_as_many_nodes_as_the_partition_has(hpcg):
     """The local grid is the same on any number of nodes: a quarter of 1 GiB in two ranks."""
-    hpcg.settings('    num_nodes: 5')
+    hpcg.describe(NODE, 'num_nodes: 5')
     listed = hpcg.reframe('-l').stdout
     assert listed.count('%size=full') == 3 and listed.count('%size=quick') == 1
     assert '%size=full %nodes=4' in listed and '%size=quick %nodes=1' in listed

@@ -16,22 +16,13 @@ awk -v n="$(value Ns)" -v nb="$(value NBs)" -v p="$(value Ps)" -v q="$(value Qs)
     next
 } { print }' RECORDED
 """
-SITE = """\
-descr: two nodes that are one
-hostnames: [nowhere]
-partitions:
-  - name: node
-    scheduler: local
-    launcher: local
-    environs: [system]
-    max_jobs: 1
-    processor: {num_cpus: 1, num_cpus_per_core: 1, num_sockets: 1}
-    memory_per_node: 1 GiB
-    num_nodes: 2
-    peaks: {flops_dp: 40 GFlop/s}
-    benchmarks: {hpl: {block_size: 100, memory_fraction: 0.1, lines: {BCASTs: 3}}}
-environments:
-  - {name: system, provider: system, prefix: PREFIX, features: [hpl]}
+# Two nodes that are one
+NODES = """\
+processor: {num_cpus: 1, num_cpus_per_core: 1, num_sockets: 1}
+memory_per_node: 1 GiB
+num_nodes: 2
+peaks: {flops_dp: 40 GFlop/s}
+benchmarks: {hpl: {block_size: 100, memory_fraction: 0.1, lines: {BCASTs: 3}}}
 """
 
 
@@ -40,9 +31,8 @@ def replay(clone):
     """A clone whose site has an `xhpl` that replays an output of the real one, on one core."""
 
     def install(recorded: str = 'hpl-2.3.txt', before: str = ''):
-        clone.program(before + REPLAY.replace('RECORDED', str(OUTPUTS / recorded)))
-        clone.binary.rename(clone.binary.with_name('xhpl'))
-        clone.site_file.write_text(SITE.replace('PREFIX', str(clone.binary.parent.parent)))
+        clone.program(before + REPLAY.replace('RECORDED', str(OUTPUTS / recorded)), 'xhpl')
+        clone.describe(NODES, 'hpl')
         return clone
 
     return install
@@ -127,16 +117,12 @@ def test_replay_of_a_vendors_program_on_a_gpu(replay):
     clone = replay(before='[ "$*" = "--dat HPL.dat" ] || exit 9\n')
     xhpl = clone.binary.with_name('xhpl')
     xhpl.rename(xhpl.with_name('hpl.sh'))
-    site = (
-        clone.site_file.read_text()
-        .replace('features: [hpl]', 'features: [hpl-nvidia]')
-        .replace('40 GFlop/s', '1 GFlop/s')
-    )
-    site = site.replace('num_nodes: 2', 'devices: [{type: gpu, arch: sm_90, num_devices: 1}]')
-    clone.site_file.write_text(site)
+    gpu_node = NODES.replace('num_nodes: 2', 'devices: [{type: gpu, arch: sm_90, num_devices: 1}]')
+    gpu_node = gpu_node.replace('40 GFlop/s', '1 GFlop/s')
+    clone.describe(gpu_node, 'hpl-nvidia')
     code, case = run(clone, '-t', 'quick')
     assert code == 1 and 'benchmarks.hpl-nvidia.memory: expected that of all GPUs of a node' in case['fail_reason']
-    clone.site_file.write_text(site.replace('{hpl: {block_size: 100', '{hpl-nvidia: {memory: 2 GiB, block_size: 100'))
+    clone.describe(gpu_node.replace('{hpl: {', '{hpl-nvidia: {memory: 2 GiB, '), 'hpl-nvidia')
     code, case = run(clone, '-t', 'quick')
     assert (code, case['result']) == (0, 'pass'), case['fail_reason']
     assert case['record']['case'] == 'implementation=nvidia,size=quick'

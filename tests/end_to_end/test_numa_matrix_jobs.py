@@ -9,29 +9,20 @@ from lxml import html
 from scratch import OUTPUTS
 
 CHECK = 'checks/memory/numa_matrix.py'
-SITE = """\
-descr: a node of two sockets with two NUMA domains each, two cores a domain
-hostnames: [nowhere]
-partitions:
-  - name: node
-    scheduler: local
-    launcher: local
-    environs: [system]
-    max_jobs: 1
-    processor:
-      num_cpus: 8
-      num_cpus_per_core: 1
-      num_sockets: 2
-      num_numa_domains: 4
-      numa_distances: [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]
-      caches: {L3: {size: 1 MiB, num_cpus: 2}}
-    peaks: {memory_bandwidth: 440 GB/s}
-environments:
-  - {name: system, provider: system, prefix: PREFIX, features: [likwid]}
+# Two sockets with two NUMA domains each, two cores a domain
+NODE = """\
+processor:
+  num_cpus: 8
+  num_cpus_per_core: 1
+  num_sockets: 2
+  num_numa_domains: 4
+  numa_distances: [[10, 12, 32, 32], [12, 10, 32, 32], [32, 32, 10, 12], [32, 32, 12, 10]]
+  caches: {L3: {size: 1 MiB, num_cpus: 2}}
+peaks: {memory_bandwidth: 440 GB/s}
 """
 # Prints the recorded output with the threads and the memory domain asked for, and the rate of that pair in MB/s: 100000
 # on a domain's own memory, 50000 in its socket and 20000 elsewhere, plus 1000 times the domain of the cores.
-REPLAY = r"""#!/bin/bash
+REPLAY = r"""
 IFS=M:-, read -r _ cores size threads _ _ _ _ memory _ <<< "${@: -1}"
 [ $((cores / 2)) = $((memory / 2)) ] && rate=50000 || rate=20000
 [ $cores = $memory ] && rate=100000
@@ -41,27 +32,18 @@ sed -E -e "s/^(Allocate: .* on hwthread) .* \(Domain .*\)/\1 $allocated (Domain 
     -e "s/^(Group: 0 Thread 0 .* on hwthread) 0/\1 $first/;s/^(Group: 0 Thread 1 .* on hwthread) 1/\1 $second/" \
     -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/" RECORDED
 """
-LATENCY_SITE = """\
-descr: a node of two sockets of one core, the second of which the operating system calls domain 8
-hostnames: [nowhere]
-partitions:
-  - name: node
-    scheduler: local
-    launcher: local
-    environs: [system]
-    max_jobs: 1
-    processor:
-      num_cpus: 2
-      num_cpus_per_core: 1
-      num_sockets: 2
-      numa_ids: [0, 8]
-      numa_distances: [[10, 40], [40, 10]]
-      caches: {L3: {size: 32 MiB, num_cpus: 1}}
-environments:
-  - {name: system, provider: system, prefix: PREFIX, features: [multichase]}
+# Two sockets of one core, the second of which the operating system calls domain 8
+LATENCY_NODE = """\
+processor:
+  num_cpus: 2
+  num_cpus_per_core: 1
+  num_sockets: 2
+  numa_ids: [0, 8]
+  numa_distances: [[10, 40], [40, 10]]
+  caches: {L3: {size: 32 MiB, num_cpus: 1}}
 """
 # 80 ns on the own memory, 140 elsewhere; a core of its own for each domain
-LATENCY_REPLAY = r"""#!/bin/bash
+LATENCY_REPLAY = r"""
 memory=${@: -1}
 cpu=$(taskset -cp $$); cpu=${cpu##* }
 [ $memory = $((cpu * 8)):1 ] && ns=80.5 || ns=140.25
@@ -74,12 +56,10 @@ sed -E "s/^ 151\.3$/ $ns/" RECORDED
 def node(clone):
     """A clone whose site is the described node; `node.programs(fault)` puts the stand-in for likwid-bench there."""
 
-    def programs(fault: str = '', site=SITE, name='likwid-bench', script=REPLAY,
+    def programs(fault: str = '', partition=NODE, name='likwid-bench', script=REPLAY,
                  recorded='likwid-bench-load-stream-placed.txt'):  # fmt: skip
-        clone.site_file.write_text(site.replace('PREFIX', str(clone.binary.parent.parent)))
-        path = clone.binary.parent / name
-        path.write_text(script.replace('FAULT', fault).replace('RECORDED', str(OUTPUTS / recorded)))
-        path.chmod(0o755)
+        clone.describe(partition, 'likwid', 'multichase')
+        clone.program(script.replace('FAULT', fault).replace('RECORDED', str(OUTPUTS / recorded)), name)
 
     clone.programs = programs
     return clone
@@ -117,7 +97,7 @@ def test_replayed_bandwidth_of_every_pair_and_class(node):
 
 
 def test_replayed_node_whose_distances_are_not_known(node):
-    node.programs(site='\n'.join(line for line in SITE.splitlines() if 'numa_distances' not in line))
+    node.programs(partition='\n'.join(line for line in NODE.splitlines() if 'numa_distances' not in line))
     case = run(node, 'NumaBandwidth', trials=1)
     assert case['result'] == 'pass', case['fail_reason']
     found = values(case)
@@ -193,7 +173,7 @@ def test_replayed_triad_of_one_domain_that_fails_is_named(node, fault, words):
 
 @pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason='binds to CPU 0 and 1')
 def test_replayed_latency_binds_each_run_to_a_core_of_its_domain(node):
-    latency = {'site': LATENCY_SITE, 'name': 'multichase', 'script': LATENCY_REPLAY,
+    latency = {'partition': LATENCY_NODE, 'name': 'multichase', 'script': LATENCY_REPLAY,
                'recorded': 'multichase-20250815.txt'}  # fmt: skip
     node.programs(**latency)
     case = run(node, 'NumaLatency')

@@ -12,27 +12,37 @@ import json
 import os
 import platform
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import Any
 
 import yaml
 
+from site_configs.gpu_links import answer, find_link_classes
 from site_configs.spack import Installed, features_of, known_benchmarks
+from site_configs.units import in_base_unit
 
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
+_CODE = ('detect.py', 'gpu_links.py', 'microarchitectures.yaml')  # what the cached facts follow from
 
 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
     """Fill what `entry` (a site.yaml) leaves out, in place; returns the benchmarks not found, each with the reason."""
     machine = _machine()
+    fault = machine.pop('no_link_classes', None)
+    missing = {'pairs of GPUs': fault} if fault else {}
     for partition in entry['partitions']:
+        stated = set(partition)
         for key, value in machine.items():
-            partition.setdefault(key, value)
-    return _complete_stacks(name, entry, machine.get('devices', []))
+            if key != 'link_classes' or 'devices' not in stated:  # its pairs are of the devices found here
+                partition.setdefault(key, value)
+        for file_system, described in list(partition.get('file_systems', {}).items()):
+            if 'if_free' in described and (reason := lacking_for(described)):
+                del partition['file_systems'][file_system]
+                missing[f'ior, mdtest on {file_system}'] = reason
+    return _complete_stacks(name, entry, machine.get('devices', [])) | missing
 
 
 def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, Any]]) -> dict[str, str]:
@@ -55,6 +65,20 @@ def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, A
         stack['features'] = [name for name, reason in lacking.items() if reason is None and name not in offered]
         offered |= set(stack['features'])
     return {name: '; '.join(reasons) for name, reasons in missing.items() if name not in offered}
+
+
+def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
+    """Why this machine does not have a file system of site.yaml as its ``if_free`` wants it; None where it does."""
+    path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
+    mounts = [line.split()[1:3] for line in (_read(proc / 'self/mounts') or '').splitlines()]
+    kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
+    if kind != file_system['kind']:
+        return f'{path}: no file system of the kind {file_system["kind"]} is mounted there'
+    found = os.statvfs(path)
+    free = found.f_bavail * found.f_frsize
+    if free < wanted:
+        return f'{path}: {free / 2**30:.1f} GiB are free, expected {wanted / 2**30:.1f}'
+    return None
 
 
 def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
@@ -100,21 +124,24 @@ def _machine() -> dict[str, Any]:
 def _cache_file() -> Path:
     boot_id = _read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
-    code = hashlib.sha256(Path(__file__).read_bytes() + (_HERE / 'microarchitectures.yaml').read_bytes()).hexdigest()
+    code = hashlib.sha256(b''.join((_HERE / name).read_bytes() for name in _CODE)).hexdigest()
     key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {code}'.encode()).hexdigest()[:16]
     cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
     return cache / 'plumbline' / f'machine-{platform.node()}-{key}.json'
 
 
-def detect_machine() -> dict[str, Any]:
-    """Processor (ReFrame's detection, cut to the threads this process may use), memory, GPUs and peaks."""
+def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
+    """Processor (ReFrame's detection, cut to the hardware threads `allowed`, else to those this process may use),
+    memory, GPUs with the kinds of path between them, and peaks."""
     from reframe.utility.cpuinfo import cpuinfo  # imports archspec; only on the way to a fresh detection
 
-    allowed = os.sched_getaffinity(0)
+    allowed = allowed or os.sched_getaffinity(0)
     processor = restrict_to(cpuinfo(), allowed) | numa_distances(allowed)
     machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
     if devices := nvidia_devices() + amd_devices():
         machine['devices'] = devices
+        links, fault = find_link_classes(devices)
+        machine |= {key: value for key, value in (('link_classes', links), ('no_link_classes', fault)) if value}
     if peaks := _peaks(processor):
         machine['peaks'] = peaks
     return machine
@@ -176,17 +203,13 @@ def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
 
 
 def nvidia_devices() -> list[dict[str, Any]]:
-    """GPUs that ``nvidia-smi`` lists, by model; none where there is no such program."""
-    if shutil.which('nvidia-smi') is None:
-        return []
-    answer = subprocess.run(
-        ['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'],
-        capture_output=True, text=True, timeout=60, check=False,
-    )  # fmt: skip
-    if answer.returncode != 0:
-        return []  # the driver tools are installed, but no GPU answers
-    rows = csv.reader(answer.stdout.splitlines(), skipinitialspace=True)
-    return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
+    """GPUs that ``nvidia-smi`` lists, by model; none where it is not there or has no answer."""
+    try:
+        said = answer(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
+        rows = csv.reader(said.splitlines(), skipinitialspace=True)
+        return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
+    except ValueError:
+        return []  # no such program; or the driver's tools are installed, but no GPU answers
 
 
 def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:

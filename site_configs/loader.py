@@ -65,6 +65,17 @@ class FileSystem:
     min_percent_left: int = 10
     stripe_count: int | None = None
     stripe_size: float | None = None
+    if_free: float | None = None  # of a detected site: only where that much is free
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    """A kind of path between two GPUs of a node. Pairs of device numbers; peak in bytes/s, one way."""
+
+    pairs: tuple[tuple[int, int], ...]
+    descr: str = ''
+    peak: float | None = None
+    both_directions: bool = False  # whether a pair is measured both ways, since its path is not symmetric
 
 
 @dataclass(frozen=True)
@@ -81,6 +92,7 @@ class Partition:
     memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
+    link_classes: dict[str, LinkClass] = field(default_factory=dict)  # best first
 
     @property
     def processor(self) -> dict[str, Any]:
@@ -198,6 +210,7 @@ def read_site_file(path: Path) -> dict[str, Any]:
     wrong = next(_validator().iter_errors(entry), None)
     if wrong is not None:
         raise SiteError(_say(wrong, node, path))
+    _refuse_wrong_pairs(entry, node, path)
     return entry
 
 
@@ -266,6 +279,26 @@ def _refuse_double_keys(node: yaml.Node | None, path: Path) -> None:
             _refuse_double_keys(item, path)
 
 
+def _refuse_wrong_pairs(entry: dict[str, Any], node: yaml.Node, path: Path) -> None:
+    """A pair is two GPUs of the partition, and has one path: it stands in one link class, once, whichever way round."""
+    for number, partition in enumerate(entry['partitions']):
+        gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
+        first: dict[frozenset[int], str] = {}
+        for name, item in partition.get('link_classes', {}).items():
+            for index, pair in enumerate(item['pairs']):
+                numbers = frozenset(n for n in pair if type(n) is int and 0 <= n < gpus) if type(pair) is list else ()
+                if not len(numbers) == 2 == len(pair):
+                    wrong = f'expected two different ones of the {gpus} GPUs of the key devices, numbered from 0'
+                elif numbers in first:
+                    wrong = f'this pair stands already in class {first[numbers]}'
+                else:
+                    first[numbers] = name
+                    continue
+                where = ['partitions', number, 'link_classes', name, 'pairs', index]
+                key = '.'.join(map(str, where))
+                raise SiteError(f'{path}:{_line(node, where)}: {key}: {pair}: {wrong}')
+
+
 def _build(name: str, entry: dict[str, Any], path: Path, not_found: dict[str, str]) -> Site:
     stacks = {}
     for item in entry['environments']:
@@ -286,6 +319,10 @@ def _build(name: str, entry: dict[str, Any], path: Path, not_found: dict[str, st
                     f'{path}: partitions.{item["name"]}.environs: {stack!r} is no environment of this file; '
                     f'expected one of {", ".join(stacks)}'
                 )
+        for file_system, described in item.get('file_systems', {}).items():
+            if 'if_free' in described and not entry.get('detect'):
+                where = f'partitions.{item["name"]}.file_systems.{file_system}.if_free'
+                raise SiteError(f'{path}: {where}: only a site with detect: true can look at its machine')
         partitions[item['name']] = _partition(item)
     return Site(
         name=name,
@@ -315,11 +352,17 @@ def _partition(item: dict[str, Any]) -> Partition:
         memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),
         file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
+        link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
     )
 
 
+def _link_class(item: dict[str, Any]) -> LinkClass:
+    peak = {'peak': in_base_unit(item['peak'])} if 'peak' in item else {}
+    return LinkClass(**item | peak | {'pairs': tuple(map(tuple, item['pairs']))})
+
+
 def _file_system(item: dict[str, Any]) -> FileSystem:
-    sizes = {key: in_base_unit(item[key]) for key in ('size', 'stripe_size') if key in item}
+    sizes = {key: in_base_unit(item[key]) for key in ('size', 'stripe_size', 'if_free') if key in item}
     return FileSystem(**item | sizes)
 
 

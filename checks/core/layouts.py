@@ -73,6 +73,23 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
     return kept
 
 
+def link_classes_of_this_system() -> list[str | None]:
+    """The classes of paths between two GPUs that a partition of the current system has; for a check's parameter, which
+    must not be empty: None exists nowhere."""
+    return list(dict.fromkeys(name for _, topology in topologies() for name in topology.link_classes)) or [None]
+
+
+def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
+    """(from, to) of the paths of a class: all of them, or `first`, which stands for its class in quick runs.
+
+    Empty where such a node has no such class, and for `all` where the first is all there is.
+    """
+    found = topology.link_classes.get(link_class, ())
+    if pairs == 'first':
+        return found[:1]
+    return found if len(found) > 1 else ()
+
+
 @functools.cache
 def layouts(topology: Topology) -> dict[str, Layout]:
     """All layouts of a node; of several on the same cores, the first of the list above."""

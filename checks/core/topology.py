@@ -9,8 +9,9 @@ from typing import Any
 
 import archspec.cpu
 import reframe.core.runtime as rt
+from reframe.core.logging import getlogger
 
-from site_configs import Site, SiteError, load_site
+from site_configs import LinkClass, Site, SiteError, load_site
 from site_configs.units import in_base_unit
 
 
@@ -36,8 +37,10 @@ class Topology:
     nodes_of_partition: int = 1
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
+    link_classes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict, compare=False)  # best first
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from the cores of each domain to the memory of each
     numa_ids: tuple[int, ...] = ()  # the operating system's numbers of the domains
+    resources: tuple[str, ...] = ()  # names of what jobs can ask the scheduler for
 
     @property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -80,9 +83,19 @@ def current_site() -> Site:
 
 
 def topologies() -> list[tuple[str, Topology]]:
-    """The partitions of the current system: (ReFrame's full name, its nodes)."""
+    """The partitions of the current system whose processor is described: (ReFrame's full name, its nodes)."""
     site = current_site()
-    return [(f'{site.name}:{name}', topology_of(site.name, name)) for name in site.partitions]
+    described = [name for name, partition in site.partitions.items() if partition.processor]
+    say_undescribed(site.name, tuple(name for name in site.partitions if name not in described))
+    return [(f'{site.name}:{name}', topology_of(site.name, name)) for name in described]
+
+
+@functools.cache
+def say_undescribed(site: str, partitions: tuple[str, ...]):
+    """Once, that these partitions have no case."""
+    if partitions:
+        names = ', '.join(partitions)
+        getlogger().warning(f'{site}: site.yaml describes no processor of {names}: no case exists there')
 
 
 def node_counts() -> list[int]:
@@ -104,15 +117,22 @@ def topology_of(site: str, partition: str) -> Topology:
         described_memory=described.memory_bytes,
         nodes_of_partition=described.num_nodes,
         memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
+        link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
         gpus=tuple(
             device.get('arch', '')
             for device in described.entry.get('devices', [])
             if device['type'] == 'gpu'
             for _ in range(device['num_devices'])
         ),
+        resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         **fields,
         **_numa(f'{site}:{partition}', processor, len(fields['numa_domains'])),
     )
+
+
+def _pairs_of(links: LinkClass) -> tuple[tuple[int, int], ...]:
+    """(from, to) of every path of a class that is measured."""
+    return links.pairs + (tuple((b, a) for a, b in links.pairs) if links.both_directions else ())
 
 
 def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]:
@@ -146,11 +166,14 @@ def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:
 
 def _from_counts(processor: dict[str, Any]) -> dict[str, Any]:
     """From the numbers of a described site, with Linux's usual numbering: cores first, socket by socket, then their
-    second hardware threads."""
+    second hardware threads; or all threads of a core one after the other, as on POWER."""
     per_core = processor['num_cpus_per_core']
     n_cores = processor['num_cpus'] // per_core
     n_sockets = processor['num_sockets']
-    cores = tuple(tuple(core + n_cores * thread for thread in range(per_core)) for core in range(n_cores))
+    if processor.get('consecutive_threads'):
+        cores = tuple(tuple(range(first, first + per_core)) for first in range(0, processor['num_cpus'], per_core))
+    else:
+        cores = tuple(tuple(core + n_cores * thread for thread in range(per_core)) for core in range(n_cores))
 
     def split(count: int) -> tuple[frozenset[int], ...]:
         size = max(1, n_cores // count)

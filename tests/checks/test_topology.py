@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks.core.layouts import layout_of, layouts
-from checks.core.topology import Topology, _from_counts, _from_masks
-from site_configs import SiteError
+from checks.core.layouts import gpu_pairs, layout_of, layouts, link_classes_of_this_system
+from checks.core.topology import Topology, _from_counts, _from_masks, topology_of
+from site_configs import SiteError, load_site
 
 # two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket
 MASKS = {
@@ -30,6 +30,12 @@ def counted(sockets: int, domains: int, cores: int, threads: int = 1) -> Topolog
     return node(_from_counts({
         'num_cpus': cores * threads, 'num_cpus_per_core': threads, 'num_sockets': sockets, 'num_numa_domains': domains,
     }))  # fmt: skip
+
+
+def test_threads_of_a_core_may_have_consecutive_numbers():
+    described = node(_from_counts(COUNTS | {'consecutive_threads': True}))
+    assert described.cores == ((0, 1), (2, 3), (4, 5), (6, 7))
+    assert described.sockets == (frozenset(range(4)), frozenset(range(4, 8)))
 
 
 def test_a_described_node_equals_the_detected_one():
@@ -87,3 +93,54 @@ def test_layouts_use_cores_of_the_node_once_and_never_twice_the_same_set(sockets
         for group in layout.groups:
             assert set(group.cpus) <= topology.numa_domains[group.numa_domain]
     assert layout_of('nosuch', topology) is None
+
+
+def test_pairs_of_gpus_by_class():
+    frontier = topology_of('frontier', 'gpu')
+    assert len(frontier.gpus) == 8
+    assert [len(gpu_pairs(frontier, name, 'all')) for name in 'ABCD'] == [4, 2, 6, 16]
+    assert [gpu_pairs(frontier, name, 'first') for name in 'ABCD'] == [((0, 1),), ((0, 6),), ((0, 2),), ((0, 3),)]
+    assert gpu_pairs(frontier, 'E', 'all') == gpu_pairs(frontier, None, 'first') == ()
+
+
+def test_the_only_pair_of_a_class_is_the_first_and_not_measured_twice():
+    topology = node(_from_counts(COUNTS) | {'link_classes': {'A': ((0, 1),)}})
+    assert gpu_pairs(topology, 'A', 'first') == ((0, 1),)
+    assert gpu_pairs(topology, 'A', 'all') == ()
+
+
+@pytest.mark.parametrize(
+    ('both', 'expected'), [('true', ((0, 1), (2, 3), (1, 0), (3, 2))), ('false', ((0, 1), (2, 3)))]
+)
+def test_a_path_that_is_not_symmetric_is_measured_both_ways(tmp_path, monkeypatch, both, expected):
+    folder = tmp_path / 'cluster'
+    folder.mkdir()
+    (folder / 'site.yaml').write_text(f"""
+descr: four GPUs
+hostnames: [login]
+partitions:
+  - name: gpu
+    scheduler: slurm
+    launcher: srun
+    environs: []
+    processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 1}}
+    devices: [{{type: gpu, num_devices: 4}}]
+    link_classes: {{A: {{pairs: [[0, 1], [2, 3]], both_directions: {both}}}}}
+environments: [{{name: cuda, provider: system}}]
+""")
+    monkeypatch.setattr('checks.core.topology.load_site', lambda name: load_site(name, tmp_path))
+    topology_of.cache_clear()
+    topology = topology_of('cluster', 'gpu')
+    topology_of.cache_clear()
+    assert topology.link_classes == {'A': expected}
+    assert gpu_pairs(topology, 'A', 'all') == expected
+
+
+def test_classes_of_a_system_are_those_of_any_partition(monkeypatch):
+    nodes = [
+        node(_from_counts(COUNTS) | {'link_classes': {name: ((0, 1),) for name in names}}) for names in ('AB', 'AC')
+    ]
+    monkeypatch.setattr('checks.core.layouts.topologies', lambda: [(f'cluster:{i}', n) for i, n in enumerate(nodes)])
+    assert link_classes_of_this_system() == ['A', 'B', 'C']
+    monkeypatch.setattr('checks.core.layouts.topologies', lambda: [('cluster:cpu', node(_from_counts(COUNTS)))])
+    assert link_classes_of_this_system() == [None]

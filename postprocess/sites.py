@@ -45,7 +45,7 @@ def overview(root: Path = SITES) -> list[dict[str, Any]]:
         try:
             site = load_site(name, root)
             row |= {'descr': site.descr, 'partitions': list(site.partitions), 'stacks': list(site.stacks)}
-            row |= {'retired': site.retired, **{kind: len(_rows(name, kind, root)) for kind in FILES}}
+            row |= {'retired': site.retired, **{kind: _limits(name, kind, root) for kind in FILES}}
         except SiteError as error:
             row['problem'] = str(error)
         rows.append(row)
@@ -67,7 +67,7 @@ def details(name: str, root: Path = SITES) -> dict[str, Any]:
             for stack in site.stacks.values()
         ],
         'not_found': dict(site.not_found),
-        **{kind: len(_rows(name, kind, root)) for kind in FILES},
+        **{kind: _limits(name, kind, root) for kind in FILES},
     }
 
 
@@ -154,7 +154,7 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
         yield Fault(f'{name}: its cases cannot be listed: {error}')
         return
     for where, row in rows:
-        if not _meets_a_case(row, keys):
+        if row.is_limit and not _meets_a_case(row, keys):
             yield Fault(f'{where}: {_why_unmatched(row, site, keys)}')
     unknown = {check_name for _, _, check_name, _, metric in keys if metric == _ANY}
     if unlisted := unknown & {row.check for _, row in rows}:
@@ -267,6 +267,11 @@ def _some(names, most: int = 8) -> str:
 def _must_exist(name: str, root: Path) -> None:
     if name not in site_names(root):
         raise InputError(f'{root}: has no site {name!r}; it has {", ".join(site_names(root)) or "none"}')
+
+
+def _limits(name: str, kind: str, root: Path) -> int:
+    """How many rows of a file are limits."""
+    return sum(row.is_limit for row in _rows(name, kind, root))
 
 
 def _rows(name: str, kind: str, root: Path) -> list[Reference]:

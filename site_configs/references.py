@@ -6,6 +6,7 @@ import csv
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
 from site_configs.loader import SITES, SiteError
@@ -15,15 +16,27 @@ COLUMNS = (
     'partition', 'check', 'case', 'metric', 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at',
     'stack', 'mode', 'note',
 )  # fmt: skip
+# What `plumbline record` knows besides; a baseline.csv written by hand may do without.
+RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
 # Each mode runs all that the modes before it run; a row's mode is the smallest that measures it.
 MODES = ('quick', 'nightly', 'acceptance')
 Key = tuple[str, str, str, str, str]  # partition, stack, check, case, metric
 FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
+# Kinds of rows that are never a limit, so that nobody adds their numbers again; each says why in its note.
+# unmeasured: no check measures this by the definition of its source; void: known to be wrong.
+NO_LIMIT = ('unmeasured', 'void')
+# The kinds of row that a file holds. `elsewhere`: published for another machine like this one; it warns, never fails.
+KINDS = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
+_STANDING = ('elsewhere', 'published', 'session', 'baseline')  # the last that matches goes before the others
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a metric should be. `mean` and `std` in `unit`; std and n may be unknown (None) for published numbers."""
+    """What a metric should be. `mean` and `std` in `unit`; std and n may be unknown (None) for published numbers.
+
+    A baseline's n counts sessions. `spread` is the standard deviation of the logarithm of one value that the limit
+    uses, with `df` degrees of freedom, from `spread_n` sessions: more than n where an epoch moved only the mean.
+    """
 
     partition: str
     check: str
@@ -40,10 +53,19 @@ class Reference:
     stack: str = '*'
     mode: str = ''
     note: str = ''
+    spread: float | None = None
+    df: float | None = None
+    spread_n: int | None = None
+    epoch: str = ''
+    provenance: str = ''
 
     @property
     def key(self) -> Key:
         return self.partition, self.stack, self.check, self.case, self.metric
+
+    @property
+    def is_limit(self) -> bool:
+        return self.kind not in NO_LIMIT
 
     @property
     def is_pattern(self) -> bool:
@@ -55,10 +77,10 @@ class Reference:
         return all(mine in ('*', theirs) for mine, theirs in plain) and _case_matches(self.case, case)
 
     @property
-    def rank(self) -> tuple[bool, int]:
+    def rank(self) -> tuple[int, int]:
         """Which of several matching rows wins: a baseline before a published one, then the most specific."""
         fields = [self.partition, self.stack, self.check, self.metric, *self.case.split(',')]
-        return self.kind == 'baseline', sum(not field.endswith('*') for field in fields)
+        return _STANDING.index(self.kind), sum(not field.endswith('*') for field in fields)
 
 
 def canonical_case(parameters: dict[str, object]) -> str:
@@ -92,10 +114,15 @@ class References:
         """The row that counts of each key without a wildcard."""
         return self._exact.values()
 
+    @cached_property
+    def published(self) -> References:
+        """Those that were not recorded here."""
+        return References(row for row in self.rows if row.kind in KINDS['published'])
+
     def find(self, key: Key) -> Reference | None:
         """The row that counts for a metric, or None. Raises SiteError when two have the same right to it."""
         exact = self._exact.get(key)
-        if exact is not None and exact.kind != 'published':
+        if exact is not None and exact.kind not in KINDS['published']:
             return exact  # nothing is more specific, and no kind goes before it
         found = [row for row in self.patterns if row.matches(key)] + ([exact] if exact else [])
         found.sort(key=lambda row: row.rank, reverse=True)
@@ -107,24 +134,26 @@ class References:
 
 
 def load_references(site: str, root: Path = SITES) -> References:
-    """Both files of a site; one that does not exist holds no rows. Raises SiteError."""
+    """The limits of both files of a site; one that does not exist holds no rows. Raises SiteError."""
     rows = []
     for kind, name in FILES.items():
         path = root / site / name
         if path.exists():
-            rows += read_references(path, kind)
+            rows += [row for row in read_references(path, kind) if row.is_limit]
     return References(rows)
 
 
 def read_references(path: Path, kind: str) -> list[Reference]:
-    """The rows of one file. Raises SiteError naming file, line, column and what was expected."""
+    """All rows of one file, limits or not. Raises SiteError naming file, line, column and what was expected."""
     rows: list[Reference] = []
     first_lines: dict[tuple, int] = {}
     try:
         with path.open(newline='', encoding='utf-8') as stream:
             reader = csv.DictReader(stream, strict=True)
-            if tuple(reader.fieldnames or ()) != COLUMNS:
-                raise SiteError(f'{path}:1: expected the columns {",".join(COLUMNS)}')
+            further = RECORDED if kind == 'baseline' else ()
+            if tuple(reader.fieldnames or ()) not in (COLUMNS, COLUMNS + further):
+                more = f', and perhaps {",".join(further)}' if further else ''
+                raise SiteError(f'{path}:1: expected the columns {",".join(COLUMNS)}{more}')
             for entry in reader:
                 where = f'{path}:{reader.line_num}'
                 row = _row(entry, kind, where)
@@ -141,32 +170,41 @@ def read_references(path: Path, kind: str) -> list[Reference]:
 
 def _row(entry: dict[str, str | None], kind: str, where: str) -> Reference:
     if None in entry or None in entry.values():
-        raise SiteError(f'{where}: expected {len(COLUMNS)} fields')
+        raise SiteError(f'{where}: expected {len([column for column in entry if column])} fields')
     for column in ('partition', 'check', 'case', 'metric', 'source', 'stack'):
         if not entry[column]:
             raise SiteError(f'{where}: {column}: is empty')
     for column, allowed in (
-        ('unit', UNITS), ('better', ('higher', 'lower')), ('kind', (kind,)), ('mode', ('', *MODES)),
+        ('unit', UNITS), ('better', ('higher', 'lower')), ('kind', KINDS[kind]), ('mode', ('', *MODES)),
     ):  # fmt: skip
         if entry[column] not in allowed:
             raise SiteError(f'{where}: {column}: expected one of {", ".join(allowed)}; found {entry[column]!r}')
     if entry['case'] not in ('*', ','.join(sorted(entry['case'].split(',')))):
         raise SiteError(f'{where}: case: expected its key=value pairs sorted; found {entry["case"]!r}')
+    if entry['kind'] in NO_LIMIT and not entry['note']:
+        raise SiteError(f'{where}: note: a row of kind {entry["kind"]} says why it is no limit')
     if kind == 'baseline' and not (entry['std'] and entry['n']):
         raise SiteError(f'{where}: std and n: a baseline row needs both')
     if bool(entry['std']) != bool(entry['n']):
         raise SiteError(f'{where}: std and n: give both, or neither where the source has no spread')
-    n = _number(entry, 'n', where)
-    if n is not None and (n != int(n) or n < 1):
-        raise SiteError(f'{where}: n: expected a whole number of values, found {entry["n"]!r}')
+    if len({bool(entry.get(column)) for column in ('spread', 'df', 'spread_n')}) > 1:
+        raise SiteError(f'{where}: spread, df and spread_n: give all three or none')
+    numbers: dict[str, float | None] = {column: _number(entry, column, where) for column in ('std', 'spread', 'df')}
+    for column in ('n', 'spread_n'):
+        value = _number(entry, column, where)
+        if value is not None and (value != int(value) or value < 1):
+            raise SiteError(f'{where}: {column}: expected a whole number of values, found {entry[column]!r}')
+        numbers[column] = None if value is None else int(value)
+    if numbers['df'] is not None and numbers['df'] < 1:
+        raise SiteError(f'{where}: df: expected at least 1, found {entry["df"]!r}')
     mean = _number(entry, 'mean', where)
     if not mean:
         raise SiteError(f'{where}: mean: expected a number above 0, found {entry["mean"]!r}')
-    return Reference(**entry | {'mean': mean, 'std': _number(entry, 'std', where), 'n': None if n is None else int(n)})
+    return Reference(**entry | numbers | {'mean': mean})
 
 
 def _number(entry: dict[str, str], column: str, where: str) -> float | None:
-    if not entry[column]:
+    if not entry.get(column):
         return None
     try:
         value = float(entry[column])

@@ -8,6 +8,8 @@ UNITS = {
     's': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9,
     'Up/s': 1.0, 'GUp/s': 1e9, 'ops/s': 1.0,
     'Flop/cycle': 1.0, 'B/cycle': 1.0, '1': 1.0,
+    'W': 1.0, 'kW': 1e3, 'MW': 1e6, 'J': 1.0, 'MJ': 1e6, 'kWh': 3.6e6,
+    'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9, 'GTEPS': 1e9,
 }  # fmt: skip
 
 

@@ -48,10 +48,12 @@ def _testcase(row: MetricVerdict) -> ET.Element:
     if row.verdict in BAD:
         return _failed(element, row.verdict, f'{row.metric}: {row.verdict}: {row.cause}')
     value = quantity(row.value, row.std, row.unit)
-    if row.verdict == 'no_reference':
-        ET.SubElement(element, 'skipped', message=_clean(f'{value}: no reference to judge it by'))
+    if row.verdict in ('no_reference', 'not_judged'):
+        why = 'no reference to judge it by' if row.verdict == 'no_reference' else 'shown and not judged'
+        ET.SubElement(element, 'skipped', message=_clean(f'{value}: {why}'))
     else:
-        ET.SubElement(element, 'system-out').text = _clean(f'{row.verdict}: {value}, limit {row.limit:.6g} {row.unit}')
+        said = f'{row.verdict}: {row.cause or value}, limit {row.limit:.6g} {row.unit} ({row.limit_why})'
+        ET.SubElement(element, 'system-out').text = _clean(said)
     return element
 
 

@@ -34,6 +34,7 @@ class Measured:
     mode: str
     status: str
     cause: str
+    judged: bool = True  # the other sizes of a curve, say, are shown, and judged only by a reference that names them
 
     @property
     def key(self) -> Key:
@@ -85,7 +86,7 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
             found.append(
                 Measured(
                     **common, metric=row['metric'], unit=row['unit'], better=row['better'], summary=summary,
-                    status=status, cause=cause,
+                    status=status, cause=cause, judged=row.get('judged') is not False,
                 )
             )  # fmt: skip
         if case['case_id'] not in declared and (failed or case['benchmark'] or case['fail_reason']):

@@ -6,22 +6,25 @@ import csv
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from postprocess.compare import site_policy
 from postprocess.errors import InputError
 from postprocess.files import write_text
 from postprocess.measured import Measured, measured_in
-from postprocess.stats import pool
+from postprocess.stats import inliers, moderate, summarize
 from postprocess.store import Session, Store
 from postprocess.text import Column, count, number, percent, quantity, to_csv, to_json, to_markdown, to_table
-from site_configs.gate import Limits, limits, tolerance_for
+from site_configs.gate import Limits, limits, spread_of, tolerance_for
 from site_configs.loader import SiteError, site_names
-from site_configs.references import COLUMNS, FILES, MODES, Key, Reference, read_references
+from site_configs.references import COLUMNS, FILES, MODES, RECORDED, Key, Reference, read_references
 from site_configs.units import UNITS
 
 _BINARY = 'binary_sha256'  # the key of a case's provenance that names the program that ran
+# Beginnings of the keys whose values go into the baseline: what a later difference may be due to
+_FACTS = ('stack_lock', 'kernel', 'driver', 'library_libmpi')
+_Group = list[tuple[Session, Measured]]
 
 
 @dataclass(frozen=True)
@@ -32,14 +35,14 @@ class Change:
     new_limits: Limits
     old: Reference | None
     old_limits: Limits | None
-    nodes: int
 
     @property
     def what(self) -> str:
         if self.old is None:
             return 'new'
         old, new = (
-            [_digits(getattr(row, field)) for field in ('mean', 'std', 'n', 'unit')] for row in (self.old, self.new)
+            [_digits(getattr(row, field)) for field in ('mean', 'std', 'n', 'unit', 'spread', 'df', 'epoch')]
+            for row in (self.old, self.new)
         )
         return 'same' if old == new else 'changed'
 
@@ -72,28 +75,36 @@ class Proposal:
 
 @dataclass(frozen=True)
 class Accepted:
-    """How many rows of the file at `path` are new, have another value, and stayed as they were."""
+    """How many rows of the file at `path` are new, have another value, and stayed as they were; `changes`: the rows."""
 
     path: Path
+    changes: list[Change]
     added: int
     changed: int
     kept: int
 
 
 def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
-    """New baseline rows from the samples of `sessions` together, beside those below `root`.
+    """New baseline rows from `sessions`, beside those below `root`.
+
+    A value is what one job measured, the mean of its trials: n counts sessions, and the spread is that between them. A
+    metric of a single session has no such spread; its std is that of the trials, and no limit follows from it.
 
     Raises InputError when the sessions are of several sites, SiteError when a file of the site is wrong.
     """
+    import numpy
+
     sessions = list({session.session: session for session in sessions}.values())  # one named twice counts once
     sites = sorted({session.site for session in sessions})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
-    groups: dict[Key, list[tuple[Session, Measured]]] = {}
+    groups: dict[Key, _Group] = {}
     refused, unusable = [], []
     for session in sessions:
         usable = 0
         for row in measured_in(store, session):
+            if row.status == 'measured' and not row.judged:
+                continue
             if row.status == 'measured':
                 groups.setdefault(row.key, []).append((session, row))
                 usable += 1
@@ -101,15 +112,23 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
                 refused.append(Refusal(session.session, row.key, f'{row.status}: {row.cause}'))
         if not usable:
             unusable.append(session.session)
-    binaries = {session.session: _binaries(store, session) for session in sessions}
-    current = {row.key: row for row in _read_baseline(_baseline(sites[0], root))}
-    policy = site_policy(sites[0], root)
-    changes = []
+    accepted: dict[Key, _Group] = {}
+    dropped: dict[Key, int] = {}
     for key, group in sorted(groups.items()):
         if cause := _refuse([row for _, row in group]):
             refused.append(Refusal('', key, cause))
-        else:
-            changes.append(_change(key, group, binaries, current.get(key), policy))
+            continue
+        near = inliers(numpy.array([row.summary.mean for _, row in group]))
+        accepted[key] = [pair for pair, stays in zip(group, near, strict=True) if stays]
+        dropped[key] = len(group) - len(accepted[key])
+    known = _spreads(accepted)
+    facts = {session.session: _facts(store, session) for session in sessions}
+    current = {row.key: row for row in _read_baseline(_baseline(sites[0], root))}
+    policy = site_policy(sites[0], root)
+    changes = []
+    for key, group in accepted.items():
+        new, old = _row(key, group, facts, known.get(key), dropped[key]), current.get(key)
+        changes.append(_change(replace(new, epoch=old.epoch) if old else new, old, policy))
     if not changes:
         unusable = [session.session for session in sessions]
     return Proposal(sites[0], changes, refused, unusable)
@@ -124,8 +143,11 @@ def save(proposal: Proposal, results: Path) -> Path | None:
     return path
 
 
-def accept(results: Path, site: str | None, root: Path) -> Accepted:
+def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Accepted:
     """Merge the proposal for `site`, or the only one there is, into its ``baseline.csv`` below `root`; then remove it.
+
+    With an `epoch`, the name of a planned change of the machine, the means move and the spreads stay: those of before
+    the change say how much the metric moves from night to night, and the gate works after one session.
 
     Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
     """
@@ -142,6 +164,8 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
     path = _baseline(site, root)
     proposed = read_references(proposals[site], 'baseline')
     before = {row.key: row for row in _read_baseline(path)}
+    if epoch:
+        proposed = [_recentred(row, before.get(row.key), epoch) for row in proposed]
     after = before | {row.key: row for row in proposed}
     text = to_baseline(after.values())
     _validate(text, path)
@@ -149,16 +173,19 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
     proposals[site].unlink()
     added = sum(row.key not in before for row in proposed)
     changed = sum(row.key in before and row != before[row.key] for row in proposed)
-    return Accepted(path, added, changed, len(after) - added - changed)
+    policy = site_policy(site, root)
+    changes = [_change(row, before.get(row.key), policy) for row in proposed]
+    return Accepted(path, changes, added, changed, len(after) - added - changed)
 
 
 def to_baseline(rows: Iterable[Reference]) -> str:
     """The text of a ``baseline.csv``, sorted by key so that git shows only what changed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator='\n')
-    writer.writerow(COLUMNS)
+    columns = (*COLUMNS, *RECORDED)
+    writer.writerow(columns)
     for row in sorted(rows, key=lambda row: row.key):
-        writer.writerow(_digits(value) for value in (getattr(row, column) for column in COLUMNS))
+        writer.writerow(_digits(getattr(row, column)) for column in columns)
     return out.getvalue()
 
 
@@ -176,7 +203,7 @@ def print_proposal(proposal: Proposal, path: Path | None, format: str) -> None:
     elif format == 'markdown':
         typer.echo(to_markdown(proposal.changes, _SHOWN), nl=False)
     else:
-        typer.echo(f'Proposed baseline of {proposal.site}\n{to_table(proposal.changes, _SHOWN)}')
+        typer.echo(f'Proposed baseline of {proposal.site}\n{difference(proposal.changes)}')
     for line in refusals(proposal):
         typer.echo(f'refused: {line}', err=format != 'table')
     for session in proposal.unusable:
@@ -184,6 +211,11 @@ def print_proposal(proposal: Proposal, path: Path | None, format: str) -> None:
     if path is not None:
         rows = count(len(proposal.changes), 'row')
         typer.echo(f'{path}: {rows}; `plumbline record accept` puts them in force', err=format != 'table')
+
+
+def difference(changes: list[Change]) -> str:
+    """The rows before and after, as a table."""
+    return to_table(changes, _SHOWN)
 
 
 def refusals(proposal: Proposal) -> list[str]:
@@ -209,8 +241,10 @@ _SHOWN = [
     Column('limit', lambda change: number(change.new_limits.bad), number=True),
     Column('moves', lambda change: percent(change.difference), number=True),
     Column('n', lambda change: str(change.new.n), number=True),
-    Column('nodes', lambda change: str(change.nodes), number=True),
     Column('limit from', lambda change: change.new_limits.why),
+    Column('recorded', lambda change: change.new.recorded_at),
+    Column('from', lambda change: change.new.note),
+    Column('epoch', lambda change: change.new.epoch),
 ]
 
 
@@ -227,56 +261,103 @@ def _as_dict(change: Change) -> dict:
         'limit': change.new_limits.bad,
         'limit_why': change.new_limits.why,
         'difference': change.difference,
-        'nodes': change.nodes,
+        'gate': change.new_limits.gate,
     }
 
 
 def _refuse(rows: list[Measured]) -> str | None:
     """Why the measurements of one metric make no reference; None where they do."""
-    summary, units = pool(row.summary for row in rows), sorted({f'{row.unit}, {row.better} is better' for row in rows})
+    units = sorted({f'{row.unit}, {row.better} is better' for row in rows})
     if len(units) > 1:
         return f'its unit or direction differs between the sessions: {"; ".join(units)}'
     if rows[0].unit not in UNITS:
         return f'unit {rows[0].unit!r} is none of {", ".join(UNITS)}'
-    if summary.n < 2:
+    if sum(row.summary.n for row in rows) < 2:
         return 'one sample shows no spread: at least two are needed'
-    if not float(_digits(summary.mean)) > 0:
-        return f'mean {summary.mean:.6g}: a reference must be above 0'
+    least = min(row.summary.mean for row in rows)
+    if not float(_digits(least)) > 0:
+        return f'mean {least:.6g}: a reference must be above 0'
     return None
 
 
-def _change(
+def _spreads(groups: dict[Key, _Group]) -> dict[Key, tuple[float, float]]:
+    """Standard deviation of the logarithm of one value, and its degrees of freedom, of each metric of two sessions or
+    more; drawn towards those of the other metrics, the more the fewer the sessions.
+
+    Of several nodes a session, all their values count for the spread, and the sessions for the degrees of freedom.
+    """
+    import numpy
+
+    counts = {key: len({session.session for session, _ in group}) for key, group in groups.items()}
+    keys = [key for key, n in counts.items() if n > 1]
+    if not keys:
+        return {}
+    own = numpy.array([numpy.log([row.summary.mean for _, row in groups[key]]).var(ddof=1) for key in keys])
+    variances, df = moderate(own, numpy.array([counts[key] - 1.0 for key in keys]))
+    return {key: (float(s), float(d)) for key, s, d in zip(keys, numpy.sqrt(variances), df, strict=True)}
+
+
+def _row(
     key: Key,
-    group: list[tuple[Session, Measured]],
-    binaries: dict[str, dict[int, str]],
-    old: Reference | None,
-    policy: dict,
-) -> Change:
+    group: _Group,
+    facts: dict[str, dict[int, dict[str, str]]],
+    spread: tuple[float, float] | None,
+    dropped: int,
+) -> Reference:
+    from reframe.utility import nodelist_abbrev
+
     partition, stack, check, case, metric = key
-    summary, first = pool(row.summary for _, row in group), group[0][1]
-    nodes = {node for _, row in group for node in row.nodes}
-    used = sorted({binary for session, row in group if (binary := binaries[session.session].get(row.case_id))})
-    sessions = {session.session: session for session, _ in group}.values()
-    hosts = sorted({session.hostname for session in sessions})
-    note = [f'binary {", ".join(binary[:12] for binary in used)}'] if used else []
-    note.append(count(len(nodes), 'node'))
-    new = Reference(
+    first = group[0][1]
+    jobs = summarize([row.summary.mean for _, row in group])
+    nodes = sorted({node for _, row in group for node in row.nodes})
+    sessions = list({session.session: session for session, _ in group}.values())
+    days = sorted(f'{session.started:%Y-%m-%d}' for session in sessions)
+    known: dict[str, set[str]] = {}
+    for session, row in group:
+        for name, value in facts[session.session].get(row.case_id, {}).items():
+            known.setdefault(name, set()).add(value)
+    binaries = sorted(known.pop(_BINARY, ()))
+    note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if binaries else []
+    note += [count(len(nodes), 'node')] + ([f'{count(dropped, "outlying value")} dropped'] if dropped else [])
+    dates = days[0] if days[0] == days[-1] else f'{days[0]}..{days[-1]}'
+    names = ', '.join(session.session[:8] for session in sessions)
+    hosts = ', '.join(sorted({session.hostname for session in sessions}))
+    source = f'session {names}' if len(sessions) < 3 else f'{len(sessions)} sessions of {dates}'
+    known |= {'dates': {dates}, 'nodes': {nodelist_abbrev(nodes)}, 'sessions': {names}}
+    measured_spread = dict(zip(('spread', 'df'), spread, strict=True)) | {'spread_n': len(sessions)} if spread else {}
+    return Reference(
         partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.unit, better=first.better,
-        mean=summary.mean, std=summary.std, n=summary.n, kind='baseline',
-        source=f'session {", ".join(session.session for session in sessions)} on {", ".join(hosts)}',
-        recorded_at=f'{max(session.started for session in sessions):%Y-%m-%d}',
+        mean=jobs.mean, std=jobs.std if len(group) > 1 else first.summary.std, n=len(sessions), kind='baseline',
+        source=f'{source} on {hosts}', recorded_at=days[-1],
         mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),
-        note='; '.join(note),
+        note='; '.join(note), **measured_spread,
+        provenance='; '.join(f'{name}={" | ".join(sorted(values))}' for name, values in sorted(known.items())),
     )  # fmt: skip
-    tolerance = tolerance_for(policy, check, case, metric)
-    before = old and limits(old.mean, old.std, old.n, old.better, tolerance)
-    return Change(new, limits(new.mean, new.std, new.n, new.better, tolerance), old, before, len(nodes))
 
 
-def _binaries(store: Store, session: Session) -> dict[int, str]:
-    """SHA-256 of the program that each case ran, by case."""
-    found = {case['case_id']: json.loads(case['provenance']).get(_BINARY) for case in store.rows('cases', session)}
-    return {case: binary for case, binary in found.items() if binary}
+def _recentred(new: Reference, old: Reference | None, epoch: str) -> Reference:
+    """`new` with the spread of `old`, the row of its key before the change, where there is one that has any."""
+    spread, df = spread_of(old) if old and old.unit == new.unit else (None, None)
+    if spread is not None:
+        new = replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
+    return replace(new, epoch=epoch)
+
+
+def _change(new: Reference, old: Reference | None, policy: dict) -> Change:
+    names = (new.check, new.case, new.metric)
+    before = old and limits(old, tolerance_for(policy, *names, old.unit))
+    return Change(new, limits(new, tolerance_for(policy, *names, new.unit)), old, before)
+
+
+def _facts(store: Store, session: Session) -> dict[int, dict[str, str]]:
+    """What each case ran and on what, as far as a baseline tells it, by case."""
+    found = {}
+    for case in store.rows('cases', session):
+        provenance = json.loads(case['provenance'])
+        found[case['case_id']] = {
+            name: str(value) for name, value in provenance.items() if name.startswith((_BINARY, *_FACTS))
+        }
+    return found
 
 
 def _baseline(site: str, root: Path) -> Path:

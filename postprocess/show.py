@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
+from postprocess import coverage
 from postprocess.compare import BAD, Comparison, MetricVerdict
 from postprocess.text import Column, count, number, percent, quantity, to_markdown, to_table
 
@@ -13,6 +14,7 @@ HOW_TO_RECORD = (
     'this session as the baseline: `plumbline record propose`, read what it prints, then `plumbline record accept`.'
 )
 SUMMARY_WIDTH = 80
+FALSE_SHARE = 0.05  # of the flags that stand among all metrics of a session
 
 _JUDGED = [
     Column('verdict', lambda row: row.verdict),
@@ -24,6 +26,9 @@ _JUDGED = [
     Column('expected', lambda row: quantity(row.expected, row.expected_std, row.unit), number=True),
     Column('limit', lambda row: number(row.limit), number=True),
     Column('deviation', lambda row: percent(row.deviation), number=True),
+    Column('98 % interval', lambda row: _interval(row), number=True),
+    Column('limit from', lambda row: row.limit_why),
+    Column('source', lambda row: textwrap.shorten(f'{row.reference_kind}: {row.reference_source}'.strip(': '), 48)),
 ]
 _PLACE = [Column('partition', lambda row: row.partition), Column('stack', lambda row: row.stack)]
 
@@ -35,6 +40,8 @@ def headline(comparison: Comparison) -> str:
 
 def origin(comparison: Comparison) -> str:
     """Which session was judged, and by what."""
+    if comparison.scope:
+        return comparison.scope
     session = comparison.session
     mode = f', mode {session.mode}' if session.mode else ''
     by = f'session {comparison.against.session}' if comparison.against else 'the references of the site'
@@ -59,11 +66,14 @@ def summary(comparison: Comparison) -> str:
         ('Furthest on the bad side of their references', [_distance(row) for row in worst[:8]]),
         ('Problems of the session', comparison.problems),
         ('Failures', list(_causes(comparison))),
+        ('Warnings', list(_causes(comparison, ('warned',)))),
     ):
         if lines:
             parts += ['', title, *(_wrap(line, '  ') for line in lines)]
     if comparison.nothing_to_compare_with:
         parts += ['', _wrap(HOW_TO_RECORD)]
+    else:
+        parts += ['', _wrap(guard(comparison))]
     return '\n'.join([*parts, '', _wrap(f'{_word(comparison)} {headline(comparison)}')]) + '\n'
 
 
@@ -71,10 +81,32 @@ def markdown(comparison: Comparison) -> str:
     """Verdict, problems, causes and the whole table as GitHub's Markdown."""
     lines = [f'**{_word(comparison)}** {headline(comparison)}', '', origin(comparison), '']
     lines += [f'- {problem}' for problem in comparison.problems]
-    lines += [f'- {line}' for line in _causes(comparison)]
+    lines += [f'- {line}' for line in (*_causes(comparison), *_causes(comparison, ('warned',)))]
     if comparison.nothing_to_compare_with:
         lines += [HOW_TO_RECORD]
+    else:
+        lines += ['', guard(comparison)]
     return '\n'.join(lines).rstrip() + '\n\n' + to_markdown(comparison.verdicts, _PLACE + _JUDGED)
+
+
+def guard(comparison: Comparison) -> str:
+    """How many metrics are gated, and how many flags are chance: of many metrics some are always beyond 99 %."""
+    tested = [row for row in comparison.verdicts if row.q is not None]
+    lines = [f'Guarded: {coverage.headline(comparison)}.']
+    if tested:
+        flags = sum(row.verdict == 'regressed' for row in tested)
+        certain = sum(row.verdict == 'regressed' and row.q <= FALSE_SHARE for row in tested)
+        lines.append(
+            f'Flagged: {flags} of the {len(tested)} gated with a known spread; {comparison.false_flags:.2g} expected '
+            f'by chance before reruns; {certain} stand among all (Benjamini-Hochberg, {FALSE_SHARE:.0%}).'
+        )
+    return ' '.join(lines)
+
+
+def _interval(row: MetricVerdict) -> str:
+    if row.ratio_low is None:
+        return ''
+    return f'{percent(100 * (row.ratio_low - 1))} to {percent(100 * (row.ratio_high - 1))}'
 
 
 def _distance(row: MetricVerdict) -> str:
@@ -97,12 +129,12 @@ def _word(comparison: Comparison) -> str:
     return 'FAILED:' if comparison.exit_code else 'OK:'
 
 
-def _causes(comparison: Comparison) -> Iterator[str]:
-    """A line for each cause of failure; the metrics of a case that share their cause share the line."""
+def _causes(comparison: Comparison, verdicts: Collection[str] = BAD) -> Iterator[str]:
+    """A line for each cause of such a verdict; the metrics of a case that share their cause share the line."""
     groups: dict[tuple[str, ...], list[MetricVerdict]] = {}
     for row in comparison.verdicts:
-        if row.verdict in BAD:
-            own = row.metric if row.verdict == 'regressed' else ''
+        if row.verdict in verdicts:
+            own = row.metric if row.verdict in ('regressed', 'warned') else ''
             group = (row.verdict, row.partition, row.stack, row.check, row.case, row.cause, own)
             groups.setdefault(group, []).append(row)
     for (verdict, partition, stack, check, case, cause, _), rows in groups.items():

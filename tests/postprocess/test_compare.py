@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import math
 
 import pytest
 from lxml import etree
 from run_reports import BEGAN, case, metric, reference, report
+from scipy import stats
 
 from postprocess.measured import failure
 from site_configs.references import load_references
@@ -352,6 +354,207 @@ def test_zero_is_no_reference(work):
     assert 'above 0' in row['cause']
 
 
+def night(value, uuid, day, nodes=('n1',), mode='quick', **metrics):
+    """A session of the metric triad about `value`, or of `metrics`, on that day of January 2026."""
+    metrics = {name: metric([0.999 * v, 1.001 * v]) for name, v in ({'triad': value} | metrics).items()}
+    return report(case(metrics=metrics, nodes=nodes), uuid=uuid, mode=mode, began=1_767_261_600 + (day - 1) * 86400)
+
+
+def test_two_sessions_are_compared_by_their_trials(work):
+    work.ingest(night(100, 'aaaa', 1), night(97, 'bbbb', 2))
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert (row['verdict'], row['n'], row['session']) == ('regressed', 1, 'bbbb')
+    assert row['ratio'] == pytest.approx(0.97)
+    assert row['ratio_low'] < 0.97 < row['ratio_high'] < 1
+    assert row['limit_why'].endswith('trials of one job each')
+    assert row['reference_source'] == 'session aaaa'
+    assert only(work.compare('bbbb', 'aaaa'))['verdict'] == 'improved'
+    assert only(work.compare('aaaa', 'aaaa'))['verdict'] == 'ok'
+
+
+def test_a_significant_change_below_the_floor_is_ok(work):
+    work.ingest(night(100, 'aaaa', 1), night(99, 'bbbb', 2))
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert row['verdict'] == 'ok' and row['ratio_high'] < 1
+
+
+def test_two_spans_of_days_are_compared_by_their_sessions(work):
+    work.ingest(*(night(value, f'a{day}', day) for day, value in enumerate([100, 101, 99, 100.5], 1)))
+    work.ingest(*(night(value, f'b{day}', 10 + day) for day, value in enumerate([95, 96, 94], 1)))
+    result = work.run('compare', '2026-01-01..2026-01-04', '2026-01-11..2026-01-31')
+    assert result.exit_code == 1
+    assert '3 sessions of 2026-01-11 to 2026-01-13, against 4 sessions of 2026-01-01 to 2026-01-04' in ' '.join(
+        result.stdout.split()
+    )
+    row = only(work.compare('2026-01-01..2026-01-04', '2026-01-11..2026-01-31'))
+    assert (row['verdict'], row['expected_n'], row['n']) == ('regressed', 4, 3)
+    assert '4 and 3 jobs' in row['limit_why']
+
+
+def test_the_difference_between_nodes_does_not_hide_a_loss_on_all_of_them(work):
+    speeds = {'n1': 100, 'n2': 60, 'n3': 150, 'n4': 90}
+    for uuid, day, factor in (('aaaa', 1, 1.0), ('bbbb', 2, 0.95)):
+        entries = [
+            case(metrics={'triad': metric([factor * speed])}, nodes=(node,), unique_name=node)
+            for node, speed in speeds.items()
+        ]
+        work.ingest(report(*entries, uuid=uuid, began=BEGAN + day))
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert (row['verdict'], row['ratio']) == ('regressed', pytest.approx(0.95))
+    assert row['limit_why'].endswith('paired over 4 nodes')
+
+
+def test_of_several_sessions_the_newest_may_not_fail_and_of_the_others_only_what_is_good_counts(work):
+    failed = case(metrics={'triad': metric([50.0])}, result='fail', fail_phase='sanity', fail_reason='x')
+    work.ingest(*(night(100 + day, f'a{day}', day) for day in (1, 2, 3)))
+    work.ingest(night(102, 'b1', 4), report(failed, uuid='b2', began=1_767_261_600 + 4 * 86400), night(101, 'b3', 6))
+    row = only(work.compare('2026-01-01..2026-01-03', '2026-01-04..2026-01-06'))
+    assert (row['verdict'], row['n'], row['value']) == ('ok', 2, pytest.approx(101.5, abs=0.01))
+    assert only(work.compare('2026-01-01..2026-01-03', '2026-01-04..2026-01-05'))['verdict'] == 'failed'
+
+
+def test_a_metric_that_the_later_sessions_lack_is_missing(work):
+    work.ingest(night(100, 'aaaa', 1, copy=50), night(100, 'bbbb', 2))
+    document = work.compare('aaaa', 'bbbb')
+    assert document['counts'] == {'missing': 1, 'ok': 1}
+    assert work.run('compare', 'aaaa', 'bbbb', '--against', 'aaaa').exit_code == 2
+    assert work.run('compare', 'aaaa', '2025-01-01..2025-01-02').exit_code == 2
+
+
+# Warnings, reruns, and all metrics together
+
+
+def test_a_number_of_another_machine_warns_and_never_fails(work):
+    elsewhere = reference(kind='elsewhere', source='a paper', mode='')
+    work.reference(elsewhere, elsewhere | {'metric': 'copy'}, file='published.csv')
+    work.ingest(report(case(metrics={'triad': metric([50.0])})))
+    document = work.compare()
+    assert (document['counts'], document['exit_code']) == ({'warned': 1}, 0)
+    assert 'of another machine, only warns' in only(document)['cause']
+    assert 'Warnings' in work.run('compare', '--summary').stdout
+
+
+def test_a_metric_too_noisy_to_gate_warns(work):
+    document = work.judge(case(metrics={'triad': metric([50.0])}), reference(std='30'))
+    assert (document['counts'], document['exit_code']) == ({'warned': 1}, 0)
+    assert only(document)['gate'] == 'too_noisy'
+
+
+@pytest.mark.parametrize(
+    ('reruns', 'verdict', 'where', 'says'),
+    [
+        ([('n1', 89.0), ('n2', 88.0)], 'regressed', 'system', 'also on other nodes'),
+        ([('n1', 89.0), ('n2', 100.0)], 'regressed', 'node', 'look at n1'),
+        ([('n1', 89.0), ('n1', 100.0)], 'regressed', '', 'median 90: confirmed'),
+        ([('n1', 100.0), ('n2', 100.0)], 'warned', '', 'not confirmed'),
+        ([('n1', 100.0), ('n2', 88.0)], 'regressed', 'system', 'also on other nodes'),
+        ([('n1', None), ('n2', None)], 'regressed', '', 'no rerun has a number of it'),
+    ],
+)
+def test_the_median_of_three_decides_and_other_nodes_tell_node_from_system(work, reruns, verdict, where, says):
+    for better in ('higher', 'lower'):
+
+        def value(v, better=better):
+            return v if better == 'higher' else 10_000 / v
+
+        work.reference(reference(better=better))
+        session = f'{better}-session'
+        work.ingest(report(case(metrics={'triad': metric([value(90.0)], better=better)}), uuid=session))
+        words = []
+        for number, (node, v) in enumerate(reruns):
+            again = metric([] if v is None else [value(v)], better=better)
+            again = report(case(metrics={'triad': again}, nodes=(node,)), uuid=f'{better}-{number}')
+            words += ['--rerun', work.write(again)]
+        document = work.compare(session, *words)
+        row = only(document)
+        assert (row['verdict'], row['where']) == (verdict, where)
+        assert document['exit_code'] == int(verdict == 'regressed')
+        if better == 'higher':
+            assert says in row['cause']
+
+
+def test_reruns_do_not_excuse_what_is_missing_and_must_be_of_the_site(work):
+    work.reference(reference())
+    work.ingest(report(case(metrics={'triad': metric()}), uuid='aaaa'))
+    good = work.write(report(case(metrics={'triad': metric([100.0])}), uuid='bbbb'))
+    assert work.compare('aaaa', '--rerun', good)['counts'] == {'missing': 1}
+    other = work.write(report(case(metrics={'triad': metric([100.0])}, site='elsewhere'), uuid='cccc'))
+    answer = work.run('compare', 'aaaa', '--rerun', other)
+    assert answer.exit_code == 2 and 'is of site elsewhere' in answer.stderr
+
+
+def test_the_interval_excludes_no_change_where_the_limit_does(work):
+    limit = only(work.judge(case(metrics={'triad': metric([100.0])}), reference()))['limit']
+    for uuid, factor in (('bbbb', 1.0001), ('cccc', 0.9999)):
+        work.ingest(report(case(metrics={'triad': metric([factor * limit])}), uuid=uuid))
+        row = only(work.compare(uuid))
+        assert row['ratio'] == pytest.approx(factor * limit / 100)
+        assert (row['ratio_high'] < 1) == (row['verdict'] == 'regressed') == (factor < 1)
+
+
+def test_the_chances_of_all_metrics_together(work):
+    names = [f'm{i}' for i in range(100)]
+    work.reference(*(reference(metric=name) for name in names))
+    values = dict.fromkeys(names, 100.0) | {'m0': 96.8, 'm1': 80.0}
+    work.ingest(report(case(metrics={name: metric([value]) for name, value in values.items()})))
+    document = work.compare()
+    rows = {row['metric']: row for row in document['verdicts']}
+    assert document['counts'] == {'regressed': 2, 'ok': 98}
+    assert document['expected_false_flags'] == pytest.approx(1, rel=1e-3)  # 100 limits of 99 %
+    s = math.sqrt(math.log1p(0.01**2) * 1.1)
+    assert rows['m0']['p'] == pytest.approx(stats.t.sf(-math.log(0.968) / s, 9))
+    assert rows['m0']['q'] > 0.05 > rows['m1']['q']
+    assert rows['m2']['p'] == pytest.approx(0.5)
+    summary = ' '.join(work.run('compare', '--summary').stdout.split())
+    assert '2 of the 100 gated with a known spread; 1 expected by chance' in summary
+    assert '1 stand among all' in summary
+
+
+def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work):
+    rows = [
+        reference(metric='sure'), reference(metric='young', n='4'), reference(metric='wild', std='30'),
+        reference(metric='steady', std='0'), reference(metric='gone', case='size=small'),
+    ]  # fmt: skip
+    work.reference(*rows)
+    work.reference(reference(metric='far', kind='elsewhere', mode=''), file='published.csv')
+    names = ('sure', 'young', 'wild', 'steady', 'far', 'new')
+    metrics = {name: metric([100.0]) for name in names} | {'curve': metric([1.0]) | {'judged': False}}
+    work.ingest(report(case(metrics=metrics), mode='quick'))
+    result = work.run('compare', '--coverage', '--format', 'json')
+    document = json.loads(result.stdout)
+    assert result.exit_code == 1
+    assert document['counts'] == {
+        'gated': 2, 'provisional': 1, 'too_noisy': 1, 'elsewhere': 1, 'no_reference': 1, 'vanished': 1, 'not_judged': 1,
+    }  # fmt: skip
+    found = {row['metric']: row for row in document['metrics']}
+    assert found['sure']['detectable'] == pytest.approx(3.8, abs=0.1)
+    assert (found['sure']['repeats'], found['steady']['repeats'], found['wild']['repeats']) == (1, 1, None)
+    assert found['steady']['detectable'] == pytest.approx(2)
+    assert document['metrics'][0]['standing'] == 'vanished'
+    table = work.run('compare', '--coverage').stdout
+    assert table.splitlines()[-1] == (
+        '2 gated, 1 provisional, 1 too noisy, 1 elsewhere, 1 no reference, 1 vanished, 1 not judged'
+    )
+    assert work.run('compare', '--coverage', '--format', 'csv').stdout.count('\n') == 1 + 8
+    assert '| gated |' in work.run('compare', '--coverage', '--format', 'markdown').stdout
+
+
+def test_a_metric_that_is_only_shown_is_judged_by_a_reference_that_names_it(work):
+    metrics = {'at_8_bytes': metric([50.0]) | {'judged': False}, 'at_64_bytes': metric([50.0]) | {'judged': False}}
+    work.reference(reference(metric='at_8_bytes', kind='published', mode=''), file='published.csv')
+    work.ingest(report(case(metrics=metrics), uuid='aaaa'))
+    assert work.verdicts() == {
+        ('STREAM', 'size=big', 'at_8_bytes'): 'regressed', ('STREAM', 'size=big', 'at_64_bytes'): 'not_judged',
+    }  # fmt: skip
+    assert work.compare('aaaa', '--against', 'aaaa')['counts'] == {'not_judged': 2}
+    assert work.compare('aaaa', 'aaaa')['counts'] == {'not_judged': 2}
+
+
+def test_coverage_is_no_verdict(work):
+    work.judge(case(metrics={'triad': metric([50.0])}), reference())
+    assert work.run('compare', '--coverage').exit_code == 0
+
+
 # Output
 
 
@@ -385,9 +588,9 @@ def test_a_broken_reference_file_is_an_input_error(mixed):
 
 
 def _columns():
-    from site_configs.references import COLUMNS
+    from site_configs.references import COLUMNS, RECORDED
 
-    return ','.join(COLUMNS)
+    return f'{",".join(COLUMNS)}, and perhaps {",".join(RECORDED)}'
 
 
 def test_the_worst_comes_first(mixed):
@@ -407,7 +610,7 @@ def test_csv_has_every_row_and_problems_on_standard_error(mixed):
 def test_markdown_keeps_its_columns(mixed):
     lines = [line for line in mixed.run('compare', '--format', 'markdown').stdout.splitlines() if line[:1] == '|']
     assert len(lines) == 2 + 7
-    assert {line.replace('\\|', '').count('|') for line in lines} == {12}
+    assert {line.replace('\\|', '').count('|') for line in lines} == {15}
 
 
 def test_the_summary_fits_80_columns_and_says_everything_that_is_wrong(mixed):

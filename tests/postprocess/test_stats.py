@@ -4,11 +4,22 @@ import math
 
 import numpy
 import pytest
+from benchmarks.verdict_quality import LOSSES, simulate
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy import stats
 
-from postprocess.stats import Summary, pool, summarize
-from site_configs.gate import Tolerance, limits
+from postprocess.stats import (
+    Summary,
+    _inverse_trigamma,
+    chance,
+    change_between,
+    false_discovery_rates,
+    inliers,
+    moderate,
+    pool,
+    summarize,
+)
 
 values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30)
 
@@ -39,14 +50,119 @@ def test_a_sample_that_is_not_finite_shows_in_the_mean():
     assert math.isinf(summarize([1.0, math.inf]).mean)
 
 
-@given(
-    mean=st.floats(1e-3, 1e6),
-    relative=st.tuples(st.floats(0, 0.5), st.floats(0, 0.5)).map(sorted),
-    n=st.integers(2, 100),
-    better=st.sampled_from(['higher', 'lower']),
+def test_nights_beyond_4_mad_go_and_all_others_stay():
+    nights = numpy.array([100.0, 101, 99, 100.5, 99.5, 100.2, 99.8, 100.4, 99.6, 60])
+    assert inliers(nights).tolist() == [True] * 9 + [False]
+    assert inliers(1 / nights).tolist() == [True] * 9 + [False]  # a time, as a rate
+    assert inliers(numpy.array([nights, nights[::-1]]))[1].tolist() == [False] + [True] * 9
+
+
+@pytest.mark.parametrize(
+    'nights',
+    [
+        [100.0, 100.1, 99.9, 60.0],  # one of four is more than a fifth
+        [100.0, 100.1, 99.9, 100.2, 99.8, 100.3, 99.7, 70.0, 70.1, 69.9],  # two levels of a machine
+        [1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.2, 1.21],  # steps of the clock
+        [5.0],
+    ],
 )
-def test_limits_widen_with_the_spread_and_stay_between_floor_and_cap(mean, relative, n, better):
-    tolerance = Tolerance(0.02, 0.15)
-    narrow, wide = (limits(mean, spread * mean, n, better, tolerance) for spread in relative)
-    assert 0.02 <= narrow.loss <= wide.loss <= 0.15
-    assert (narrow.bad < mean < narrow.good) if better == 'higher' else (narrow.good < mean < narrow.bad)
+def test_a_second_level_of_the_machine_is_no_outlier(nights):
+    assert inliers(numpy.array(nights)).all()
+
+
+def test_the_prior_of_the_spreads_is_found_again():
+    """Variances drawn from the model itself, with d0 = 6 and s0 = 0.01."""
+    rng = numpy.random.default_rng(3)
+    true = 6 * 0.01**2 / rng.chisquare(6, 20_000)
+    df = numpy.full(20_000, 3.0)
+    variances, more = moderate(true * rng.chisquare(3, 20_000) / 3, df)
+    assert more[0] == pytest.approx(9, abs=0.4)
+    t = rng.standard_normal(20_000) * numpy.sqrt(true / variances)
+    assert (t < stats.t.ppf(0.01, more[0])).mean() == pytest.approx(0.01, abs=0.002)  # as Student's t with d0 + d
+
+
+def test_equal_spreads_become_one():
+    rng = numpy.random.default_rng(4)
+    own = 0.01**2 * rng.chisquare(4, 400) / 4
+    variances, df = moderate(own, numpy.full(400, 4.0))
+    assert numpy.std(variances) < 0.25 * numpy.std(own)
+    assert variances.mean() == pytest.approx(0.01**2, rel=0.1)
+    assert df.max() <= 1600
+
+
+def test_few_metrics_and_metrics_without_any_spread_teach_nothing():
+    own, df = numpy.array([1.0, 4.0, 9.0]), numpy.array([4.0, 4.0, 4.0])
+    assert moderate(own, df)[0] is own
+    zeros = numpy.zeros(50)
+    assert moderate(zeros, numpy.full(50, 4.0))[0] is zeros
+
+
+@given(st.lists(st.floats(1e-8, 1.0), min_size=10, max_size=40), st.integers(1, 30))
+def test_moderation_moves_no_variance_beyond_the_others_and_takes_no_degrees_away(own, degrees):
+    own, df = numpy.array(own), numpy.full(len(own), float(degrees))
+    variances, more = moderate(own, df)
+    assert numpy.isfinite(variances).all() and (variances > 0).all()
+    assert (more >= df).all() and (more <= df.sum()).all()
+    order = numpy.argsort(own)
+    assert (numpy.diff(variances[order]) >= -1e-12 * variances.max()).all()
+
+
+@given(st.floats(1e-3, 1e3))
+def test_the_inverse_of_the_trigamma_function(value):
+    from scipy.special import polygamma
+
+    assert polygamma(1, _inverse_trigamma(value)) == pytest.approx(value, rel=1e-6)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
+def test_false_discovery_rates_are_scipys(p):
+    assert false_discovery_rates(numpy.array(p)) == pytest.approx(stats.false_discovery_control(p))
+
+
+def test_chance_is_students_t():
+    assert chance(numpy.array([2.0, -1.0]), numpy.array([3.0, 9.5])) == pytest.approx(
+        [stats.t.sf(2.0, 3), stats.t.sf(-1.0, 9.5)]
+    )
+
+
+def jobs(*means, std=None, n=1):
+    return [Summary(n, mean, std, mean, mean) for mean in means]
+
+
+def test_a_change_between_several_jobs_is_welchs_test():
+    old, new = [100.0, 101, 99, 100.5], [97.0, 95, 96]
+    change = change_between({'n1': jobs(*old)}, {'n1': jobs(*new)})
+    expected = stats.ttest_ind(numpy.log(new), numpy.log(old), equal_var=False)
+    assert math.log(change.ratio) / change.error == pytest.approx(expected.statistic)
+    assert change.df == pytest.approx(expected.df)
+    assert change.how == '4 and 3 jobs'
+
+
+def test_nodes_that_ran_on_both_sides_are_paired():
+    old = {'n1': jobs(100.0), 'n2': jobs(50.0, 52.0), 'n3': jobs(200.0), 'n4': jobs(1.0)}
+    new = {'n1': jobs(95.0), 'n2': jobs(48.0), 'n3': jobs(191.0), 'n5': jobs(9.0)}
+    change = change_between(old, new)
+    pairs = numpy.log([95 / 100, 48 / math.sqrt(50 * 52), 191 / 200])
+    assert math.log(change.ratio) == pytest.approx(pairs.mean())
+    assert change.error == pytest.approx(stats.sem(pairs))
+    assert (change.df, change.how) == (2, 'paired over 3 nodes')
+
+
+def test_one_job_beside_several_moves_as_they_do():
+    change = change_between({'n1': jobs(100.0, 102.0, 98.0)}, {'n1': jobs(90.0)})
+    assert change.error == pytest.approx(math.sqrt(numpy.log([100, 102, 98]).var(ddof=1) * (1 / 3 + 1)))
+    assert change.df == pytest.approx(2)
+
+
+def test_one_job_a_side_is_compared_by_its_trials():
+    change = change_between({'n1': jobs(100.0, std=1.0, n=4)}, {'n2': jobs(90.0, std=0.9, n=4)})
+    assert change.error == pytest.approx(math.sqrt(2 * 0.01**2 / 4))
+    assert (change.df, change.how) == (pytest.approx(6), 'trials of one job each')
+    assert change_between({'n1': jobs(100.0)}, {'n1': jobs(90.0)}).error is None
+
+
+@pytest.mark.parametrize(('noise', 'most', 'least'), [('normal', 0.003, 0.965), ('skewed', 0.012, 0.89)])
+def test_the_gate_is_wrong_as_seldom_as_the_docs_say(noise, most, least):
+    hits = simulate(noise, 0.01, 10, 4000)['Plumbline fails']
+    assert hits[0] / 4000 <= most
+    assert hits[LOSSES.index(0.05)] / 4000 >= least

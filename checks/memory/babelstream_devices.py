@@ -2,9 +2,9 @@
 
 import reframe as rfm
 
+from checks.core.devices import devices_of_this_system, models_for, models_of_this_system
 from checks.core.metrics import Metric
 from checks.core.placement import Placement
-from checks.core.topology import Topology, current_site, topologies
 from checks.memory.babelstream_base import BabelStream, all_cpus, kernel_metrics, mean
 
 # Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
@@ -18,27 +18,10 @@ MODELS = {
 }
 
 
-def models_for(topology: Topology) -> list[str]:
-    """The programming models that the devices of a node can run."""
-    archs = {arch for arch in topology.gpus if arch}
-    return [model for model, (*_, prefix) in MODELS.items() if any(arch.startswith(prefix) for arch in archs)]
-
-
-def models_of_this_system() -> list[str | None]:
-    """Those that a partition can run and a stack offers; a parameter must not be empty, and None exists nowhere."""
-    offered = {feature for stack in current_site().stacks.values() for feature in stack.features}
-    able = {model for _, topology in topologies() for model in models_for(topology)}
-    return [model for model, (feature, *_) in MODELS.items() if model in able and feature in offered] or [None]
-
-
-def devices_of_this_system() -> list[int]:
-    return list(range(max((len(topology.gpus) for _, topology in topologies()), default=0) or 1))
-
-
 class BabelStreamOnDevices(BabelStream):
     """In the devices' own memory, with arrays of 1 GiB (003, section 3.2); each GCD of an MI250X is a device."""
 
-    model = parameter(models_of_this_system(), loggable=True)
+    model = parameter(models_of_this_system(MODELS), loggable=True)
     offers = 'babelstream-cuda'  # until the model is known
     elements_of_1_gib = 2**27
 
@@ -62,7 +45,7 @@ class BabelStreamDevice(BabelStreamOnDevices):
     metrics = [*kernel_metrics(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
     def exists_on(self, topology):
-        return self.model in models_for(topology) and self.device < len(topology.gpus)
+        return self.model in models_for(topology, MODELS) and self.device < len(topology.gpus)
 
     @run_after('setup')
     def choose_device(self):
@@ -86,7 +69,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     concurrent = True
 
     def exists_on(self, topology):
-        return self.model in models_for(topology) and len(topology.gpus) > 1
+        return self.model in models_for(topology, MODELS) and len(topology.gpus) > 1
 
     @run_after('setup')
     def start_on_each(self):

@@ -130,4 +130,4 @@ def test_table_1_has_eight_bindings_and_a_node_without_smt_six(stream):
     ],
 )
 def test_a_node_has_the_models_of_its_devices(stream, gpus, models):
-    assert stream.models_for(node(gpus=gpus)) == models
+    assert stream.models_for(node(gpus=gpus), stream.MODELS) == models

@@ -1,0 +1,189 @@
+"""Comm|Scope: what it takes to launch a kernel, to wait for a device, and to copy between memories of a node.
+
+Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes and 1 GB, but version 0.12.0, which it
+used, copies powers of two and starts at 2^8.
+"""
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+
+from checks.core.benchmark import Benchmark
+from checks.core.devices import devices_of_this_system, models_for, models_of_this_system
+from checks.core.layouts import gpu_pairs, link_classes_of_this_system
+from checks.core.metrics import Metric
+from checks.core.placement import Placement
+from checks.core.topology import Topology
+from checks.gpu import comm_scope_output as scope
+from checks.memory.babelstream_base import all_cpus, mean
+from site_configs.units import UNITS
+
+# Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
+MODELS = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
+SMALL, LARGE = 2**8, 2**30
+
+
+def numa_ids(topology: Topology) -> list[int]:
+    """The first NUMA domain of each socket, by the operating system's number.
+
+    Comm|Scope binds itself to a domain that is part of a benchmark's name. Nothing says which one a device is near to,
+    and it is crossing to another socket that costs most.
+    """
+    firsts = (
+        next(i for i, domain in enumerate(topology.numa_domains) if socket & domain and topology.cpus_in(domain))
+        for socket in topology.sockets
+        if topology.cpus_in(socket)
+    )
+    return [topology.numa_ids[i] for i in dict.fromkeys(firsts)]
+
+
+class CommScope(Benchmark):
+    """Each metric reads one benchmark of the JSON file; see comm_scope_output.py."""
+
+    model = parameter(models_of_this_system(MODELS), loggable=True)
+    #: Seconds that the iterations of each benchmark take together. Google Benchmark's default, which 003 left, is 0.5.
+    min_time = variable(float, value=0.05)
+    offers = 'comm-scope-cuda'  # until the model is known
+    executable = 'comm_scope'
+    output = 'benchmarks.json'
+    tags = {'quick', 'nightly', 'acceptance'}
+
+    def exists_on(self, topology):
+        return self.model in models_for(topology, MODELS)
+
+    @run_after('init')
+    def choose_offer(self):
+        if self.model:
+            self.offers, *_ = MODELS[self.model]
+
+    def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
+        """To be called after the setup. A copy resets its devices before each of its rounds, perhaps a second."""
+        self.placement = Placement(1, (all_cpus(self.topology),))
+        self.metrics = metrics + derived
+        self.names = list(dict.fromkeys(metric.pattern for metric in metrics))
+        self.executable_opts = scope.options_of(self.names, self.min_time)
+        self.trial_time_limit = 60 + 15 * len(self.names)
+
+    def sanity_faults(self, output):
+        return scope.faults_of(output, self.names)
+
+    def whole(self, *names: str) -> bool:
+        """Whether these metrics have a sample of each trial."""
+        return all(len(self.samples.get(name, [])) == self.trials for name in names)
+
+
+class CommScopeDevice(CommScope):
+    """From each socket; a metric ends with the NUMA domain, the ones without are those of the `nearest`."""
+
+    device = parameter(devices_of_this_system(), loggable=True)
+
+    def exists_on(self, topology):
+        return super().exists_on(topology) and self.device < len(topology.gpus)
+
+    def take_from_nearest(self, numa: int, *names: str):
+        self.remarks['nearest_numa_domain'] = str(numa)
+        for name in names:
+            self.samples[name] = self.samples[f'{name}_numa{numa}']
+
+
+@rfm.simple_test
+class CommScopeKernel(CommScopeDevice):
+    """Launch of an empty kernel, not its completion, and wait for an empty queue (003, section 3.2 and Table 6)."""
+
+    descr = 'Kernel launch and empty-queue wait'
+
+    @run_after('setup')
+    def choose_benchmarks(self):
+        metrics = []
+        for numa in numa_ids(self.topology):
+            metrics.append(scope.time(f'launch_numa{numa}', scope.launch(self.model, numa, self.device), judged=False))
+            metrics.append(scope.time(f'wait_numa{numa}', scope.wait(self.model, numa, self.device), judged=False))
+        self.run_benchmarks(metrics, [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')])
+
+    def derive(self):
+        """The nearest domain is the one that launches fastest."""
+        if self.whole(*(metric.name for metric in self.metrics if metric.pattern)):
+            launches = {numa: mean(self.samples[f'launch_numa{numa}']) for numa in numa_ids(self.topology)}
+            self.take_from_nearest(min(launches, key=launches.get), 'launch', 'wait')
+
+
+@rfm.simple_test
+class CommScopeHostDevice(CommScopeDevice):
+    """Copies between pinned memory of the host and a device; `latency` and `bandwidth` are Table 6's (H→D + D→H)/2."""
+
+    descr = 'Copies between host and device'
+    directions = {'h2d': scope.host_to_device, 'd2h': scope.device_to_host}
+
+    @run_after('setup')
+    def choose_benchmarks(self):
+        metrics, derived = [], [Metric('latency', 'us', 'lower'), Metric('bandwidth', 'GB/s', 'higher')]
+        for way, benchmark in self.directions.items():
+            derived += [Metric(f'{way}_latency', 'us', 'lower'), Metric(f'{way}_bandwidth', 'GB/s', 'higher')]
+            for numa in numa_ids(self.topology):
+                small, large = (benchmark(self.model, numa, self.device, size) for size in (SMALL, LARGE))
+                metrics.append(scope.time(f'{way}_latency_numa{numa}', small, SMALL, judged=False))
+                metrics.append(scope.rate(f'{way}_bandwidth_numa{numa}', large, LARGE, judged=False))
+        self.run_benchmarks(metrics, derived)
+
+    def derive(self):
+        """The nearest domain is the one with the highest bandwidth of both directions."""
+        if not self.whole(*(metric.name for metric in self.metrics if metric.pattern)):
+            return
+        bandwidths = {
+            numa: mean(scope.trial_means([self.samples[f'{way}_bandwidth_numa{numa}'] for way in self.directions]))
+            for numa in numa_ids(self.topology)
+        }
+        names = [f'{way}_{what}' for way in self.directions for what in ('latency', 'bandwidth')]
+        self.take_from_nearest(max(bandwidths, key=bandwidths.get), *names)
+        for what in ('latency', 'bandwidth'):
+            self.samples[what] = scope.trial_means([self.samples[f'{way}_{what}'] for way in self.directions])
+
+
+@rfm.simple_test
+class CommScopeDevicePair(CommScope):
+    """Copies from one device to another, each pair a metric; `latency` and `bandwidth` are the mean of the pairs.
+
+    As 003 did, without peer access on CUDA, which then copies through the host (CUDA C++ Programming Guide,
+    Peer-to-Peer Memory Copy): that bandwidth is not the link's. `peer_access` measures the link too; it is off because
+    devices that cannot reach each other fail with it, and no site says which can. HIP has one benchmark for both.
+    """
+
+    descr = 'Copies between two devices'
+    link_class = parameter(link_classes_of_this_system(), loggable=True)
+    pairs = parameter(['first', 'all'], loggable=True)
+    #: Whether to measure CUDA's copies with peer access as well.
+    peer_access = variable(typ.Bool, value=False)
+
+    def exists_on(self, topology):
+        return super().exists_on(topology) and bool(gpu_pairs(topology, self.link_class, self.pairs))
+
+    @run_after('init')
+    def choose_modes(self):
+        self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pairs == 'first' else set())
+        if self.pairs == 'all':
+            self.trials = min(self.trials, 10)  # 28 pairs are 56 benchmarks that reset two devices several times
+
+    @run_after('setup')
+    def choose_benchmarks(self):
+        numa, metrics, derived = numa_ids(self.topology)[0], [], []
+        ways = {'': lambda *pair_and_size: scope.device_to_device(self.model, numa, *pair_and_size)}
+        if self.peer_access and self.model == 'cuda':
+            ways['peer_'] = scope.device_to_peer
+        for way, benchmark in ways.items():
+            derived += [Metric(f'{way}latency', 'us', 'lower'), Metric(f'{way}bandwidth', 'GB/s', 'higher')]
+            for pair in gpu_pairs(self.topology, self.link_class, self.pairs):
+                ids = '{}_{}'.format(*pair)
+                metrics.append(scope.time(f'{way}latency_{ids}', benchmark(*pair, SMALL), SMALL))
+                metrics.append(scope.rate(f'{way}bandwidth_{ids}', benchmark(*pair, LARGE), LARGE))
+        self.run_benchmarks(metrics, derived)
+
+    def void_reason(self, metric, value):
+        peak = self.partition.link_classes[self.link_class].peak
+        if peak and metric.unit == 'GB/s' and value * UNITS['GB/s'] > peak:
+            return f"{value:.6g} GB/s is above the links' peak of {peak / UNITS['GB/s']:.6g}"
+        return None
+
+    def derive(self):
+        for way in [metric.name for metric in self.metrics if not metric.pattern]:
+            pairs = [metric.name for metric in self.metrics if metric.name.startswith(f'{way}_')]
+            if self.whole(*pairs):
+                self.samples[way] = scope.trial_means([self.samples[name] for name in pairs])

@@ -1,0 +1,163 @@
+"""Comm|Scope's benchmarks: their names, and their times from the JSON file that Google Benchmark writes.
+
+An entry of that file says ``"real_time": 1.9e+03, "time_unit": "ns"``, the mean of its iterations, beside its counters.
+Names, sizes and counters are those of the sources of version 0.12.0, Google Benchmark's of 1.7.1 to 1.8.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import re
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from checks.core.metrics import Metric, NotMeasured
+from site_configs.units import UNITS
+
+_TIMES = ('ns', 'us', 'ms', 's')
+_COPY = {'cuda': 'Comm_cudaMemcpyAsync', 'hip': 'Comm_hipMemcpyAsync'}
+
+
+# The names. Iterations of `real_time` are timed by the wall clock, since the processor's own would leave out waiting;
+# those of `manual_time` by the benchmark: from an event before the copy on the device to one after it.
+
+
+def launch(model: str, numa: int, device: int) -> str:
+    """Calls that launch an empty kernel with no argument (0), and do not wait for it."""
+    return f'{dict(cuda="Comm_cudart_kernel", hip="Comm_hip_kernel")[model]}/{numa}/{device}/0/real_time/threads:1'
+
+
+def wait(model: str, numa: int, device: int) -> str:
+    """Calls that wait for a device that has nothing to do."""
+    return f'Comm_{model}DeviceSynchronize/{numa}/{device}/real_time/threads:1'
+
+
+def host_to_device(model: str, numa: int, device: int, size: int) -> str:
+    """From pinned memory of a NUMA domain."""
+    return f'{_COPY[model]}_PinnedToGPU/{numa}/{device}/{_size(size)}'
+
+
+def device_to_host(model: str, numa: int, device: int, size: int) -> str:
+    return f'{_COPY[model]}_GPUToPinned/{numa}/{device}/{_size(size)}'
+
+
+def device_to_device(model: str, numa: int, source: int, target: int, size: int) -> str:
+    """With peer access switched off in CUDA; HIP's neither switches it nor is bound to a NUMA domain."""
+    ids = f'{numa}/{source}/{target}' if model == 'cuda' else f'{source}/{target}'
+    return f'{_COPY[model]}_GPUToGPU/{ids}/{_size(size)}'
+
+
+def device_to_peer(source: int, target: int, size: int) -> str:
+    """With peer access; only CUDA has it, and only for devices that reach each other's memory."""
+    return f'{_COPY["cuda"]}_GPUToGPUPeer/{source}/{target}/{_size(size)}'
+
+
+def _size(size: int) -> str:
+    return f'log2(N):{size.bit_length() - 1}/manual_time'
+
+
+def options_of(names: list[str], seconds: float) -> list[str]:
+    """So that exactly these benchmarks run, each until its iterations took so many seconds together."""
+    families: dict[str, list[str]] = {}
+    for name in names:
+        family, _, rest = name.partition('/')
+        families.setdefault(family, []).append(re.escape(rest))
+    filters = '|'.join(f'^{family}/({"|".join(rests)})$' for family, rests in families.items())
+    return [
+        f'--benchmark_filter={filters}', f'--benchmark_min_time={seconds}', '--benchmark_out=benchmarks.json',
+        '--benchmark_out_format=json',
+    ]  # fmt: skip
+
+
+# The numbers
+
+
+@dataclass(frozen=True)
+class OfBenchmark(Metric):
+    """The time of the benchmark whose name is `pattern`; in a unit of rate its `bytes`, which it copies, by that."""
+
+    bytes: int = 0
+
+    def read(self, output: str) -> float:
+        seconds = seconds_of(output, self.pattern, self.bytes)
+        return (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit]
+
+
+def time(name: str, benchmark: str, size: int = 0, judged: bool = True) -> Metric:
+    return OfBenchmark(name, 'us', 'lower', benchmark, judged=judged, bytes=size)
+
+
+def rate(name: str, benchmark: str, size: int, judged: bool = True) -> Metric:
+    return OfBenchmark(name, 'GB/s', 'higher', benchmark, judged=judged, bytes=size)
+
+
+def seconds_of(output: str, name: str, size: int = 0) -> float:
+    """What an iteration of a benchmark took, which copies `size` bytes in it. Raises NotMeasured.
+
+    Google Benchmark computes a rate from the same clock and in seconds: time and unit must agree with it.
+    """
+    # repetitions, and their mean, median and deviation, have the same run_name
+    found = [entry for entry in _entries(output) if entry.get('run_name') == name]
+    if len(found) != 1:
+        raise NotMeasured(f'{name} is there {len(found)} times, expected once')
+    (entry,) = found
+    for sign, words in (('error_occurred', 'error_message'), ('skipped', 'skip_message')):
+        if entry.get(sign):
+            raise NotMeasured(f'{name} did not run: {entry.get(words) or "no reason given"}')
+    if entry.get('run_type') != 'iteration':
+        raise NotMeasured(f'{name} is of type {entry.get("run_type")!r}, expected iteration')
+    if (unit := entry.get('time_unit')) not in _TIMES:
+        raise NotMeasured(f'{name} has time_unit {unit!r}, expected one of {", ".join(_TIMES)}')
+    if size and _number(entry, 'bytes') != size:
+        raise NotMeasured(f'{name} copied {entry["bytes"]:.0f} bytes, expected {size}')
+    seconds = _number(entry, 'real_time') * UNITS[unit]
+    counter = 'bytes_per_second' if size else 'items_per_second'
+    per_second = _number(entry, counter)
+    if not math.isclose(seconds * per_second, size or 1, rel_tol=1e-6):
+        raise NotMeasured(f'{name} has a time of {seconds:.6g} s, which its {counter}, {per_second:.6g}, contradicts')
+    return seconds
+
+
+def faults_of(output: str, names: list[str]) -> list[str]:
+    """One sentence for each sign that an output is not that of these benchmarks alone."""
+    try:
+        others = {str(entry.get('run_name')) for entry in _entries(output)} - set(names)
+    except NotMeasured as reason:
+        return [str(reason)]
+    return [f'a benchmark that was not asked for: {name}' for name in sorted(others)]
+
+
+@functools.lru_cache(maxsize=1)  # each metric of a run reads the same text
+def _entries(output: str) -> list[dict[str, Any]]:
+    if not output.strip():
+        raise NotMeasured('Comm|Scope has none of the benchmarks asked for, or ended before the first')
+    try:
+        entries = json.loads(output, parse_int=float)['benchmarks']
+        if not (entries and all(isinstance(entry, dict) for entry in entries)):
+            raise ValueError('no benchmarks in it')
+    except (ValueError, KeyError, TypeError) as error:
+        raise NotMeasured(f'no whole JSON of Google Benchmark: {type(error).__name__}: {error}') from None
+    return entries
+
+
+def _number(entry: dict[str, Any], key: str) -> float:
+    """Finite and above zero."""
+    value = entry.get(key)
+    if not (isinstance(value, float) and math.isfinite(value) and value > 0):
+        raise NotMeasured(f'{entry["run_name"]} has {key} {value!r}, expected a finite number above zero')
+    return value
+
+
+Samples = list[tuple[int, str, float]]
+
+
+def trial_means(series: list[Samples]) -> Samples:
+    """The mean of several metrics in each trial.
+
+    Table 6 of 003 publishes for host and device that of both directions, and for two devices one value a class of
+    links, of pairs that it does not name: here that of all measured ones.
+    """
+    return [(*trial[0][:2], fmean(value for *_, value in trial)) for trial in zip(*series, strict=True)]

@@ -1,0 +1,324 @@
+"""Comm|Scope's names and JSON: recorded, and broken in every way that a file of numbers can be."""
+
+import json
+import re
+from fractions import Fraction
+from types import SimpleNamespace
+
+import pytest
+from data import comm_scope_stand_in as stand_in
+from hypothesis import given
+from hypothesis import strategies as st
+from scratch import OUTPUTS
+
+from checks.core.metrics import NotMeasured
+from checks.core.topology import Topology
+from checks.gpu import comm_scope_output as scope
+
+SMALL, LARGE = 2**8, 2**30
+NAMES = {
+    'cuda': [
+        'Comm_cudart_kernel/0/1/0/real_time/threads:1',
+        'Comm_cudaDeviceSynchronize/0/1/real_time/threads:1',
+        'Comm_cudaMemcpyAsync_PinnedToGPU/0/1/log2(N):8/manual_time',
+        'Comm_cudaMemcpyAsync_GPUToPinned/0/1/log2(N):30/manual_time',
+        'Comm_cudaMemcpyAsync_GPUToGPU/0/0/1/log2(N):8/manual_time',
+        'Comm_cudaMemcpyAsync_GPUToGPU/0/0/1/log2(N):30/manual_time',
+        'Comm_cudaMemcpyAsync_GPUToGPUPeer/0/1/log2(N):8/manual_time',
+        'Comm_cudaMemcpyAsync_GPUToGPUPeer/0/1/log2(N):30/manual_time',
+    ],
+    'hip': [
+        'Comm_hip_kernel/0/1/0/real_time/threads:1',
+        'Comm_hipDeviceSynchronize/0/1/real_time/threads:1',
+        'Comm_hipMemcpyAsync_PinnedToGPU/0/1/log2(N):8/manual_time',
+        'Comm_hipMemcpyAsync_GPUToPinned/0/1/log2(N):30/manual_time',
+        'Comm_hipMemcpyAsync_GPUToGPU/0/1/log2(N):8/manual_time',
+        'Comm_hipMemcpyAsync_GPUToGPU/0/1/log2(N):30/manual_time',
+    ],
+}
+MODELS = list(NAMES)
+
+
+def metrics_of(model: str) -> list:
+    """A metric for each of NAMES."""
+    metrics = [
+        scope.time('launch', scope.launch(model, 0, 1)),
+        scope.time('wait', scope.wait(model, 0, 1)),
+        scope.time('h2d_latency', scope.host_to_device(model, 0, 1, SMALL), SMALL),
+        scope.rate('d2h_bandwidth', scope.device_to_host(model, 0, 1, LARGE), LARGE),
+        scope.time('latency_0_1', scope.device_to_device(model, 0, 0, 1, SMALL), SMALL),
+        scope.rate('bandwidth_0_1', scope.device_to_device(model, 0, 0, 1, LARGE), LARGE),
+    ]
+    if model == 'cuda':
+        metrics.append(scope.time('peer_latency_0_1', scope.device_to_peer(0, 1, SMALL), SMALL))
+        metrics.append(scope.rate('peer_bandwidth_0_1', scope.device_to_peer(0, 1, LARGE), LARGE))
+    return metrics
+
+
+def outcome(output: str, model: str = 'cuda'):
+    """The values of a case that passes; None where a fault or an unmeasured metric fails it."""
+    try:
+        measured = {metric.name: metric.read(output) for metric in metrics_of(model)}
+    except NotMeasured:
+        return None
+    return None if scope.faults_of(output, NAMES[model]) else measured
+
+
+# What the program really says
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_the_names_are_those_that_version_0_12_0_registers(recorded, model):
+    """Recorded on two devices and one NUMA domain of two cores."""
+    listed = set(recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines())
+    assert [metric.pattern for metric in metrics_of(model)] == NAMES[model]
+    assert set(NAMES[model]) <= listed
+    assert set(stand_in.registered(model, 2)) == {name for name in listed if name.startswith(f'Comm_{model}')}
+    sizes = sorted({int(name.split(':')[1].split('/')[0]) for name in listed if 'MemcpyAsync' in name})
+    assert sizes == list(range(8, 33 if model == 'cuda' else 31))  # 256 bytes are the smallest copy there is
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_the_filter_chooses_what_was_asked_and_nothing_else(recorded, model):
+    listed = recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines()
+    for names in (NAMES[model], NAMES[model][:1], NAMES[model][-2:]):
+        wanted = scope.options_of(names, 0.05)[0].removeprefix('--benchmark_filter=')
+        assert sorted(name for name in listed if re.search(wanted, name)) == sorted(names)
+        assert not any(re.search(wanted, longer) for name in names for longer in (f'{name}6', f'x{name}'))
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_recorded_times_and_rates(recorded, model):
+    output = recorded(f'comm_scope-0.12.0-{model}.txt')
+    found = outcome(output, model)
+    entries = {entry['name']: entry for entry in json.loads(output)['benchmarks']}
+    for metric, value in zip(metrics_of(model), found.values(), strict=True):
+        entry = entries[metric.pattern]
+        assert entry['time_unit'] == 'ns'
+        if metric.unit == 'us':
+            assert value == pytest.approx(entry['real_time'] / 1e3)
+        else:
+            assert value == pytest.approx(entry['bytes_per_second'] / 1e9) == pytest.approx(2**30 / entry['real_time'])
+
+
+def test_recorded_times_in_another_unit(recorded):
+    output = recorded('comm_scope-0.12.0-cuda-milliseconds.txt')
+    (entry,) = json.loads(output)['benchmarks']
+    assert entry['time_unit'] == 'ms'
+    assert scope.seconds_of(output, entry['name'], LARGE) == pytest.approx(entry['real_time'] / 1e3)
+    with pytest.raises(NotMeasured, match='contradicts'):
+        scope.seconds_of(output.replace('"ms"', '"us"'), entry['name'], LARGE)
+
+
+def test_a_recorded_rate_shows_which_clock_it_is_from(recorded):
+    """The CPU's benchmarks have no time in their name, and rates from the processor's time instead of the wall's."""
+    output = recorded('comm_scope-0.12.0-cpu.txt')
+    clocks = {
+        'Comm_libc_malloc_memset/0/log2(N):20/manual_time': 'real_time',
+        'Comm_libc_malloc/0/log2(N):20': 'cpu_time',
+    }
+    for entry in json.loads(output)['benchmarks']:
+        assert entry['bytes_per_second'] == pytest.approx(2**20 / entry[clocks.pop(entry['name'])] * 1e9, rel=1e-6)
+    assert not clocks
+    assert scope.seconds_of(output, 'Comm_libc_malloc_memset/0/log2(N):20/manual_time', 2**20) > 0
+    with pytest.raises(NotMeasured, match='contradicts'):
+        scope.seconds_of(output, 'Comm_libc_malloc/0/log2(N):20', 2**20)
+
+
+def test_a_recorded_benchmark_that_failed_is_named_with_its_reason(recorded):
+    output = recorded('comm_scope-0.12.0-cuda-error.txt')
+    small, large = NAMES['cuda'][4:6]
+    assert scope.seconds_of(output, small, SMALL) > 0
+    with pytest.raises(NotMeasured) as error:
+        scope.seconds_of(output, large, LARGE)
+    assert str(error.value) == f'{large} did not run: Comm_cudaMemcpyAsync_GPUToGPU failed to perform cudaMalloc'
+
+
+def test_recorded_repetitions_are_no_single_value(recorded):
+    output = recorded('comm_scope-0.12.0-cuda-repetitions.txt')
+    with pytest.raises(NotMeasured, match='is there 7 times, expected once'):  # 3, mean, median, stddev, cv
+        scope.seconds_of(output, NAMES['cuda'][4], SMALL)
+    entries = json.loads(output)['benchmarks']
+    mean = next(entry for entry in entries if entry['name'].endswith('_mean'))
+    with pytest.raises(NotMeasured, match="is of type 'aggregate', expected iteration"):
+        scope.seconds_of(json.dumps({'benchmarks': [mean]}), NAMES['cuda'][4], SMALL)
+
+
+def test_a_recorded_run_that_was_killed_has_no_numbers(recorded):
+    output = recorded('comm_scope-0.12.0-cuda-killed.txt')
+    assert '"real_time"' in output
+    (fault,) = scope.faults_of(output, NAMES['cuda'])
+    assert fault.startswith('no whole JSON of Google Benchmark: JSONDecodeError')
+    assert outcome(output) is None
+
+
+def test_a_filter_that_matches_nothing_leaves_an_empty_file():
+    """The program says so on standard error, and exits with 0."""
+    (fault,) = scope.faults_of('', NAMES['cuda'])
+    assert fault == 'Comm|Scope has none of the benchmarks asked for, or ended before the first'
+    assert outcome('') is None
+
+
+# Broken files
+
+WHOLE = stand_in.document(NAMES['cuda'])
+FAULTS = [
+    ('del entries[0]', 'Comm_cudart_kernel/0/1/0/real_time/threads:1 is there 0 times, expected once'),
+    ('entries.append(entries[4])', 'is there 2 times, expected once'),
+    ('entries.append(dict(entries[4], name=entries[4]["name"] + "_mean", run_type="aggregate"))', 'is there 2 times'),
+    ('entries[4]["run_type"] = "aggregate"', "is of type 'aggregate', expected iteration"),
+    ('entries[4].update(error_occurred=True, error_message="no peer")', 'did not run: no peer'),
+    ('entries[4].update(error_occurred=True)', 'did not run: no reason given'),
+    ('entries[4].update(skipped=True, skip_message="not here")', 'did not run: not here'),
+    ('entries[4]["time_unit"] = "us"', 'has a time of 0.0101 s, which its bytes_per_second, 2.53465e+07, contradicts'),
+    ('entries[0]["time_unit"] = "ms"', 'has a time of 2 s, which its items_per_second, 500000, contradicts'),
+    ('entries[4]["time_unit"] = "GB"', "has time_unit 'GB', expected one of ns, us, ms, s"),
+    ('del entries[4]["time_unit"]', 'has time_unit None, expected one of'),
+    ('entries[4]["real_time"] = entries[4]["cpu_time"]', 'contradicts'),
+    ('entries[4]["real_time"] = 0', 'has real_time 0.0, expected a finite number above zero'),
+    ('entries[4]["real_time"] = -1.0', 'has real_time -1.0, expected'),
+    ('entries[4]["real_time"] = float("nan")', 'has real_time nan, expected'),
+    ('entries[4]["real_time"] = float("inf")', 'has real_time inf, expected'),
+    ('entries[4]["real_time"] = "10100"', "has real_time '10100', expected"),
+    ('entries[4]["real_time"] = True', 'has real_time True, expected'),
+    ('del entries[4]["bytes_per_second"]', 'has bytes_per_second None, expected'),
+    ('del entries[0]["items_per_second"]', 'has items_per_second None, expected'),
+    ('entries[4]["bytes"] = 128.0', 'copied 128 bytes, expected 256'),
+    ('entries[5]["bytes"] = 1e9', 'copied 1000000000 bytes, expected 1073741824'),
+    ('del entries[4]["bytes"]', 'has bytes None, expected'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(('fault', 'words'), FAULTS, ids=[words for _, words in FAULTS])
+def test_an_entry_that_is_no_measurement_says_why(fault, words):
+    assert outcome(WHOLE)
+    output = stand_in.document(NAMES['cuda'], fault)
+    with pytest.raises(NotMeasured, match=re.escape(words)):
+        [metric.read(output) for metric in metrics_of('cuda')]
+
+
+@pytest.mark.parametrize(('fault', 'words'), [
+    ('entries.append(entry("Comm_cudart_kernel/0/1/1/real_time/threads:1", 9))',
+     'a benchmark that was not asked for: Comm_cudart_kernel/0/1/1/real_time/threads:1'),
+    ('entries.append({})', 'a benchmark that was not asked for: None'),
+    ('entries.clear()', 'no whole JSON of Google Benchmark: ValueError: no benchmarks in it'),
+    ('entries.append(3)', 'no whole JSON of Google Benchmark: ValueError: no benchmarks in it'),
+    ('text = "{}"', "no whole JSON of Google Benchmark: KeyError: 'benchmarks'"),
+    ('text = "[]"', 'no whole JSON of Google Benchmark: TypeError'),
+    ('text = "null"', 'no whole JSON of Google Benchmark: TypeError'),
+    ('text = json.dumps({"benchmarks": "none"})', 'no whole JSON of Google Benchmark: ValueError'),
+    ('text = "Comm|Scope 0.12.0\\n" + json.dumps({"benchmarks": entries})', 'no whole JSON'),  # as on standard output
+])  # fmt: skip
+def test_a_file_that_is_not_that_of_the_benchmarks_asked_for_is_a_fault(fault, words):
+    (found,) = scope.faults_of(stand_in.document(NAMES['cuda'], f'import json\n{fault}'), NAMES['cuda'])
+    assert found.startswith(words)
+
+
+@pytest.mark.parametrize('model', MODELS)
+def test_no_entry_can_be_lost_doubled_or_exchanged(recorded, model):
+    whole = json.loads(recorded(f'comm_scope-0.12.0-{model}.txt'))
+    entries = whole['benchmarks']
+    assert len(entries) == len(NAMES[model])
+    for i, entry in enumerate(entries):
+        for changed in (entries[:i] + entries[i + 1 :], [*entries, entry]):
+            assert outcome(json.dumps(whole | {'benchmarks': changed}), model) is None
+        other = NAMES[model][NAMES[model].index(entry['name']) - 1]
+        renamed = [*entries[:i], entry | {'name': other, 'run_name': other}, *entries[i + 1 :]]
+        assert outcome(json.dumps(whole | {'benchmarks': renamed}), model) is None
+    assert outcome(json.dumps(whole | {'benchmarks': entries[::-1]}), model) == outcome(json.dumps(whole), model)
+
+
+RECORDED = (OUTPUTS / 'comm_scope-0.12.0-cuda.txt').read_text(encoding='utf-8')
+
+
+@given(st.integers(0, len(RECORDED.rstrip()) - 1))
+def test_a_file_that_was_cut_anywhere_fails(end):
+    assert outcome(RECORDED[:end]) is None
+
+
+@given(st.integers(0, len(RECORDED) - 1), st.sampled_from(['', *',."}07-ex½', '\x00']))
+def test_a_character_that_is_lost_or_changed_fails_or_is_no_digit_that_counts(at, sign):
+    found = outcome(RECORDED[:at] + sign + RECORDED[at + 1 :])
+    # time and rate must agree on six digits
+    assert found is None or found == pytest.approx(outcome(RECORDED), rel=3e-6)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=10),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=10), inner, max_size=3),
+    max_leaves=10,
+)
+
+
+@given(json_values, st.sampled_from(['file', 'benchmarks', 'entry', 'real_time', 'time_unit', 'bytes', 'run_type',
+                                     'run_name', 'bytes_per_second']))  # fmt: skip
+def test_any_json_in_place_of_a_part_is_read_or_refused_in_a_sentence(value, part):
+    whole = json.loads(WHOLE)
+    entry = whole['benchmarks'][4]
+    if part == 'file':
+        whole = value
+    elif part == 'benchmarks':
+        whole['benchmarks'] = value
+    elif part == 'entry':
+        whole['benchmarks'][4] = value
+    else:
+        entry[part] = value
+    output = json.dumps(whole)
+    found = outcome(output)
+    assert found is None or found == pytest.approx(outcome(WHOLE), rel=3e-6)
+
+
+@given(st.text(max_size=200))
+def test_any_text_is_refused_in_a_sentence(text):
+    assert outcome(text) is None
+
+
+# What Table 6 of 003 publishes
+
+
+def test_host_and_device_of_table_6_is_the_mean_of_both_directions_in_each_trial():
+    h2d, d2h = [(1, 'n1', 24.0), (2, 'n1', 25.0)], [(1, 'n1', 26.0), (2, 'n1', 24.0)]
+    assert scope.trial_means([h2d, d2h]) == [(1, 'n1', 25.0), (2, 'n1', 24.5)]
+
+
+@given(st.lists(st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=3), min_size=1, max_size=56))
+def test_a_class_of_links_of_table_6_is_the_mean_of_its_pairs_in_each_trial(pairs):
+    series = [[(trial + 1, 'n1', value) for trial, value in enumerate(pair)] for pair in pairs]
+    means = scope.trial_means(series)
+    assert [trial for trial, *_ in means] == [1, 2, 3]
+    for trial, _, value in means:
+        assert value == pytest.approx(float(sum(Fraction(pair[trial - 1]) for pair in pairs) / len(pairs)))
+
+
+def test_trials_that_are_missing_are_no_mean():
+    with pytest.raises(ValueError, match='argument 2 is shorter'):
+        scope.trial_means([[(1, 'n1', 1.0), (2, 'n1', 1.0)], [(1, 'n1', 1.0)]])
+
+
+# Where the process is
+
+
+@pytest.fixture(scope='module')
+def check():
+    from checks.gpu import comm_scope  # after ReFrame's runtime is up
+
+    return SimpleNamespace(**vars(comm_scope))
+
+
+def node(sockets: int, domains: int, ids: tuple[int, ...]) -> Topology:
+    def split(count: int) -> tuple[frozenset[int], ...]:
+        return tuple(frozenset(range(i * 8 // count, (i + 1) * 8 // count)) for i in range(count))
+
+    cores = tuple((cpu,) for cpu in range(8))
+    return Topology(cores, split(domains), split(sockets), (), 'zen3', 2**34, numa_ids=ids)
+
+
+@pytest.mark.parametrize(('sockets', 'domains', 'ids', 'found'), [
+    (1, 1, (0,), [0]),
+    (1, 4, (0, 1, 2, 3), [0]),
+    (2, 2, (0, 8), [0, 8]),  # POWER9
+    (2, 8, tuple(range(8)), [0, 4]),
+    (2, 1, (0,), [0]),
+])  # fmt: skip
+def test_one_numa_domain_of_each_socket(check, sockets, domains, ids, found):
+    assert check.numa_ids(node(sockets, domains, ids)) == found

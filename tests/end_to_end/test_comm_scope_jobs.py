@@ -1,0 +1,239 @@
+"""Comm|Scope through real jobs on described nodes with GPUs, where a stand-in of its name writes the JSON."""
+
+import json
+import os
+import re
+import shlex
+import sys
+
+import pytest
+from scratch import ROOT, ScratchClone
+
+from site_configs import load_site
+
+STAND_IN = ROOT / 'tests/data/comm_scope_stand_in.py'
+CHECK = 'checks/gpu'
+NODE = """\
+processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 2}
+devices: [{type: gpu, arch: sm_90, num_devices: 4}]
+link_classes:
+  A: {pairs: [[0, 1], [2, 3]], peak: 400 GB/s}
+  B: {pairs: [[0, 3]]}
+  C: {pairs: [[1, 2], [1, 3]], both_directions: true}
+"""
+needs_two_cpus = pytest.mark.skipif(not {0, 1} <= os.sched_getaffinity(0), reason='binds to CPU 0 and 1')
+
+
+@pytest.fixture
+def node(clone):
+    """A clone whose site has the described node; `node.stand_in(...)` puts the program there."""
+
+    def stand_in(model: str = 'cuda', fault: str = '', description: str = NODE, gpus: int = 4, after: str = ''):
+        clone.describe(description, f'comm-scope-{model}')
+        words = shlex.join([sys.executable, str(STAND_IN), model, str(gpus), fault])
+        clone.program(f'{words} "$@"\n{after}', 'comm_scope')
+        return clone
+
+    clone.stand_in = stand_in
+    return clone
+
+
+def run(clone, name: str, *options: str):
+    """The one case of that name, from the run report."""
+    answer = clone.reframe('-r', '-n', name, '-S', 'trials=2', *options, checks=CHECK)
+    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+    assert reports, answer.stdout + answer.stderr
+    found = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
+    assert len(found) == 1, answer.stdout
+    assert (answer.returncode == 0) is (found[0]['result'] == 'pass')
+    return found[0]
+
+
+def values(case) -> dict[str, float]:
+    """Of the second trial."""
+    assert case['result'] == 'pass', case['fail_reason']
+    return {name: metric['samples'][1][2] for name, metric in case['record']['metrics'].items()}
+
+
+def listed(clone, *options) -> set[str]:
+    lines = clone.reframe('-l', *options, checks=CHECK).stdout.splitlines()
+    return {line.split(' /')[0].removeprefix('- ').strip() for line in lines if line.startswith('- CommScope')}
+
+
+def test_cases_are_those_that_the_node_has(node):
+    devices = {
+        f'{check} %model=cuda %device={device}'
+        for check in ('CommScopeKernel', 'CommScopeHostDevice')
+        for device in range(4)
+    }
+    pair = 'CommScopeDevicePair %model=cuda %link_class={} %pairs={}'.format
+    first, every = {pair(link, 'first') for link in 'ABC'}, {pair(link, 'all') for link in 'AC'}
+    node.stand_in()
+    assert listed(node) == devices | first | every
+    assert listed(node, '-t', 'quick') == devices | first
+    assert listed(node, '-t', 'nightly') == listed(node, '-t', 'acceptance') == devices | first | every
+    node.stand_in(description=re.sub('sm_90', 'gfx90a', NODE))  # CUDA's program, and no device for it
+    assert listed(node) == set()
+    node.stand_in(description=NODE.splitlines()[0])
+    assert listed(node) == set()
+
+
+@needs_two_cpus
+def test_stand_in_kernels_from_the_nearest_socket(node):
+    node.stand_in()
+    case = run(node, 'CommScopeKernel.*device=2')
+    assert case['record']['case'] == 'device=2,model=cuda'
+    assert values(case) == pytest.approx(
+        {'launch_numa0': 2, 'wait_numa0': 1, 'launch_numa1': 3, 'wait_numa1': 2, 'launch': 2, 'wait': 1}
+    )
+    assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us'}
+    assert case['record']['provenance']['nearest_numa_domain'] == '0'
+    assert case['record']['binding']['got'].popitem()[1] == '0,1'
+
+
+@needs_two_cpus
+def test_stand_in_host_and_device_average_both_directions(node):
+    node.stand_in()
+    case = run(node, 'CommScopeHostDevice.*device=3')
+    found = values(case)
+    assert found == pytest.approx({
+        'h2d_latency_numa0': 4, 'h2d_bandwidth_numa0': 25, 'd2h_latency_numa0': 6, 'd2h_bandwidth_numa0': 21,
+        'h2d_latency_numa1': 5, 'h2d_bandwidth_numa1': 20, 'd2h_latency_numa1': 7, 'd2h_bandwidth_numa1': 16,
+        'h2d_latency': 4, 'h2d_bandwidth': 25, 'd2h_latency': 6, 'd2h_bandwidth': 21, 'latency': 5, 'bandwidth': 23,
+    })  # fmt: skip
+    units = {name: metric['unit'] for name, metric in case['record']['metrics'].items()}
+    assert units == {name: 'us' if 'latency' in name else 'GB/s' for name in found}
+
+
+@needs_two_cpus
+def test_stand_in_nearest_socket_is_the_one_that_measures_best(node):
+    node.stand_in(fault='for entry in entries:\n    near = 1 + ("/1/3/" in entry["name"])\n'
+                  '    entry["real_time"] /= near\n    entry["bytes_per_second"] *= near')  # fmt: skip
+    case = run(node, 'CommScopeHostDevice.*device=3')
+    found = values(case)
+    assert case['record']['provenance']['nearest_numa_domain'] == '1'
+    assert found['bandwidth'] == pytest.approx(36) and found['h2d_latency'] == found['h2d_latency_numa1']
+
+
+@needs_two_cpus
+def test_stand_in_pairs_of_a_class_and_their_mean(node):
+    node.stand_in()
+    case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
+    assert case['record']['case'] == 'link_class=A,model=cuda,pairs=all'
+    assert values(case) == pytest.approx({
+        'latency_0_1': 10.1, 'bandwidth_0_1': 20.1, 'latency_2_3': 12.3, 'bandwidth_2_3': 22.3,
+        'latency': 11.2, 'bandwidth': 21.2,
+    })  # fmt: skip
+    first = values(run(node, 'CommScopeDevicePair.*link_class=A.*pairs=first'))
+    assert first == pytest.approx({'latency_0_1': 10.1, 'bandwidth_0_1': 20.1, 'latency': 10.1, 'bandwidth': 20.1})
+
+
+@needs_two_cpus
+def test_stand_in_pairs_in_both_directions(node):
+    node.stand_in()
+    found = values(run(node, 'CommScopeDevicePair.*link_class=C.*pairs=all'))
+    assert {name for name in found if name.startswith('latency_')} == {
+        'latency_1_2', 'latency_2_1', 'latency_1_3', 'latency_3_1'
+    }  # fmt: skip
+    assert found['latency_1_3'] == pytest.approx(11.3) and found['latency_3_1'] == pytest.approx(13.1)
+
+
+@needs_two_cpus
+def test_stand_in_pairs_with_peer_access_on_request(node):
+    node.stand_in()
+    found = values(run(node, 'CommScopeDevicePair.*link_class=B', '-S', 'CommScopeDevicePair.peer_access=yes'))
+    assert found['peer_bandwidth'] == found['peer_bandwidth_0_3'] == pytest.approx(203)
+    assert found['bandwidth'] == pytest.approx(20.3) and len(found) == 8
+
+
+@needs_two_cpus
+def test_stand_in_of_hip_has_its_own_names(node):
+    node.stand_in('hip', description=NODE.replace('sm_90', 'gfx90a'))
+    assert values(run(node, 'CommScopeKernel.*device=1'))['launch'] == pytest.approx(2)
+    assert values(run(node, 'CommScopeHostDevice.*device=1'))['latency'] == pytest.approx(5)
+    assert values(run(node, 'CommScopeDevicePair.*link_class=B'))['latency'] == pytest.approx(10.3)
+
+
+@needs_two_cpus
+def test_stand_in_bandwidth_above_the_peak_of_the_class_is_void(node):
+    node.stand_in(description=NODE.replace('400 GB/s', '22 GB/s'))
+    case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
+    assert case['result'] == 'fail'
+    assert "void: bandwidth_2_3: trial 2: 22.3 GB/s is above the links' peak of 22" in case['fail_reason']
+    voids = {name for name, metric in case['record']['metrics'].items() if metric['void']}
+    assert voids == {'bandwidth_2_3'}
+
+
+@needs_two_cpus
+@pytest.mark.parametrize(
+    ('fault', 'words'),
+    [
+        ('entries[:] = [e for e in entries if "/2/3/" not in e["name"]]',
+         'metric latency_2_3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2(N):8/manual_time is there 0 times'),
+        ('entries[2].update(error_occurred=True, error_message="out of memory")',
+         'metric latency_2_3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2(N):8/manual_time did not run: out'),
+        ('entries[2]["time_unit"] = "us"', 'metric latency_2_3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2'),
+        ('import json; text = json.dumps({"benchmarks": entries})[:-40]', 'no whole JSON of Google Benchmark: JSONDec'),
+    ],
+    ids=['missing', 'error', 'unit', 'cut'],
+)  # fmt: skip
+def test_stand_in_json_that_is_no_measurement_fails_with_its_cause(node, fault, words):
+    """The sentences of all faults are in the tests of the reader."""
+    node.stand_in(fault=fault)
+    case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
+    assert case['result'] == 'fail'
+    assert words in case['fail_reason']
+    assert {'latency_2_3', 'latency'} <= set(case['record']['missing'])
+
+
+@needs_two_cpus
+def test_stand_in_with_fewer_devices_than_described_fails_with_what_it_said(node):
+    node.stand_in(gpus=1)  # its filter matches nothing, and it exits with 0
+    case = run(node, 'CommScopeKernel.*device=2')
+    assert case['result'] == 'fail'
+    assert 'Comm|Scope has none of the benchmarks asked for' in case['fail_reason']
+    assert 'stderr ends: Failed to match any benchmarks against regex: ^Comm_cudart_kernel' in case['fail_reason']
+
+
+@needs_two_cpus
+def test_stand_in_that_writes_no_file_or_ends_with_an_error_fails(node):
+    node.stand_in(after='rm benchmarks.json')
+    assert 'expected one file benchmarks.json, found 0' in run(node, 'CommScopeKernel.*device=0')['fail_reason']
+    node.stand_in(after='exit 3')
+    assert 'exit code 3' in run(node, 'CommScopeKernel.*device=0')['fail_reason']
+
+
+# The machines of 003, by dry runs
+
+
+@pytest.fixture(scope='module')
+def doe(tmp_path_factory):
+    return ScratchClone(tmp_path_factory.mktemp('doe'))
+
+
+@pytest.mark.parametrize(
+    ('site', 'model', 'devices', 'classes'),
+    [
+        ('frontier', 'hip', 8, 'ABCD'), ('summit', 'cuda', 6, 'AB'), ('sierra', 'cuda', 4, 'AB'),
+        ('perlmutter', 'cuda', 4, 'A'), ('polaris', 'cuda', 4, 'A'), ('lassen', 'cuda', 4, 'AB'),
+        ('rzvernal', 'hip', 8, 'ABCD'), ('tioga', 'hip', 8, 'ABCD'),
+    ],
+)  # fmt: skip
+def test_a_machine_of_table_6_has_its_devices_classes_and_pairs(doe, site, model, devices, classes):
+    answer = doe.reframe('--dry-run', f'--system={site}', checks=CHECK, PLUMBLINE_SITE=site)
+    assert answer.returncode == 0 and 'WARNING' not in answer.stdout, answer.stdout + answer.stderr
+    scripts = {path.parent.name: path.read_text() for path in doe.results.glob(f'stage/{site}/*/*/*/rfm_job.sh')}
+    chosen = {re.search(r"options=\('--benchmark_filter=(.*?)' --benchmark_min_time=0.05", text)[1]
+              for name, text in scripts.items() if name.startswith('CommScope')}  # fmt: skip
+    links = load_site(site).partitions['gpu'].link_classes
+    assert ''.join(links) == classes and not any(link.both_directions for link in links.values())
+    expected = set()
+    for pairs in (some for link in links.values() for some in (link.pairs[:1], link.pairs)):
+        ids = [f'{a}/{b}' if model == 'hip' else f'0/{a}/{b}' for a, b in pairs]
+        names = '|'.join(rf'{each}/log2\(N\):{size}/manual_time' for each in ids for size in (8, 30))
+        expected.add(f'^Comm_{model}MemcpyAsync_GPUToGPU/({names})$')
+    assert {text for text in chosen if 'GPUToGPU' in text} == expected
+    for word in ('DeviceSynchronize', 'PinnedToGPU'):
+        numbers = {re.search(rf'{word}/\(0/([0-9]+)/', text)[1] for text in chosen if word in text}
+        assert numbers == set(map(str, range(devices)))
+    assert all('rank.sh comm_scope' in text for name, text in scripts.items() if name.startswith('CommScope'))

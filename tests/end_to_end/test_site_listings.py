@@ -1,0 +1,188 @@
+"""Every site lists without an error, every reference row of it that is a limit is met by a case that it would run, its
+job is that of the reviewed snapshot, and a session of simulated samples of the published numbers is judged right.
+
+Dry runs: job scripts are written, no scheduler is asked for anything. A change of jobs that is meant goes into the
+snapshots with ``pytest --force-regen``, to be reviewed like code.
+"""
+
+import copy
+import json
+import random
+import re
+import uuid
+from pathlib import Path
+
+import pytest
+from scratch import ROOT, ScratchClone
+
+from postprocess.compare import MetricVerdict, compare
+from postprocess.runreport import read_report
+from postprocess.store import Store
+from site_configs import load_site, site_names
+from site_configs.references import MODES, Key, Reference, load_references
+
+SITES = [name for name in site_names() if name != 'localhost']
+# One line each, of partitions whose processor the machine's documents do not describe
+UNDESCRIBED = {
+    'marenostrum5': 'gpp-ng, acc-ng',
+    'cea-clusterstor': 'cs3000, cs6000',
+    'cines-clusterstor': 'ambre',
+    'juniors': 'juqueen, servers',
+}
+
+
+@pytest.fixture(scope='module')
+def clone(tmp_path_factory):
+    return ScratchClone(tmp_path_factory.mktemp('sites'))
+
+
+# One of the many cases that a row with a star is about
+ONE_OF_MANY = {'device': '0', 'pairs': 'first'}
+
+
+def asked(rows: list[Reference]) -> str:
+    """A pattern of the names of cases that the rows are about; ReFrame matches names without their blanks."""
+    patterns = []
+    for check, case in dict.fromkeys((row.check, row.case) for row in rows):
+        pairs = dict(pair.split('=') for pair in case.split(',')) if case != '-' else {}
+        nodes = pairs.pop('num_nodes', '1')
+        values = {key: ONE_OF_MANY[key] if value == '*' else value for key, value in pairs.items()}
+        conditions = [f'(?=.*%{key}={re.escape(value)}(%|$))' for key, value in values.items()]
+        patterns.append(f'{check}(?=%|$)(?!.*%nodes=(?!{nodes}(%|$))){"".join(conditions)}')
+    return '|'.join(patterns)
+
+
+def run(clone, site: str, *options: str):
+    answer = clone.reframe(f'--system={site}', *options, checks='checks', PLUMBLINE_SITE=site)
+    said = answer.stdout + answer.stderr
+    assert answer.returncode == 0, said
+    partitions = UNDESCRIBED.get(site)
+    expected = [f'{site}: site.yaml describes no processor of {partitions}: no case exists there'] if partitions else []
+    assert re.findall(r'(?:WARNING|ERROR): (.*?)(?:\x1b.*)?$', said, re.MULTILINE) == expected
+    return answer
+
+
+@pytest.mark.parametrize('site', [site for site in SITES if not load_references(site).rows])
+def test_a_site_without_limits_lists(clone, site):
+    found = int(re.search(r'^Found (\d+) check\(s\)$', run(clone, site, '-l').stdout, re.MULTILINE)[1])
+    runnable = any(part.processor and part.environs for part in load_site(site).partitions.values())
+    assert (found > 0) is runnable
+
+
+# What was published spreads by 20 and 13 %, host to host
+TOO_NOISY = {('summit', 'OsuLatency'), ('perlmutter', 'OsuLatency')}
+WITH_LIMITS = [site for site in SITES if load_references(site).rows]
+
+
+@pytest.fixture(scope='module')
+def dry_run(clone):
+    """The run report of a dry run of the cases that a site's references are about; each site is run once."""
+    known = {}
+
+    def dry_run(site: str) -> dict:
+        if site not in known:
+            path = clone.results / 'reports' / f'{site}.json'
+            run(clone, site, '--dry-run', f'--name={asked(load_references(site).rows)}', f'--report-file={path}')
+            known[site] = json.loads(path.read_text())
+        return copy.deepcopy(known[site])
+
+    return dry_run
+
+
+def metrics_of(report: dict) -> dict[Key, dict]:
+    """Every metric of the records of a run report, by its key; those of its case's tags with it."""
+    found = {}
+    for case in report['runs'][0]['testcases']:
+        if isinstance(record := case.get('record'), dict):  # not of a stack
+            for name, metric in record['metrics'].items():
+                found[case['partition'], case['environ'], record['check'], record['case'], name] = metric
+                metric['tags'] = record['tags']
+    return found
+
+
+@pytest.mark.parametrize('site', WITH_LIMITS)
+def test_every_row_is_met_by_a_case_in_the_smallest_mode_that_has_it(dry_run, site):
+    metrics = metrics_of(dry_run(site))
+    for row in load_references(site).rows:
+        met = [metric for key, metric in metrics.items() if row.matches(key)]
+        assert met, f'no case measures {row.key}'
+        assert {(metric['unit'], metric['better']) for metric in met} == {(row.unit, row.better)}
+        assert row.mode == next(mode for mode in MODES if any(mode in metric['tags'] for metric in met)), row.key
+
+
+@pytest.mark.parametrize('site', WITH_LIMITS)
+def test_jobs_are_those_of_the_snapshot(clone, dry_run, site, file_regression):
+    jobs = []
+    for case in dry_run(site)['runs'][0]['testcases']:
+        if not case['fixture']:
+            folder = clone.results / 'stage' / site / case['partition'] / case['environ']
+            name = case['name'].split()[0]
+            (script,) = (*folder.glob(f'{name}/rfm_job.sh'), *folder.glob(f'{name}_{case["hashcode"]}/rfm_job.sh'))
+            jobs.append(f'{case["partition"]} {case["environ"]} {case["display_name"]}\n{job_of(script)}')
+    file_regression.check('\n'.join(sorted(jobs)), basename=site)
+
+
+def job_of(script: Path) -> str:
+    """What a job asks of the scheduler, how it starts ranks and on what, and the first and last of its runs."""
+    lines = script.read_text().splitlines()
+    asked = [line for line in lines if re.match(r'#[A-Z]+ ', line) and 'rfm_' not in line]
+    exports = sorted(line for line in lines if line.startswith('export '))
+    stack = [re.sub(r'/\S*/', '', line) for line in lines if line.startswith('source ')]
+    runs = [line for line in lines if line.endswith(' ;;')]
+    launch = [line.partition(' > ')[0] for line in lines if 'rank.sh' in line]
+    more = [f'{len(runs) - 2} more', runs[-1]] if len(runs) > 2 else runs[1:]
+    said = [*asked, *exports, *stack, *runs[:1], *more, *launch]
+    return ''.join(f'  {shortened(line)}\n' for line in said)
+
+
+def shortened(line: str) -> str:
+    """Consecutive CPUs as a range, and no more than 200 characters."""
+
+    def ranges(match: re.Match) -> str:
+        cpus = [int(cpu) for cpu in match[0].split(',')]
+        return f'{cpus[0]}-{cpus[-1]}' if cpus == list(range(cpus[0], cpus[-1] + 1)) else match[0]
+
+    line = re.sub(r'\d+(,\d+){2,}', ranges, line)
+    return line if len(line) <= 200 else f'{line[:180]} ... {line[-15:]}'
+
+
+@pytest.mark.parametrize('site', WITH_LIMITS)
+def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_run, site, tmp_path):
+    """Samples are drawn around the published mean, as far apart as published. Worse: by 10 % or five standard
+    deviations, whichever is more; where a wider tolerance is the site's policy, by a tenth more than that."""
+    references, draw = load_references(site), random.Random(site)
+    ended, expected = dry_run(site), {}
+    for case in ended['runs'][0]['testcases']:
+        case['result'], case['fail_reason'], case['fail_phase'] = 'pass', None, None
+    for key, metric in metrics_of(ended).items():
+        if row := references.find(key):
+            expected[key] = row
+            metric['samples'] = [[trial, 'n1', draw.gauss(row.mean, row.std or 0)] for trial in range(1, 101)]
+    (session,) = ended['runs']
+    for case in session['testcases']:  # what has no reference is not part of this
+        metrics = case.get('record', {}).get('metrics', {})
+        case['record'] = case.get('record', {}) | {'metrics': {name: m for name, m in metrics.items() if m['samples']}}
+    session['testcases'] = [case for case in session['testcases'] if case['record']['metrics']]
+
+    def judged(report: dict) -> dict[Key, MetricVerdict]:
+        report['session_info']['uuid'] = str(uuid.uuid4())
+        path = tmp_path / 'report.json'
+        path.write_text(json.dumps(report))
+        store = Store(tmp_path)
+        store.add(read_report(path))
+        comparison = compare(store, store.find(report['session_info']['uuid']), root=ROOT / 'site_configs')
+        assert not comparison.problems
+        return {(row.partition, row.stack, row.check, row.case, row.metric): row for row in comparison.verdicts}
+
+    healthy = judged(copy.deepcopy(ended))
+    assert {key: row.cause for key, row in healthy.items() if row.verdict != 'ok'} == {}
+    assert set(healthy) == set(expected)
+    for key in {row.key: key for key, row in expected.items()}.values():  # one of each row
+        reference, sick = expected[key], copy.deepcopy(ended)
+        worse = max(0.1, 5 * (reference.std or 0) / reference.mean, 1.1 * abs(1 - healthy[key].limit / reference.mean))
+        factor = 1 - worse if reference.better == 'higher' else 1 + worse
+        for sample in metrics_of(sick)[key]['samples']:
+            sample[2] *= factor
+        verdicts = {key: row.verdict for key, row in judged(sick).items()}
+        assert {key for key, verdict in verdicts.items() if verdict != 'ok'} == {key}
+        assert verdicts[key] == ('warned' if (site, reference.check) in TOO_NOISY else 'regressed')

@@ -1,0 +1,201 @@
+"""The papers' tables: reprinted digit for digit, and what a session measured below what was published."""
+
+import csv
+import io
+import json
+import re
+
+import pytest
+from run_reports import SITE, case, metric, reference, report
+
+from postprocess.published_tables import render, tables
+
+# As the papers print their tables, typed from them; columns apart by blanks, `+-` before a standard deviation. Columns
+# that are not numbers, and signs such as %, are left out.
+PRINTED = {
+    ('doe', 'Table 4'): """
+        29. Trinity     12.36+-0.16 347.28+-5.76 >450   0.67+-0.01 0.99+-0.01
+        94. Theta       18.76+-0.58 119.72+-0.54 >450   5.95+-0.01 6.25+-0.05
+        109. Sawtooth   13.06+-0.35 238.70+-8.39 281.50  0.48+-0.01 0.48+-0.01
+        127. Eagle      13.45+-0.03 208.24+-0.92 255.97  0.17+-0.00 0.38+-0.01
+        141. Manzano    15.27+-0.05 234.86+-0.12 281.50  0.32+-0.00 0.56+-0.01
+    """,
+    ('doe', 'Table 5'): """
+        1. Frontier   1336.35+-1.11 1600   0.45+-0.01 0.44+-0.00 0.44+-0.00 0.44+-0.00 0.44+-0.00
+        5. Summit     786.43+-0.11 900     0.34+-0.07 18.10+-0.22 19.30+-0.15
+        6. Sierra     861.40+-0.65 900     0.38+-0.01 18.72+-0.12 19.76+-0.37
+        8. Perlmutter 1363.74+-0.23 1555.2 0.46+-0.06 13.50+-0.13
+        19. Polaris   1362.75+-0.17 1555.2 0.21+-0.00 10.42+-0.03
+        36. Lassen    861.03+-0.53 900     0.37+-0.00 18.68+-0.20 19.72+-0.13
+        116. RZVernal 1291.38+-0.77 1600   0.49+-0.00 0.50+-0.01 0.50+-0.01 0.50+-0.00 0.49+-0.01
+        132. Tioga    1336.81+-0.97 1600   0.49+-0.00 0.50+-0.00 0.50+-0.00 0.50+-0.00 0.49+-0.01
+    """,
+    ('doe', 'Table 6'): """
+        1. Frontier   1.51+-0.00 0.14+-0.00 12.91+-0.02 24.87+-0.01 12.02+-0.05 12.56+-0.03 12.68+-0.02 12.02+-0.10
+        5. Summit     4.84+-0.01 4.31+-0.01 7.82+-0.07 44.88+-0.00 24.97+-0.16 27.44+-0.14
+        6. Sierra     4.13+-0.01 5.59+-0.02 7.27+-0.23 63.40+-0.01 23.91+-0.16 27.70+-0.12
+        8. Perlmutter 1.77+-0.01 0.98+-0.00 4.24+-0.01 24.74+-0.00 14.74+-0.41
+        19. Polaris   1.83+-0.00 1.32+-0.01 5.33+-0.02 23.71+-0.00 32.84+-0.30
+        36. Lassen    4.56+-0.00 5.52+-0.01 7.76+-0.32 63.34+-0.02 24.56+-0.28 27.69+-0.10
+        116. RZVernal 2.16+-0.01 0.12+-0.00 12.20+-0.07 24.88+-0.00 9.85+-0.01 12.58+-0.00 12.45+-0.02 10.21+-0.01
+        132. Tioga    2.15+-0.01 0.12+-0.00 12.19+-0.04 24.88+-0.00 9.85+-0.02 12.59+-0.01 12.46+-0.01 10.12+-0.02
+    """,
+    ('doe', 'Table 7'): """
+        V100   786.43-861.40 18.10-18.72 4.13-4.84 4.31-5.59 7.27-7.82 44.88-63.40 23.91-24.97
+        A100   1362.75-1363.74 10.42-13.50 1.77-1.83 0.98-1.32 4.24-5.33 23.71-24.74 14.74-32.84
+        MI250X 1291.38-1336.81 0.44-0.50 1.51-2.16 0.12-0.14 12.19-12.91 24.87-24.88 9.85-12.02
+    """,
+    ('mn5', 'Table 2'): """
+        x86.sp    1.93 3.20   2.69 8.00  2.98 4.00  100.00 11.90  2.41 152.70 0.08
+        x86.dp    1.93 3.20   2.70 8.00  2.97 4.00  100.00 11.87  2.41 158.94 0.07
+        avx2.sp   1.93 25.60  2.70 8.02  2.98 31.92 99.75  94.95  2.40 152.52 0.62
+        avx2.dp   1.93 12.80  2.70 8.02  2.98 15.96 99.75  47.49  2.40 159.46 0.30
+        avx512.sp 3.53 102.00 7.30 16.00 2.20 63.80 99.69  140.37 2.20 152.35 0.92
+        avx512.dp 3.53 51.20  6.49 16.00 2.47 31.91 99.72  78.86  2.20 152.43 0.52
+    """,
+    ('mn5', 'Table 3'): """
+        x86.rd    53.63  1280  0     17.99 160.31 2.98 23.87  71.14  2.99
+        avx2.rd   54.04  5120  0     18.13 160.31 2.98 94.75  282.38 2.97
+        avx512.rd 84.87  10240 0     28.48 160.31 2.98 120.65 359.54 1.89
+        x86.wr    160.31 0     1280  26.86 80.08  2.98 15.98  47.65  2.00
+        avx2.wr   160.31 0     5120  26.86 80.08  2.98 63.94  190.59 2.00
+        avx512.wr 160.31 0     10240 53.71 160.31 2.98 63.96  190.65 1.00
+    """,
+    ('mn5', 'Table 4'): """
+        GPP            7.17   6.61   92.19 0.87 7.59
+        ACC            232.00 179.70 77.46 3.50 66.29
+        GPP 6264 nodes 44.90  40.10  89.31 5.75 6.97
+        ACC 1080 nodes 250.56 175.30 69.96 4.16 42.15
+    """,
+    ('mn5', 'Table 5'): """
+        GPP            7.17      0.08    1.16
+        ACC            232.00    1.06    0.46
+        GPP 6270 nodes 44943.36  484.00  1.08
+        ACC 1024 nodes 237568.00 1145.98 0.48
+    """,
+    ('mn5', 'Table 6'): """
+        ACC 16 nodes 2473.04 32.76 47.68
+        ACC 78 nodes 644.254 33.36 186.41
+    """,
+    ('numa', 'Table I:'): """
+        SDF, HyperThreads          144 1.93
+        SDF                        172 1.46
+        Cori Haswell, HyperThreads 167 1.08
+        Cori Haswell               170 1.85
+    """,
+    ('numa', 'Table II:'): """
+        EP, HyperThreads     1.54  6.01
+        EP                   1.47  4.57
+        STREAM, HyperThreads 0.240 0.689
+        STREAM               0.163 0.601
+    """,
+    ('prace', 'Table 24'): """
+        BSC-1   1487   1363   932    1041   155.5 138.4 94.3  105.3
+        CaSToRC 88530  88829  89283  89281  269.5 270.5 271.8 271.8
+        LRZ     49627  35458  39036  39010  228.5 163.2 179.7 179.6
+        PSNC-BR 1950   1862   2194   2194
+        SNIC    3028   2910   2979   3642   398.9 384.8 403.8 480.5
+        UiO     602625 593412 633213 635794 132.8 130.8 139.5 140.1
+    """,
+}
+
+
+@pytest.mark.parametrize(('style', 'title'), PRINTED)
+def test_a_papers_table_is_reprinted_digit_for_digit(style, title):
+    printed = [table for table in tables(style, [], None, 'latest') if table.title.startswith(title)]
+    rows = [
+        [row.title, *(re.sub(' ', '', cell.text).replace('±', '+-') for cell in row.cells if cell.text)]
+        for table in printed
+        for row in table.rows
+    ]
+    assert [' '.join(row) for row in rows] == [
+        ' '.join(line.split()) for line in PRINTED[style, title].split('\n') if line.strip()
+    ]
+
+
+def test_a_number_that_is_known_to_be_wrong_is_printed_with_its_reason():
+    text = render(tables('mn5', [], None, 'latest'), 'table')
+    assert '66.29' in text and 'Not to be believed: ACC, Efficiency GFlop/(s W): RPeak over power' in text
+
+
+def test_percent_of_a_peak_counts_the_nodes():
+    (hpl,) = (table for table in tables('prace', ['coolmuc'], None, 'latest') if table.title.startswith('HPL'))
+    shares = {row.title: row.cells[1].text for row in hpl.rows}
+    assert shares['LRZ, 1 node'] == '84.4' and shares['LRZ, 32 nodes'] == '54.3'  # of 128 GFlop/s a node
+
+
+def babelstream(**metrics):
+    return case('BabelStreamBest', '-', metrics)
+
+
+def osu(pair, latency):
+    return case('OsuLatency', f'pair={pair}', {'mpi_latency': metric(latency, 'us', 'lower')})
+
+
+@pytest.fixture
+def measured(work):
+    work.reference(
+        reference(check='BabelStreamBest', case='-', metric='all_best', mean='238.70', std='8.39', n='100',
+                  kind='published', source='a paper'),
+        file='published.csv',
+    )  # fmt: skip
+    work.ingest(
+        report(
+            babelstream(single_best=metric([13.0, 13.2]), all_best=metric([230.0, 232.0])),
+            osu('same_numa', [0.4, 0.5]), osu('first_last', [9.0, 9.0]), osu('different_socket', [0.7, 0.8]),
+            case('HPCC', '-', {'x': metric([1.0])}),
+        )
+    )  # fmt: skip
+    return work
+
+
+def test_a_site_that_is_in_no_paper_gets_rows_of_its_own(measured):
+    answer = measured.run('tables', 'doe', SITE, '--format', 'csv')
+    assert answer.exit_code == 0, answer.output
+    rows = list(csv.DictReader(io.StringIO(answer.stdout)))
+    assert {row['row'] for row in rows} == {f'{SITE}:cpu', f'{SITE}:cpu, measured'}  # its GPUs have no number
+    cells = {(row['kind'], row['column']): row for row in rows}
+    assert cells['published', 'All']['text'] == '238.70 ± 8.39' and cells['published', 'All']['source'] == 'a paper'
+    assert cells['measured', 'All']['text'] == '231.00 ± 1.41'
+    assert {cells['measured', 'All'][key] for key in ('n', 'unit', 'source')} == {'2', 'GB/s', 'session aaaa1111'}
+    assert cells['measured', 'On-Node']['text'] == '0.75 ± 0.07'  # of two sockets rather than of the ends of one
+
+
+def test_devices_count_together_and_all_pairs_of_a_class_come_before_its_first(work):
+    devices = [
+        case('BabelStreamDevice', f'device={i},model=cuda', {'best': metric(rates)}, partition='gpu')
+        for i, rates in enumerate(([1300.0, 1302.0], [1310.0, 1312.0]))
+    ]
+    pairs = [
+        case('CommScopeDevicePair', f'link_class=A,model=cuda,pairs={which}',
+             {'latency': metric(latency, 'us', 'lower')}, partition='gpu')
+        for which, latency in (('first', [9.0, 9.0]), ('all', [10.0, 12.0]))
+    ]  # fmt: skip
+    work.ingest(report(*devices, *pairs))
+    rows = json.loads(work.run('tables', 'doe', SITE, '--format', 'json').stdout)
+    cells = {(row['table'][:7], row['column']): row for row in rows}
+    device, pair = cells['Table 5', 'Device'], cells['Table 6', 'A']
+    assert (device['mean'], device['n']) == (1306.0, 4) and (pair['mean'], pair['n']) == (11.0, 2)
+
+
+def test_only_what_was_published(measured):
+    answer = measured.run('tables', 'doe', SITE, '--published')
+    assert '238.70 ± 8.39' in answer.stdout and 'measured' not in answer.stdout
+
+
+@pytest.mark.parametrize(('format', 'line'), [
+    ('markdown', '| 29. Trinity | 12.36 ± 0.16 | 347.28 ± 5.76 | > 450 |'),
+    ('latex', r'29. Trinity & 12.36 $\pm$ 0.16 & 347.28 $\pm$ 5.76 & $>$ 450 &'),
+])  # fmt: skip
+def test_other_formats(format, line):
+    assert line in render(tables('doe', [], None, 'latest'), format)
+
+
+@pytest.mark.parametrize(('words', 'sentence'), [
+    (['top500'], 'tables top500: expected one of doe, mn5, numa, prace'),
+    (['doe', SITE], f'{SITE}: neither a published nor a measured number belongs into style doe'),
+    (['doe', 'nosuch'], 'nosuch/site.yaml: cannot be read'),
+])  # fmt: skip
+def test_bad_input_is_one_sentence(work, words, sentence):
+    answer = work.run('tables', *words)
+    assert answer.exit_code == 2 and sentence in answer.output and answer.output.count('\n') == 1

@@ -1,12 +1,14 @@
 """mdtest: operations a second on the metadata of a parallel or local file system."""
 
+from collections.abc import Collection
 from typing import NamedTuple
 
 import reframe as rfm
 
 from checks.core.metrics import Metric
+from checks.core.placement import one_rank_on
 from checks.core.topology import node_counts
-from checks.storage.storage import HERE, StorageBenchmark, file_systems
+from checks.storage.storage import HERE, StorageBenchmark, file_systems, mapped
 from checks.storage.storage_output import mdtest_faults, mdtest_row
 
 FILES = {'creation': 'File creation', 'stat': 'File stat', 'read': 'File read', 'removal': 'File removal'}
@@ -29,46 +31,77 @@ KINDS = {
 }
 QUICK = ('easy_unique', 'hard_shared')
 ITEMS_OF_RANK = {'quick': 200, 'nightly': 1000, 'full': 10000}
-SLOWEST = 50  # operations/s of all ranks; a trial that goes on for longer is taken for hung
+SLOWEST = 50  # operations/s of one rank; a trial that goes on for longer is taken for hung
 
 
-@rfm.simple_test
-class Mdtest(StorageBenchmark):
-    """Rates of creation, stat, read and removal, ``<kind>_<operation>`` in 1/s of all ranks together; as in IO500.
+class MdtestBenchmark(StorageBenchmark):
+    """A check calls `add` with its kinds.
 
     Parses ``File creation  47811.958  37993.605  41276.148  5660.196``: max, min, mean, std of the iterations; the
-    mean is taken. Each rank stats what the next node made, reads what the one after that made, and so on; on a single
-    node its cache of names and attributes answers stat and read, on two nodes read.
+    mean is taken. ``<kind>_<operation>`` is in 1/s of all ranks together, ``..._per_process`` in 1/s of one. Each rank
+    stats what the next node made, reads what the one after that made, and so on; on a single node its cache of names
+    and attributes answers stat and read, on two nodes read.
     """
 
-    descr = 'mdtest'
     offers = 'mdtest'
     executable = 'mdtest'
-    file_system = parameter(file_systems(), loggable=True)
-    size = parameter(['quick', 'nightly', 'full'], loggable=True)
-    nodes = parameter(node_counts())
     iterations = variable(int, value=3)
 
-    @run_after('setup')
-    def choose_runs(self):
-        each = ITEMS_OF_RANK[self.size]
-        self.items = each * self.ranks
+    def add(self, kinds: Collection[str], items_of_rank: int):
+        self.items = items_of_rank * self.ranks
         stride = self.placement.ranks_per_node if self.num_nodes > 1 else 1
+        ranks = (r'was launched with (\d+) total',)
         self.metrics = []
-        chosen = {name: kind for name, kind in KINDS.items() if self.size != 'quick' or name in QUICK}
-        for name, kind in chosen.items():
-            words = f'{kind.options} -n {each} -i {self.iterations} -N {stride} -d {HERE}/{name}'
+        for name in kinds:
+            words = f'{KINDS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d {HERE}/{name}'
             self.runs[name] = words.split()
-            for operation, row in kind.rows.items():
-                self.metrics.append(Metric(f'{name}_{operation}', 'ops/s', 'higher', mdtest_row(row), run=name))
-                if self.num_nodes > 1:
-                    ranks = (r'was launched with (\d+) total',)
-                    metric = f'{name}_{operation}_per_process'
-                    self.metrics.append(Metric(metric, 'ops/s', 'higher', mdtest_row(row), per=ranks, run=name))
+            for operation, row in KINDS[name].rows.items():
+                for suffix, per in (('', ()), ('_per_process', ranks)):
+                    metric = f'{name}_{operation}{suffix}'
+                    self.metrics.append(Metric(metric, 'ops/s', 'higher', mdtest_row(row), per=per, run=name))
         self.need_inodes = self.items + 2 * self.ranks + 16
         self.need_bytes = self.need_inodes * 4096  # a block for each, whatever it holds
-        operations = 4 * self.items * self.iterations * len(chosen)
+        operations = 4 * self.items * self.iterations * len(kinds)
         self.trial_time_limit = 120 + operations // (SLOWEST * self.ranks)
 
     def sanity_faults(self, output):
         return mdtest_faults(output, self.ranks, self.num_nodes, self.items, self.iterations)
+
+
+@rfm.simple_test
+class Mdtest(MdtestBenchmark):
+    """Creation, stat, read and removal of files and directories, as in IO500."""
+
+    descr = 'mdtest'
+    file_system = parameter(file_systems(), loggable=True)
+    size = parameter(['quick', 'nightly', 'full'], loggable=True)
+    nodes = parameter(node_counts())
+
+    @run_after('setup')
+    def choose_runs(self):
+        self.add(QUICK if self.size == 'quick' else KINDS, ITEMS_OF_RANK[self.size])
+
+
+@rfm.simple_test
+class MdtestRanks(MdtestBenchmark):
+    """Empty files in one directory, 10 000 of each process, with 2 to 16 processes on 1 to 8 nodes: 001 section 6.2.4.
+
+    There, one process a node was best: more of them on a node did fewer operations together.
+    """
+
+    descr = 'mdtest, numbers of processes'
+    file_system = parameter(file_systems(), loggable=True)
+    processes = parameter([2, 4, 8, 16], loggable=True)
+    nodes = parameter([count for count in node_counts() if count <= 8])
+    size = 'full'
+
+    def exists_on(self, topology):
+        of_node, rest = divmod(self.processes, self.nodes)
+        return not rest and of_node <= len(topology.cores) and super().exists_on(topology)
+
+    def placement_of_node(self):
+        return one_rank_on(mapped(self.topology, 'core', self.processes // self.nodes))
+
+    @run_after('setup')
+    def choose_runs(self):
+        self.add(['easy_shared'], ITEMS_OF_RANK['full'])

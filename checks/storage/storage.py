@@ -3,12 +3,14 @@
 import math
 import re
 import shlex
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
 from checks.core.benchmark import Benchmark, facts_of
 from checks.core.placement import Placement, ranks_with_threads
-from checks.core.topology import Topology, current_site, topology_of
+from checks.core.sweep import swept_nodes
+from checks.core.topology import Topology, current_site, topologies, topology_of
 from site_configs import Partition
 from site_configs.loader import FileSystem
 from site_configs.places import results_directory
@@ -22,6 +24,7 @@ class Kind(NamedTuple):
     types: str
     on_all_nodes: bool = False
     own_cache: bool = False  # which nobody can empty, instead of the kernel's
+    direct: bool = True  # whether O_DIRECT means something there
 
 
 KINDS = {
@@ -31,7 +34,8 @@ KINDS = {
     'nfs': Kind('nfs nfs4', on_all_nodes=True),
     'local': Kind('ext2 ext3 ext4 xfs btrfs f2fs overlay'),
     'zfs': Kind('zfs', own_cache=True),
-    'tmpfs': Kind('tmpfs'),
+    'tmpfs': Kind('tmpfs', direct=False),
+    'shared': Kind('*', on_all_nodes=True, own_cache=True),
     'any': Kind('*'),
 }
 
@@ -44,7 +48,8 @@ def file_systems() -> list[str | None]:
 
 def partition_of(topology: Topology) -> Partition:
     site = current_site()
-    return next(each for each in site.partitions.values() if topology_of(site.name, each.name) is topology)
+    described = (each for each in site.partitions.values() if each.processor)
+    return next(each for each in described if topology_of(site.name, each.name) is topology)
 
 
 def ranks_of_node(topology: Topology) -> Placement:
@@ -53,19 +58,41 @@ def ranks_of_node(topology: Topology) -> Placement:
     return ranks_with_threads(topology, ranks, 1)
 
 
+MAPPINGS = ('core', 'socket')
+
+
+def mapped(topology: Topology, mapping: str, ranks: int) -> tuple[int, ...]:
+    """The cores of the first `ranks` ranks by their first hardware threads: one socket after the other is filled
+    (`core`), or the sockets take turns (`socket`)."""
+    sockets = [topology.cpus_in(socket) for socket in topology.sockets]
+    order = chain(*sockets) if mapping == 'core' else chain(*zip_longest(*sockets))
+    return tuple(cpu for cpu in order if cpu is not None)[:ranks]
+
+
+def rank_counts(topology: Topology | None = None) -> list[int]:
+    """1, 2, 4, ... and all cores of such a node, or of each partition of the current system, for a parameter."""
+    cores = {len(each.cores) for each in ([topology] if topology else [found for _, found in topologies()])}
+    return sorted({2**power for count in cores for power in range(count.bit_length())} | cores) or [1]
+
+
 class StorageBenchmark(Benchmark):
-    """Has the parameter `file_system`; `size` is quick, nightly or full, and full alone runs on several nodes.
+    """Has the parameter `file_system`, and `nodes`; `size` is quick, nightly or full, and full alone runs on several.
 
     The check fills `runs` and `metrics` and states in `need_bytes` and `need_inodes` what it needs at most at any time,
     and sets `trial_time_limit`. Each path in its options begins with `HERE`.
     """
 
     mpi = True
+    # Lines that IOR and mdtest print when something went wrong, at times before they go on and exit with 0. Of files
+    # without bytes mdtest warns that reading is opening and closing.
+    complaints = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
     need_bytes: int
     need_inodes: int
 
     def exists_on(self, topology):
         found = partition_of(topology).file_systems.get(self.file_system)
+        if swept_nodes():
+            return False  # the guard knows of one job on a file system, not of one from each node
         if found is None or (self.nodes > 1 and not KINDS[found.kind].on_all_nodes):
             return False
         return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
@@ -81,9 +108,12 @@ class StorageBenchmark(Benchmark):
     def look_at_the_file_system(self):
         self.storage: FileSystem = self.partition.file_systems[self.file_system]
         self.kind = KINDS[self.storage.kind]
-        self.placement = ranks_of_node(self.topology)
+        self.placement = self.placement_of_node()
         self.ranks = self.placement.ranks_per_node * self.num_nodes
         self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # a path of site.yaml may say it
+
+    def placement_of_node(self) -> Placement:
+        return ranks_of_node(self.topology)
 
     @run_before('run')
     def work_in_a_directory_of_its_own(self):
@@ -111,11 +141,12 @@ class StorageBenchmark(Benchmark):
         said = [f'refused: {refused.read_text(encoding="utf-8").strip()}'] if refused.exists() else []
         return said + super().job_faults()
 
-    def measure_run(self, trial, run, folder):
+    def measure_run(self, trial, run, folder, nodes):
         """Both programs print errors to standard output, before MPI_ABORT fills the other one."""
         try:
             printed = (folder / 'stdout').read_text(encoding='utf-8', errors='replace')
         except OSError:
             printed = ''
-        errors = [line.strip() for line in printed.splitlines() if re.match(r'ERROR|WARNING: .* failed', line)]
-        return errors[:1] + super().measure_run(trial, run, folder)
+        errors = [line.strip() for line in printed.splitlines() if self.complaints.match(line)]
+        errors.sort(key=lambda line: not re.search('ERROR|failed', line))  # these say more than warnings before them
+        return errors[:1] + super().measure_run(trial, run, folder, nodes)

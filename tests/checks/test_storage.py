@@ -4,6 +4,8 @@ import json
 import os
 import re
 import subprocess
+import tempfile
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -13,8 +15,8 @@ from scratch import ROOT
 from checks.core.metrics import Metric, NotMeasured
 from checks.core.topology import Topology
 from checks.storage.storage_output import Asked, ior_faults, ior_spread, mdtest_faults, mdtest_row
-from site_configs import SiteError
-from site_configs.loader import FileSystem, read_site_file
+from site_configs import SiteError, detect, load_site
+from site_configs.loader import FileSystem
 
 MIB = 2**20
 VERSIONS = ('3.3.0', '4.0.0')
@@ -159,9 +161,11 @@ def chosen(check, kind='local', **fields):
         'storage': FileSystem('/scratch', kind), 'trials': 1,
     } | fields  # fmt: skip
     node.ranks = node.placement.ranks_per_node * node.num_nodes
-    for method in ('add', 'choose_runs', 'sanity_faults'):
+    for method in ('start_without_runs', 'bytes_of_node', 'add', 'need', 'choose_runs', 'sanity_faults'):
         if function := getattr(check, method, None):
             setattr(node, method, function.__get__(node))
+    if hasattr(node, 'start_without_runs'):
+        node.start_without_runs()
     node.choose_runs()
     return node
 
@@ -184,7 +188,7 @@ def test_the_recorded_command_is_what_the_check_asks_for(ior):
     found = chosen(ior.IOR, size='nightly')
     assert ' '.join(found.runs['easy_1m_write']) == (
         '-a POSIX -t 1048576 -b 134217728 -s 1 -C -g -F -O summaryFile=summary.json -O summaryFormat=JSON '
-        '-o @storage@/easy_1m -w -k -e -i 3'
+        '-o @storage@/easy_1m -w -e -k -i 3'
     )
     assert found.asked['easy_1m_write'] == WRITE._replace(block=128 * MIB)
 
@@ -202,6 +206,55 @@ def test_a_cache_that_cannot_be_emptied_answers_no_metric(ior):
     assert reads(kind='gpfs') == {f'{name}_direct_read' for name in ior.PATTERNS if name != 'hard_47008'}
     assert 'easy_1m_read' in reads(kind='gpfs', num_nodes=2)
     assert 'easy_1m_read' in reads(kind='lustre')
+    assert not any('direct' in name for name in reads(kind='tmpfs'))
+
+
+def test_a_rate_that_a_cache_may_have_answered_is_void(ior, tmp_path):
+    node = Node()
+    node.cached, node.remarks = tmp_path / 'cached', {'file_system_type': 'ext4'}
+
+    def reason(text: str) -> str:
+        node.cached.write_text(text)
+        return ior.IOR.void_reason(node, None, 1.0)
+
+    assert reason('2 100') == '2 of 100 bytes were in the cache of the node that read them'
+    assert 'fincore (util-linux 2.30) is not installed' in reason('unknown 100')
+    node.remarks['file_system_type'] = 'gpfs'
+    assert 'cache of its own' in reason('0 100')
+
+
+def sockets(*cpus: tuple[int, ...]) -> Topology:
+    return Topology(
+        cores=tuple((cpu,) for found in cpus for cpu in found), numa_domains=tuple(map(frozenset, cpus)),
+        sockets=tuple(map(frozenset, cpus)), caches=(), arch='zen4', described_memory=2**30,
+    )  # fmt: skip
+
+
+@given(st.integers(1, 12), st.integers(1, 8), st.data())
+def test_ranks_fill_the_sockets_or_take_turns_among_them(n_sockets, cores, data):
+    """002 Fig. 11: by core, a socket is filled first; by socket, no socket has two ranks more than another."""
+    from checks.storage.storage import mapped, rank_counts
+
+    topology = sockets(*(tuple(range(i * cores, (i + 1) * cores)) for i in range(n_sockets)))
+    ranks = data.draw(st.sampled_from(rank_counts(topology)))
+    used = {
+        mapping: [len(set(mapped(topology, mapping, ranks)) & socket) for socket in topology.sockets]
+        for mapping in ('core', 'socket')
+    }
+    assert used['core'] == [min(cores, max(0, ranks - i * cores)) for i in range(n_sockets)]
+    assert sum(used['socket']) == ranks and max(used['socket']) - min(used['socket']) <= 1
+    assert mapped(topology, 'core', ranks)[0] == mapped(topology, 'socket', ranks)[0] == 0
+
+
+def test_numbers_of_ranks_write_files_of_their_own_and_a_shared_one(ior):
+    from checks.core.placement import one_rank_on
+
+    found = chosen(ior.IORRanks, placement=one_rank_on((0, 1)), api='POSIX')
+    assert set(found.runs) == {f'{name}_1m{way}_write' for name in ('easy', 'shared') for way in ('', '_direct')}
+    assert all('-k' not in options for options in found.runs.values())  # each repetition removes its files
+    assert found.need_bytes == 2 * 64 * MIB
+    small = FileSystem('/scratch', 'local', size=32 * MIB)
+    assert chosen(ior.IORRanks, placement=one_rank_on((0, 1)), storage=small).need_bytes == 32 * MIB
 
 
 def test_mdtest_asks_for_what_the_guard_is_told(mdtest):
@@ -209,8 +262,16 @@ def test_mdtest_asks_for_what_the_guard_is_told(mdtest):
     assert found.items == 10000 * 4 and found.need_inodes > found.items
     asked = '-F -w 3901 -e 3901 -n 10000 -i 3 -N 2 -d @storage@/hard_shared'
     assert ' '.join(found.runs['hard_shared']) == asked
-    assert 'easy_unique_stat_per_process' in {metric.name for metric in found.metrics}
-    assert not any(metric.name.endswith('process') for metric in chosen(mdtest.Mdtest).metrics)
+    assert {'easy_unique_stat', 'easy_unique_stat_per_process'} <= {metric.name for metric in found.metrics}
+
+
+def test_the_metadata_study_of_001(mdtest):
+    """2 to 16 processes on 1 to 8 nodes, 10 000 empty files of each in one directory."""
+    from checks.core.placement import one_rank_on
+
+    found = chosen(mdtest.MdtestRanks, num_nodes=4, placement=one_rank_on((0, 1)))
+    assert ' '.join(found.runs['easy_shared']) == '-F -n 10000 -i 3 -N 2 -d @storage@/easy_shared'
+    assert found.ranks == 8 and found.items == 80000
 
 
 @pytest.mark.parametrize(
@@ -223,6 +284,7 @@ def test_mdtest_asks_for_what_the_guard_is_told(mdtest):
         ('{path: "/$(ls)", kind: local}', 'file_systems.scratch.path'),
         ('{path: /scratch, kind: local, size: much}', 'expected a number and a unit'),
         ('{path: /scratch, kind: local, max_percent_of_free: 90}', 'file_systems.scratch.max_percent_of_free'),
+        ('{path: /dev/shm, kind: tmpfs, if_free: 4 GiB}', 'only a site with detect: true'),
     ],
 )
 def test_a_mistake_in_a_file_system_is_named(tmp_path, entry, words):
@@ -233,7 +295,33 @@ def test_a_mistake_in_a_file_system_is_named(tmp_path, entry, words):
         f'      scratch: {entry}}}}}\n'
     )
     with pytest.raises(SiteError, match=re.escape(words)):
-        read_site_file(path)
+        load_site(tmp_path.name, tmp_path.parent)
+
+
+@pytest.mark.parametrize(
+    ('mounts', 'wanted', 'reason'),
+    [
+        ('tmpfs PATH tmpfs rw 0 0', '1 B', None),
+        ('tmpfs PATH tmpfs rw 0 0', '1e9 TiB', 'GiB are free, expected'),
+        ('/dev/sda1 / ext4 rw 0 0', '1 B', 'no file system of the kind tmpfs is mounted there'),
+        ('tmpfs PATH tmpfs rw 0 0\noverlay PATH overlay rw 0 0', '1 B', 'no file system of the kind tmpfs'),
+    ],
+    ids=['there', 'small', 'absent', 'covered'],
+)
+def test_a_file_system_that_the_machine_lacks_has_no_cases_and_that_is_said(
+    tmp_path, monkeypatch, mounts, wanted, reason
+):
+    proc = tmp_path / 'proc'
+    (proc / 'self').mkdir(parents=True)
+    (proc / 'self/mounts').write_text(mounts.replace('PATH', str(tmp_path)))
+    described = {'path': str(tmp_path), 'kind': 'tmpfs', 'if_free': wanted}
+    said = detect.lacking_for(described, proc)
+    assert said is None if reason is None else reason in said
+    monkeypatch.setattr(detect, 'lacking_for', lambda found: said)
+    entry = {'partitions': [{'name': 'node', 'file_systems': {'memory': described, 'disk': {}}}], 'environments': []}
+    missing = detect.complete('localhost', entry)
+    assert ('memory' in entry['partitions'][0]['file_systems']) == (reason is None)
+    assert missing == ({} if reason is None else {'ior, mdtest on memory': said})
 
 
 # The directory of a job
@@ -398,6 +486,89 @@ def test_stripes_that_cannot_be_set_are_a_refusal(place):
     answer = script(place / 'job', f"storage_open {place}/fs '*' 1 1 5 1 9 4 1048576")
     assert answer.returncode == 1 and 'stripes of' in answer.stderr and 'have none' in answer.stderr
     assert list((place / 'fs').iterdir()) == []
+
+
+QUOTA = {
+    'quota': """Disk quotas for user bob (uid 1000):
+     Filesystem  blocks   quota   limit   grace   files   quota   limit   grace
+      /dev/sda1    1000    4000    5000       0      10       0     100       0
+""",
+    'lfs': """
+        /lustre/of/a/long/name
+                    1000*   4000       0       -      10       0     100       -
+""",
+    'inaccurate': '      /lustre  [1000]    0    4000       -      [10]      100       0       -\n',
+}
+
+
+@pytest.mark.parametrize('printed', QUOTA.values(), ids=QUOTA)
+@pytest.mark.parametrize('type', ['ext4', 'lustre'])
+def test_what_is_left_of_a_quota_bounds_a_job(place, type, printed):
+    """With stand-ins: columns as quota(1) with --raw-grace and lfs-quota(1) print them, in KiB."""
+    (place / 'job/printed').write_text(printed)
+
+    def asked(kib: int, inodes: int):
+        return script(
+            place / 'job', f'timeout() {{ shift; "$@"; }}; quota() {{ cat printed; }}; lfs() {{ cat printed; }}\n'
+            f'storage_home=.; storage_quota /fs {type} / {kib} {inodes}; echo $? "$storage_quota"'
+        ).stdout.strip()  # fmt: skip
+
+    rows = 2 if type == 'lustre' else 1  # asked for user and group
+    assert asked(3000, 90) == '0 ' + '; '.join(['3000 KiB, 90 inodes left'] * rows)
+    assert asked(3001, 90).startswith('1 ') and asked(3000, 91).startswith('1 ')
+    assert 'quota: 3000 KiB and 91 inodes are needed on /fs: 3000 KiB' in (place / 'job/refused').read_text()
+
+
+@pytest.mark.parametrize(
+    'printed', ['', 'Disk quotas for user root (uid 0): none', '  /dev/sda1  1000  0  0  0  7  0  0  0'], ids=len
+)
+def test_where_no_quota_is_told_there_is_none(place, printed):
+    text = f'timeout() {{ echo "{printed}"; }}; storage_quota /fs ext4 / 999999 999999; echo $? "$storage_quota"'
+    assert script(place / 'job', text).stdout.startswith('0 none told:')
+
+
+def test_tmpfs_has_no_more_than_the_memory(place):
+    text = """
+    sed() { echo 1000; }; stat() { echo 4096 1000000 1000000 0 0; }; storage_home=.
+    for type in ext4 tmpfs; do storage_guard /fs $type 2000 1 50 1; echo $?; done"""
+    assert script(place / 'job', text).stdout.split() == ['0', '1']
+
+
+def test_permission_denied_is_a_refusal():
+    with tempfile.TemporaryDirectory(dir='/tmp') as folder:
+        place = Path(folder)
+        for name in ('fs', 'job'):
+            (place / name).mkdir()
+        place.chmod(0o755)
+        (place / 'fs').chmod(0o555)
+        (place / 'job').chmod(0o777)
+        words = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if os.geteuid() == 0 else []
+        text = f"source /dev/stdin; storage_open {place}/fs '*' 1 1 50 1 9"
+        with open(ROOT / 'checks/core/job/storage.sh') as sourced:
+            answer = subprocess.run([*words, 'bash', '-c', text], cwd=place / 'job', stdin=sourced, capture_output=True,
+                                    text=True, timeout=60, check=False)  # fmt: skip
+        assert answer.returncode == 1 and 'Permission denied' in (place / 'job/refused').read_text()
+
+
+@pytest.mark.parametrize(
+    ('type', 'program', 'options'),
+    [
+        ('beegfs', 'beegfs-ctl', '--getentryinfo /d'),
+        ('beegfs', 'beegfs', 'entry info --retro /d'),
+        ('gpfs', 'mmlsattr', '-L /d'),
+    ],
+)
+def test_the_layout_is_recorded_on_one_line(place, type, program, options):
+    """With a stand-in for the file system's own program; BeeGFS 8 has another one."""
+    text = f"""
+    {program}() {{ echo "$*" > asked; printf 'Chunksize: 512K\n+ targets:  4\n'; }}
+    storage_dir=/d; storage_layout {type}; storage_dir="""
+    assert script(place / 'job', text).stdout == 'Chunksize: 512K + targets: 4\n'
+    assert (place / 'job/asked').read_text() == f'{options}\n'
+
+
+def test_a_layout_that_cannot_be_asked_for_is_not_known(place):
+    assert script(place / 'job', 'storage_dir=/d; storage_layout gpfs; storage_dir=').stdout.startswith('not known: ')
 
 
 def test_a_lustre_directory_is_striped_and_says_so(place):

@@ -1,156 +1,135 @@
-"""Storage checks through real jobs with the real IOR and mdtest: what they measure, and what they leave in no case."""
+"""What storage jobs leave behind, refuse and report: stand-ins for IOR and mdtest through real ReFrame jobs."""
 
-import contextlib
-import json
 import os
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
+from functools import partial
 
 import pytest
-
-from site_configs.places import software_directory
-
-SITE = """\
-descr: this machine, with file systems for tests
-hostnames: [nowhere]
-partitions:
-  - name: node
-    scheduler: local
-    launcher: mpirun
-    environs: [system]
-    max_jobs: 1
-    processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}
-    memory_per_node: 1 GiB
-    env_vars:
-      - [OMPI_ALLOW_RUN_AS_ROOT, 1]
-      - [OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, 1]
-      - [OMPI_MCA_hwloc_base_binding_policy, none]
-    file_systems:
-      FILE_SYSTEMS
-environments:
-  - {name: system, provider: system, prefix: PREFIX, features: [ior, mdtest]}
-"""
-# the guard of these is wide: a test must not depend on how full the machine is
-DISK = 'disk: {path: FOLDER, kind: any, size: 16 MiB, max_percent_of_free: 50, min_percent_left: 1}'
-QUICK_IOR = ('-n', 'IOR.*quick')
-
-
-def real(name: str) -> str:
-    """The program on PATH or in the installed stack of localhost."""
-    found = shutil.which(name) or shutil.which(
-        name, path=software_directory() / 'localhost/node/cpu/.spack-env/view/bin'
-    )
-    if not found or not shutil.which('mpirun'):
-        pytest.skip(f'no {name} with mpirun: neither on PATH nor in an installed stack of localhost')
-    return found
+from storage_stand_in import DISK, FULL, NODE, cases, install, mounted, why
 
 
 @pytest.fixture
 def storage(clone, tmp_path):
-    """A clone whose site has the folder `clone.disk`, and real programs after what a test puts `before` them."""
-    if len(os.sched_getaffinity(0)) < 2:
-        pytest.skip('two ranks are bound to two cores')
+    """A clone whose site has the folder `clone.disk`, and stand-ins that execute `before` first."""
     clone.disk = tmp_path / 'disk'
     clone.disk.mkdir()
-
-    def prepare(before: str = '', file_systems: str = DISK):
-        for name in ('ior', 'mdtest'):
-            path = clone.binary.with_name(name)
-            path.write_text(f'#!/bin/bash\n{before}\nexec {real(name)} "$@"\n')
-            path.chmod(0o755)
-        site = SITE.replace('FILE_SYSTEMS', file_systems.replace('FOLDER', str(clone.disk)))
-        clone.site_file.write_text(site.replace('PREFIX', str(clone.binary.parent.parent)))
-        return clone
-
-    clone.prepare = prepare
+    clone.prepare = partial(install, clone, clone.disk)
     return clone
 
 
-def cases(clone, *options: str):
-    """The cases of one session, by check and case."""
-    answer = clone.reframe('-r', '-S', 'trials=1', *options, checks='checks/storage')
-    reports = sorted(clone.results.glob('reports/*[0-9].json'), key=lambda path: path.stat().st_mtime)
-    assert reports, answer.stdout + answer.stderr
-    found = json.loads(reports[-1].read_text())['runs'][-1]['testcases']
-    return {(case['record']['check'], case['record']['case']): case for case in found if not case['fixture']}
+def left(storage) -> list[str]:
+    return sorted(os.listdir(storage.disk))
 
 
-def failed(clone, *options: str) -> str:
-    (case,) = cases(clone, *QUICK_IOR, *options).values()
-    assert case['result'] == 'fail'
-    return case['fail_reason']
+@pytest.fixture
+def memory():
+    """A directory on tmpfs."""
+    if not os.path.isdir('/dev/shm') or shutil.disk_usage('/dev/shm').free < 2**30:
+        pytest.skip('/dev/shm has less than 1 GiB free')
+    folder = tempfile.mkdtemp(prefix='plumbline-tests-', dir='/dev/shm')
+    yield folder
+    shutil.rmtree(folder)
 
 
-def test_quick_cases_on_the_disk_and_on_tmpfs(storage):
-    if not os.path.isdir('/dev/shm') or shutil.disk_usage('/dev/shm').free < 2**31:
-        pytest.skip('/dev/shm has less than 2 GiB free')
-    there = tempfile.mkdtemp(prefix='plumbline-tests-', dir='/dev/shm')
-    memory = f'memory: {{path: {there}, kind: tmpfs}}'
-    try:
-        storage.prepare(file_systems=f'{DISK}\n      {memory}')
-        found = cases(storage, '-t', 'quick', '-n', 'IOR|disk', '-S', 'Mdtest.iterations=1')
-        assert set(found) == {
-            ('IOR', 'api=POSIX,file_system=disk,size=quick'),
-            ('IOR', 'api=POSIX,file_system=memory,size=quick'),
-            ('Mdtest', 'file_system=disk,size=quick'),
-        }
-        for case in found.values():
-            assert case['result'] == 'pass', case['fail_reason']
-        provenance = found['IOR', 'api=POSIX,file_system=memory,size=quick']['record']['provenance']
-        assert provenance['file_system_type'] == 'tmpfs' and '3 repetitions: mean' in provenance['easy_1m_write']
-        record = found['Mdtest', 'file_system=disk,size=quick']['record']
-        assert set(record['metrics']) == {
-            f'{kind}_{operation}'
-            for kind in ('easy_unique', 'hard_shared')
-            for operation in ('creation', 'stat', 'read', 'removal')
-        }
-        assert os.listdir(there) == os.listdir(storage.disk) == []
-    finally:
-        shutil.rmtree(there)
+def test_stand_ins_on_a_disk_and_on_tmpfs(storage, memory):
+    storage.prepare(file_systems=f'{DISK}\nmemory: {{path: {memory}, kind: tmpfs, max_percent_of_free: 50}}')
+    found = cases(storage, '-t', 'quick')
+    assert set(found) == {
+        f'{check}file_system={name},size=quick'
+        for check in ('IOR api=POSIX,', 'Mdtest ')
+        for name in ('disk', 'memory')
+    }
+    for case in found.values():
+        assert case['result'] == 'pass', case['fail_reason']
+    record = found['IOR api=POSIX,file_system=memory,size=quick']['record']
+    assert set(record['metrics']) == {
+        f'{name}_{way}' for name in ('easy_1m', 'hard_47008') for way in ('write', 'read')
+    }
+    provenance = record['provenance']
+    assert provenance['file_system_type'] == 'tmpfs'
+    assert provenance['easy_1m_write'] == '3 repetitions: mean 1549.9, std 70.0, max 1599.8, min 1450.9 MiB/s'
+    record = found['Mdtest file_system=disk,size=quick']['record']
+    assert set(record['metrics']) == {
+        f'{kind}_{operation}{per}'
+        for kind in ('easy_unique', 'hard_shared')
+        for operation in ('creation', 'stat', 'read', 'removal')
+        for per in ('', '_per_process')
+    }
+    assert os.listdir(memory) == left(storage) == []
 
 
-def test_every_pattern_of_ior_writes_and_reads(storage):
-    """The full case, of 16 MiB: buffered and direct."""
+def test_stand_ins_in_all_that_only_acceptance_has(storage):
     storage.prepare()
-    found = cases(storage, '-n', 'IOR.*POSIX.*full', '-S', 'IOR.repetitions=2')
-    (case,) = found.values()
-    assert case['result'] == 'pass', case['fail_reason']
-    assert len(case['record']['metrics']) == 22
-    assert os.listdir(storage.disk) == []
+    found = cases(storage, '-n', 'size=full|Ranks')
+    assert set(found) == {
+        'IOR api=POSIX,file_system=disk,size=full', 'IOR api=MPIIO,file_system=disk,size=full',
+        'IORRanks file_system=disk,mapping=core,ranks_per_node=1', 'Mdtest file_system=disk,size=full',
+    }  # fmt: skip
+    for case in found.values():
+        assert case['result'] == 'pass', case['fail_reason']
+    assert len(found['IOR api=POSIX,file_system=disk,size=full']['record']['metrics']) == 22
+    ranks = found['IORRanks file_system=disk,mapping=core,ranks_per_node=1']['record']
+    assert set(ranks['metrics']) == {f'{name}_1m{way}_write' for name in ('easy', 'shared') for way in ('', '_direct')}
+    assert left(storage) == []
 
 
 @pytest.mark.parametrize(
     ('before', 'words'),
     [
-        ('[ "$OMPI_COMM_WORLD_RANK" = 1 ] && kill -SEGV $$', ['exit code 139']),
-        ('rm -rf FOLDER/plumbline-*', ['ERROR: open64', 'No such file or directory']),
+        ('echo x > FOLDER/plumbline-*/x; kill -SEGV $$', 'exit code 139'),
+        ('rm -rf FOLDER/plumbline-*', 'ERROR: dd: failed to open'),
     ],
     ids=['crash', 'vanished'],
 )
 def test_nothing_is_left_of_a_job_that_failed(storage, before, words):
-    storage.prepare(before.replace('FOLDER', str(storage.disk)))
-    reason = failed(storage)
-    for word in words:
-        assert word in reason
-    assert os.listdir(storage.disk) == []
+    storage.prepare(f'{before}\n')
+    assert words in why(storage)
+    assert left(storage) == []
 
 
 def test_nothing_is_left_of_a_job_that_timed_out(storage):
-    storage.prepare('touch "$(echo FOLDER/plumbline-*)/file"; sleep 600'.replace('FOLDER', str(storage.disk)))
-    assert 'timed out' in failed(storage, '-S', 'time_limit=2s')
-    assert os.listdir(storage.disk) == []
+    storage.prepare('touch "$(echo FOLDER/plumbline-*)/file"; sleep 600\n')
+    assert 'timed out' in why(storage, '-n', 'IOR%.*quick', '-S', 'time_limit=2s')
+    assert left(storage) == []
+
+
+@pytest.mark.parametrize('number', [signal.SIGINT, signal.SIGTERM])
+def test_nothing_is_left_of_a_session_that_was_cancelled(storage, number):
+    storage.prepare('touch "$(echo FOLDER/plumbline-*)/file"; sleep 600\n')
+    settings = storage.root / 'reframe_settings/settings.py'
+    options = ('-r', '-n', 'IOR%.*quick', '-S', 'trials=1')
+    session = subprocess.Popen(
+        ['reframe', '-C', settings, '-c', storage.root / 'checks/storage', '-R', *options], cwd=storage.root,
+        env=storage.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+    )  # fmt: skip
+    wait_for(lambda: list(storage.disk.glob('plumbline-*/file')))
+    session.send_signal(number)
+    session.wait(60)
+    wait_for(lambda: not left(storage))
+
+
+def wait_for(happens, seconds: float = 60):
+    end = time.monotonic() + seconds
+    while not happens():
+        assert time.monotonic() < end, 'it did not happen'
+        time.sleep(0.1)
+
+
+KILL = 'kill -KILL $(sed -n \'s/"pid": "\\(.*\\)",/\\1/p\' FOLDER/plumbline-*/.plumbline.json)\n'
 
 
 def test_what_a_killed_job_left_is_removed_by_the_next_one(storage):
-    kill = 'kill -KILL $(sed -n \'s/"pid": "\\(.*\\)",/\\1/p\' FOLDER/plumbline-*/.plumbline.json)'
-    storage.prepare(kill.replace('FOLDER', str(storage.disk)))
-    failed(storage)
-    assert len(os.listdir(storage.disk)) == 1
+    storage.prepare(KILL)
+    why(storage)
+    assert len(left(storage)) == 1
     (storage.disk / 'somebodys').write_text('x')
-    storage.prepare('exit 3')
-    failed(storage)
-    assert os.listdir(storage.disk) == ['somebodys']
+    storage.prepare('exit 3\n')
+    why(storage)
+    assert left(storage) == ['somebodys']
 
 
 @pytest.mark.parametrize(
@@ -159,56 +138,134 @@ def test_what_a_killed_job_left_is_removed_by_the_next_one(storage):
         ('disk: {path: FOLDER, kind: any, min_percent_left: 99}', 'guard: less than 99 % of'),
         ('disk: {path: FOLDER, kind: lustre}', 'declared is lustre'),
         ('disk: {path: $NOSUCH, kind: any}', 'is no directory'),
+        ('disk: {path: FOLDER/link, kind: any}', 'is reached through a symbolic link'),
+        ('disk: {path: FOLDER, kind: any, max_percent_of_free: 50, min_percent_left: 1, stripe_count: 4}',
+         'stripes of'),
     ],
-    ids=['guard', 'kind', 'unset'],
-)
+    ids=['guard', 'kind', 'unset', 'link', 'stripes'],
+)  # fmt: skip
 def test_a_refusal_is_the_reason_of_the_failure(storage, file_system, words):
-    storage.prepare(file_systems=file_system)
-    reason = failed(storage)
+    (storage.disk / 'link').symlink_to('.')
+    storage.prepare('touch FOLDER/started\n', file_system)
+    reason = why(storage)
     assert 'refused: ' in reason and words in reason
-    assert os.listdir(storage.disk) == []
+    assert left(storage) == ['link']
 
 
-@contextlib.contextmanager
-def mounted(folder, options: str):
+def test_a_quota_that_is_too_small_is_a_refusal(storage):
+    """With a stand-in for quota(1), whose columns are those of Linux quota 4.06 with --raw-grace."""
+    storage.prepare('touch FOLDER/started\n')
+    storage.program('echo "    /dev/sda1  1000*  1000  2000  0  7  0  0  0"', 'quota')
+    assert 'quota: 65536 KiB and 3 inodes are needed on' in why(storage)
+    assert left(storage) == []
+    storage.prepare()
+    storage.program('echo "    /dev/sda1  1000  90000  0  0  7  0  0  0"', 'quota')
+    (case,) = cases(storage, '-n', 'IOR%.*quick').values()
+    assert case['result'] == 'pass', case['fail_reason']
+    assert case['record']['provenance']['file_system_quota'] == '89000 KiB, any inodes left'
+
+
+@pytest.mark.parametrize(
+    ('name', 'lost', 'words'),
+    [
+        ('mdtest', 'File stat', 'metric easy_unique_stat not measured'),
+        ('mdtest', '-- finished', 'mdtest did not finish'),
+        ('ior', 'bwMeanMIB', "KeyError: 'bwMeanMIB'"),
+        ('ior', 'summary', 'no whole JSON'),
+    ],
+)
+def test_a_number_that_is_missing_fails_the_case(storage, name, lost, words):
+    storage.prepare()
+    program = storage.binary.with_name(name)
+    program.rename(program.with_name(f'whole-{name}'))
+    storage.program(
+        f'{program.with_name(f"whole-{name}")} "$@" > whole; sed "/{lost}/d" whole\n'
+        f'[ ! -e summary.json ] || sed -i "/{lost}/d" summary.json', name
+    )  # fmt: skip
+    check = {'ior': 'IOR', 'mdtest': 'Mdtest'}[name]
+    assert words in why(storage, '-n', f'{check}%.*quick')
+
+
+def test_a_rate_that_the_cache_may_have_answered_is_void(storage):
+    storage.prepare()
+    storage.program(f'echo {2**20}', 'fincore')
+    (case,) = cases(storage, '-n', 'IOR%.*quick').values()
+    assert case['result'] == 'fail' and 'void: easy_1m_read: ' in case['fail_reason']
+    metrics = case['record']['metrics']
+    assert 'in the cache of the node that read' in metrics['easy_1m_read']['void']
+    assert metrics['easy_1m_write']['void'] is None
+
+
+def image(tmp_path, make: str, program, mib: int) -> str:
+    """A file with a file system in it."""
+    path = tmp_path / 'image'
+    with open(path, 'wb') as file:
+        file.truncate(mib * 2**20)
+    subprocess.run([program(make), '-q', path], check=True, capture_output=True)
+    return str(path)
+
+
+@pytest.mark.parametrize('kind', ['tmpfs', 'ext4'])
+def test_a_disk_that_others_fill_meanwhile_fails_the_case(storage, tmp_path, program, kind):
+    if kind == 'tmpfs':
+        options = ['-t', 'tmpfs', '-o', 'size=200m', 'none']
+    else:
+        options = ['-o', 'loop', image(tmp_path, 'mkfs.ext4', program, 200)]
+    declared = {'tmpfs': 'tmpfs', 'ext4': 'local'}[kind]
+    storage.prepare(FULL, f'disk: {{path: FOLDER, kind: {declared}, max_percent_of_free: 50}}')
+    with mounted(storage.disk, *options):
+        assert 'No space left on device' in why(storage)
+        assert [name for name in left(storage) if name != 'lost+found'] == ['others']
+
+
+def test_a_quota_that_is_exceeded_fails_the_case(storage, tmp_path, program):
+    """Of a Btrfs subvolume, whose limit binds root too."""
+    btrfs = program('btrfs')
+    storage.prepare(file_systems='disk: {path: FOLDER/limited, kind: local, max_percent_of_free: 50}')
+    with mounted(storage.disk, '-o', 'loop', image(tmp_path, 'mkfs.btrfs', program, 400)):
+        limited = storage.disk / 'limited'
+        for words in (['quota', 'enable', storage.disk], ['subvolume', 'create', limited],
+                      ['qgroup', 'limit', '20M', limited]):  # fmt: skip
+            subprocess.run([btrfs, *words], check=True, capture_output=True)
+        assert 'Disk quota exceeded' in why(storage)
+        assert os.listdir(limited) == []
+
+
+def test_a_directory_that_may_not_be_written_is_refused(storage):
+    storage.prepare(file_systems='disk: {path: FOLDER, kind: any, max_percent_of_free: 50, min_percent_left: 1}')
     if os.geteuid() != 0:
-        pytest.skip('mounting a small file system takes root')
-    if subprocess.run(['mount', '-t', 'tmpfs', '-o', options, 'none', folder], check=False).returncode:
-        pytest.skip('tmpfs cannot be mounted here')
-    try:
-        yield
-    finally:
-        subprocess.run(['umount', folder], check=True)
+        storage.disk.chmod(0o500)
+        assert 'Permission denied' in why(storage)
+        return
+    with mounted(storage.disk, '-t', 'tmpfs', '-o', 'size=4g,ro', 'none'):
+        assert 'Read-only file system' in why(storage)
 
 
-def test_a_disk_that_others_fill_meanwhile_fails_the_case(storage):
-    storage.prepare(
-        f'[ "$OMPI_COMM_WORLD_RANK" = 0 ] && head -c 190M /dev/zero > {storage.disk}/others',
-        'disk: {path: FOLDER, kind: tmpfs, max_percent_of_free: 50}',
-    )
-    with mounted(storage.disk, 'size=200m'):
-        assert 'No space left on device' in failed(storage)
-        assert os.listdir(storage.disk) == ['others']
-
-
-def test_a_file_system_that_may_not_be_written_is_refused(storage):
-    storage.prepare(file_systems='disk: {path: FOLDER, kind: tmpfs}')
-    with mounted(storage.disk, 'size=4g,ro'):
-        assert 'Read-only file system' in failed(storage)
+def listed(storage) -> list[str]:
+    answer = storage.reframe('-l', checks='checks/storage')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    return [line.partition(' /')[0].removeprefix('- ') for line in answer.stdout.splitlines() if line.startswith('- ')]
 
 
 def test_without_a_file_system_there_is_no_case(storage):
     storage.prepare()
-    storage.site_file.write_text(storage.site_file.read_text().replace('file_systems:', 'memory_kinds: {}').replace(
-        DISK.replace('FOLDER', str(storage.disk)), ''))  # fmt: skip
-    answer = storage.reframe('-lC', checks='checks/storage')
-    assert 'Concretized 0 test case(s)' in answer.stdout, answer.stdout + answer.stderr
+    storage.describe(NODE.replace('file_systems:\n', ''), 'ior', 'mdtest')
+    assert not [case for case in listed(storage) if case.startswith(('IOR', 'Mdtest'))]
 
 
-def test_several_nodes_have_cases_on_what_they_share_alone(storage):
-    storage.prepare(file_systems=f'{DISK}\n      home: {{path: /home, kind: nfs}}\n    num_nodes: 3')
-    listed = storage.reframe('-l', checks='checks/storage').stdout
-    cases = [line for line in listed.splitlines() if line.startswith('- ')]
-    assert len([line for line in cases if '%nodes=1' in line]) == 2 * (5 + 3)
-    several = [line for line in cases if '%nodes=1' not in line]
-    assert len(several) == 3 and all('=home' in line and '%size=full %nodes=2' in line for line in several)
+def test_cases_are_those_that_the_nodes_and_file_systems_have(storage):
+    """A disk of the node has no case for several nodes; mappings that are the same have one case."""
+    node = NODE.replace('num_cpus: 1', 'num_cpus: 4').replace('num_sockets: 1', 'num_sockets: 2')
+    storage.prepare(node=f'num_nodes: 3\n{node}', file_systems=f'{DISK}\nhome: {{path: /home, kind: nfs}}')
+    found = listed(storage)
+    several = [case for case in found if case.startswith(('IOR ', 'Mdtest ')) and '%nodes=1' not in case]
+    assert len(several) == 3 and all('=home' in case and '%size=full %nodes=2' in case for case in several)
+    assert {case for case in found if case.startswith('IORRanks') and '=disk' in case} == {
+        f'IORRanks %file_system=disk %mapping={case}'
+        for case in ('core %ranks_per_node=1', 'core %ranks_per_node=2', 'socket %ranks_per_node=2',
+                     'core %ranks_per_node=4')
+    }  # fmt: skip
+    assert {case for case in found if case.startswith('MdtestRanks') and '=home' in case} == {
+        f'MdtestRanks %file_system=home %processes={processes} %nodes={nodes}'
+        for processes, nodes in ((2, 1), (4, 1), (2, 2), (4, 2), (8, 2))
+    }

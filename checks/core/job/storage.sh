@@ -14,6 +14,9 @@ storage_open() {
     real=$(realpath -e -- "$path" 2> /dev/null) && [ -d "$path" ] || { storage_refuse "$path is no directory"; return 1; }
     [ "$real" = "$path" ] || { storage_refuse "$path is reached through a symbolic link; name $real"; return 1; }
     { read -r _ && read -r type source target; } < <(df --output=fstype,source,target -- "$path")
+    if [ "$type" = - ]; then # a subvolume of Btrfs, which is no mount of its own
+        read -r type source target < <(findmnt --noheadings --first-only --output FSTYPE,SOURCE,TARGET --target "$path")
+    fi
     if [ "$types" != '*' ] && [[ " $types " != *" $type "* ]]; then
         storage_refuse "$path is on a file system of type $type (mounted on $target), declared is $types"; return 1
     fi
@@ -22,7 +25,8 @@ storage_open() {
         storage_refuse "$path may be written by all and has no sticky bit: others could exchange its directories"; return 1
     fi
     storage_sweep "$path"
-    storage_guard "$path" "$kib" "$inodes" "$most" "$least" || return 1
+    storage_guard "$path" "$type" "$kib" "$inodes" "$most" "$least" || return 1
+    storage_quota "$path" "$type" "$target" "$kib" "$inodes" || return 1
     storage_make "$path" "$seconds" || return 1
     if [ -n "$count$size" ]; then
         storage_stripe "$type" "$count" "$size" || { storage_refuse "stripes of $path cannot be set: $storage_said"; return 1; }
@@ -35,6 +39,7 @@ storage_open() {
         echo "file_system_options=$(findmnt --noheadings --first-only --output OPTIONS --target "$path" 2> /dev/null || echo 'not known')"
         echo "file_system_layout=$(storage_layout "$type")"
         echo "file_system_space=$storage_space"
+        echo "file_system_quota=$storage_quota"
     } > storage.txt
 }
 
@@ -43,10 +48,14 @@ storage_refuse() {
     echo "plumbline: $*" >&2
 }
 
-storage_guard() { # PATH KIB INODES PERCENT_OF_FREE PERCENT_LEFT; in KiB, so that 64 bits suffice for exabytes
-    local path=$1 kib=$2 inodes=$3 most=$4 least=$5 unit blocks free all_inodes free_inodes total
+storage_guard() { # PATH TYPE KIB INODES PERCENT_OF_FREE PERCENT_LEFT; in KiB, so that 64 bits suffice for exabytes
+    local path=$1 type=$2 kib=$3 inodes=$4 most=$5 least=$6 unit blocks free all_inodes free_inodes total memory
     read -r unit blocks free all_inodes free_inodes < <(stat --file-system --format '%S %b %a %c %d' -- "$path")
     total=$(storage_kib "$blocks" "$unit") free=$(storage_kib "$free" "$unit")
+    if [ "$type" = tmpfs ]; then # promises more than the memory may have left
+        memory=$(sed -n 's/^MemAvailable: *\([0-9]*\) kB/\1/p' /proc/meminfo)
+        free=$((memory < free ? memory : free))
+    fi
     storage_space="$((free / 1024)) MiB of $((total / 1024)) MiB free, $free_inodes of $all_inodes inodes free"
     if (( kib > free / 100 * most )); then
         storage_refuse "guard: $((kib / 1024 + 1)) MiB would be more than $most % of what is free on $path: $storage_space"; return 1
@@ -58,6 +67,29 @@ storage_guard() { # PATH KIB INODES PERCENT_OF_FREE PERCENT_LEFT; in KiB, so tha
     if (( all_inodes > 0 )) && (( inodes > free_inodes * most / 100 || free_inodes - inodes < all_inodes * least / 100 )); then
         storage_refuse "guard: $inodes inodes would be more than $most % of the free ones on $path, or leave less than $least % free: $storage_space"; return 1
     fi
+}
+
+storage_quota() { # PATH TYPE MOUNTED_ON KIB INODES; the user's quota and the group's, soft or hard, whichever is lower
+    local said left kib_left inodes_left
+    case $2 in
+        lustre) said=$(for owner in "-u $(id -u)" "-g $(id -g)"; do timeout 20 lfs quota -q $owner "$1"; done 2>&1) ;;
+        *) said=$(timeout 20 quota --user --group --no-wrap --raw-grace --filesystem-list "$3" 2>&1) ;;
+    esac
+    # rows end with: KiB in use, soft and hard limit, grace, and the same of inodes; 0: no limit; *: above it
+    left=$(awk 'function left(used, soft, hard) { return soft && (!hard || soft < hard) ? soft - used : hard ? hard - used : "any" }
+        NF >= 8 && $(NF - 7) ~ /^[[]?[0-9]+[*]?[]]?$/ {
+            gsub(/[][*]/, "")
+            print left($(NF - 7), $(NF - 6), $(NF - 5)), left($(NF - 3), $(NF - 2), $(NF - 1))
+        }' <<< "$said")
+    storage_quota=
+    while read -r kib_left inodes_left; do
+        storage_quota+="${storage_quota:+; }$kib_left KiB, $inodes_left inodes left"
+        if { [ "$kib_left" != any ] && (( $4 > kib_left )); } || { [ "$inodes_left" != any ] && (( $5 > inodes_left )); }; then
+            storage_refuse "quota: $4 KiB and $5 inodes are needed on $1: $storage_quota"; return 1
+        fi
+    done < <(sed '/^any any$/d; /^$/d' <<< "$left")
+    read -r -a said <<< "${said//$'\n'/ }"
+    storage_quota=${storage_quota:-none told: ${said[*]}}
 }
 
 storage_kib() { # BLOCKS BYTES_OF_A_BLOCK
@@ -150,7 +182,12 @@ storage_layout() { # TYPE; on one line
     local said
     case $1 in
         lustre) said=$(lfs getstripe -d "$storage_dir" 2>&1) ;;
-        beegfs) said=$(beegfs-ctl --getentryinfo "$storage_dir" 2>&1) ;;
+        beegfs)
+            if type beegfs-ctl > /dev/null 2>&1; then # gone from BeeGFS 8
+                said=$(beegfs-ctl --getentryinfo "$storage_dir" 2>&1)
+            else
+                said=$(beegfs entry info --retro "$storage_dir" 2>&1)
+            fi ;;
         gpfs) said=$(mmlsattr -L "$storage_dir" 2>&1) ;;
         *) said='none to ask for' ;;
     esac || said="not known: $said"
@@ -162,7 +199,8 @@ storage_layout() { # TYPE; on one line
 storage_drop() {
     local file bytes kept=0 all=0
     for file in "$@"; do
-        dd if="$file" iflag=nocache count=0 status=none || return 1
+        # HDF5 writes its header after IOR's fsync, and what is not written cannot be dropped
+        sync -- "$file" && dd if="$file" iflag=nocache count=0 status=none || return 1
         all=$((all + $(stat -c %s -- "$file")))
         bytes=$(fincore --bytes --noheadings --output RES -- "$file" 2> /dev/null) || kept=unknown
         [ "$kept" = unknown ] || kept=$((kept + bytes))

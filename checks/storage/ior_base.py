@@ -1,0 +1,118 @@
+"""What all checks of IOR share: its patterns of access, its options, and whether a cache can have answered."""
+
+from typing import NamedTuple
+
+from checks.core.metrics import Metric
+from checks.storage.storage import HERE, StorageBenchmark
+from checks.storage.storage_output import Asked, ior_faults, ior_spread
+
+
+class Pattern(NamedTuple):
+    """`share`: part of the case's bytes; small transfers take too long for all of them."""
+
+    transfer: int  # bytes
+    file_per_process: bool = False
+    random: bool = False
+    strided: bool = False  # ranks take turns within the file
+    share: float = 1
+
+
+MIB = 2**20
+PATTERNS = {
+    'easy_1m': Pattern(MIB, file_per_process=True),
+    'easy_4m': Pattern(4 * MIB, file_per_process=True),
+    'shared_1m': Pattern(MIB),
+    'shared_4m': Pattern(4 * MIB),
+    'random_4k': Pattern(4096, file_per_process=True, random=True, share=1 / 16),  # IOR refuses -C with a shared one
+    'hard_47008': Pattern(47008, strided=True, share=1 / 4),  # ior-hard of IO500
+}
+LARGEST_SMALL = 4 * 2**30  # bytes of a node in the patterns that do not move all: a million transfers of 4 KiB
+SLOWEST_NODE = 20e6  # bytes/s; a trial that goes on for longer is taken for hung
+KEPT = 0.01  # of a file in the reader's cache, above which the rate is void
+
+
+class IORBenchmark(StorageBenchmark):
+    """A check has an `api` and fills its runs with `add`, then calls `need`.
+
+    Parses of IOR's JSON ``"bwMeanMIB": 1549.8897``, MiB/s, and of random access ``"OPsMean": 25651.6267``, 1/s: the
+    mean of the repetitions. Writing includes fsync. Each rank reads what one of another node wrote; on a single node,
+    where IOR lets each read its own, the file's pages are dropped first, which is verified, or with O_DIRECT there are
+    none. Reads are repeated by trials alone.
+    """
+
+    executable = 'ior'
+    output = 'summary.json'
+    repetitions = variable(int, value=3)
+
+    @run_after('setup')
+    def start_without_runs(self):
+        self.asked: dict[str, Asked] = {}
+        self.metrics = []
+
+    def bytes_of_node(self) -> int:
+        """In the full cases: what the site says, else so much that no cache of the node holds it."""
+        return int(self.storage.size or 2 * self.topology.memory_bytes)
+
+    def add(self, name: str, of_node: int, direct: bool = False, read: bool = True):
+        """The runs ``<name>[_direct]_write`` and ``..._read`` of a pattern; the last one removes the files."""
+        pattern = PATTERNS[name]
+        name += '_direct' * direct
+        share = of_node * pattern.share
+        of_rank = (share if pattern.share == 1 else min(share, LARGEST_SMALL)) / self.placement.ranks_per_node
+        transfers = max(1, int(of_rank / pattern.transfer))
+        block, segments = (1, transfers) if pattern.strided else (transfers, 1)
+        words = f'-a {self.api} -t {pattern.transfer} -b {block * pattern.transfer} -s {segments} -C -g'.split()
+        words += ['-F'] * pattern.file_per_process + ['-z'] * pattern.random + ['--posix.odirect'] * direct
+        words += ['-c'] * (self.api != 'POSIX' and not pattern.file_per_process)  # collective, what MPI-IO is there for
+        words += ['-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON', '-o', f'{HERE}/{name}']
+        unit, number = ('ops/s', 'OPsMean') if pattern.random else ('MiB/s', 'bwMeanMIB')
+        for operation in ('write', 'read') if read else ('write',):
+            run = f'{name}_{operation}'
+            options = ['-w', '-e', *['-k'] * read] if operation == 'write' else ['-r']
+            # reading again would find what the first time brought into the cache, and IOR removes files after each
+            times = self.repetitions if operation == 'write' else 1
+            self.runs[run] = [*words, *options, '-i', str(times)]
+            self.asked[run] = Asked(
+                operation, self.api, pattern.transfer, block * pattern.transfer, segments, self.ranks, self.num_nodes,
+                times, pattern.file_per_process,
+            )  # fmt: skip
+            if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
+                self.metrics.append(Metric(run, unit, 'higher', rf'"{number}": (\S+?),', run=run))
+
+    def need(self):
+        """States what the runs need, of which each pattern removes its files before the next one."""
+        self.need_bytes = max(each.bytes_of_file for each in self.asked.values())
+        self.need_inodes = self.ranks + 2
+        moved = sum(each.bytes_of_file * each.repetitions for each in self.asked.values())
+        self.trial_time_limit = 120 + int(moved / (self.num_nodes * SLOWEST_NODE))
+
+    def shell_case(self, name, options):
+        """Before a buffered read on the node that wrote, its cache is emptied of the files."""
+        case = super().shell_case(name, options)
+        if self.num_nodes > 1 or not name.endswith('_read') or name.endswith('_direct_read'):
+            return case
+        files = f'"$storage_dir"/{name.removesuffix("_read")}*'
+        return case.removesuffix(';;') + f'; storage_drop {files} ;;'
+
+    def sanity_faults(self, output):
+        return ior_faults(output, self.asked[self.reading])
+
+    def measure_run(self, trial, run, folder, nodes):
+        self.cached = folder / 'cached'
+        faults = super().measure_run(trial, run, folder, nodes)
+        if not faults:
+            spread = ior_spread((folder / self.output).read_text(encoding='utf-8'))
+            self.remarks[run] = '; '.join(filter(None, (self.remarks.get(run), spread)))
+        return faults
+
+    def void_reason(self, metric, value):
+        system = self.remarks.get('file_system_type')
+        if self.cached.exists() and system != 'tmpfs':  # there the cache is what there is
+            if system in ('zfs', 'gpfs'):
+                return 'this file system has a cache of its own, which cannot be emptied'
+            kept, _, whole = self.cached.read_text().partition(' ')
+            if kept == 'unknown':
+                return 'nothing tells whether a cache answered: fincore (util-linux 2.30) is not installed'
+            if int(kept) > KEPT * int(whole):
+                return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
+        return super().void_reason(metric, value)

@@ -75,16 +75,25 @@ SessionName = Annotated[str, typer.Argument(metavar='[SESSION]', help='Beginning
 OutputFormat = Annotated[Format, typer.Option('--format', help='How to print it.')]
 
 
-def _judged(session: str, site: str | None, against: str | None, results: Path, references: Path | None):
+def _judged(
+    session: str,
+    site: str | None,
+    against: str | None,
+    results: Path,
+    references: Path | None,
+    reruns: list[Path] | None = None,
+):
     """The store, and the comparison of a session with its site's references or with the session `against`."""
     from postprocess.compare import compare as judge_session
+    from postprocess.runreport import read_report
     from postprocess.store import Store
     from site_configs.loader import SITES
 
     store = Store(results)
     chosen = store.find(session, site)
     other = store.find(against, chosen.site) if against else None
-    return store, judge_session(store, chosen, other, references or SITES)
+    again = [read_report(path, chosen.site) for path in reruns or ()]
+    return store, judge_session(store, chosen, other, references or SITES, again)
 
 
 def main() -> None:
@@ -97,6 +106,9 @@ def sites(
     site: Annotated[str | None, typer.Argument(help='Show the details of this site.')] = None,
     check: Annotated[
         bool, typer.Option('--check', help='Validate every file, and that each reference has a case.')
+    ] = False,
+    cases: Annotated[
+        bool, typer.Option('--cases', help='List how many cases each site has, too; asks ReFrame, which takes a while.')
     ] = False,
     format: OutputFormat = Format.table,
     references: References = None,
@@ -112,52 +124,88 @@ def sites(
             typer.echo(fault, err=True)
         raise typer.Exit(2 if any(fault.is_error for fault in faults) else 0)
     if site is None:
-        module.print_list(root, format.value)
+        module.print_list(root, format.value, cases)
     else:
         module.print_details(site, root, format.value)
 
 
 @app.command()
+def probe(
+    name: Annotated[str | None, typer.Option(help='Write it as the site.yaml of this site.')] = None,
+    output: Annotated[Path | None, typer.Option(help='Write it to this file.', dir_okay=False)] = None,
+    force: Annotated[bool, typer.Option('--force', help='Replace a file that is there.')] = False,
+) -> None:
+    """Print a site.yaml for this machine or, where Slurm answers, this cluster."""
+    from postprocess import probe as module
+    from postprocess.files import write_text
+
+    path = module.destination(name, output, force)
+    text = module.site_yaml()
+    if path is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(path, text)
+        typer.echo(f'{path}: written; complete it as its comments say, then: plumbline sites {name or "SITE"} --check')
+
+
+@app.command()
 def ingest(
-    reports: Annotated[list[Path], typer.Argument(metavar='REPORT...', help="ReFrame's JSON run reports.")],
+    reports: Annotated[
+        list[Path], typer.Argument(metavar='REPORT...', help="ReFrame's JSON run reports, or its results database.")
+    ],
     expected: Annotated[int | None, typer.Option(min=0, help='How many cases the session was to run.')] = None,
     problem: Annotated[
         list[str] | None,
         typer.Option(help='A sentence on what went wrong outside the cases; may be given again.'),
     ] = None,
+    perflog: Annotated[
+        bool, typer.Option('--perflog', help='The files are performance logs of another suite, a session a day.')
+    ] = False,
     site: SiteName = None,
     results: Results = None,
 ) -> None:
     """Put run reports into the results store. The same report twice changes nothing."""
-    from postprocess.runreport import read_report
+    from postprocess import ingest as module
     from postprocess.store import Store
-    from postprocess.text import count
 
-    store, failed = Store(results), False
-    for path in reports:
-        try:
-            report = read_report(path, site, expected, tuple(problem or ()))
-            added = store.add(report)
-        except InputError as error:
-            typer.echo(f'plumbline: {error}', err=True)
+    failed = False
+    for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog):
+        if isinstance(said, InputError):
+            typer.echo(f'plumbline: {said}', err=True)
             failed = True
-            continue
-        uuid = report.session['session']
-        if added:
-            ran, samples = count(report.session['ran'], 'case'), count(len(report.samples), 'sample')
-            typer.echo(f'{path}: session {uuid} of {report.site}: {ran}, {samples}')
         else:
-            ignored = '; --expected and --problem are as they were' if expected is not None or problem else ''
-            typer.echo(f'{path}: session {uuid} of {report.site} is in the store already: nothing changed{ignored}')
+            typer.echo(said)
     if failed:
         raise typer.Exit(2)
 
 
 @app.command()
 def compare(
-    session: SessionName = 'latest',
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar='[SESSION]',
+            help='Beginning of its uuid, or "latest"; before AFTER also all sessions of the days FROM..TO.',
+        ),
+    ] = 'latest',
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar='[AFTER]', help='How each metric changed from SESSION to this, or to all of FROM..TO.'),
+    ] = None,
     site: SiteName = None,
     against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
+    rerun: Annotated[
+        list[Path] | None,
+        typer.Option(
+            metavar='REPORT',
+            help='Run report of a rerun, on the same nodes or on others; may be given again. A metric beyond its limit '
+            'fails only if the median of all its values is.',
+        ),
+    ] = None,
+    coverage: Annotated[
+        bool,
+        typer.Option('--coverage', help='Which metrics can fail, and what each would notice; 1 for vanished ones.'),
+    ] = False,
     format: OutputFormat = Format.table,
     summary: Annotated[
         bool, typer.Option('--summary', help='Counts, the worst and the failures in 80 columns.')
@@ -166,13 +214,32 @@ def compare(
     results: Results = None,
     references: References = None,
 ) -> None:
-    """Give the verdict of every metric of a session: against the references of its site, or against another session."""
+    """Give the verdict of every metric of a session: against the references of its site, or against another session.
+
+    With AFTER: how each metric changed between the two, paired where the same nodes ran on both sides.
+    """
     from dataclasses import asdict, fields
 
     from postprocess import show, text
     from postprocess.compare import MetricVerdict
 
-    _, comparison = _judged(session, site, against, results, references)
+    if after is None:
+        _, comparison = _judged(session, site, against, results, references, rerun)
+    elif against or rerun:
+        raise InputError('SESSION and AFTER are judged by each other: give neither --against nor --rerun')
+    else:
+        from postprocess.store import Store
+        from postprocess.windows import compare_windows, sessions_named
+        from site_configs.loader import SITES
+
+        store = Store(results)
+        sides = [sessions_named(store, name, site) for name in (session, after)]
+        comparison = compare_windows(store, *sides, references or SITES)
+    if coverage:
+        from postprocess import coverage as module
+
+        typer.echo(module.to_text(comparison, format.value), nl=False)
+        raise typer.Exit(int('vanished' in module.counts(comparison)))
     if junit is not None:
         from postprocess.files import write_whole
         from postprocess.junit import to_junit
@@ -198,7 +265,10 @@ def compare(
 def propose(
     sessions: Annotated[
         list[str] | None,
-        typer.Argument(metavar='[SESSION...]', help='Sessions whose samples count together; the latest without any.'),
+        typer.Argument(
+            metavar='[SESSION...]',
+            help='Sessions that count together, or all of the days FROM..TO; the latest without any.',
+        ),
     ] = None,
     site: SiteName = None,
     format: OutputFormat = Format.table,
@@ -207,14 +277,16 @@ def propose(
 ) -> None:
     """Work out new baseline rows and show how they differ from those in force. Changes no reference.
 
-    Void, failed and missing metrics are refused, and so are metrics with a single sample.
+    Void, failed and missing metrics are refused, and so are metrics with a single sample. A baseline gates from five
+    sessions on and only warns before.
     """
     from postprocess import record
     from postprocess.store import Store
+    from postprocess.windows import sessions_named
     from site_configs.loader import SITES
 
     store = Store(results)
-    chosen = [store.find(name, site) for name in sessions or ['latest']]
+    chosen = [session for name in sessions or ['latest'] for session in sessions_named(store, name, site)]
     proposal = record.propose(store, chosen, references or SITES)
     path = record.save(proposal, results)
     record.print_proposal(proposal, path, format.value)
@@ -224,6 +296,13 @@ def propose(
 @record_app.command()
 def accept(
     site: SiteName = None,
+    epoch: Annotated[
+        str,
+        typer.Option(
+            help='Name of a planned change of the machine, such as "OFED 24.10": move the means, keep the spreads of '
+            'before, so that the gate works after one session.'
+        ),
+    ] = '',
     results: Results = None,
     references: References = None,
 ) -> None:
@@ -231,11 +310,124 @@ def accept(
     from postprocess import record
     from site_configs.loader import SITES
 
-    accepted = record.accept(results, site, references or SITES)
+    accepted = record.accept(results, site, references or SITES, epoch)
+    if epoch:
+        typer.echo(record.difference(accepted.changes))
     typer.echo(
         f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; '
         'review the difference and commit it'
     )
+
+
+class TableFormat(str, enum.Enum):
+    table = 'table'
+    markdown = 'markdown'
+    latex = 'latex'
+    json = 'json'
+    csv = 'csv'
+
+
+@app.command()
+def tables(
+    style: Annotated[str, typer.Argument(help='Whose: doe, mn5, numa or prace.')],
+    sites: Annotated[
+        list[str] | None, typer.Argument(metavar='[SITE...]', help="Only these; they need not be the paper's.")
+    ] = None,
+    session: Annotated[str, typer.Option(help='Beginning of its uuid, or "latest" of each site.')] = 'latest',
+    published: Annotated[bool, typer.Option('--published', help='Only what was published.')] = False,
+    format: Annotated[TableFormat, typer.Option('--format', help='How to print it.')] = TableFormat.table,
+    results: Results = None,
+    references: References = None,
+) -> None:
+    """Print the tables of a paper, and under each of its rows what a session of that site measured."""
+    from postprocess import published_tables
+    from postprocess.store import Store
+    from site_configs.loader import SITES
+
+    if style not in published_tables.STYLES:
+        raise InputError(f'tables {style}: expected one of {", ".join(published_tables.STYLES)}')
+    store = None if published else Store(results)
+    found = published_tables.tables(style, sites or [], store, session, references or SITES)
+    typer.echo(published_tables.render(found, format.value), nl=False)
+
+
+@app.command()
+def trend(
+    session: SessionName = 'latest',
+    nights: Annotated[int, typer.Option(min=1, help='Days before the session whose sessions are looked at.')] = 180,
+    recent: Annotated[int, typer.Option(min=1, help='Days in which a change for the worse is exit code 1.')] = 14,
+    site: SiteName = None,
+    format: OutputFormat = Format.table,
+    results: Results = None,
+    references: References = None,
+) -> None:
+    """Find steps and slow drift in the history of every metric, and what changed in the provenance with them."""
+    from postprocess import trend as module
+    from postprocess.store import Store
+    from site_configs.loader import SITES
+
+    store = Store(results)
+    found = module.trend(store, store.history(store.find(session, site), nights), references or SITES)
+    module.print_trend(found, recent, format.value)
+    raise typer.Exit(bool(found.recent(recent)))
+
+
+@app.command()
+def fleet(
+    session: SessionName = 'latest',
+    nights: Annotated[int, typer.Option(min=1, help='Days before the session that tell how its nodes were.')] = 30,
+    site: SiteName = None,
+    format: OutputFormat = Format.table,
+    results: Results = None,
+    references: References = None,
+) -> None:
+    """Find nodes that stand out in a session, and say whether it is they, the fabric, their software or the system.
+
+    Keeps them in the ledger. Proposes to drain those that stand out again, as commands for a person to run.
+    """
+    from postprocess import fleet as module
+    from postprocess.store import Store
+    from site_configs.loader import SITES
+
+    store = Store(results)
+    found = module.fleet(store, store.find(session, site), nights, results, references or SITES)
+    module.print_fleet(found, module.write_drain(found, results), format.value)
+    raise typer.Exit(bool(found.events))
+
+
+@app.command()
+def ledger(
+    nodes: Annotated[list[str] | None, typer.Argument(metavar='[NODE...]', help='Only these.')] = None,
+    site: SiteName = None,
+    format: OutputFormat = Format.table,
+    results: Results = None,
+) -> None:
+    """Show which nodes stood out when."""
+    from postprocess import ledger as module
+    from postprocess.store import Store
+
+    site = site or Store(results).find().site
+    found = module.read(results, site)
+    module.print_entries([entry for entry in found if not nodes or entry.node in nodes], format.value)
+
+
+@app.command()
+def replay(
+    session: SessionName = 'latest',
+    nights: Annotated[int, typer.Option(min=1, help='Days before the session whose sessions are replayed.')] = 90,
+    site: SiteName = None,
+    format: OutputFormat = Format.table,
+    results: Results = None,
+    references: References = None,
+) -> None:
+    """Print how many alarms each setting of gate, trend and fleet would have raised on the history of a site."""
+    from postprocess import replay as module
+    from postprocess.store import Store
+    from site_configs.loader import SITES
+
+    store = Store(results)
+    sessions = store.history(store.find(session, site), nights)
+    module.print_replay(module.replay(store, sessions, references or SITES), sessions, format.value)
 
 
 @app.command()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
@@ -21,7 +22,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
     try:
         for path, write in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+            temporary = path.with_name(f'.{path.name}.{platform.node()}.{os.getpid()}')  # hosts may share the folder
             waiting[path] = temporary
             with temporary.open('wb') as stream:
                 write(stream)

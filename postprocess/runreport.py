@@ -1,11 +1,14 @@
-"""Reads ReFrame's JSON run report into the rows of the results store."""
+"""Reads ReFrame's JSON run report, from its file or from ReFrame's results database, into rows of the results store."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from dataclasses import asdict, dataclass
+import sqlite3
+from collections.abc import Container, Iterator
+from contextlib import closing
+from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -18,6 +21,7 @@ from site_configs.references import canonical_case
 RECORD_SCHEMA = 1
 _NO_RECORD = (None, {}, '<undefined>')  # what stands for the record of a case that ended before it could make one
 _NUMBER = (int, float)
+NAME = re.compile(r'\w[\w.-]*')  # what may name a file or folder of the store
 _COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
 
 
@@ -42,15 +46,51 @@ def read_report(
     """The run report at `path`. `site` counts only where no case ran, since cases name theirs. Raises ReportError."""
     try:
         content = path.read_bytes()
-        report = json.loads(content)
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
-    except ValueError as error:
-        raise ReportError(f'{path}: not valid JSON, perhaps cut short: {error}') from None
+    return _parse(content, str(path), path, 'report', site, expected, problems)
+
+
+def is_database(path: Path) -> bool:
     try:
-        return _read(report, site, expected, problems, path, hashlib.sha256(content).hexdigest())
+        with path.open('rb') as stream:
+            return stream.read(16) == b'SQLite format 3\0'
+    except OSError:
+        return False
+
+
+def sessions_in(path: Path, known: Container[str], site: str | None = None) -> Iterator[RunReport | ReportError]:
+    """The sessions of ReFrame's results database that are not in `known`; an error in place of one that is unusable.
+
+    Raises ReportError where it is no such database. One session at a time is in memory: a year takes 450 MB.
+    """
+    try:
+        with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
+            for (uuid,) in database.execute('SELECT uuid FROM sessions ORDER BY session_start_unix').fetchall():
+                if uuid in known:
+                    continue
+                blob = 'SELECT CAST(json_blob AS BLOB) FROM sessions WHERE uuid = ?'
+                ((content,),) = database.execute(blob, (uuid,)).fetchall()
+                try:
+                    yield _parse(content, f'{path}: session {uuid}', path, 'database', site)
+                except ReportError as error:
+                    yield error
+    except sqlite3.Error as error:
+        raise ReportError(f"{path}: not a usable results database of ReFrame's: {error}") from None
+
+
+def _parse(
+    content: bytes, name: str, path: Path, source: str, site: str | None, expected: int | None = None,
+    problems: tuple[str, ...] = (),
+) -> RunReport:  # fmt: skip
+    """A report of which messages speak as `name`."""
+    origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
+    try:
+        return _read(json.loads(content), site, expected, problems, origin)
     except _Unexpected as error:
-        raise ReportError(f'{path}: not a usable ReFrame run report: {error}') from None
+        raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
+    except ValueError as error:
+        raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
 
 
 def check_and_case(display_name: str) -> tuple[str, str]:
@@ -85,16 +125,19 @@ def _mapping(record: dict[str, Any], key: str, where: str) -> dict[str, Any]:
 
 def _name(text: str, what: str) -> str:
     """`text`, which becomes the name of a file or folder in the store."""
-    if not re.fullmatch(r'\w[\w.-]*', text):
+    if not NAME.fullmatch(text):
         raise _Unexpected(f'{what}: expected letters, digits, "-", "_" and ".", found {text!r}')
     return text
 
 
 def _utc(seconds: float | None) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    try:
+        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        raise _Unexpected(f'{seconds!r} is no time: expected seconds since 1970') from None
 
 
-def _one_line(text: str | None) -> str | None:
+def one_line(text: str | None) -> str | None:
     """A captured message as one line without terminal colours and control characters; None where there is none."""
     if not text:
         return None
@@ -103,7 +146,7 @@ def _one_line(text: str | None) -> str | None:
 
 
 def _read(
-    report: Any, site: str | None, expected: int | None, problems: tuple[str, ...], path: Path, digest: str
+    report: Any, site: str | None, expected: int | None, problems: tuple[str, ...], origin: dict[str, str]
 ) -> RunReport:
     info = _get(report, 'session_info', dict, 'the file')
     version = _get(info, 'data_version', str, 'session_info')
@@ -124,10 +167,16 @@ def _read(
     if len(sites) > 1 or None in sites:
         found = 'no case ran, so none is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
         raise _Unexpected(f'expected one site, {found}')
+    started, ended = (_get(info, f'time_{key}_unix', _NUMBER, 'session_info') for key in ('start', 'end'))
+    if ended < started:
+        problems = (
+            *problems,
+            f'the clock went back during the session: it ended {started - ended:.0f} s before it began',
+        )
     session = {
         'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'),
-        'started': _utc(_get(info, 'time_start_unix', _NUMBER, 'session_info')),
-        'ended': _utc(_get(info, 'time_end_unix', _NUMBER, 'session_info')),
+        'started': _utc(started),
+        'ended': _utc(ended),
         'hostname': _get(info, 'hostname', str, 'session_info'),
         'user': info.get('user'),
         'reframe': _get(info, 'version', str, 'session_info'),
@@ -136,9 +185,8 @@ def _read(
         'runs': len(runs),
         'ran': sum(not _get(entry, 'fixture', bool, 'a case') for entry in last.values()),
         'expected': expected,
-        'problems': [line for problem in problems if (line := _one_line(problem))],
-        'report': str(path.absolute()),
-        'report_sha256': digest,
+        'problems': [line for problem in problems if (line := one_line(problem))],
+        **origin,
     }
     cases, metrics, samples = [], [], []
     for number, entry in enumerate(last.values()):
@@ -148,8 +196,10 @@ def _read(
         for metric, row in _metrics(record, where):
             values = row.pop('samples')
             metrics.append({'case_id': number, 'metric': metric, **row})
-            key = {'case_id': number, 'metric': metric}
-            samples += (key | {'trial': trial, 'node': node, 'value': value} for trial, node, value in values)
+            samples += [
+                {'case_id': number, 'metric': metric, 'trial': trial, 'node': node, 'value': value}
+                for trial, node, value in values
+            ]
     return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
 
 
@@ -175,7 +225,7 @@ def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, whe
         'benchmark': 'record' in entry and not entry['fixture'],
         'result': _get(entry, 'result', str, where),
         'fail_phase': entry.get('fail_phase'),
-        'fail_reason': _one_line(entry.get('fail_reason')),
+        'fail_reason': one_line(entry.get('fail_reason')),
         'tags': sorted(record.get('tags') or entry.get('tags') or []),
         'trials': record.get('trials'),
         'scheduler': entry.get('scheduler'),
@@ -188,9 +238,14 @@ def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, whe
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},
         'trial_seconds': record.get('trial_seconds') or [],
-        'binding': json.dumps(_mapping(record, 'binding', where), sort_keys=True),
-        'provenance': json.dumps(_mapping(record, 'provenance', where), sort_keys=True),
+        'binding': _json(_mapping(record, 'binding', where)),
+        'provenance': _json(_mapping(record, 'provenance', where)),
     }  # fmt: skip
+
+
+def _json(value: dict[str, Any]) -> str:
+    """As text that any encoding takes: what came from a file that is not UTF-8 holds surrogates."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()
 
 
 def _metrics(record: dict[str, Any] | None, where: str):
@@ -209,9 +264,10 @@ def _metrics(record: dict[str, Any] | None, where: str):
             {
                 'unit': _get(declared, 'unit', str, place),
                 'better': better,
-                **asdict(summarize([value for *_, value in samples])),
-                'void': _one_line(declared.get('void')),
-                'missing': _one_line(missing.get(metric)),
+                **vars(summarize([value for *_, value in samples])),
+                'void': one_line(declared.get('void')),
+                'missing': one_line(missing.get(metric)),
+                'judged': _get({'judged': True} | declared, 'judged', bool, place),
                 'samples': samples,
             },
         )

@@ -85,8 +85,8 @@ class Workplace:
         self.results = folder / 'results'
         self.sites = folder / 'sites'
         self.reports = folder / 'reports'
-        self.reports.mkdir()
-        (self.sites / SITE).mkdir(parents=True)
+        self.reports.mkdir(exist_ok=True)
+        (self.sites / SITE).mkdir(parents=True, exist_ok=True)
         (self.sites / SITE / 'site.yaml').write_text(_SITE_YAML)
 
     def write(self, content, name: str | None = None) -> Path:
@@ -105,7 +105,7 @@ class Workplace:
     def run(self, command: str, *arguments, results: Path | None = None):
         """`plumbline COMMAND ARGUMENTS` with this results directory and, where it takes them, these references."""
         options = ['--results', results or self.results] if command != 'sites' else []
-        if command not in ('ingest',):
+        if command not in ('ingest', 'ledger'):
             options += ['--references', self.sites]
         words = [*command.split(), *arguments, *options]
         environment = {'PLUMBLINE_SITE': None, 'PLUMBLINE_RESULTS': None}

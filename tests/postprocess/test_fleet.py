@@ -1,0 +1,353 @@
+"""Nodes that stand out, and what they stand out by: themselves, the fabric, their software or the whole system."""
+
+import csv
+import json
+
+import numpy
+import pytest
+from run_reports import BEGAN, SITE, case, metric, report
+
+from postprocess import fleet, ledger
+from postprocess.fleet import Table, of_night, outliers, siblings
+from postprocess.series import Metric
+from site_configs.gate import Tolerance
+
+DAY = 86400
+
+
+def tolerance(of):
+    return Tolerance(0.02, 0.15)
+
+
+def of(name='triad', case='-', better='higher'):
+    return Metric('cpu', 'system', 'STREAM', case, name, 'GB/s', better)
+
+
+def healthy(nodes=32, nights=10, seed=1, spread=0.03, run=0.005, night=0.01):
+    """Performance of nodes that differ by 3 % over nights that differ by 1 %; the last column is tonight."""
+    rng = numpy.random.default_rng(seed)
+    normal = rng.standard_normal
+    return spread * normal((nodes, 1)) + night * normal((1, nights + 1)) + run * normal((nodes, nights + 1))
+
+
+def table(performance, metric=None):
+    return Table(metric or of(), [f'n{i}' for i in range(len(performance))], performance)
+
+
+def flagged(*found, **more):
+    return {flag.node for flag in outliers(found, tolerance, **more)[0]}
+
+
+def test_a_healthy_fleet_is_left_alone():
+    assert outliers([table(healthy(seed=seed)) for seed in range(5)], tolerance) == ([], [])
+
+
+def test_a_node_that_lost_less_than_nodes_differ_is_found_by_what_it_was():
+    performance = healthy()
+    performance[3, -1] -= 0.05
+    (flag,), systems = outliers([table(performance)], tolerance)
+    assert (flag.node, flag.how, systems) == ('n3', 'its own 10 nights and the fleet of 32', [])
+    assert flag.loss == pytest.approx(-0.05, abs=0.02)
+
+
+def test_a_loss_of_the_system_flags_no_node():
+    performance = healthy()
+    performance[:, -1] -= 0.08
+    nodes, (system,) = outliers([table(performance)], tolerance)
+    assert nodes == []
+    assert (system.node, system.how) == ('*', 'the 10 nights before')
+    assert system.loss == pytest.approx(-0.08, abs=0.04)
+
+
+def test_a_quarter_of_the_fleet_is_found():
+    performance = healthy(64)
+    performance[:16, -1] -= 0.06
+    assert flagged(table(performance)) == {f'n{i}' for i in range(16)}
+
+
+def test_before_there_are_nights_the_others_of_the_night_tell():
+    performance = healthy(nights=2, spread=0.005)
+    performance[3, -1] -= 0.1
+    (flag,), _ = outliers([table(performance)], tolerance)
+    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+
+
+def test_before_there_are_nights_the_recorded_limit_tells_unless_all_are_below():
+    performance = healthy(nights=0, spread=0.02, seed=3)
+    performance[3, -1] = -0.05  # no outlier of such a fleet
+    assert flagged(table(performance)) == set()
+    nodes, _ = outliers([table(performance)], tolerance, lambda metric: (0.0, -0.049))
+    assert [(flag.node, flag.how) for flag in nodes] == [('n3', 'the limit against the recorded baseline')]
+    nodes, (system,) = outliers([table(performance - 0.1)], tolerance, lambda metric: (0.0, -0.05))
+    assert nodes == []
+    assert system.how == 'the recorded baseline'
+
+
+def test_a_new_node_is_compared_with_the_others():
+    performance = healthy()
+    performance[3, :-1] = numpy.nan
+    performance[3, -1] = performance[:, -1].mean() - 0.3
+    (flag,), _ = outliers([table(performance)], tolerance)
+    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+
+
+def test_nights_on_which_other_nodes_ran_move_no_level():
+    """Each night another half of the nodes, those of one half 10 % faster."""
+    performance = healthy(40, 12)
+    performance[:20] += 0.1
+    for night in range(12):
+        performance[: 20 if night % 2 else 0, night] = numpy.nan
+        performance[20 if night % 2 else 40 :, night] = numpy.nan
+    performance[5, -1] -= 0.06
+    assert flagged(table(performance)) == {'n5'}
+
+
+def test_a_node_that_stays_slow_stays_flagged():
+    performance = healthy(nights=20)
+    performance[3, 8:] -= 0.06
+    known = {('n3', night) for night in range(8, 20)}
+    assert flagged(table(performance)) == set()  # slow on most nights: this is what it is
+    assert flagged(table(performance), flagged=known) == {'n3'}
+
+
+def test_fewer_than_four_nodes_are_no_fleet():
+    performance = healthy(3)
+    performance[0, -1] -= 0.5
+    assert outliers([table(performance)], tolerance) == ([], [])
+
+
+def test_the_floor_is_the_least_that_counts():
+    performance = healthy(run=0.001)
+    performance[3, -1] -= 0.015
+    assert flagged(table(performance)) == set()
+
+
+# Siblings
+
+
+def devices(*values, name='triad', node='n1'):
+    return [
+        Table(of(name, f'device={i}'), [node], numpy.log(numpy.array([[float(value)]])))
+        for i, value in enumerate(values)
+    ]
+
+
+def test_one_slow_device_of_a_node_is_found_on_the_first_day():
+    """The GPU at 6.7 TFLOP/s beside seven at 19.2 that NVIDIA's diagnosis passed (NVIDIA/DCGM issue 122)."""
+    (flag,), _ = outliers(devices(19.2, 19.1, 19.3, 6.7, 19.2, 19.2, 19.1, 19.2), tolerance)
+    assert (flag.of.case, flag.node, flag.how) == ('device=3', 'n1', 'the other 7 of its node')
+    assert flagged(*devices(19.2, 18.1, 19.3, 18.7, 19.2, 17.9, 19.1, 19.2)) == set()
+
+
+def test_devices_of_many_nodes_are_compared_with_their_place_in_mind():
+    """The first device is 10 % slower in every node, and the second of one node as slow as that."""
+    rng = numpy.random.default_rng(1)
+    values = 0.003 * rng.standard_normal((16, 4))
+    values[:, 0] -= 0.1
+    values[7, 1] -= 0.1
+    found = [Table(of(case=f'device={i}'), [f'n{node}' for node in range(16)], values[:, i : i + 1]) for i in range(4)]
+    assert {(flag.node, flag.of.case) for flag in outliers(found, tolerance)[0] if 'other' in flag.how} == {
+        ('n7', 'device=1')
+    }
+
+
+@pytest.mark.parametrize(
+    ('members', 'families'),
+    [
+        ([('triad', 'device=0,model=cuda'), ('triad', 'device=1,model=cuda')], 1),
+        ([('triad', 'layout=socket0'), ('triad', 'layout=socket1')], 1),
+        ([('triad', 'layout=numa0'), ('triad', 'layout=socket0')], 0),
+        ([('triad_0', '-'), ('triad_1', '-'), ('triad_2', '-')], 1),
+        ([('latency_1', '-'), ('latency_2', '-'), ('latency_4', '-')], 0),  # sizes of messages
+        ([('latency_0', '-'), ('latency_1', '-'), ('latency_2', '-'), ('latency_4', '-')], 0),
+        ([('bandwidth_0_1', 'link_class=A'), ('bandwidth_2_3', 'link_class=A')], 1),
+        ([('bandwidth_0_1', 'link_class=A'), ('bandwidth_0_2', 'link_class=B')], 0),
+        ([('bandwidth_0_0', '-'), ('bandwidth_0_1', '-')], 0),  # near and far memory
+        ([('triad', 'devices=0'), ('triad', 'devices=1')], 0),
+    ],
+)
+def test_what_is_alike_in_a_node(members, families):
+    found = [Table(of(name, case), ['n1'], numpy.zeros((1, 1))) for name, case in members]
+    assert len(list(siblings(found))) == families
+
+
+def test_two_siblings_are_compared_with_each_other():
+    assert flagged(*devices(100, 60)) == {'n1'}
+    assert flagged(*devices(100, 99)) == set()
+
+
+# The command
+
+
+def sessions(work, nodes=12, nights=8, slow=None, seed=5, provenance=None, jobs=None, first=0, better='higher'):
+    """Ingests nights with a value a node, or a job of several; `slow`: (node or nodes, night) -> share that is left."""
+    rng = numpy.random.default_rng(seed)
+    names = jobs or [(f'n{i}',) for i in range(nodes)]
+    levels = 100 * numpy.exp(0.02 * rng.standard_normal(len(names)))
+    reports = []
+    for night in range(nights):
+        values = levels * numpy.exp(0.003 * rng.standard_normal(len(names)) + 0.005 * rng.standard_normal())
+        entries = []
+        for name, value in zip(names, values, strict=True):
+            left = (slow or (lambda name, night: 1))(','.join(name), first + night)
+            facts = (provenance or (lambda name, night: {}))(name[0], first + night)
+            entry = case(metrics={'triad': metric([value * left] * 2, better=better)}, nodes=name, provenance=facts)
+            entries.append(entry | {'unique_name': '_'.join(name)})
+        reports.append(report(*entries, uuid=f'{first + night:04}', began=BEGAN + (first + night) * DAY))
+    work.ingest(*reports)
+
+
+def events(work, *words, code=1):
+    result = work.run('fleet', *words, '--format', 'json')
+    assert result.exit_code == code, result.output
+    document = json.loads(result.stdout)
+    return [(event['kind'], event['where']) for event in document['events']], document
+
+
+def test_a_healthy_site(work):
+    sessions(work)
+    assert events(work, code=0)[0] == []
+    assert 'cluster: 12 nodes in session 0007, compared over 8 sessions' in work.run('fleet').stdout
+    assert not (work.results / 'ledger').exists()
+
+
+def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_second_time(work):
+    sessions(work, nights=9, slow=lambda name, night: 0.9 if name == 'n3' and night > 6 else 1)
+    found, document = events(work, '0007')
+    assert found == [('NODE', 'n3')]
+    assert document['drain'] == {}
+    assert document['events'][0]['change'] == pytest.approx(-10, abs=2)
+    shown = work.run('fleet', '0008')
+    proposal = work.results / 'proposals/drain-cluster-2026-11-29.txt'
+    assert proposal.read_text() == (
+        "scontrol update NodeName=n3 State=DRAIN Reason='plumbline 2026-11-29 STREAM triad "
+        f"{events(work)[1]['events'][0]['change']:+.1f} %, not for the first time'\n"
+    )
+    assert 'a proposal to drain 1 node; nothing was drained' in shown.stdout
+    assert [(entry.session, entry.node) for entry in ledger.read(work.results, SITE)] == [
+        ('0007', 'n3'),
+        ('0008', 'n3'),
+    ]
+    rows = list(csv.DictReader(work.run('ledger', 'n3', '--format', 'csv').stdout.splitlines()))
+    assert [row['date'] for row in rows] == ['2026-11-28', '2026-11-29']
+    assert work.run('ledger', 'n4', '--format', 'csv').stdout.count('\n') == 1
+
+
+def test_a_night_looked_at_again_is_in_the_ledger_once(work):
+    sessions(work, slow=lambda name, night: 0.9 if name == 'n3' and night == 7 else 1)
+    first = [events(work), events(work)]
+    assert first[0] == first[1]
+    assert len(ledger.read(work.results, SITE)) == 1
+
+
+def test_a_name_of_a_node_cannot_become_a_command(work):
+    slow = 'n3; rm -rf /'
+    names = [(f'n{i}',) for i in range(8)] + [(slow,)]
+    sessions(work, nights=9, jobs=names, slow=lambda name, night: 0.8 if name == slow and night > 6 else 1)
+    events(work, '0007')
+    events(work)
+    (line,) = next(work.results.glob('proposals/drain-*')).read_text().splitlines()
+    assert line.startswith("scontrol update NodeName='n3; rm -rf /' State=DRAIN Reason=")
+
+
+def test_a_loss_of_all_is_of_the_system_or_of_its_software(work):
+    sessions(work, nights=8, slow=lambda name, night: 0.9 if night == 7 else 1)
+    assert events(work)[0] == [('SYSTEM', 'cpu')]
+    sessions(
+        work, nights=1, first=8, slow=lambda name, night: 0.85,
+        provenance=lambda name, night: {'kernel': '6.5'},
+    )  # fmt: skip
+    assert events(work)[0] == [('SYSTEM', 'cpu')]  # the nights before say nothing of their kernel
+
+
+def test_a_loss_with_a_new_kernel_is_of_the_software(work):
+    sessions(
+        work, slow=lambda name, night: 0.9 if night == 7 else 1,
+        provenance=lambda name, night: {'kernel': '6.5' if night == 7 else '6.1', 'load_average': f'{night}'},
+    )  # fmt: skip
+    found, document = events(work)
+    assert found == [('SOFTWARE', 'cpu')]
+    assert document['events'][0]['evidence'] == ['kernel: 6.1 -> 6.5']
+
+
+@pytest.mark.parametrize('nights', [1, 8])
+def test_a_node_whose_software_is_unlike_that_of_the_others(work, nights):
+    def is_it(name, night):
+        return (name, night) == ('n3', nights - 1)
+
+    sessions(
+        work, nights=nights, nodes=20, slow=lambda name, night: 0.7 if is_it(name, night) else 1,
+        provenance=lambda name, night: {'governor': 'powersave' if is_it(name, night) else 'performance'},
+    )  # fmt: skip
+    found, document = events(work)
+    assert found == [('SOFTWARE', 'n3')]
+    (said,) = document['events'][0]['evidence']
+    assert said in ('governor: performance -> powersave', 'governor: powersave, elsewhere performance')
+    assert document['drain'] == {}
+
+
+PAIRS = [(f'n{i}', f'n{j}') for i in range(8) for j in range(i + 1, 8)]
+
+
+def test_jobs_that_share_a_node_tell_of_the_node(work):
+    sessions(work, jobs=PAIRS, slow=lambda name, night: 0.8 if night == 7 and 'n3' in name.split(',') else 1)
+    assert events(work)[0] == [('NODE', 'n3')]
+
+
+def test_jobs_that_share_a_switch_tell_of_the_fabric(work):
+    (work.sites / SITE / 'locations.csv').write_text(
+        'node,switch,chassis\n' + ''.join(f'n{i},s{i // 2},c{i // 4}\n' for i in range(8))
+    )
+
+    def slow(name, night):
+        return 0.8 if night == 7 and {'n4', 'n5'} & set(name.split(',')) else 1
+
+    sessions(work, jobs=PAIRS, slow=slow)
+    found, document = events(work)
+    assert found == [('FABRIC', 'switch s2')]
+    assert document['events'][0]['evidence'] == ['slow: 13 of 13 jobs over several nodes there']
+
+
+def test_one_slow_job_of_several_nodes_is_between_them(work):
+    sessions(work, jobs=PAIRS, slow=lambda name, night: 0.8 if night == 7 and name == 'n2,n5' else 1)
+    assert events(work)[0] == [('FABRIC', 'n2,n5')]
+
+
+@pytest.mark.parametrize(
+    ('text', 'says'),
+    [
+        ('name,switch\nn1,s1\n', 'expected the columns node and at least one kind of place'),
+        ('node,switch\nn1,s1,c1\n', 'node n1: expected one row of 2 columns'),
+        ('node,switch\nn1,s1\nn1,s2\n', 'node n1: expected one row of 2 columns'),
+        ('', 'expected the columns node and at least one kind of place'),
+    ],
+)
+def test_a_wrong_location_table_is_named(work, text, says):
+    sessions(work, nights=1)
+    path = work.sites / SITE / 'locations.csv'
+    path.write_text(text)
+    result = work.run('fleet')
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f'plumbline: {path}: ')
+    assert says in result.stderr
+
+
+def test_a_wrong_ledger_is_named(work):
+    sessions(work, nights=1)
+    path = work.results / 'ledger' / SITE / 'x.csv'
+    path.parent.mkdir(parents=True)
+    path.write_text('date,node\n2026-01-01,n1\n')
+    result = work.run('fleet')
+    assert result.exit_code == 2
+    assert f'{path}: expected the columns date,session,node' in result.stderr
+
+
+def test_a_node_that_ran_a_case_twice_counts_once(work):
+    sessions(work, jobs=[(f'n{i % 12}',) for i in range(24)])
+    assert events(work, code=0)[1]['nodes'] == 12
+
+
+def test_a_table_of_a_night_ends_with_it():
+    found = of_night([table(healthy(4, 9)), table(numpy.full((4, 10), numpy.nan))], 6, 3)
+    assert [len(one.performance[0]) for one in found] == [4]
+    assert isinstance(found[0], fleet.Table)

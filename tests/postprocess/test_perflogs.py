@@ -1,0 +1,129 @@
+"""Performance logs of other suites into the store: each line once, with what ReFrame leaves open decided."""
+
+import pytest
+from scratch import OUTPUTS
+
+from postprocess.measured import measured_in
+from postprocess.store import Store
+
+RECORDED = OUTPUTS / 'reframe-perflog.txt'
+HEADER = (
+    'result|job_completion_time|environ|job_nodelist|jobid|name|partition|bw_value|bw_unit|bw_ref|bw_lower_thres|'
+    'bw_upper_thres|system'
+)
+
+
+def line(day=1, value='98.5', result='pass', bounds='100|-0.05|None', unit='GB/s', nodes='n1', job=7, system='box'):
+    time = f'2026-11-{day:02}T02:00:00+01:00'
+    return f'{result}|{time}|gnu|{nodes}|{job}|Bench %size=big|cpu|{value}|{unit}|{bounds}|{system}'
+
+
+def log(work, *lines, name='Bench.log', header=HEADER):
+    path = work.reports / name
+    path.write_text('\n'.join([header, *lines]) + '\n')
+    return path
+
+
+def ingest(work, *paths, code=0):
+    result = work.run('ingest', '--perflog', *paths)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def metrics(work):
+    store = Store(work.results)
+    return [row for session in store.sessions('*') for row in measured_in(store, session)]
+
+
+def test_a_log_that_reframe_wrote(work):
+    assert 'session perflog-2026-11-21-' in ingest(work, RECORDED).stdout
+    store = Store(work.results)
+    session = store.find()
+    assert (session.site, session.source, session.ran) == ('generic', 'perflog', 4)
+    cases = store.rows('cases', session)
+    assert {(row['check'], row['case'], row['partition'], row['stack']) for row in cases} == {
+        ('Guest', 'size=small', 'default', 'builtin'), ('Guest', 'size=big', 'default', 'builtin'),
+    }  # fmt: skip
+    assert all(row['nodes'] == ['vm'] for row in cases)
+    assert {row['fail_phase'] for row in cases} == {'performance'}  # lat is beyond its reference
+    rows = metrics(work)
+    assert {(row.metric, row.unit, row.better, row.summary.mean, row.status) for row in rows} == {
+        ('bw', 'GB/s', 'higher', 98.5, 'measured'), ('lat', 'us', 'lower', 1.25, 'measured'),
+    }  # fmt: skip
+
+
+def test_a_log_that_grew_adds_its_new_lines_only(work):
+    path = log(work, line(1), line(2))
+    assert ingest(work, path).stdout.count('session perflog-') == 2
+    assert ingest(work, path).stdout == 'nothing new: the store has all of it already\n'
+    path = log(work, line(1), line(2), line(2, job=8), line(3))
+    assert ingest(work, path, log(work, line(3), name='copy.log')).stdout.count('1 case, 1 sample') == 2
+    store = Store(work.results)
+    assert len(store.frame('samples', 'box')) == 4
+    assert f'{store.find().started:%Y-%m-%d %H:%M}' == '2026-11-03 01:00'  # UTC
+
+
+@pytest.mark.parametrize(
+    ('bounds', 'unit', 'better'),
+    [
+        ('100|-0.05|None', 'us', 'higher'), ('100|None|0.05', 'GB/s', 'lower'), ('None|None|None', 'us', 'lower'),
+        ('null|null|null', 'GB/s', 'higher'), ('100|-0.1|0.1', 's', 'lower'), ('0|None|None', '', 'higher'),
+    ],
+)  # fmt: skip
+def test_the_better_direction_is_that_of_the_bound_else_of_the_unit(work, bounds, unit, better):
+    ingest(work, log(work, line(bounds=bounds, unit=unit)))
+    assert [row.better for row in metrics(work)] == [better]
+
+
+def test_a_case_that_failed_within_its_references_counts_for_nothing(work):
+    ingest(work, log(work, line(1, result='fail', value='94'), line(2, result='fail', value='96')))
+    assert [row.status for row in metrics(work)] == ['measured', 'failed']
+
+
+def test_lines_that_cannot_be_used_are_counted_and_the_others_come_in(work):
+    path = log(
+        work,
+        'pass|null|gnu|n1|7|Bench|cpu|1|GB/s|1|-0.1|None|box',
+        'cut|off',
+        line(1),
+        line(2, system='../../x'),
+        line(3, value='n/a'),
+    )
+    result = ingest(work, path, code=2)
+    assert f'{path}: left out 3 lines that have no time of completion, or other fields than the header' in result.stderr
+    assert [(row.metric, row.status) for row in metrics(work)] == [('bw', 'measured'), ('*', 'failed')]
+
+
+@pytest.mark.parametrize('content', [b'', b'\xff\xfe\x00', b'a,b\n1,2\n', b'result\n'])
+def test_a_file_that_is_no_log_is_named(work, content):
+    path = work.reports / 'other.log'
+    path.write_bytes(content)
+    result = ingest(work, path, work.reports / 'absent.log', code=2)
+    lines = result.stderr.splitlines()
+    assert lines[0].startswith(f'plumbline: {path}: no performance log as ReFrame writes it by default')
+    assert lines[1] == f'plumbline: {work.reports / "absent.log"}: cannot be read: No such file or directory'
+
+
+def test_bytes_that_are_no_text_and_abbreviated_nodes(work):
+    path = log(work, line(1, nodes='n[1-3],n7'))
+    path.write_bytes(path.read_bytes().replace(b'Bench', b'B\xe9nch'))
+    ingest(work, path)
+    store = Store(work.results)
+    (row,) = store.rows('cases', store.find())
+    assert row['check'] == 'B\ufffdnch'
+    assert row['nodes'] == ['n[1-3]', 'n7']
+
+
+def test_commas_separate_as_well(work):
+    path = log(work, line(1).replace('|', ','), header=HEADER.replace('|', ','))
+    ingest(work, path)
+    assert [row.summary.mean for row in metrics(work)] == [98.5]
+
+
+def test_guests_have_trends(work):
+    values = [100 + day % 3 / 10 for day in range(1, 15)] + [90 + day % 3 / 10 for day in range(15, 29)]
+    ingest(work, log(work, *(line(day, value=str(value)) for day, value in enumerate(values, 1))))
+    result = work.run('trend')
+    assert result.exit_code == 1
+    assert '2026-11-15' in result.stdout
+    assert '-10.0 %' in result.stdout

@@ -1,0 +1,236 @@
+"""The store over months and years: older schemas, compaction, many processes, ReFrame's results database."""
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from run_reports import BEGAN, SITE, case, metric, report
+
+from postprocess.store import SCHEMA, TABLES, Store
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+DAY = 86400
+
+
+def night(number, value=100.0):
+    """A session of one case, so many days after the first."""
+    entry = case(metrics={'triad': metric([value, value + 1])})
+    return report(entry, uuid=f'{number:04}'.replace('-', 'minus'), began=BEGAN + number * DAY)
+
+
+def content(work):
+    """All rows of all tables, however they are stored."""
+    store = Store(work.results)
+    return {table: sorted(map(repr, store.frame(table, SITE).to_dict('records'))) for table in TABLES}
+
+
+def months(work):
+    return {
+        path.name: len(list(path.glob('*.parquet'))) for path in work.results.glob(f'store/metrics/site={SITE}/month=*')
+    }
+
+
+def as_schema_1(path):
+    """Rewrites a file as the first version of the store wrote it."""
+    rows = pq.ParquetFile(path).read()
+    rows = rows.drop_columns([name for name in ('judged', 'source') if name in rows.column_names])
+    pq.write_table(rows.set_column(0, 'schema', pa.array([1] * len(rows), pa.int32())), path)
+
+
+def test_months_that_are_over_become_one_file_each_with_the_same_rows(work):
+    store = Store(work.results)
+    for number in range(40):
+        work.write(night(number), f'{number}.json')
+    paths = sorted(work.reports.glob('*.json'), key=lambda path: int(path.stem))
+    work.run('ingest', *paths[:39])
+    before = content(work)
+    assert months(work) == {'month=2026-11': 1, 'month=2026-12': 29}
+    assert store.compact(SITE) == []
+    work.run('ingest', paths[39])  # 2026-12-30
+    work.ingest(night(41))  # 2027-01-01: December is over
+    assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1, 'month=2027-01': 1}
+    after = content(work)
+    for table in TABLES:
+        assert set(before[table]) < set(after[table])
+        assert len(after[table]) == len(set(after[table])) == len(before[table]) // 39 * 41
+    december = store.find('0020')
+    assert december.file.startswith('together-')
+    assert [row['value'] for row in store.rows('samples', december)] == [100.0, 101.0]
+    assert [session.session for session in store.history(store.find())] == [f'{n:04}' for n in (*range(40), 41)]
+    assert 'nothing changed' in work.run('ingest', paths[20]).output
+
+
+def test_a_session_that_comes_late_joins_its_month(work):
+    work.ingest(night(0), night(1), night(40))
+    first = set(work.results.glob('store/*/*/*/together-*'))
+    assert len(first) == len(TABLES)
+    work.ingest(night(2))
+    assert first.isdisjoint(work.results.glob('store/*/*/*/together-*'))
+    assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
+    assert len(Store(work.results).frame('samples', SITE)) == 8
+
+
+def test_a_compaction_that_was_cut_short_counts_nothing_twice(work):
+    work.ingest(night(0), night(1))
+    single = {path: path.read_bytes() for path in work.results.rglob('*.parquet')}
+    work.ingest(night(40))
+    for path, data in single.items():
+        path.write_bytes(data)  # as if killed before the old files were removed
+    store = Store(work.results)
+    assert [session.session for session in store.history(store.find())] == ['0000', '0001', '0040']
+    assert len(store.frame('samples', SITE)) == 6
+    assert store.compact(SITE) == ['2026-11']
+    assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
+
+
+def test_what_the_first_schema_wrote_is_read_and_rewritten(work):
+    work.ingest(night(0), night(1))
+    for path in work.results.rglob('*.parquet'):
+        as_schema_1(path)
+    store = Store(work.results)
+    old = store.find('0000')
+    assert (old.schema, old.source) == (1, 'report')
+    assert [row['judged'] for row in store.rows('metrics', old)] == [True]
+    work.ingest(night(2))
+    assert store.frame('metrics', SITE)['judged'].tolist() == [True] * 3
+    assert set(store.frame('sessions', SITE)['source']) == {'report'}
+    assert work.run('compare', '0000').exit_code == 0
+    work.ingest(night(40))
+    assert {store.find(name).schema for name in ('0000', '0001', '0002')} == {SCHEMA}
+    assert len(store.frame('samples', SITE)) == 8
+
+
+def test_a_later_schema_is_refused(work):
+    work.ingest(night(0))
+    for path in work.results.rglob('*.parquet'):
+        rows = pq.ParquetFile(path).read()
+        pq.write_table(rows.set_column(0, 'schema', pa.array([SCHEMA + 1] * len(rows), pa.int32())), path)
+    for command in ('compare', 'trend', 'fleet', 'report', 'replay'):
+        result = work.run(command)
+        assert result.exit_code == 2
+        assert f'stored with schema {SCHEMA + 1}, this version knows up to {SCHEMA}' in result.stderr
+
+
+def test_metrics_that_are_not_to_be_judged_stay_marked(work):
+    declared = {'triad': metric([1.0]), 'note': metric([2.0]) | {'judged': False}}
+    work.ingest(report(case(metrics=declared)))
+    store = Store(work.results)
+    assert {row['metric']: row['judged'] for row in store.rows('metrics', store.find())} == {
+        'triad': True,
+        'note': False,
+    }
+    path = work.write(report(case(metrics={'triad': metric([1.0]) | {'judged': 'no'}}), uuid='bbbb'))
+    assert "judged: expected bool, found 'no'" in work.run('ingest', path).stderr
+
+
+def ingesting(work, *paths):
+    command = [sys.executable, '-m', 'postprocess.cli', 'ingest', *paths, '--results', work.results]
+    return subprocess.Popen(
+        [*map(str, command)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )  # fmt: skip
+
+
+def test_processes_that_ingest_compact_and_read_at_the_same_time(work):
+    """Four ingest the same reports of three months in other orders, and compact, while the store is read."""
+    paths = [work.write(night(number), f'{number}.json') for number in range(0, 80, 4)]
+    orders = [paths, paths[::-1], paths[10:] + paths[:10], paths[::2] + paths[1::2]]
+    stop, faults, seen = threading.Event(), [], []
+
+    def read():
+        store = Store(work.results)
+        while not stop.is_set():
+            try:
+                sessions = store.sessions(SITE)
+                values = store.query(
+                    'SELECT count(*) AS n, count(DISTINCT session) AS s FROM samples', sessions
+                ).to_pylist()
+                if sessions:
+                    store.rows('metrics', sessions[len(sessions) // 2])
+                seen.append((len(sessions), values[0]['n'], values[0]['s']))
+            except Exception as error:
+                faults.append(error)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    running = [ingesting(work, *order) for order in orders]
+    outputs = [process.communicate(timeout=120)[0] for process in running]
+    stop.set()
+    reader.join()
+    assert [process.returncode for process in running] == [0] * 4, outputs
+    assert faults == []
+    assert all(n == 2 * sessions and distinct == sessions for sessions, n, distinct in seen)
+    store = Store(work.results)
+    assert len(store.sessions(SITE)) == 20
+    assert store.frame('samples', SITE)['value'].sum() == 20 * 201
+    assert [path for path in work.results.rglob('.*') if path.is_file()] == []
+
+
+def database(work, *reports):
+    """A results database with the tables that ReFrame 4.10.4 makes."""
+    path = work.reports / 'results.db'
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            'CREATE TABLE sessions(uuid TEXT PRIMARY KEY, session_start_unix REAL, session_end_unix REAL, '
+            'json_blob TEXT, report_file TEXT)'
+        )
+        for text in reports:
+            connection.execute('INSERT INTO sessions VALUES (?, 0, 0, ?, NULL)', text)
+    connection.close()
+    return path
+
+
+def test_a_results_database_is_a_source(work):
+    texts = [(name, work.write(night(i)).read_text()) for i, name in enumerate(('0000', '0001', '0002'))]
+    work.ingest(night(1))
+    path = database(work, *texts, ('0003', '{"cut'))
+    result = work.run('ingest', path)
+    assert result.exit_code == 2  # for the last one
+    assert f'{path}: session 0003: not valid JSON' in result.stderr
+    assert 'session 0000' in result.stdout
+    assert 'session 0001' not in result.stdout  # there already, from its report
+    store = Store(work.results)
+    assert [store.find(name).source for name in ('0000', '0001', '0002')] == ['database', 'report', 'database']
+    assert 'nothing changed' in work.run('ingest', work.reports / '0002.json').stdout
+    path.unlink()
+    assert 'nothing new' in work.run('ingest', database(work, *texts)).stdout
+
+
+def test_a_database_of_something_else_is_named(work):
+    path = work.reports / 'other.db'
+    with sqlite3.connect(path) as connection:
+        connection.execute('CREATE TABLE birds(name TEXT)')
+    connection.close()
+    result = work.run('ingest', path)
+    assert result.exit_code == 2
+    assert result.stderr == f"plumbline: {path}: not a usable results database of ReFrame's: no such table: sessions\n"
+
+
+@pytest.mark.parametrize('began', [1e20, -1e20, float('nan')])
+def test_a_time_that_is_none_is_refused(work, began):
+    path = work.write(night(0))
+    text = path.read_text().replace(str(BEGAN), repr(began).replace('nan', 'NaN'))
+    path.write_text(text)
+    result = work.run('ingest', path)
+    assert result.exit_code == 2
+    assert 'is no time: expected seconds since 1970' in result.stderr
+
+
+def test_a_clock_that_went_back_is_a_problem_of_the_session(work):
+    content = night(0)
+    content['session_info']['time_end_unix'] = BEGAN - 3600
+    work.ingest(content)
+    assert 'the clock went back during the session: it ended 3600 s before it began' in work.run('compare').stdout
+
+
+def test_clocks_that_jump_keep_the_order_of_the_clock(work):
+    """Years ahead and back to 1970: each session is where its clock was, and every command goes on."""
+    work.ingest(night(0), night(5000), night(-20000), night(1))
+    store = Store(work.results)
+    assert [s.session for s in store.history(store.find())] == ['minus20000', '0000', '0001', '5000']
+    for command in ('compare', 'trend', 'fleet', 'report', 'replay'):
+        assert work.run(command).exit_code in (0, 1)

@@ -1,0 +1,197 @@
+"""Steps and drift in the history of a metric: found where they are, and nowhere else."""
+
+import json
+import math
+
+import numpy
+import pytest
+import ruptures
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_reports import BEGAN, case, metric, report
+
+from postprocess.trend import SHORTEST, drift, levels, noise, steps
+
+DAY = 86400
+
+
+def noisy(seed, n, cv=0.01):
+    return cv * numpy.random.default_rng(seed).standard_normal(n)
+
+
+def cost(values, ends, penalty):
+    return sum(abs(part - numpy.median(part)).sum() for part in numpy.split(values, ends)) + penalty * len(ends)
+
+
+@settings(max_examples=30, deadline=None)
+@given(
+    st.integers(0, 10**6), st.integers(10, 90), st.lists(st.tuples(st.integers(0, 90), st.integers(-6, 6)), max_size=3)
+)
+def test_the_levels_are_those_of_pelt_with_an_l1_cost(seed, n, moves):
+    values = noisy(seed, n, cv=1.0)
+    for place, by in moves:
+        values[place:] += by
+    penalty = 2 * math.log(n)
+    theirs = ruptures.Pelt(model='l1', min_size=SHORTEST, jump=1).fit(values).predict(pen=penalty)[:-1]
+    (ours,) = levels(values[None], penalty)
+    assert all(b - a >= SHORTEST for a, b in zip([0, *ours], [*ours, n], strict=True))
+    # theirs is not always the best: its pruning does not know that segments have a shortest length
+    assert cost(values, ours, penalty) <= cost(values, theirs, penalty) + 1e-3
+
+
+def test_a_series_of_a_year_is_cut_as_by_pelt():
+    """Longer than the levels that are tried: the medians may be a rank beside the best."""
+    values = noisy(1, 365, cv=1.0)
+    values[100:] += 3
+    values[200:207] -= 8
+    theirs = ruptures.Pelt(model='l1', min_size=SHORTEST, jump=1).fit(values).predict(pen=2 * math.log(365))[:-1]
+    assert levels(values[None], 2 * math.log(365)) == [theirs] == [[100, 200, 207]]
+
+
+def test_series_of_all_lengths_are_told_apart():
+    flat, step = noisy(1, 40), noisy(2, 60)
+    step[30:] -= 0.05
+    lower = noisy(12, 60)
+    lower[10:] += 0.06
+    found = steps([flat, step, flat[:3], lower, numpy.zeros(12)], [0.02] * 5)
+    assert found == [[], [30], [], [10], []]
+
+
+def test_a_step_below_the_floor_does_not_count_and_a_constant_has_no_noise():
+    values = numpy.repeat([0.0, -0.01], 20)
+    assert steps([values], [0.005]) == [[20]]
+    assert steps([values], [0.02]) == [[]]
+    stairs = numpy.repeat([0.0, -0.01, -0.05], 20)
+    assert steps([stairs], [0.02]) == [[40]]
+
+
+def test_single_bad_nights_are_no_step():
+    values = noisy(4, 120)
+    values[[30, 31, 70, 90]] -= 0.2
+    assert steps([values], [0.02]) == [[]]
+
+
+def test_noise_sees_no_steps_and_all_of_a_lasting_noise():
+    rows = numpy.stack([noisy(i, 400) for i in range(40)])
+    rows[:, 200:] += 0.3
+    assert noise(rows).mean() == pytest.approx(0.01, rel=0.1)
+    lasting = numpy.zeros((40, 400))
+    fresh = numpy.random.default_rng(1).standard_normal((40, 400)) * 0.01 * math.sqrt(0.75)
+    for night in range(1, 400):
+        lasting[:, night] = 0.5 * lasting[:, night - 1] + fresh[:, night]
+    assert noise(lasting).mean() > 0.0105
+
+
+def test_drift_is_found_where_steps_are_not():
+    slope = noisy(5, 180) + numpy.linspace(0, -0.06, 180)
+    assert drift(slope, 0.02) == pytest.approx(-0.06, abs=0.012)
+    assert drift(noisy(6, 180), 0.02) is None
+    assert drift(slope[:50], 0.02) is None  # too short to tell
+
+
+@pytest.mark.parametrize('seed', range(5))
+def test_a_step_is_no_drift_and_a_drift_no_stairs(seed):
+    step, slope = noisy(seed, 180), noisy(seed, 180) + numpy.linspace(0, -0.15, 180)
+    step[100:] -= 0.06
+    found = steps([step, slope], [0.02] * 2)
+    assert len(found[1]) > 1
+    assert drift(step, 0.02, found[0]) is None
+    assert drift(slope, 0.02, found[1]) == pytest.approx(-0.15, abs=0.02)
+
+
+# The command
+
+
+def history(work, values, better='higher', name='triad', provenance=None):
+    unit = 'GB/s' if better == 'higher' else 'us'
+    work.ingest(*(
+        report(
+            case(
+                metrics={name: metric([float(value)] * 2, unit, better)}, nodes=(f'n{night % 2}',),
+                provenance=(provenance or (lambda night: {}))(night),
+            ),
+            uuid=f'{night:04}', began=BEGAN + night * DAY,
+        )
+        for night, value in enumerate(values)
+    ))  # fmt: skip
+
+
+def changes(work, *options, code):
+    result = work.run('trend', '--format', 'json', *options)
+    assert result.exit_code == code, result.output
+    return json.loads(result.stdout)['changes']
+
+
+def test_a_step_is_dated_and_comes_with_what_changed_at_it(work):
+    values = 100 * numpy.exp(noisy(7, 40))
+    values[33:] *= 0.93
+
+    def provenance(night):
+        kernel = '6.1.0' if night < 33 else '6.5.0'
+        return {'kernel': kernel, 'load_average': str(night), 'governor': 'performance'}
+
+    history(work, values, provenance=provenance)
+    (change,) = changes(work, code=1)
+    assert (change['kind'], change['session'], change['before'], change['night']) == (
+        'step', '0033', '2026-12-23', '2026-12-24',
+    )  # fmt: skip
+    assert change['change'] == pytest.approx(-7, abs=1.5)
+    assert (change['was'], change['became']) == (pytest.approx(100, rel=0.01), pytest.approx(93, rel=0.01))
+    assert change['with_it'] == ['kernel: 6.1.0 -> 6.5.0']
+    assert change['metric']['metric'] == 'triad'
+    shown = work.run('trend').stdout
+    assert 'kernel: 6.1.0 -> 6.5.0' in shown
+    assert '1 change for the worse in the last 14 days, 1 in all' in shown
+
+
+def test_a_time_that_became_longer_is_a_change_for_the_worse_and_a_shorter_one_is_not(work):
+    values = 10 * numpy.exp(noisy(8, 40))
+    values[33:] *= 1.1
+    history(work, values, better='lower')
+    (change,) = changes(work, code=1)
+    assert change['change'] == pytest.approx(-9.1, abs=1.5)
+    assert change['became'] > change['was']
+
+
+def test_what_became_better_or_happened_long_ago_is_shown_and_is_no_failure(work):
+    values = 100 * numpy.exp(noisy(9, 60))
+    values[20:] *= 0.9
+    values[50:] *= 1.2
+    history(work, values)
+    assert [round(change['change'] / 10) for change in changes(work, code=0)] == [-1, 2]
+    assert len(changes(work, '--recent', '60', code=1)) == 2
+    assert len(changes(work, '--nights', '25', code=0)) == 1
+
+
+def test_a_slow_drift_is_a_failure_as_long_as_it_lasts(work):
+    history(work, 100 * numpy.exp(noisy(10, 120) + numpy.linspace(0, -0.045, 120)))
+    (change,) = changes(work, code=1)
+    assert change['kind'] == 'drift'
+    assert change['change'] == pytest.approx(-4.5, abs=2)
+
+
+def test_failed_and_void_nights_and_unjudged_metrics_do_not_count(work):
+    nights = []
+    for night in range(30):
+        good = {
+            'triad': metric([100.0 + night % 3]),
+            'note': metric([100.0 if night < 15 else 50.0]) | {'judged': False},
+        }
+        entry = case(metrics=good)
+        if night > 20:  # half as fast, and not to be believed
+            bad = {'triad': metric([50.0], void='above the peak' if night % 2 else None)}
+            entry = case(metrics=bad, result='fail', fail_phase='sanity') if night % 2 == 0 else case(metrics=bad)
+        nights.append(report(entry, uuid=f'{night:04}', began=BEGAN + night * DAY))
+    work.ingest(*nights)
+    assert changes(work, code=0) == []
+    assert '1 metric over 30 sessions' in work.run('trend').stdout
+
+
+def test_the_floor_is_that_of_the_site(work):
+    values = 100 * numpy.exp(noisy(11, 40, cv=0.001))
+    values[30:] *= 0.97
+    history(work, values)
+    assert len(changes(work, code=1)) == 1
+    site = work.sites / 'cluster/site.yaml'
+    site.write_text(site.read_text().replace('floor: 0.02', 'floor: 0.05'))
+    assert changes(work, code=0) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -36,12 +37,15 @@ class Fault:
         return f'plumbline: {self.message}'
 
 
-def overview(root: Path = SITES) -> list[dict[str, Any]]:
-    """A row for each site below `root`; one whose files are wrong says so under `problem`, and no others suffer."""
+def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any]]:
+    """A row for each site below `root`; one whose files are wrong says so under `problem`, and no others suffer.
+
+    `with_cases` asks ReFrame for each site, which takes a second or more of a core. Raises InputError without ReFrame.
+    """
     rows = []
     for name in site_names(root):
         row = {'site': name, 'descr': '', 'partitions': [], 'stacks': [], 'published': None, 'baseline': None,
-               'retired': None, 'problem': ''}  # fmt: skip
+               'cases': None, 'retired': None, 'problem': ''}  # fmt: skip
         try:
             site = load_site(name, root)
             row |= {'descr': site.descr, 'partitions': list(site.partitions), 'stacks': list(site.stacks)}
@@ -49,7 +53,19 @@ def overview(root: Path = SITES) -> list[dict[str, Any]]:
         except SiteError as error:
             row['problem'] = str(error)
         rows.append(row)
+    if with_cases:
+        if (reframe := _reframe()) is None:
+            raise InputError('--cases: reframe is not on PATH')
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(lambda row: _count_cases(row, reframe), rows))
     return rows
+
+
+def _count_cases(row: dict[str, Any], reframe: str):
+    try:
+        row['cases'] = len(re.findall('^- ', _ask(reframe, row['site'], '-lC'), re.MULTILINE))
+    except InputError as error:
+        row['problem'] = row['problem'] or f'its cases cannot be listed: {error}'
 
 
 def details(name: str, root: Path = SITES) -> dict[str, Any]:
@@ -71,14 +87,15 @@ def details(name: str, root: Path = SITES) -> dict[str, Any]:
     }
 
 
-def print_list(root: Path, format: str) -> None:
+def print_list(root: Path, format: str, with_cases: bool) -> None:
     """Every site on standard output."""
-    rows = overview(root)
+    rows = overview(root, with_cases)
     columns = [
         Column('site', lambda row: row['site']),
         Column('description', lambda row: row['descr']),
         Column('partitions', lambda row: ', '.join(row['partitions'])),
         Column('stacks', lambda row: ', '.join(row['stacks'])),
+        *([Column('cases', lambda row: _known(row['cases']), number=True)] if with_cases else []),
         Column('published', lambda row: _known(row['published']), number=True),
         Column('baseline', lambda row: _known(row['baseline']), number=True),
         Column('retired', lambda row: _known(row['retired']), number=True),
@@ -191,9 +208,14 @@ def _reframe() -> str | None:
 
 def _describe(reframe: str, site: str) -> list[dict[str, Any]]:
     """What ``reframe --describe`` says of each test of a site. Raises InputError."""
+    return json.loads(_ask(reframe, site, '--describe'))
+
+
+def _ask(reframe: str, site: str, action: str) -> str:
+    """What ReFrame prints of all checks on a site. Raises InputError."""
     command = [
         reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}', '-c', str(ROOT / 'checks'),
-        '-R', '--describe',
+        '-R', action,
     ]  # fmt: skip
     try:
         # PLUMBLINE_SITE: the files of no other site are looked at
@@ -201,14 +223,14 @@ def _describe(reframe: str, site: str) -> list[dict[str, Any]]:
             command, capture_output=True, text=True, check=False, timeout=_DESCRIBE_LIMIT,
             env=os.environ | {'PLUMBLINE_SITE': site},
         )  # fmt: skip
-        return json.loads(answer.stdout)
     except OSError as error:
         raise InputError(f'{reframe}: {error.strerror}') from None
     except subprocess.TimeoutExpired:
         raise InputError(f'`{" ".join(command)}` did not end within {_DESCRIBE_LIMIT} s') from None
-    except ValueError:
+    if answer.returncode != 0:
         said = (answer.stderr + answer.stdout).strip().splitlines() or ['nothing']
-        raise InputError(f'`{" ".join(command)}` ended with {answer.returncode} and said: {said[-1]}') from None
+        raise InputError(f'`{" ".join(command)}` ended with {answer.returncode} and said: {said[-1]}')
+    return answer.stdout
 
 
 def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[Key]:

@@ -11,7 +11,7 @@ from checks.core.metrics import NotMeasured
 from checks.core.placement import self_binding
 from checks.core.topology import topology_of
 from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
-from site_configs import SiteError
+from site_configs import Partition, SiteError
 
 
 @pytest.fixture(scope='module')
@@ -185,11 +185,8 @@ def test_a_chain_of_another_length_is_seen(recorded, numa_matrix):
 
 
 def described(monkeypatch, **processor):
-    class Described:
-        memory_bytes, num_nodes, memory_kinds, entry = None, 1, {}, {}
-
-    Described.processor = {'num_cpus': 4, 'num_cpus_per_core': 1, 'num_sockets': 2, **processor}
-    site = type('Site', (), {'partitions': {'node': Described}})
+    entry = {'processor': {'num_cpus': 4, 'num_cpus_per_core': 1, 'num_sockets': 2, **processor}}
+    site = type('Site', (), {'partitions': {'node': Partition('node', entry)}})
     monkeypatch.setattr(topology_module, 'load_site', lambda name: site)
     return topology_of.__wrapped__('s', 'node')
 

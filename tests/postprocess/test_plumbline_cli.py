@@ -5,7 +5,7 @@ import sys
 import time
 
 import pytest
-from run_reports import case, metric, reference, report
+from run_reports import case, metric, report
 from typer.testing import CliRunner
 
 from postprocess.cli import app
@@ -52,17 +52,3 @@ def test_a_fault_of_the_program_is_not_taken_for_one_of_the_input(work, monkeypa
     monkeypatch.setattr('postprocess.store.Store.find', lambda *_: int('x'))
     with pytest.raises(AssertionError, match='invalid literal'):
         work.run('compare')
-
-
-def test_500_cases_of_10_metrics_are_compared_in_two_seconds(work):
-    from postprocess.compare import compare
-    from postprocess.store import Store
-
-    metrics = {f'm{j}': metric([100.0, 99.0]) for j in range(10)}
-    work.ingest(report(*(case(parameters=f'index={i}', metrics=metrics) for i in range(500)), mode='quick'))
-    work.reference(*(reference(case=f'index={i}', metric=f'm{j}') for i in range(500) for j in range(10)))
-    store = Store(work.results)
-    began = time.perf_counter()
-    comparison = compare(store, store.find(), root=work.sites)
-    assert time.perf_counter() - began < 2
-    assert comparison.counts == {'ok': 5000}

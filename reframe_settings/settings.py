@@ -13,11 +13,13 @@ from pathlib import Path
 from reframe.core.backends import register_launcher
 from reframe.core.exceptions import ConfigError
 from reframe.core.launchers import JobLauncher
+from reframe.core.schedulers import slurm
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # the one place that makes site_configs and checks.core importable, installed or not
     sys.path.insert(0, str(ROOT))
 
+from reframe_settings.journal import further_handlers  # noqa: E402
 from site_configs import Site, SiteError, load_site, name_of_this_site, site_names  # noqa: E402
 from site_configs.places import results_directory  # noqa: E402
 
@@ -32,6 +34,14 @@ class Jsrun(JobLauncher):
             'jsrun', f'--nrs {job.num_tasks // ranks}', '--rs_per_host 1', f'--tasks_per_rs {ranks}',
             '--cpu_per_rs ALL_CPUS', '--gpu_per_rs ALL_GPUS', '--bind none',
         ]  # fmt: skip
+
+
+@register_launcher('pals')
+class Pals(JobLauncher):
+    """HPE's mpiexec under PBS, which must be told the ranks of a node; the job itself binds them."""
+
+    def command(self, job):
+        return ['mpiexec', f'-n {job.num_tasks}', f'--ppn {job.num_tasks_per_node or 1}', '--cpu-bind none']
 
 
 def _asked_system() -> str | None:
@@ -59,13 +69,20 @@ def _sites() -> list[Site]:
 
 
 _RESULTS = results_directory()
-# Slurm only: an accounting database that is away for minutes must not end the session, and a job that can never
-# start must not wait for ever.
+# Slurm only: an accounting database or a controller that is away for minutes must not end the session or fail its
+# cases, and a job that can never start must not wait for ever.
 _SLURM = {
     'max_sacct_failures': 1000,
+    'resubmit_on_errors': ['Unable to contact slurm controller'],
     'slurm_pending_job_reason_poll_freq': 1,
     'slurm_job_cancel_reasons': ['ReqNodeNotAvail', 'PartitionConfig', 'BadConstraints'],
 }
+
+
+_of_reframe = slurm.slurm_state_completed
+# ReFrame 4.10 waits for ever for a preempted job: it expects that Slurm will start it again. It must not: what the
+# first run left in the stage directory would spoil the second.
+slurm.slurm_state_completed = lambda state: state == 'PREEMPTED' or _of_reframe(state)
 
 
 def _system(site: Site) -> dict:
@@ -73,10 +90,13 @@ def _system(site: Site) -> dict:
     for partition in system['partitions']:
         if partition['scheduler'] in ('slurm', 'squeue'):
             partition['sched_options'] = _SLURM | partition.get('sched_options', {})
+            partition['access'] = ['--no-requeue', *partition.get('access', [])]
+        if 'PLUMBLINE_SWEEP' in os.environ:  # ci/sweep holds the nodes, and each job uses them all
+            partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 1}
     return system
 
 
-_LONG = ('HPCC', 'HPL', 'HPCG', 'NumaBandwidth', 'NumaLatency', 'IOR', 'Mdtest')
+_LONG = ('HPCC', 'HPL', 'HPCG', 'NumaBandwidth', 'NumaLatency', 'IOR', 'IORRanks', 'Mdtest', 'MdtestRanks')
 # Mode -> trials of a case, and the exceptions by check. Each mode runs the checks tagged with its name.
 # acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
 _MODES = (
@@ -127,7 +147,8 @@ site_configuration = {
                     'format_perfvars': '%(check_perf_value)s|%(check_perf_unit)s|%(check_perf_ref)s|'
                     '%(check_perf_lower_thres)s|%(check_perf_upper_thres)s|',
                     'locking_enable': True,
-                }
+                },
+                *further_handlers(),
             ],
         }
     ],

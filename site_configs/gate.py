@@ -24,7 +24,7 @@ _TIMES = ('s', 'ms', 'us', 'ns')
 # Floor and cap of the kinds of metric that move more on a healthy machine: check, units (none: any), floor, cap. The
 # first that fits holds where a site states no tolerance of its own.
 _KINDS = (
-    ('IOR', (), 0.15, 0.40), ('Mdtest', (), 0.20, 0.50), ('HPL', (), 0.03, 0.15), ('HPCG', (), 0.03, 0.15),
+    ('IOR*', (), 0.15, 0.40), ('Mdtest*', (), 0.20, 0.50), ('HPL', (), 0.03, 0.15), ('HPCG', (), 0.03, 0.15),
     ('*', _TIMES, 0.05, 0.25),
 )  # fmt: skip
 #: Sessions that a baseline's spread must come from before it gates.

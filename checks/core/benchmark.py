@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import json
+import os
 import re
 import shlex
 import subprocess
@@ -15,12 +17,13 @@ import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.exceptions import PerformanceError, SanityError
 
+from checks.core import sweep
 from checks.core.metrics import Metric, NotMeasured
 from checks.core.placement import Placement, binding_faults, granted
 from checks.core.stacks import ACTIVATION, StackFixture
 from checks.core.topology import Topology, current_site, topologies, topology_of
 from site_configs import Partition, SiteError
-from site_configs.gate import limits, tolerance_for
+from site_configs.gate import judges
 from site_configs.references import canonical_case, load_references
 from site_configs.units import UNITS
 
@@ -45,7 +48,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     the program wrote and the binding of each rank. What was measured leaves in the one variable `record`.
     """
 
-    #: Feature of the stack that holds this benchmark.
+    #: Feature of the stack that holds this benchmark; of several with blanks between, any.
     offers = variable(str)
     #: Executions of the benchmark in the job.
     trials = variable(int, value=3, loggable=True)
@@ -101,25 +104,34 @@ class Benchmark(rfm.RunOnlyRegressionTest):
 
     @run_after('init')
     def start_empty(self):
+        self.forget()
+        self.swept: list[dict] = []  # of a sweep: the record of each of its places
+        self.runs, self.run_env = {}, {}
+
+    def forget(self):
+        """What was measured, before anything is."""
         self.samples: dict[str, list[tuple[int, str, float]]] = {}
         self.missing: dict[str, str] = {}
         self.void: dict[str, str] = {}
         self.bound: dict[str, str] = {}
         self.remarks: dict[str, str] = {}
         self.trial_seconds: list[float] = []
-        self.runs, self.run_env = {}, {}
 
     @run_after('init', always_last=True)
     def select(self):
         """After the check's own hooks: one may choose `offers` from its parameters."""
         self.valid_systems = [fullname for fullname, topology in topologies() if self.exists_on(topology)]
-        self.valid_prog_environs = [f'+{self.offers}']
+        if sweep.swept_nodes() and not sweep.can_be_swept(self):
+            self.valid_systems = []
+        self.valid_prog_environs = [f'+{feature}' for feature in self.offers.split()]
 
     @run_after('setup')
     def look_at_the_partition(self):
         self.site = current_site()
         self.partition: Partition = self.site.partitions[self.current_partition.name]
         self.topology = topology_of(self.site.name, self.partition.name)
+        # of single cases, such as the nodes that ci/nightly wants one to run on again
+        self.job.options += json.loads(os.environ.get('PLUMBLINE_JOB_OPTIONS', '{}')).get(self.hashcode, [])
 
     @run_before('run')
     def assemble_job(self):
@@ -130,6 +142,10 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             self.job.launcher = getlauncher('local')()
         self.time_limit = self.time_limit or f'{60 + self.trials * self.trial_time_limit}s'
         self.env_vars |= self.placement.env_vars
+        if self.topology.gpus:
+            self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of the site's link classes
+        if self.mpi:
+            self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # or srun waits for the ranks that wait for one that has failed
         program, stack = shlex.quote(self.executable), shlex.quote(self.stack.stagedir)
         runs = self.runs or {'run': self.executable_opts}
         self.prerun_cmds = [
@@ -155,6 +171,9 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             # none may be left running when another has failed
             wait_for_all = ['code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=(); (exit $code)']
         self.postrun_cmds = ['cd ../..', 'done', *wait_for_all, 'echo $EPOCHREALTIME > trial_$trial/ended', 'done']
+        if sweep.swept_nodes():
+            sweep.spread(self)
+            self.job.launcher = getlauncher('local')()
 
     def shell_case(self, name: str, options: list[str]) -> str:
         exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in self.run_env.get(name, {}).items())
@@ -167,11 +186,23 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """Reads all trials, also those before a failure; then fails with what went wrong, worst first."""
         if self.is_dry_run():
             return
-        faults = self.job_faults() + ([] if self.metrics else ['the check declares no metric'])
+        job = self.job_faults()
+        faults = job + ([] if self.metrics else ['the check declares no metric'])
+        if sweep.swept_nodes():
+            faults += sweep.measure(self)
+        else:
+            faults += self.read_trials(Path(self.stagedir), ','.join(self.job.nodelist or []))
+        self.missing = {name: '; '.join([why, *job]) for name, why in self.missing.items()}
+        if faults:
+            raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
+
+    def read_trials(self, where: Path, nodes: str) -> list[str]:
+        """Takes the samples of all trials below a folder, and returns a sentence for each thing that is wrong."""
+        faults = []
         for trial in range(1, self.trials + 1):
-            folder = Path(self.stagedir) / f'trial_{trial}'
+            folder = where / f'trial_{trial}'
             for run in self.runs or ['run']:
-                if found := self.measure_run(trial, run, folder / run):
+                if found := self.measure_run(trial, run, folder / run, nodes):
                     faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(folder / run / "stderr")}')
             self.trial_seconds += seconds_of(folder)
         self.derive()
@@ -179,19 +210,20 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             if metric.pattern is None and metric.name not in self.samples:
                 self.missing.setdefault(metric.name, 'what it is computed from is missing')
                 faults.append(f'metric {metric.name} not measured: {self.missing[metric.name]}')
-        self.remarks |= self.stack.provenance | facts_of(Path(self.stagedir) / 'provenance.txt')
-        if faults:
-            raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
+        self.remarks |= self.stack.provenance | facts_of(where / 'provenance.txt')
+        return faults
 
     def job_faults(self) -> list[str]:
         state, exitcode, nodes = self.job.state, self.job.exitcode, ','.join(self.job.nodelist or [])
         if state in _DONE and exitcode == 0:
             return []
         said = last_words(Path(self.stagedir) / self.job.stderr)
-        where = nodes or 'unknown nodes'
-        return [f'job {self.job.jobid} ended in state {state}, exit code {exitcode}, on {where}{said}']
+        where = f', on {nodes}' if nodes else ', before it had a node'
+        if state == 'CANCELLED' and not nodes and self.max_pending_time:
+            where += f'; the longest that it may wait is {self.max_pending_time:.0f} s'
+        return [f'job {self.job.jobid} ended in state {state}, exit code {exitcode}{where}{said}']
 
-    def measure_run(self, trial: int, run: str, folder: Path) -> list[str]:
+    def measure_run(self, trial: int, run: str, folder: Path, nodes: str) -> list[str]:
         """Takes the samples of one run of a trial; returns a sentence for each thing that is wrong with it."""
         self.reading = run
         metrics = [metric for metric in self.metrics if metric.run == run and metric.pattern]
@@ -201,22 +233,25 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             found = f'expected one file {self.output}, found {len(written)}'
             return [found if folder.exists() else 'did not start']
         text = written[0].read_text(encoding='utf-8', errors='replace')
-        got = granted(folder)
-        self.bound |= {rank: ','.join(map(str, sorted(cpus))) for rank, cpus in got.items()}
-        asked = self.placement.with_cpus(self.run_env.get(run, {}).get('PLUMBLINE_CPUS'))
-        faults = binding_faults(asked, got, self.num_nodes) + self.sanity_faults(text)
-        faults += self.stderr_faults((folder / 'stderr').read_text(encoding='utf-8', errors='replace'))
+        got, own = granted(folder), self.run_env.get(run, {})
+        asked = self.placement.with_lists(own)
+        self.bound |= {f'{run} {rank}' if 'PLUMBLINE_CPUS' in own else rank: str(has) for rank, has in got.items()}
+        errors = (folder / 'stderr').read_text(encoding='utf-8', errors='replace')
+        faults = [line for line in errors.splitlines() if line.startswith('plumbline:')]  # of rank.sh
+        faults += binding_faults(asked, got, self.num_nodes) + self.stderr_faults(errors) + self.sanity_faults(text)
+        unmeasured = []
         for metric in metrics:
             try:
                 value = metric.read(text)
             except NotMeasured as reason:
                 self.missing[metric.name] = f'trial {trial}: {reason}'
-                faults.append(f'metric {metric.name} not measured: {reason}')
+                unmeasured.append(f'metric {metric.name} not measured: {reason}')
                 continue
-            self.samples.setdefault(metric.name, []).append((trial, ','.join(self.job.nodelist or []), value))
+            self.samples.setdefault(metric.name, []).append((trial, nodes, value))
             if reason := self.void_reason(metric, value):
                 self.void[metric.name] = f'trial {trial}: {reason}'
-        return faults
+        more = [f'and {len(unmeasured) - 2} metrics more'] if len(unmeasured) > 3 else unmeasured[2:]
+        return faults + unmeasured[:2] + more
 
     @sanity_function
     def ran_as_asked(self):
@@ -240,23 +275,26 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         return fmean(value for _, _, value in self.samples[metric])
 
     def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
-        """ReFrame's reference tuples of the metrics that have a reference. Raises SiteError on a unit that differs."""
+        """ReFrame's reference tuples of the metrics that have a reference; those of one that only warns have no bound.
+
+        Raises SiteError on a unit that differs.
+        """
         references = load_references(self.site.name)
         found = {}
         for metric in self.metrics:
-            names = (self.check, self.case, metric.name)
-            reference = references.find((self.partition.name, self.current_environ.name, *names))
-            if reference is None:
+            key = (self.partition.name, self.current_environ.name, self.check, self.case, metric.name)
+            rows = judges(references, key, self.site.tolerance)
+            if not rows:
                 continue
+            reference, bound = rows[0]
             if reference.unit != metric.unit:
                 raise SiteError(
                     f'{metric.name}: the reference is in {reference.unit}, the check measures {metric.unit} '
                     f'({reference.kind}, {reference.source})'
                 )
-            bound = limits(
-                reference.mean, reference.std, reference.n, metric.better, tolerance_for(self.site.tolerance, *names)
-            )
-            threshold = bound.bad / reference.mean - 1
+            if reference.better != metric.better:
+                raise SiteError(f'{metric.name}: {metric.better} is better, the reference says {reference.better}')
+            threshold = bound.bad / reference.mean - 1 if bound.gates else None
             lower, upper = (threshold, None) if metric.better == 'higher' else (None, threshold)
             found[metric.name] = (reference.mean, lower, upper, metric.unit)
         return found
@@ -286,6 +324,9 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     @property
     def record(self) -> dict:
         """All that `plumbline ingest` takes from this case; samples are (trial, nodes, value)."""
+        return self.own_record() | ({'swept': self.swept} if self.swept else {})
+
+    def own_record(self) -> dict:
         return {
             'schema': 1,
             'check': self.check,
@@ -296,6 +337,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
                 metric.name: {
                     'unit': metric.unit,
                     'better': metric.better,
+                    'judged': metric.judged,
                     'samples': [list(sample) for sample in self.samples.get(metric.name, [])],
                     'void': self.void.get(metric.name),
                 }

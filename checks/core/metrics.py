@@ -19,7 +19,7 @@ class Metric:
     exactly once in a trial's output. The value is that number times `scale`, divided by the number that each pattern
     of `per` finds in the same way, in `unit`. A metric without a pattern is computed from others by the check's
     `derive`. `run` names the run of the trial that prints it. `peak` names the entry of the partition's peaks that
-    bounds the metric.
+    bounds the metric. One that is not `judged` is stored, and judged only where somebody wrote a reference for it.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Metric:
     scale: float = 1.0
     run: str = 'run'
     peak: str | None = None
+    judged: bool = True
 
     def read(self, output: str) -> float:
         """The metric's value of one trial, finite and above zero. Raises NotMeasured."""

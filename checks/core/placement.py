@@ -1,41 +1,68 @@
-"""Which CPUs each rank gets, asked before the run and compared afterwards with what each rank really got."""
+"""Where each rank runs and which GPUs it sees, asked before the run and compared with what each rank really got."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from itertools import combinations
 from pathlib import Path
 
 from checks.core.topology import Topology
 
 _OPENMP_BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
+# Field of a placement -> the variable that holds its list for each local rank, colons between, for job/rank.sh
+_LISTS = {
+    'cpus': 'PLUMBLINE_CPUS',
+    'memory': 'PLUMBLINE_MEMORY',
+    'devices': 'PLUMBLINE_DEVICES',
+    'nics': 'PLUMBLINE_NICS',
+}
+Lists = tuple[tuple[int, ...], ...]
 
 
 @dataclass(frozen=True)
 class Placement:
     """The ranks of one node. `cpus`: the hardware threads of each local rank, or None where the benchmark binds its
-    threads itself. `threads`: OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs."""
+    threads itself. `threads`: OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs.
+
+    `devices`: the GPUs that each local rank sees, numbered as nvidia-smi (`gpu` is cuda) or ROCm (rocm) does. `memory`:
+    the NUMA nodes, by the operating system's numbers, that each may take memory from. `nics`: the network device of
+    each, such as mlx5_0. What is None stays as the launcher gives it. `switches` of all nodes: same or different.
+    """
 
     ranks_per_node: int
-    cpus: tuple[tuple[int, ...], ...] | None
+    cpus: Lists | None
     threads: int = 1
     proc_bind: str | None = None
     places: str | None = None
+    devices: Lists | None = None
+    gpu: str | None = None
+    memory: Lists | None = None
+    nics: tuple[tuple[str, ...], ...] | None = None
+    switches: str | None = None
 
     @property
     def env_vars(self) -> dict[str, str]:
-        """For the job; ``PLUMBLINE_CPUS`` holds one CPU list a local rank, colons between, for ``job/rank.sh``."""
+        """For the job, the lists of each rank among them."""
         asked = {'OMP_NUM_THREADS': str(self.threads)}
         if self.proc_bind:
             asked['OMP_PROC_BIND'] = self.proc_bind
         if self.places:
             asked['OMP_PLACES'] = self.places
-        if self.cpus is not None:
-            asked['PLUMBLINE_CPUS'] = ':'.join(','.join(map(str, cpus)) for cpus in self.cpus)
+        if self.gpu:
+            asked['PLUMBLINE_GPU'] = self.gpu
+        for name, variable in _LISTS.items():
+            if (lists := getattr(self, name)) is not None:
+                asked[variable] = ':'.join(','.join(map(str, items)) for items in lists)
         return asked
 
-    def with_cpus(self, lists: str | None) -> Placement:
-        """The same on the CPUs that a run's own ``PLUMBLINE_CPUS`` names; unchanged without them."""
-        return self if lists is None else replace(self, cpus=tuple(tuple(parse_cpu_list(c)) for c in lists.split(':')))
+    def with_lists(self, variables: Mapping[str, str]) -> Placement:
+        """The same with what the variables of a single run name; unchanged where they name nothing."""
+        named = {name: variables[variable].split(':') for name, variable in _LISTS.items() if variable in variables}
+        return replace(self, **{
+            name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in lists)
+            for name, lists in named.items()
+        })  # fmt: skip
 
     @property
     def unset(self) -> list[str]:
@@ -101,24 +128,79 @@ def parse_cpu_list(text: str) -> frozenset[int]:
     return frozenset(cpus)
 
 
-def granted(trial: Path) -> dict[str, frozenset[int]]:
-    """The CPUs that each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote."""
+@dataclass(frozen=True)
+class Granted:
+    """What one rank got: devices, memory and network devices only where they were asked for. `devices`: the UUID of
+    each by its number. `switch`: what its node is connected to, where Slurm tells."""
+
+    cpus: frozenset[int]
+    devices: dict[int, str] = field(default_factory=dict)
+    memory: frozenset[int] = frozenset()
+    nics: tuple[str, ...] = ()
+    switch: str = ''
+
+    def __str__(self) -> str:
+        words = [','.join(map(str, sorted(self.cpus)))]
+        words += [f'GPU {number} {uuid}' for number, uuid in self.devices.items()]
+        words += [f'memory of NUMA {",".join(map(str, sorted(self.memory)))}'] if self.memory else []
+        return '; '.join([*words, *self.nics, *([f'switch {self.switch}'] if self.switch else [])])
+
+
+def granted(trial: Path) -> dict[str, Granted]:
+    """What each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote.
+
+    Their first line is the list of CPUs; ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``nic mlx5_0``, ``switch spine.leaf``
+    follow.
+    """
     return {
-        path.name.removeprefix('binding.'): parse_cpu_list(path.read_text(encoding='utf-8'))
+        path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8').splitlines())
         for path in sorted(trial.glob('binding.*'))
     }
 
 
-def binding_faults(placement: Placement, got: dict[str, frozenset[int]], num_nodes: int) -> list[str]:
+def _granted(lines: list[str]) -> Granted:
+    found = [line.split() for line in lines[1:]]
+    return Granted(
+        cpus=parse_cpu_list(''.join(lines[:1])),
+        devices={int(words[1]): words[2] for words in found if words[:1] == ['gpu']},
+        memory=frozenset().union(*(parse_cpu_list(words[1]) for words in found if words[:1] == ['memory'])),
+        nics=tuple(words[1] for words in found if words[:1] == ['nic']),
+        switch=''.join(words[1] for words in found if words[:1] == ['switch']),
+    )
+
+
+def binding_faults(placement: Placement, got: dict[str, Granted], num_nodes: int) -> list[str]:
     """One sentence for each rank that did not get what was asked, or did not report at all."""
     expected = placement.ranks_per_node * num_nodes
     faults = []
     if len(got) != expected:
         faults.append(f'{expected} ranks were asked, {len(got)} reported their binding')
-    if placement.cpus is not None:
-        for rank, cpus in got.items():
-            local_rank = int(rank.rpartition('.')[2])
-            asked = placement.cpus[local_rank] if local_rank < len(placement.cpus) else ()
-            if cpus != frozenset(asked):
-                faults.append(f'rank {rank} was asked to run on CPUs {sorted(asked)} and got {sorted(cpus)}')
-    return faults
+    for rank, has in got.items():
+        local_rank = int(rank.rpartition('.')[2])
+        for name, verb in (
+            ('cpus', 'run on CPUs'),
+            ('devices', 'see GPUs'),
+            ('memory', 'take memory from NUMA nodes'),
+            ('nics', 'use network devices'),
+        ):
+            lists = getattr(placement, name)
+            asked = set(lists[local_rank]) if lists and local_rank < len(lists) else set()
+            if lists is not None and asked != set(getattr(has, name)):
+                faults.append(f'rank {rank} was asked to {verb} {sorted(asked)} and got {sorted(getattr(has, name))}')
+    switches = [has.switch or 'one that Slurm does not name' for has in got.values()]
+    named = all(has.switch for has in got.values())
+    if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
+        faults.append(f'{placement.switches} switches of the nodes were asked, and they are {" and ".join(switches)}')
+    return faults + _mixed_up_devices(got)
+
+
+def _mixed_up_devices(got: dict[str, Granted]) -> list[str]:
+    """On a node one number must be one GPU for all ranks, and another number another GPU."""
+    seen = [
+        (*rank.rpartition('.')[::2], number, uuid) for rank, has in got.items() for number, uuid in has.devices.items()
+    ]
+    return [
+        f'GPU {number} of rank {node}.{rank} is {uuid}, GPU {its_number} of rank {its_node}.{its_rank} is {its_uuid}'
+        for (node, rank, number, uuid), (its_node, its_rank, its_number, its_uuid) in combinations(seen, 2)
+        if node == its_node and (number == its_number) != (uuid == its_uuid)
+    ]

@@ -4,6 +4,8 @@ Every message size is a metric of its own, such as ``latency_8`` for 8 bytes. On
 the same nodes, and wait for them once.
 """
 
+from dataclasses import replace
+
 import reframe as rfm
 
 from checks.core.benchmark import Benchmark
@@ -19,6 +21,13 @@ from checks.mpi.osu_output import (
     sizes_of,
     version_of,
 )
+
+# Pairs that only the scheduler can choose, by the name of the resource that asks it to -> switches of their nodes
+SWITCHES = {'same_switch': 'same', 'different_switch': 'different'}
+
+
+def node_pairs_of_this_system() -> list[str]:
+    return [name for name in SWITCHES if any(name in topology.resources for _, topology in topologies())]
 
 
 def rank_layouts_of_this_system() -> list[str]:
@@ -58,18 +67,23 @@ class Osu(Benchmark):
 class OsuPair(Osu):
     """Two ranks: on two cores of a node, or on two nodes."""
 
-    pair = parameter(pairs_of_this_system(), loggable=True)
+    pair = parameter(pairs_of_this_system() + node_pairs_of_this_system(), loggable=True)
 
     def exists_on(self, topology):
+        if self.pair in SWITCHES:
+            return self.pair in topology.resources and topology.nodes_of_partition > 1
         return self.pair in pairs(topology)
 
     @run_after('init')
     def count_nodes(self):
-        self.num_nodes = 2 if self.pair == 'two_nodes' else 1
+        self.num_nodes = 2 if self.pair in ('two_nodes', *SWITCHES) else 1
+        if self.pair in SWITCHES:
+            self.extra_resources = {self.pair: {}}
 
     @run_after('setup')
     def place(self):
-        self.placement = one_rank_on(pairs(self.topology)[self.pair])
+        where = 'two_nodes' if self.num_nodes == 2 else self.pair
+        self.placement = replace(one_rank_on(pairs(self.topology)[where]), switches=SWITCHES.get(self.pair))
         self.run_programs()
 
 

@@ -8,7 +8,9 @@ where they start; which sizes a run must print is therefore part of its options,
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
+from statistics import fmean
 from typing import NamedTuple
 
 from checks.core.metrics import Metric
@@ -17,9 +19,11 @@ _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
 _BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
 MIB = 2**20
+Sample = tuple[int, str, float]  # trial, nodes, value
 # No rank sends more than this in a collective: 128 ranks of a node have room for it twice in 16 GiB, and above a limit
 # of its own, 512 MiB, OSU leaves out sizes.
 LARGEST_BUFFER = 64 * MIB
+SMALL = 8  # the largest message in bytes whose latency or rate is judged
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
@@ -82,18 +86,28 @@ def options_of(name: str, sizes: list[int]) -> list[str]:
     return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *PROGRAMS[name].options]
 
 
-def metrics_of(name: str, sizes: list[int]) -> list[Metric]:
-    """``latency_8``: a metric for each column and message size; ``barrier`` has none."""
-    program, metrics = PROGRAMS[name], []
+def metrics_of(name: str, sizes: list[int], suffix: str = '') -> list[Metric]:
+    """``latency_8``: a metric for each column and message size; ``barrier`` has none. `suffix` follows on names of
+    metrics and run where a program runs several times."""
+    program, run, metrics = PROGRAMS[name], name + suffix, []
     for column, what in enumerate(program.metrics):
         unit = 'ops/s' if what == 'message_rate' else program.unit
         better = 'lower' if unit == 'us' else 'higher'
         numbers = [rf'({_NUMBER})' if i == column else _NUMBER for i in range(len(program.metrics))]
+        row, judged = f'{" +".join(numbers)}(?: +Pass)?$', judged_sizes(name, what, sizes)
         metrics += [
-            Metric(f'{what}_{size}', unit, better, rf'^{size} +{" +".join(numbers)}(?: +Pass)?$', run=name)
+            Metric(f'{what}_{size}{suffix}', unit, better, f'^{size} +{row}', run=run, judged=size in judged)
             for size in sizes
-        ] or [Metric(what, unit, better, rf'^ +({_NUMBER})$', run=name)]
+        ] or [Metric(what + suffix, unit, better, rf'^ +({_NUMBER})$', run=run)]
     return metrics
+
+
+def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
+    """Those that need a reference: small messages of latencies and rates, the largest of bandwidths, both of
+    collectives. The others are kept to be looked at."""
+    latency = PROGRAMS[name].unit == 'us' or what == 'message_rate'
+    small = [size for size in sizes if size <= SMALL] if latency else []
+    return small + (sizes[-1:] if PROGRAMS[name].largest == MIB or not latency else [])
 
 
 def published_latency() -> Metric:
@@ -105,29 +119,54 @@ def published_latency() -> Metric:
     return replace(metrics_of('osu_latency', [1])[0], name='mpi_latency')
 
 
+def published_device_latency(samples: dict[str, list[Sample]], pairs: Sequence[tuple[int, int]]) -> list[Sample]:
+    """What table 5 of 003 calls device-to-device latency of a class, of each trial: the mean of its measured pairs, of
+    the smallest message as :func:`published_latency`. Empty unless all of them have been measured in each trial."""
+    curves = [samples.get(f'latency_1_{a}_{b}', []) for a, b in pairs]
+    if len({tuple(trial for trial, *_ in curve) for curve in curves}) != 1:
+        return []
+    return [(*trial[0][:2], fmean(value for *_, value in trial)) for trial in zip(*curves, strict=True)]
+
+
 def version_of(output: str) -> str:
     """Of the banner; empty where there is none."""
     found = re.search(r'^# OSU .* v([0-9][0-9.]*)$', output, re.MULTILINE)
     return found[1] if found else ''
 
 
-def faults_of(output: str, name: str, sizes: list[int], ranks: int = 2) -> list[str]:
-    """One sentence for each sign that an output is no whole run of program `name` over `sizes` on so many ranks."""
+def faults_of(
+    output: str, name: str, sizes: list[int], ranks: int = 2, gpu: str = '', buffers: Sequence[str] = ()
+) -> list[str]:
+    """One sentence for each sign that an output is no whole run of program `name` over `sizes` on so many ranks, with
+    the `buffers` of the two ranks in the memory of that kind of `gpu`, where one is given."""
     program, lines = PROGRAMS[name], output.splitlines()
+    title = program.title.replace('MPI', f'MPI-{gpu}', 1) if gpu else program.title
+    if name == 'osu_mbw_mr' and lines[:1] == lines[1:2]:
+        lines = lines[1:]  # versions 6.0 to 7.2 print their banner twice
+    missing = ['datatype', 'line of buffers']  # in most versions
+    if not sizes and version_of(output) == '7.1':
+        missing.append('header')
     column = f'# {"Size +" if sizes else ""}{program.header}(?: +Validation)?'
     faults = []
     for what, kind, right in (
-        ('banner', '# OSU ', rf'# OSU {program.title} v[0-9.]+'),
+        ('banner', '# OSU ', rf'# OSU {title} v[0-9.]+'),
         ('header', '# (Size|Avg|Latency)', column),
         ('datatype', '# Datatype', r'# Datatype: MPI_CHAR\.'),
+        ('line of buffers', '# Send Buffer', _buffers_line(buffers)),
     ):
         found = [line for line in lines if re.match(kind, line)]
-        if len(found) != 1 and (found or what != 'datatype'):  # which older versions do not print
+        if len(found) != 1 and (found or what not in missing):
             faults.append(f'expected one {what}, found {len(found)}')
         faults += [f'unexpected {what}: {line}' for line in found if not re.fullmatch(right, line, re.IGNORECASE)]
     says = [line.format(pairs=ranks // 2) for line in program.says]
     faults += [f'expected one line {line!r}' for line in says if lines.count(line) != 1]
     return faults + _faults_of_rows(lines, len(program.metrics), sizes)
+
+
+def _buffers_line(buffers: Sequence[str]) -> str:
+    """What versions up to 7.0 say of device buffers; a version before 5.7.1 knows no MD and says M."""
+    words = {'H': r'HOST \(H\)', 'D': r'DEVICE \(D\)', 'MD': r'MANAGED \(MD?\)'}
+    return '# Send Buffer on {} and Receive Buffer on {}'.format(*(words[buffer] for buffer in buffers or ('H', 'H')))
 
 
 def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[str]:
@@ -146,7 +185,8 @@ def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[st
     if found != expected:
         wrong = [f'{size} bytes {found.count(size)} times' for size in expected if found.count(size) != 1]
         span = f'{sizes[0]} to {sizes[-1]} bytes'
-        faults.append(f'expected a row for each of {span}: {", ".join(wrong) or "wrong order"}')
+        why = ', '.join(wrong) or 'wrong order'
+        faults.append(f'expected a row for each of {span}: {why if found else "there is none"}')
     return faults
 
 
@@ -154,3 +194,18 @@ def errors_of(errors: str) -> list[str]:
     """What OSU says on standard error before it ends, or leaves out sizes and ends with 0."""
     pattern = r'This test requires [\w ]+ processes|Limiting max message size to: [0-9]+|Requested memory limit too low'
     return [f'OSU says: {line}' for line in dict.fromkeys(re.findall(pattern, errors))]
+
+
+def device_errors_of(errors: str) -> list[str]:
+    """Why there are no device buffers, from what OSU, MPI and the launchers say of it: each of them in its own way."""
+    causes = {
+        'the programs were built without support for such buffers':
+            r'Benchmark Does Not Support Accelerator Transfers|(?:CUDA|ROCm|Managed Memory) Support Not Enabled'
+            r'|Managed memory support requires CUDA kernels|Invalid device type|Invalid option \[-d\]',
+        # the library takes them for memory of the host; GTL is what Cray MPICH needs for GPUs
+        'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)':
+            r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault'
+            r'|GTL library is not linked',
+    }  # fmt: skip
+    found = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
+    return [f'{cause}: {said[0]}' for cause, said in found.items() if said]

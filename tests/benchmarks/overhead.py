@@ -1,15 +1,18 @@
 """What the suite costs, measured side by side with plain ReFrame and with runs by hand; prints, asserts nothing.
 
     python tests/benchmarks/overhead.py list    listing all checks against plain ReFrame listing one trivial check
+    python tests/benchmarks/overhead.py wide    listing all checks of 50 partitions of 8 GPUs, and as many trivial ones
     python tests/benchmarks/overhead.py case    what a session adds to each case, against `executable = 'true'`
     python tests/benchmarks/overhead.py hpcc    STREAM triad and DGEMM by the suite and by hand, with the same binding
     python tests/benchmarks/overhead.py stream  BabelStream triad by the suite and by hand, with the same binding
     python tests/benchmarks/overhead.py hpl     HPL of the quick size by the suite and by hand, with the same input
+    python tests/benchmarks/overhead.py osu     MPI latency between two cores by the suite and by hand
+    python tests/benchmarks/overhead.py ior     IOR by the suite and by hand on tmpfs, the same files and bytes
     python tests/benchmarks/overhead.py best    the best binding of the suite and the best of 20 random ones
     python tests/benchmarks/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
 
-`stream`, `hpl`, `best` and `stack` need the localhost stack installed (ci/provision), `stack` its Spack too. Rounds are
-interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
+The benchmarks by name, `best` and `stack` need the localhost stack installed (ci/provision), `stack` its Spack too.
+Rounds are interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
 """
 
 from __future__ import annotations
@@ -37,7 +40,7 @@ from checks.core.spack import environment, find_spack  # noqa: E402
 from checks.core.stacks import activation  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from site_configs import Stack  # noqa: E402
-from site_configs.spack import Installed  # noqa: E402
+from site_configs.spack import Installed, known_benchmarks  # noqa: E402
 
 PLAIN = """\
 import reframe as rfm
@@ -79,6 +82,60 @@ def listing(rounds: int):
     show('plain ReFrame, one check', theirs)
     show('all checks of the suite', ours)
     print(f'ratio of medians {median(ours) / median(theirs):.2f}')
+
+
+# All 28 pairs of eight GPUs in four classes, as an MI250X node has them in kind
+NODE = """\
+{processor: {num_cpus: 128, num_cpus_per_core: 2, num_sockets: 2, num_numa_domains: 8,
+caches: {L2: {size: 1 MiB, num_cpus: 2}, L3: {size: 32 MiB, num_cpus: 16}}},
+devices: [{type: gpu, arch: sm_90, num_devices: 8}], memory_per_node: 512 GiB, num_nodes: 64,
+scheduler: local, launcher: mpirun, environs: [system], link_classes: {CLASSES}, name: """
+
+
+def wide_site() -> str:
+    pairs = [[a, b] for a in range(8) for b in range(a + 1, 8)]
+    classes = ', '.join(f'{name}: {{pairs: {pairs[i::4]}}}' for i, name in enumerate('ABCD'))
+    node = NODE.replace('CLASSES', classes).replace('\n', ' ')
+    features = [feature for feature in known_benchmarks() if 'rocm' not in feature and 'hip' not in feature]
+    lines = ['descr: wide', 'hostnames: [nowhere]', 'partitions:', *(f'  - {node}p{i}}}' for i in range(50))]
+    stack = f'  - {{name: system, provider: system, prefix: /usr, features: [{", ".join(features)}]}}'
+    return '\n'.join([*lines, 'environments:', stack, ''])
+
+
+def seconds_and_memory(*command: object, environment: dict[str, str], cwd: Path) -> tuple[float, float]:
+    """Wall seconds, and MiB of the largest process."""
+    began = time.perf_counter()
+    process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if process.returncode or status:
+        sys.exit(f'{command[0]} failed')
+    return time.perf_counter() - began, usage.ru_maxrss / 1024
+
+
+def wide_listing(rounds: int):
+    with tempfile.TemporaryDirectory() as folder:
+        clone = ScratchClone(Path(folder))
+        clone.site_file.write_text(wide_site())
+        ours = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-c', clone.root / 'checks', '-R', '-l')
+        found = clone.run(*ours).stdout
+        lines = [line for line in found.splitlines() if line.startswith('- ')]
+        number = int(re.search(r'Found (\d+) check', found)[1])
+        plain, config = Path(folder, 'plain.py'), Path(folder, 'config.py')
+        plain.write_text(PLAIN.replace('NUMBER', str(number)))
+        partitions = [
+            {'name': f'p{i}', 'scheduler': 'local', 'launcher': 'local', 'environs': ['system']} for i in range(50)
+        ]
+        system = {'name': 'wide', 'hostnames': ['.*'], 'partitions': partitions}
+        config.write_text(f'site_configuration = {{"systems": [{system}], "environments": [{{"name": "system"}}]}}')
+        theirs = ('reframe', '-C', config, '-c', plain, '-l')
+        at = {'environment': clone.environment(), 'cwd': clone.root}
+        took = [[seconds_and_memory(*command, **at) for command in (theirs, ours)] for _ in range(rounds)]
+    print(f'{number} checks, {len(lines)} listed, on 50 partitions')
+    for i, unit in enumerate(('s', 'MiB')):
+        plain_ones, suite = ([measured[side][i] for measured in took] for side in (0, 1))
+        show('plain ReFrame', plain_ones, unit)
+        show('the suite', suite, unit)
+        print(f'ratio of medians {median(suite) / median(plain_ones):.2f}')
 
 
 def added_per_case(rounds: int, cases: int = 20):
@@ -163,7 +220,12 @@ def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
 def compare_with_hand(what: str, unit: str, suite: list[float], hand: list[float]):
     show(f'{what} by hand', hand, unit)
     show(f'{what} by the suite', suite, unit)
-    print(f'ratio of medians {median(suite) / median(hand):.4f}')
+    again = random.Random(1)
+    ratios = sorted(
+        median(again.choices(suite, k=len(suite))) / median(again.choices(hand, k=len(hand))) for _ in range(2000)
+    )
+    low, high = ratios[50], ratios[-51]  # 95 % of resampled pairs of rounds
+    print(f'ratio of medians {median(suite) / median(hand):.4f}, between {low:.3f} and {high:.3f}')
 
 
 TRIAD = r'^Triad\s+(\S+)'
@@ -183,6 +245,24 @@ def stream_by_hand_and_by_suite(rounds: int):
     compare_with_hand('BabelStream triad', 'GB/s', suite, hand)
 
 
+def osu_by_hand_and_by_suite(rounds: int):
+    """Of 1 and 8 bytes and of 4 MiB between the first two cores."""
+    sizes = (1, 8, 2**22)
+    bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" osu_latency -m 1:4194304'
+    command = f'mpirun --bind-to none -np 2 bash -c {shlex.quote(bind)} | tee osu_latency.txt'
+    suite, hand = {size: [] for size in sizes}, {size: [] for size in sizes}
+    with tempfile.TemporaryDirectory() as folder:
+        for _ in range(rounds):
+            record = record_of('OsuLatency.*same_numa', Path(folder))
+            by_hand(command, r'^1 +(\S+)', Path(folder))
+            for size in sizes:
+                suite[size].append(record['metrics'][f'latency_{size}']['samples'][0][2])
+                said = Path(folder, 'osu_latency.txt').read_text()
+                hand[size].append(float(re.search(rf'^{size} +(\S+)', said, re.MULTILINE)[1]))
+    for size in sizes:
+        compare_with_hand(f'MPI latency of {size} bytes', 'us', suite[size], hand[size])
+
+
 def hpl_by_hand_and_by_suite(rounds: int):
     suite, hand = [], []
     bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" xhpl'
@@ -194,6 +274,24 @@ def hpl_by_hand_and_by_suite(rounds: int):
             command = f'mpirun --bind-to none -np {len(record["binding"]["got"])} bash -c {shlex.quote(bind)}'
             hand.append(by_hand(command, r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)', Path(folder), OMP_NUM_THREADS='1'))
     compare_with_hand('HPL', 'GFlop/s', suite, hand)
+
+
+def ior_by_hand_and_by_suite(rounds: int):
+    operations = {'write': '-w -e -k -i 3', 'read': '-r -i 1'}
+    suite, hand = {name: [] for name in operations}, {name: [] for name in operations}
+    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir='/dev/shm') as memory:
+        for _ in range(rounds):
+            record = record_of('IOR%file_system=memory.*quick', Path(folder))
+            ranks = len(record['binding']['got'])
+            for name, options in operations.items():
+                suite[name].append(record['metrics'][f'easy_1m_{name}']['samples'][0][2])
+                bind = f'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" ior -a POSIX -F -C -g {options}'
+                bind += f' -t 1m -b {64 * 2**20 // ranks} -o {memory}/file'
+                command = f'mpirun --bind-to none -np {ranks} bash -c {shlex.quote(bind)}'
+                mean = rf'^{name}\s+\S+\s+\S+\s+(\S+).*POSIX\s+\d+$'  # the row of the summary
+                hand[name].append(by_hand(command, mean, Path(folder)))
+    for name in operations:
+        compare_with_hand(f'IOR {name}', 'MiB/s', suite[name], hand[name])
 
 
 PROC_BIND = [None, 'true', 'close', 'spread', 'master']
@@ -257,8 +355,9 @@ def stacks(rounds: int):
 
 
 WHAT = {
-    'list': listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite, 'stream': stream_by_hand_and_by_suite,
-    'hpl': hpl_by_hand_and_by_suite, 'best': best_binding, 'stack': stacks,
+    'list': listing, 'wide': wide_listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite,
+    'stream': stream_by_hand_and_by_suite, 'hpl': hpl_by_hand_and_by_suite, 'osu': osu_by_hand_and_by_suite,
+    'ior': ior_by_hand_and_by_suite, 'best': best_binding, 'stack': stacks,
 }  # fmt: skip
 
 if __name__ == '__main__':

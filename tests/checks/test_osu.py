@@ -15,10 +15,13 @@ from checks.core.topology import Topology
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,
     PROGRAMS,
+    device_errors_of,
     errors_of,
     faults_of,
+    judged_sizes,
     metrics_of,
     options_of,
+    published_device_latency,
     published_latency,
     sizes_of,
     version_of,
@@ -100,7 +103,8 @@ def test_no_row_and_no_line_that_counts_can_be_lost(program):
         optional = not line.strip() or line.startswith('# Datatype') or below
         assert outcome(rest, program) == (asked if optional else None), line
         twice = ''.join(lines[: i + 1] + lines[i:])
-        assert outcome(twice, program) is None or not line.strip()
+        banner_that_some_versions_print_twice = program == 'osu_mbw_mr' and i == 0
+        assert outcome(twice, program) is None or not line.strip() or banner_that_some_versions_print_twice
 
 
 @pytest.mark.parametrize('program', PROGRAMS)
@@ -119,20 +123,38 @@ def test_version_5_3_starts_at_size_0_and_has_other_headers(recorded):
     assert version_of(output) == '5.3'
 
 
-def test_version_7_1_prints_the_datatype_after_the_columns():
-    """The order is that of outputs that others published; no 7.1 could be run here."""
-    lines = TEXTS['osu_latency'].replace('v7.4', 'v7.1').splitlines()
-    datatype = next(i for i, line in enumerate(lines) if line.startswith('# Datatype'))
-    lines[datatype : datatype + 2] = ['# Size          Latency (us)', '# Datatype: MPI_CHAR.']
-    output = '\n'.join(lines)
-    assert faults_of(output, 'osu_latency', sizes_of('osu_latency')) == []
-    assert version_of(output) == '7.1'
+@pytest.mark.parametrize('version', ['6.2', '7.1'])
+@pytest.mark.parametrize(
+    'program', ['osu_latency', 'osu_bw', 'osu_put_latency', 'osu_mbw_mr', 'osu_allreduce', 'osu_barrier']
+)
+def test_versions_6_2_and_7_1_have_other_lines_before_their_rows(recorded, version, program):
+    """7.1 prints the datatype after the columns, and no column above the value of a barrier; both print the banner of
+    osu_mbw_mr twice."""
+    output, sizes = recorded(f'{program}-{version}.txt'), sizes_of(program)
+    assert faults_of(output, program, sizes) == []
+    assert version_of(output) == version
+    last = [float(number) for number in output.splitlines()[-1].split()]
+    expected = last[1:] if sizes else last
+    found = values_of(output, program)
+    assert [value for name, value in found.items() if not sizes or name.endswith(f'_{sizes[-1]}')] == expected
+    if program != 'osu_mbw_mr':
+        assert faults_of(output.replace('# OSU', '# OSU MPI\n# OSU', 1), program, sizes)
+    elsewhere = output.replace('v7.1', 'v7.4')
+    assert (faults_of(elsewhere, program, sizes) != []) is (version == '7.1' and program == 'osu_barrier')
+
+
+@pytest.mark.parametrize('program', ['osu_latency', 'osu_allreduce'])
+def test_another_mpi_library(recorded, program):
+    output, sizes = recorded(f'{program}-7.4-mpich.txt'), sizes_of(program)
+    assert faults_of(output, program, sizes) == []
+    assert len(values_of(output, program)) == len(sizes)
 
 
 def test_what_003_publishes_is_the_latency_of_the_smallest_message_of_7_1(recorded):
     metric = published_latency()
     assert (metric.name, metric.unit, metric.better) == ('mpi_latency', 'us', 'lower')
     assert metric.read(recorded(FILES['osu_latency'])) == values_of(TEXTS['osu_latency'], 'osu_latency')['latency_1']
+    assert metric.read(recorded('osu_latency-7.1.txt')) == 0.38
     assert metric.read(recorded('osu_latency-5.3.txt')) == 0.13  # not the 0.12 of no byte at all
 
 
@@ -193,6 +215,88 @@ def test_the_pairs_are_those_of_the_ranks():
     output, sizes = TEXTS['osu_mbw_mr'], sizes_of('osu_mbw_mr')
     assert faults_of(output, 'osu_mbw_mr', sizes, 4) == ["expected one line '# [ pairs: 2 ] [ window size: 64 ]'"]
     assert faults_of(output.replace('pairs: 1 ', 'pairs: 2 '), 'osu_mbw_mr', sizes, 4) == []
+
+
+# In the memory of GPUs
+
+
+def on_device(program: str, gpu: str, buffers: str | None) -> str:
+    """The recorded output of the host's memory with the two lines that are others for GPUs, as other people's published
+    outputs of 5.6 to 7.5 have them; no run on a GPU could be recorded."""
+    banner, *rows = TEXTS[program].strip().splitlines()
+    line = [f'# Send Buffer on {buffers}'] if buffers else []
+    return '\n'.join([banner.replace('MPI', f'MPI-{gpu}', 1), *line, *rows])
+
+
+@pytest.mark.parametrize('gpu', ['cuda', 'rocm'])
+@pytest.mark.parametrize('program', ['osu_latency', 'osu_bw', 'osu_bibw'])
+@pytest.mark.parametrize(('buffers', 'line'), [
+    (('D', 'D'), None),
+    (('D', 'D'), 'DEVICE (D) and Receive Buffer on DEVICE (D)'),
+    (('H', 'D'), 'HOST (H) and Receive Buffer on DEVICE (D)'),
+    (('MD', 'MD'), 'MANAGED (MD) and Receive Buffer on MANAGED (MD)'),
+    (('MD', 'MD'), 'MANAGED (M) and Receive Buffer on MANAGED (M)'),
+])  # fmt: skip
+def test_device_buffers_are_those_that_were_asked(gpu, program, buffers, line):
+    output, sizes = on_device(program, gpu.upper(), line), sizes_of(program)
+    assert faults_of(output, program, sizes, 2, gpu, buffers) == []
+    (fault,) = faults_of(output, program, sizes, 2, 'rocm' if gpu == 'cuda' else 'cuda', buffers)
+    assert fault.startswith(f'unexpected banner: # OSU MPI-{gpu.upper()}')
+    assert faults_of(output, program, sizes)  # no run in the memory of the host
+    assert faults_of(TEXTS[program], program, sizes, 2, gpu, buffers)
+    if line:
+        other = ('D', 'H') if buffers[0] == 'D' else ('D', 'D')
+        (fault,) = faults_of(output, program, sizes, 2, gpu, other)
+        assert fault == f'unexpected line of buffers: # Send Buffer on {line}'
+
+
+def test_each_pair_of_devices_has_metrics_and_a_run_of_its_own():
+    metrics = [metric for pair in ('_0_1', '_1_0') for metric in metrics_of('osu_latency', [1, 2], pair)]
+    assert [(metric.name, metric.run) for metric in metrics] == [
+        ('latency_1_0_1', 'osu_latency_0_1'), ('latency_2_0_1', 'osu_latency_0_1'),
+        ('latency_1_1_0', 'osu_latency_1_0'), ('latency_2_1_0', 'osu_latency_1_0'),
+    ]  # fmt: skip
+    assert metrics[0].read(TEXTS['osu_latency']) == 0.18
+
+
+def test_what_003_publishes_of_a_class_is_the_mean_of_its_pairs_in_each_trial():
+    samples = {
+        'latency_1_0_1': [(1, 'n', 18.0), (2, 'n', 18.5)],
+        'latency_1_2_3': [(1, 'n', 19.0), (2, 'n', 20.5)],
+        'latency_2_2_3': [(1, 'n', 1.0)],
+    }
+    assert published_device_latency(samples, [(0, 1), (2, 3)]) == [(1, 'n', 18.5), (2, 'n', 19.5)]
+    assert published_device_latency(samples, [(0, 1)]) == samples['latency_1_0_1']
+    assert published_device_latency(samples, [(0, 1), (0, 2)]) == []  # a pair was not measured
+    assert published_device_latency({**samples, 'latency_1_2_3': [(1, 'n', 19.0)]}, [(0, 1), (2, 3)]) == []
+    other = {'latency_1_0_1': [(1, 'n', 18.0)], 'latency_1_2_3': [(2, 'n', 20.5)]}
+    assert published_device_latency(other, [(0, 1), (2, 3)]) == []
+
+
+SUPPORT = 'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)'
+BUILT = 'the programs were built without support for such buffers'
+
+
+def test_programs_without_device_buffers(recorded):
+    assert device_errors_of(recorded('osu_latency-7.4-no-devices.txt')) == [f'{BUILT}: Invalid option [-d]']
+
+
+@pytest.mark.parametrize(('errors', 'cause'), [
+    ('[n1:42] *** Process received signal ***\n[n1:42] Signal: Segmentation fault (11)\n', SUPPORT),
+    ('srun: error: n1: task 0: Segmentation fault (core dumped)\n', SUPPORT),
+    ('=   EXIT CODE: 139\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n', SUPPORT),
+    ('Caught signal 11 (Segmentation fault: invalid permissions for mapped object at address 0x7f)\n', SUPPORT),
+    ('Read -1, expected 8192, errno = 14 (Bad address)\n', SUPPORT),
+    ('Memory access fault by GPU node-4 (Agent handle: 0x1) on address 0x7f.\n', SUPPORT),
+    ('MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n', SUPPORT),
+    ('CUDA support not enabled.  Please recompile benchmark with CUDA support.\n', BUILT),
+    ('ROCm Support Not Enabled\nPlease recompile benchmark with ROCm support [-d rocm]\n', BUILT),
+    ('UCX  WARN  transport gdr_copy is not available\n', None),
+    ('', None),
+])  # fmt: skip
+def test_why_there_are_no_device_buffers(errors, cause):
+    found = device_errors_of(errors)
+    assert (len(found) == 1 and found[0].startswith(f'{cause}: ')) if cause else found == []
 
 
 # Broken outputs
@@ -279,6 +383,19 @@ def test_sizes_fit_into_memory_whatever_the_ranks(program, ranks):
     if PROGRAMS[program].buffers:
         assert sizes and sizes[-1] * ranks <= LARGEST_BUFFER
     assert options_of(program, sizes)[:2] == (['-m', f'1:{sizes[-1]}'] if sizes else [])
+
+
+@pytest.mark.parametrize(('program', 'judged'), [
+    ('osu_latency', [1, 2, 4, 8]), ('osu_put_latency', [1, 2, 4, 8]), ('osu_multi_lat', [1, 2, 4, 8]),
+    ('osu_bw', [2**22]), ('osu_bibw', [2**22]), ('osu_get_bw', [2**22]),
+    ('osu_alltoall', [1, 2, 4, 8, 2**20]), ('osu_allreduce', [4, 8, 2**20]), ('osu_mbw_mr', [2**22]),
+])  # fmt: skip
+def test_few_sizes_of_a_curve_are_judged(program, judged):
+    what = PROGRAMS[program].metrics[0]
+    metrics = {metric.name: metric.judged for metric in metrics_of(program, sizes_of(program))}
+    assert [size for size in sizes_of(program) if metrics[f'{what}_{size}']] == judged
+    assert judged_sizes('osu_mbw_mr', 'message_rate', [1, 8, 16]) == [1, 8]
+    assert published_latency().judged and metrics_of('osu_barrier', [])[0].judged
 
 
 def test_metrics_have_names_of_their_own():

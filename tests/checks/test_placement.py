@@ -1,6 +1,7 @@
 """What was asked for each rank against what it got, and the wrapper that asks."""
 
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -8,10 +9,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scratch import ROOT
 
-from checks.core.placement import Placement, binding_faults, granted, parse_cpu_list
+from checks.core.placement import Granted, Placement, binding_faults, granted, parse_cpu_list
 
 RANK = ROOT / 'checks/core/job/rank.sh'
 TWO = Placement(2, ((0,), (1,)))
+GPUS = Placement(2, None, devices=((0,), (3,)), gpu='cuda')
+# As nvidia-smi 550 prints it, a GPU with an instance of MIG among them
+NVIDIA_SMI = """\
+GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaaaaaa-0000-0000-0000-000000000000)
+GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-bbbbbbbb-0000-0000-0000-000000000000)
+  MIG 1g.5gb      Device  0: (UUID: MIG-cccccccc-0000-0000-0000-000000000000)
+"""
+# What rocminfo of ROCm 5 and 6 prints of each agent, shortened; it shows what ROCR_VISIBLE_DEVICES leaves
+ROCMINFO = r"""
+echo "Agent 1"; echo "  Name:   AMD EPYC"; echo "  Uuid:                    CPU-XX"
+IFS=, read -r -a devices <<< "$ROCR_VISIBLE_DEVICES"
+for device in "${devices[@]}"; do
+    [ $device -lt 2 ] && echo "Agent $((device + 2))" && echo "  Name:   gfx90a" && echo "  Uuid:   GPU-0000$device   "
+done
+exit 0
+"""
 
 
 def start(folder, *command, **environment):
@@ -19,6 +36,28 @@ def start(folder, *command, **environment):
     return subprocess.run(
         ['bash', RANK, *command], cwd=folder, env=clean | environment, capture_output=True, text=True, check=False
     )
+
+
+@pytest.fixture
+def stand_in(tmp_path):
+    """Puts a shell script before all other programs of that name; returns the variable that does."""
+
+    def put(name: str, script: str) -> dict[str, str]:
+        folder = tmp_path / 'bin'
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(f'#!/bin/bash\n{script}\n')
+        (folder / name).chmod(0o755)
+        return {'PATH': f'{folder}:{os.environ["PATH"]}'}
+
+    return put
+
+
+def of_cpus(*cpus: int) -> Granted:
+    return Granted(frozenset(cpus))
+
+
+def with_gpu(number: int, uuid: str) -> Granted:
+    return Granted(frozenset({0}), {number: uuid})
 
 
 @given(st.sets(st.integers(0, 300), min_size=1))
@@ -31,18 +70,21 @@ def test_ranges():
 
 
 def test_a_granted_binding_has_no_fault():
-    assert binding_faults(TWO, {'n1.0': frozenset({0}), 'n1.1': frozenset({1})}, 1) == []
-    assert binding_faults(Placement(1, None), {'n1.0': frozenset({0, 1})}, 1) == []
+    assert binding_faults(TWO, {'n1.0': of_cpus(0), 'n1.1': of_cpus(1)}, 1) == []
+    assert binding_faults(Placement(1, None), {'n1.0': of_cpus(0, 1)}, 1) == []
+    assert binding_faults(GPUS, {'n1.0': with_gpu(0, 'GPU-a'), 'n1.1': with_gpu(3, 'GPU-b')}, 1) == []
+    node = {f'n{i}.{rank}': with_gpu(3 * rank, f'GPU-{i}{rank}') for i in (1, 2) for rank in (0, 1)}
+    assert binding_faults(GPUS, node, 2) == []  # each node has GPUs of its own
 
 
 @pytest.mark.parametrize(
     ('got', 'why'),
     [
-        ({'n1.0': frozenset({0})}, '2 ranks were asked, 1 reported'),
+        ({'n1.0': of_cpus(0)}, '2 ranks were asked, 1 reported'),
         ({}, '2 ranks were asked, 0 reported'),
-        ({'n1.0': frozenset({0}), 'n1.7': frozenset({1})}, 'rank n1.7 was asked to run on CPUs [] and got [1]'),
-        ({'n1.0': frozenset({0}), 'n1.1': parse_cpu_list('')}, 'rank n1.1 was asked to run on CPUs [1] and got []'),
-        ({'n1.0': frozenset({0}), 'n1.1': frozenset({0, 1})}, 'rank n1.1 was asked to run on CPUs [1] and got [0, 1]'),
+        ({'n1.0': of_cpus(0), 'n1.7': of_cpus(1)}, 'rank n1.7 was asked to run on CPUs [] and got [1]'),
+        ({'n1.0': of_cpus(0), 'n1.1': of_cpus()}, 'rank n1.1 was asked to run on CPUs [1] and got []'),
+        ({'n1.0': of_cpus(0), 'n1.1': of_cpus(0, 1)}, 'rank n1.1 was asked to run on CPUs [1] and got [0, 1]'),
     ],
 )
 def test_a_binding_that_was_not_granted_is_named(got, why):
@@ -50,14 +92,64 @@ def test_a_binding_that_was_not_granted_is_named(got, why):
 
 
 @pytest.mark.parametrize(
-    'variable',
-    ['OMPI_COMM_WORLD_LOCAL_RANK', 'MPI_LOCALRANKID', 'PALS_LOCAL_RANKID', 'FLUX_TASK_LOCAL_ID', 'SLURM_LOCALID'],
+    ('first', 'second', 'why'),
+    [
+        (with_gpu(0, 'GPU-a'), with_gpu(1, 'GPU-b'), 'rank n.1 was asked to see GPUs [3] and got [1]'),
+        (with_gpu(0, 'GPU-a'), of_cpus(0), 'rank n.1 was asked to see GPUs [3] and got []'),
+        (with_gpu(0, 'GPU-a'), with_gpu(3, 'GPU-a'), 'GPU 0 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-a'),
+        (with_gpu(3, 'GPU-a'), with_gpu(3, 'GPU-b'), 'GPU 3 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-b'),
+    ],
 )
-def test_each_launcher_tells_the_local_rank(tmp_path, variable):
-    cpu = str(max(os.sched_getaffinity(0)))
-    answer = start(tmp_path, 'echo', 'done', **{variable: '1', 'PLUMBLINE_CPUS': f'0:{cpu}'}, SLURMD_NODENAME='n7')
-    assert (answer.returncode, answer.stdout) == (0, 'done\n'), answer.stderr
-    assert granted(tmp_path) == {'n7.1': frozenset({int(cpu)})}
+def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, why):
+    assert why in binding_faults(GPUS, {'n.0': first, 'n.1': second}, 1)
+
+
+@pytest.mark.parametrize(
+    ('field', 'asked', 'got', 'why'),
+    [
+        ('memory', ((0,),), frozenset({0, 1}), 'asked to take memory from NUMA nodes [0] and got [0, 1]'),
+        ('nics', (('mlx5_0',),), (), "asked to use network devices ['mlx5_0'] and got []"),
+    ],
+)
+def test_other_memory_and_network_devices_are_named(field, asked, got, why):
+    (fault,) = binding_faults(Placement(1, None, **{field: asked}), {'n.0': Granted(frozenset(), **{field: got})}, 1)
+    assert why in fault
+
+
+@pytest.mark.parametrize(
+    ('asked', 'switches', 'why'),
+    [
+        ('same', ('s0.s1', 's0.s1'), None),
+        ('different', ('s0.s1', 's0.s2'), None),
+        (None, ('s0.s1', 's0.s2'), None),
+        ('same', ('s0.s1', 's0.s2'), 'same switches of the nodes were asked, and they are s0.s1 and s0.s2'),
+        ('different', ('s0.s1', 's0.s1'), 'different switches of the nodes were asked, and they are s0.s1 and s0.s1'),
+        ('same', ('', ''), 'one that Slurm does not name'),
+    ],
+)
+def test_the_switches_of_two_nodes(asked, switches, why):
+    got = {f'n{i}.0': Granted(frozenset({0}), switch=switch) for i, switch in enumerate(switches)}
+    faults = binding_faults(Placement(1, ((0,),), switches=asked), got, 2)
+    assert (why in faults[0]) if why else faults == []
+
+
+@pytest.mark.parametrize(
+    'variable',
+    [
+        'OMPI_COMM_WORLD_LOCAL_RANK', 'MPI_LOCALRANKID', 'PALS_LOCAL_RANKID', 'MV2_COMM_WORLD_LOCAL_RANK',
+        'FLUX_TASK_LOCAL_ID', 'JSM_NAMESPACE_LOCAL_RANK', 'SLURM_LOCALID',
+    ],
+)  # fmt: skip
+def test_each_launcher_tells_the_local_rank(tmp_path, stand_in, variable):
+    cpu = max(os.sched_getaffinity(0))
+    asked = Placement(2, ((0,), (cpu,)), devices=((1,), (0,)), gpu='cuda')
+    smi = stand_in('nvidia-smi', f'[ "$*" = -L ] && echo "{NVIDIA_SMI}"')
+    environment = asked.env_vars | smi | {variable: '1', 'SLURMD_NODENAME': 'n7'}
+    answer = start(tmp_path, 'bash', '-c', 'echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER', **environment)
+    assert (answer.returncode, answer.stdout) == (0, '0 PCI_BUS_ID\n'), answer.stderr
+    uuid = 'GPU-aaaaaaaa-0000-0000-0000-000000000000'
+    assert granted(tmp_path) == {'n7.1': Granted(frozenset({cpu}), {0: uuid})}
+    assert str(granted(tmp_path)['n7.1']) == f'{cpu}; GPU 0 {uuid}'
 
 
 def test_mpirun_inside_a_slurm_job_goes_before_slurm(tmp_path):
@@ -67,12 +159,13 @@ def test_mpirun_inside_a_slurm_job_goes_before_slurm(tmp_path):
 
 def test_without_cpus_asked_the_rank_keeps_what_it_has(tmp_path):
     assert start(tmp_path, 'true', SLURMD_NODENAME='n7').returncode == 0
-    assert granted(tmp_path) == {'n7.0': frozenset(os.sched_getaffinity(0))}
+    assert granted(tmp_path) == {'n7.0': Granted(frozenset(os.sched_getaffinity(0)))}
 
 
 def test_a_cpu_that_is_not_there_ends_the_rank(tmp_path):
     answer = start(tmp_path, 'echo', 'ran', PLUMBLINE_CPUS='4095')
-    assert answer.returncode != 0 and answer.stdout == ''
+    assert (answer.returncode, answer.stdout) == (125, '')
+    assert 'local rank 0: taskset --cpu-list 4095 was asked; it says: taskset: failed to set' in answer.stderr
     assert granted(tmp_path) == {}
 
 
@@ -86,14 +179,127 @@ def test_the_programs_exit_code_and_arguments_pass_through(tmp_path):
     assert (answer.returncode, answer.stdout) == (7, 'a  b\n')
 
 
-def test_mpirun_for_real(tmp_path, program):
-    mpirun = program('mpirun')
+def test_a_run_of_its_own_asks_for_what_its_variables_say():
+    own = Placement(2, ((2,), (3, 4)), devices=((1,), (0,)), memory=((0,), (1,)), nics=(('mlx5_0',), ('mlx5_1',)))
+    assert TWO.with_lists(own.env_vars) == own
+    assert TWO.with_lists({'OMP_NUM_THREADS': '4'}) == TWO
+
+
+# Devices, memory and network devices
+
+
+def test_several_devices_of_a_rank_in_their_order(tmp_path, stand_in):
+    asked = Placement(1, None, devices=((1, 0),), gpu='cuda')
+    answer = start(tmp_path, 'true', **asked.env_vars, **stand_in('nvidia-smi', f'echo "{NVIDIA_SMI}"'))
+    assert answer.returncode == 0, answer.stderr
+    (got,) = granted(tmp_path).values()
+    assert [(number, uuid[:7]) for number, uuid in got.devices.items()] == [(1, 'GPU-bbb'), (0, 'GPU-aaa')]
+
+
+def test_rocm_is_told_once_which_devices_there_are(tmp_path, stand_in):
+    asked = Placement(1, None, devices=((1,),), gpu='rocm')
+    show = 'echo "$ROCR_VISIBLE_DEVICES/$HIP_VISIBLE_DEVICES/$CUDA_VISIBLE_DEVICES/$GPU_DEVICE_ORDINAL"'
+    before = {'HIP_VISIBLE_DEVICES': '0', 'CUDA_VISIBLE_DEVICES': '0', 'GPU_DEVICE_ORDINAL': '0'}
+    answer = start(tmp_path, 'bash', '-c', show, **asked.env_vars, **stand_in('rocminfo', ROCMINFO), **before)
+    assert (answer.returncode, answer.stdout) == (0, '1///\n'), answer.stderr
+    (got,) = granted(tmp_path).values()
+    assert got.devices == {1: 'GPU-00001'}
+
+
+@pytest.mark.parametrize(
+    ('gpu', 'device', 'script', 'why'),
+    [
+        ('cuda', 2, f'echo "{NVIDIA_SMI}"', 'GPU 2 was asked; nvidia-smi lists: GPU 0: NVIDIA A100-SXM4-40GB'),
+        ('cuda', 0, 'echo "No devices were found"; exit 6', 'nvidia-smi says: No devices were found'),
+        ('rocm', 2, ROCMINFO, 'GPU 2 was asked; rocminfo then lists: none'),
+        ('rocm', 0, 'echo "ROCk module is NOT loaded"; exit 1', 'rocminfo says: ROCk module is NOT loaded'),
+        ('sycl', 0, 'true', "PLUMBLINE_GPU: expected cuda or rocm, found 'sycl'"),
+    ],
+)  # fmt: skip
+def test_a_device_that_is_not_there_ends_the_rank(tmp_path, stand_in, gpu, device, script, why):
+    asked = Placement(1, None, devices=((device,),), gpu=gpu)
+    tools = stand_in('nvidia-smi', script) | stand_in('rocminfo', script)
+    answer = start(tmp_path, 'echo', 'ran', **asked.env_vars, **tools)
+    assert (answer.returncode, answer.stdout) == (125, '')
+    assert answer.stderr.startswith('plumbline: local rank 0: ') and why in answer.stderr
+    assert granted(tmp_path) == {}
+
+
+@pytest.mark.skipif(shutil.which('nvidia-smi') is not None, reason='nvidia-smi is installed')
+def test_a_node_without_the_tool_that_names_its_devices_says_so(tmp_path):
+    answer = start(tmp_path, 'true', **Placement(1, None, devices=((0,),), gpu='cuda').env_vars)
+    assert answer.returncode == 125 and 'GPU 0 was asked; nvidia-smi says:' in answer.stderr
+    assert 'nvidia-smi: command not found' in answer.stderr
+
+
+def test_memory_of_one_numa_node(tmp_path, program):
+    numactl = program('numactl')
+    if subprocess.run([numactl, '--membind=0', 'true'], check=False, capture_output=True).returncode:
+        pytest.skip('this machine lets nobody choose where memory comes from')
+    asked = Placement(1, ((min(os.sched_getaffinity(0)),),), memory=((0,),))
+    answer = start(tmp_path, 'numactl', '--show', **asked.env_vars)
+    assert 'membind: 0' in answer.stdout, answer.stderr
+    (got,) = granted(tmp_path).values()
+    assert got == Granted(frozenset({min(os.sched_getaffinity(0))}), memory=frozenset({0}))
+    nowhere = start(tmp_path, 'echo', 'ran', **Placement(1, None, memory=((63,),)).env_vars)
+    assert (nowhere.returncode, nowhere.stdout) == (125, '')
+    assert 'numactl --membind=63 was asked; it says: libnuma: Warning: node argument 63' in nowhere.stderr
+
+
+def test_memory_without_numactl_is_refused(tmp_path, stand_in):
+    stand_in('x', '')
+    (tmp_path / 'bin/bash').symlink_to(shutil.which('bash'))
+    only = {'PATH': str(tmp_path / 'bin')}
+    answer = start(tmp_path, 'echo', 'ran', **Placement(1, None, memory=((0,),)).env_vars, **only)
+    assert answer.returncode == 125 and 'numactl --membind=0 was asked; it says: ' in answer.stderr
+    assert 'numactl: command not found' in answer.stderr
+
+
+def test_a_network_device(tmp_path):
+    answer = start(tmp_path, 'bash', '-c', 'echo $UCX_NET_DEVICES', **Placement(1, None, nics=(('lo',),)).env_vars)
+    assert answer.stdout == 'lo\n', answer.stderr
+    (got,) = granted(tmp_path).values()
+    assert got.nics == ('lo',)
+    answer = start(tmp_path, 'true', **Placement(1, None, nics=(('mlx5_77',),)).env_vars)
+    assert answer.returncode == 125 and 'network device mlx5_77 was asked' in answer.stderr
+
+
+def test_the_switch_that_slurm_tells(tmp_path):
+    start(tmp_path, 'true', SLURMD_NODENAME='n1', SLURM_TOPOLOGY_ADDR='spine.leaf2.n1')
+    start(tmp_path, 'true', SLURMD_NODENAME='n2', SLURM_TOPOLOGY_ADDR='n2')  # without a topology plugin
+    assert {rank: got.switch for rank, got in granted(tmp_path).items()} == {'n1.0': 'spine.leaf2', 'n2.0': ''}
+
+
+# For real
+
+
+@pytest.mark.parametrize('launcher', ['mpirun.openmpi', 'mpirun.mpich'])
+def test_mpirun_for_real(tmp_path, program, stand_in, launcher):
+    mpirun = program(launcher)
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip('needs two CPUs')
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    asked = Placement(2, ((second,), (first,)), devices=((1,), (0,)), gpu='cuda')
+    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'SLURMD_NODENAME': 'n'}
+    script = 'echo "$CUDA_VISIBLE_DEVICES" > seen.${OMPI_COMM_WORLD_RANK:-$PMI_RANK}'
     subprocess.run(
-        [mpirun, '-np', '2', 'bash', RANK, 'true'], cwd=tmp_path, check=True,
-        env=os.environ | root | {'PLUMBLINE_CPUS': f'{second}:{first}'},
+        [mpirun, '-np', '2', 'bash', RANK, 'bash', '-c', script], cwd=tmp_path, check=True,
+        env=os.environ | root | asked.env_vars | stand_in('nvidia-smi', f'echo "{NVIDIA_SMI}"'),
     )  # fmt: skip
-    assert [cpus for _, cpus in sorted(granted(tmp_path).items())] == [{second}, {first}]
+    got = granted(tmp_path)
+    assert binding_faults(asked, got, 1) == []
+    assert [got[rank].cpus for rank in ('n.0', 'n.1')] == [{second}, {first}]
+    assert [(tmp_path / f'seen.{rank}').read_text() for rank in (0, 1)] == ['1\n', '0\n']
+
+
+@pytest.mark.parametrize('launcher', ['mpirun.openmpi', 'mpirun.mpich'])
+def test_a_rank_that_cannot_have_its_device_ends_all(tmp_path, program, stand_in, launcher):
+    asked = Placement(2, None, devices=((0,), (7,)), gpu='cuda')
+    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+    answer = subprocess.run(
+        [program(launcher), '-np', '2', 'bash', RANK, 'sleep', '60'], cwd=tmp_path, check=False, timeout=30,
+        env=os.environ | root | asked.env_vars | stand_in('nvidia-smi', f'echo "{NVIDIA_SMI}"'),
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert answer.returncode != 0
+    assert 'plumbline: local rank 1: GPU 7 was asked; nvidia-smi lists: GPU 0' in answer.stderr

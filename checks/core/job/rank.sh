@@ -1,23 +1,102 @@
 #!/bin/bash
-# rank.sh PROGRAM [ARGUMENT]...   binds one rank, writes down the binding it got, then becomes PROGRAM.
+# rank.sh PROGRAM [ARGUMENT]...   places one rank, writes down what it got, then becomes PROGRAM.
 #
-# PLUMBLINE_CPUS: one CPU list for each local rank, separated by colons; unset: the rank keeps what it was given.
+# Each variable holds one list for each local rank, separated by colons; unset: the rank keeps what it was given.
+#   PLUMBLINE_CPUS     hardware threads
+#   PLUMBLINE_MEMORY   NUMA nodes; it may take memory from these alone
+#   PLUMBLINE_DEVICES  GPUs, by the numbers of nvidia-smi (PLUMBLINE_GPU=cuda) or rocminfo (rocm); it sees these alone
+#   PLUMBLINE_NICS     one device of /sys/class/infiniband or net for UCX, or of /sys/class/cxi for libfabric
 # The launcher's own variable comes before Slurm's: mpirun inside a Slurm job inherits SLURM_LOCALID=0 for all ranks.
-if [ -z "$PLUMBLINE_BOUND" ]; then
+
+fail() {
+    echo "plumbline: local rank $local_rank: $1" >&2
+    [ -z "$MPI_LOCALRANKID" ] || kill -TERM $$ # Hydra waits for the other ranks where one only ends with an exit code
+    exit 125
+}
+
+# asks VARIABLE: whether it asks for anything; what it asks for this rank is then in `asked`
+asks() {
+    local lists
+    [ -n "${!1}" ] || return 1
+    IFS=: read -r -a lists <<< "${!1}"
+    asked=${lists[local_rank]}
+    [ -n "$asked" ] || fail "nothing was asked for it in $1='${!1}'"
+}
+
+# The UUIDs of the GPUs in `asked`, which is all that this rank may see from now on.
+see_nvidia() {
+    local device word number rest listed
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$asked # without the order, the fastest GPU is number 0
+    listed=$(nvidia-smi -L 2>&1) || fail "GPU $asked was asked; nvidia-smi says: ${listed:-nothing}"
+    for device in ${asked//,/ }; do
+        while read -r word number rest; do
+            [ "$word $number" = "GPU $device:" ] && rest=${rest##*UUID: } && uuids+=("${rest%)}") && continue 2
+        done <<< "$listed"
+        fail "GPU $device was asked; nvidia-smi lists: ${listed//$'\n'/;}"
+    done
+}
+
+# HIP would count what ROCR_VISIBLE_DEVICES leaves from 0 again: set both, and GPU 1 becomes none.
+see_amd() {
+    local word value rest listed
+    export ROCR_VISIBLE_DEVICES=$asked
+    unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
+    listed=$(rocminfo 2>&1) || fail "GPU $asked was asked; rocminfo says: ${listed##*$'\n'}"
+    while read -r word value rest; do
+        [[ "$word $value" = "Uuid: GPU-"* ]] && uuids+=("$value")
+    done <<< "$listed"
+    rest=${asked//[^,]/}
+    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $asked was asked; rocminfo then lists: ${uuids[*]:-none}"
+}
+
+use_nic() {
+    if [ -e "/sys/class/cxi/$asked" ]; then
+        export FI_CXI_DEVICE_NAME=$asked
+    elif [ -e "/sys/class/infiniband/$asked" ]; then
+        export UCX_NET_DEVICES=$asked:1
+    elif [ -e "/sys/class/net/$asked" ]; then
+        export UCX_NET_DEVICES=$asked
+    else
+        fail "network device $asked was asked; there is none in /sys/class/cxi, infiniband or net"
+    fi
+}
+
+local_rank=$PLUMBLINE_BOUND
+if [ -z "$local_rank" ]; then
     local_rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PALS_LOCAL_RANKID:-${MV2_COMM_WORLD_LOCAL_RANK:-${FLUX_TASK_LOCAL_ID:-${JSM_NAMESPACE_LOCAL_RANK:-${SLURM_LOCALID:-0}}}}}}}
     export PLUMBLINE_BOUND=$local_rank
-    if [ -n "$PLUMBLINE_CPUS" ]; then
-        IFS=: read -r -a cpus <<< "$PLUMBLINE_CPUS"
-        if [ -z "${cpus[local_rank]}" ]; then
-            echo "plumbline: local rank $local_rank: no CPUs were asked for it in '$PLUMBLINE_CPUS'" >&2
-            exit 125
-        fi
-        exec taskset --cpu-list "${cpus[local_rank]}" "$BASH" "$0" "$@"
+    bind=()
+    asks PLUMBLINE_MEMORY && bind+=(numactl --membind="$asked")
+    asks PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$asked")
+    if [ ${#bind[@]} -gt 0 ]; then
+        said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was asked; it says: ${said%%$'\n'*}"
+        exec "${bind[@]}" "$BASH" "$0" "$@"
     fi
 fi
+
+got=()
+if asks PLUMBLINE_MEMORY; then
+    while read -r key value; do
+        [ "$key" = membind: ] && got+=("memory ${value// /,}")
+    done < <(numactl --show)
+fi
+if asks PLUMBLINE_DEVICES; then
+    uuids=()
+    case $PLUMBLINE_GPU in
+        cuda) see_nvidia ;;
+        rocm) see_amd ;;
+        *) fail "PLUMBLINE_GPU: expected cuda or rocm, found '$PLUMBLINE_GPU'" ;;
+    esac
+    for device in ${asked//,/ }; do
+        got+=("gpu $device ${uuids[0]}")
+        uuids=("${uuids[@]:1}")
+    done
+fi
+asks PLUMBLINE_NICS && use_nic && got+=("nic $asked")
+[[ $SLURM_TOPOLOGY_ADDR = *.* ]] && got+=("switch ${SLURM_TOPOLOGY_ADDR%.*}") # the last part is the node
 while read -r key value; do
     if [ "$key" = Cpus_allowed_list: ]; then
-        echo "$value" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$PLUMBLINE_BOUND"
+        printf '%s\n' "$value" "${got[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
         break
     fi
 done < /proc/self/status

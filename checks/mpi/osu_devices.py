@@ -1,0 +1,116 @@
+"""OSU Micro-Benchmarks between two GPUs of a node: two ranks, each of which sees its own GPU and no other.
+
+Every message size of every pair is a metric of its own, ``latency_8_0_1``: 8 bytes from device 0 to device 1. The runs
+of a trial are the pairs of a class of paths, one after the other.
+"""
+
+import reframe as rfm
+
+from checks.core.devices import models_for
+from checks.core.layouts import gpu_pairs, link_classes_of_this_system
+from checks.core.metrics import Metric
+from checks.core.placement import Placement, ranks_with_threads
+from checks.mpi.osu import Osu
+from checks.mpi.osu_output import (
+    device_errors_of,
+    errors_of,
+    faults_of,
+    metrics_of,
+    options_of,
+    published_device_latency,
+    sizes_of,
+    version_of,
+)
+from site_configs.units import UNITS
+
+# What option -d takes -> (feature of the stack, -, prefix of the architectures that it is for)
+MODELS = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}
+# Memory of the first and of the second rank, as OSU names it. Host: near the cores of the first device. Managed: CUDA's
+# unified memory, whose pages are on the device at first; OSU has it for CUDA alone.
+BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
+
+
+class OsuDevices(Osu):
+    """The cores of a node are divided evenly among its devices, in the order of both, whatever is near to what: no site
+    states that. A rank runs on the cores of its device."""
+
+    offers = ' '.join(feature for feature, *_ in MODELS.values())
+    buffers = parameter(list(BUFFERS), loggable=True)
+    link_class = parameter(link_classes_of_this_system(), loggable=True)
+    pairs = parameter(['first', 'all'], loggable=True)
+
+    def exists_on(self, topology):
+        able = ['cuda'] if self.buffers == 'managed-managed' else list(MODELS)
+        found = set(able).intersection(models_for(topology, MODELS))
+        enough = len(topology.cores) >= len(topology.gpus)
+        return bool(found and enough and gpu_pairs(topology, self.link_class, self.pairs))
+
+    @run_after('init')
+    def choose_modes(self):
+        quick = self.pairs == 'first' and self.buffers == 'device-device'
+        self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
+        if self.pairs == 'all':
+            self.trials = min(self.trials, 10)  # an hour and more, with 28 pairs of which each takes 10 s
+
+    @run_after('setup')
+    def place(self):
+        (self.gpu,) = models_for(self.topology, MODELS)
+        self.measured = gpu_pairs(self.topology, self.link_class, self.pairs)
+        cores = ranks_with_threads(self.topology, len(self.topology.gpus)).cpus
+        self.metrics = []
+        for a, b in self.measured:
+            placement = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu)
+            for program in self.programs:
+                sizes, run = sizes_of(program), f'{program}_{a}_{b}'
+                buffers = ['-d', self.gpu, *BUFFERS[self.buffers]]
+                self.runs[run] = [program, *options_of(program, sizes), *buffers]
+                self.run_env[run] = placement.env_vars
+                self.metrics += metrics_of(program, sizes, f'_{a}_{b}')
+        self.placement = placement  # of the last pair; each run has its own
+        self.executable = self.programs[0]
+        self.trial_time_limit = 60 * len(self.runs)
+
+    def sanity_faults(self, output):
+        self.remarks['osu_version'] = version_of(output)
+        program = self.reading.rsplit('_', 2)[0]
+        faults = faults_of(output, program, sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
+        return device_errors_of(output) + faults  # MPICH's mpiexec tells of a crash there
+
+    def stderr_faults(self, errors):
+        return device_errors_of(errors) + errors_of(errors)
+
+
+@rfm.simple_test
+class OsuDeviceLatency(OsuDevices):
+    """Half the time of a ping-pong, 1 byte to 4 MiB (003, section 3.2).
+
+    `mpi_latency` of `buffers=device-device` is what table 5 of 003 publishes for a class: the mean of its pairs.
+    """
+
+    descr = 'MPI latency between two GPUs'
+    programs = ['osu_latency']
+
+    @run_after('setup')
+    def add_published(self):
+        if self.buffers == 'device-device':
+            self.metrics.append(Metric('mpi_latency', 'us', 'lower'))
+
+    def derive(self):
+        if samples := published_device_latency(self.samples, self.measured):
+            self.samples['mpi_latency'] = samples
+
+
+@rfm.simple_test
+class OsuDeviceBandwidth(OsuDevices):
+    """64 messages in flight, 1 byte to 4 MiB, one way and both ways at the same time."""
+
+    descr = 'MPI bandwidth between two GPUs'
+    programs = ['osu_bw', 'osu_bibw']
+
+    def void_reason(self, metric, value):
+        """Copies between devices cannot be faster than the path of their class, where its peak is known."""
+        peak = self.partition.link_classes[self.link_class].peak
+        if peak is None or self.buffers != 'device-device':
+            return None
+        peak *= (2 if metric.name.startswith('bidirectional') else 1) / UNITS[metric.unit]
+        return f'{value:.6g} {metric.unit} is above the physical peak of {peak:.6g}' if value > peak else None

@@ -1,0 +1,224 @@
+"""OSU Micro-Benchmarks between GPUs through real jobs on a described node: stand-ins for the programs replay what they
+printed in the memory of the host, with the banner of one for GPUs, and `nvidia-smi` knows two GPUs."""
+
+import re
+
+import pytest
+from scratch import OUTPUTS
+from test_doe_jobs import dry_run
+from test_osu_jobs import MPIRUN, needs_two_cpus, run, values
+
+from checks.core.placement import parse_cpu_list
+
+CHECK = 'checks/mpi/osu_devices.py'
+NODE = """\
+processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}
+devices: [{type: gpu, arch: sm_80, num_devices: 2}]
+link_classes:
+  A: {pairs: [[0, 1]], both_directions: true, peak: 25 GB/s}
+"""
+# Eight devices as of four MI250X
+EIGHT = """\
+processor: {num_cpus: 64, num_cpus_per_core: 1, num_sockets: 1, num_numa_domains: 4}
+devices: [{type: gpu, arch: gfx90a, num_devices: 8}]
+link_classes:
+  A: {pairs: [[0, 1], [2, 3], [4, 5], [6, 7]]}
+  D: {pairs: [[0, 7]]}
+"""
+# Latency of the smallest message: 0.10 us and the number of the device that the first rank sees
+REPLAY = r"""
+FAULT
+[ ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} = 0 ] || exit 0
+name=${0##*/} file=OUTPUTS/${0##*/}-7.4.txt
+[ $name = osu_latency ] && file=OUTPUTS/osu_latency-7.4-all-sizes.txt
+sed -e 's/^# OSU MPI/&-CUDA/' -e "s/^\(1  .*\)0\.18$/\10.1$CUDA_VISIBLE_DEVICES/" $file
+"""
+SMI = 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"; echo "GPU 1: NVIDIA A100 (UUID: GPU-bbbb)"'
+
+
+@pytest.fixture
+def node(clone):
+    """A clone with the described node; `node.programs(fault)` puts the stand-ins there."""
+
+    def programs(fault: str = '', smi: str = SMI, partition: str = NODE, feature: str = 'osu-cuda'):
+        clone.describe(partition, feature, launcher='mpirun')
+        replay = REPLAY.replace('FAULT', fault).replace('OUTPUTS', str(OUTPUTS))
+        for name in ('osu_latency', 'osu_bw', 'osu_bibw'):
+            clone.program(replay, name)
+        clone.program(MPIRUN, 'mpirun')
+        clone.program(smi, 'nvidia-smi')
+        return clone
+
+    clone.programs = programs
+    return clone
+
+
+def runs_of(script: str) -> dict[str, tuple[dict[str, str], str]]:
+    """Name -> (what it asks rank.sh for, its words)."""
+    lines = re.findall(r'^(osu_\w+)\)(.*) options=\((.*)\) ;;$', script, re.MULTILINE)
+    return {
+        name: (dict(re.findall(r'export PLUMBLINE_(\w+)=(\S+);', exports)), words) for name, exports, words in lines
+    }
+
+
+def listed(clone, *options) -> set[str]:
+    lines = clone.reframe('-l', *options, checks=CHECK).stdout.splitlines()
+    return {line.split('/')[0].removeprefix('- ').strip() for line in lines if line.startswith('- Osu')}
+
+
+def test_cases_are_those_of_the_classes_and_of_what_each_kind_of_gpu_can(node):
+    def cases(buffers, found):
+        return {
+            f'{name} %buffers={memory} %link_class={link_class} %pairs={pairs}'
+            for name in ('OsuDeviceLatency', 'OsuDeviceBandwidth')
+            for memory in buffers
+            for link_class, pairs in found
+        }
+
+    three = ('device-device', 'host-device', 'managed-managed')
+    node.programs()
+    assert listed(node) == cases(three, [('A', 'first'), ('A', 'all')])
+    assert listed(node, '-t', 'quick') == cases(three[:1], [('A', 'first')])
+    node.programs(partition=EIGHT, feature='osu-rocm')
+    assert listed(node) == cases(three[:2], [('A', 'first'), ('A', 'all'), ('D', 'first')])
+    node.programs(partition=EIGHT.replace('num_cpus: 64', 'num_cpus: 4'), feature='osu-rocm')
+    assert listed(node) == set()  # fewer cores than devices
+    node.programs(partition=NODE[: NODE.index('link_classes')])
+    assert listed(node) == set()
+
+
+def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
+    node.programs(partition=EIGHT, feature='osu-rocm')
+    answer = node.reframe('--dry-run', '-n', 'OsuDeviceBandwidth.*host.*A.*all', checks=CHECK)
+    assert answer.returncode == 0, answer.stdout
+    (script,) = (node.results / 'stage').rglob('OsuDevice*/rfm_job.sh')
+    cores = [f'{",".join(map(str, range(8 * device, 8 * device + 8)))}' for device in range(8)]
+    assert runs_of(script.read_text()) == {
+        f'{program}_{a}_{a + 1}': (
+            {'GPU': 'rocm', 'CPUS': f'{cores[a]}:{cores[a + 1]}', 'DEVICES': f'{a}:{a + 1}'},
+            f'{program} -m 1:4194304 -d rocm H D',
+        )
+        for program in ('osu_bw', 'osu_bibw')
+        for a in (0, 2, 4, 6)
+    }
+
+
+@pytest.mark.parametrize(
+    ('site', 'gpu', 'devices', 'classes'),
+    [
+        ('frontier', 'rocm', 8, 'ABCD'), ('rzvernal', 'rocm', 8, 'ABCD'), ('tioga', 'rocm', 8, 'ABCD'),
+        ('summit', 'cuda', 6, 'AB'), ('sierra', 'cuda', 4, 'AB'), ('lassen', 'cuda', 4, 'AB'),
+        ('perlmutter', 'cuda', 4, 'A'), ('polaris', 'cuda', 4, 'A'),
+    ],
+)  # fmt: skip
+def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, gpu, devices, classes):
+    scripts = dry_run(clone, site, CHECK, '-n', 'OsuDeviceLatency.*device-device')
+    case = 'OsuDeviceLatency %buffers=device-device %link_class={} %pairs={}'
+    assert set(scripts) == {case.format(name, pairs) for name in classes for pairs in ('first', 'all')}
+    seen = []
+    for name in classes:
+        runs = runs_of(scripts[case.format(name, 'all')])
+        assert next(iter(runs.items())) in runs_of(scripts[case.format(name, 'first')]).items()
+        for run_name, (asked, words) in runs.items():
+            first, second = map(int, asked['DEVICES'].split(':'))
+            seen.append(frozenset((first, second)))
+            assert run_name == f'osu_latency_{first}_{second}'
+            assert words == f'osu_latency -m 1:4194304 -d {gpu} D D' and asked['GPU'] == gpu
+            near, far = (parse_cpu_list(cpus) for cpus in asked['CPUS'].split(':'))
+            assert near and not near & far
+    assert sorted(map(sorted, seen)) == [[a, b] for a in range(devices) for b in range(a + 1, devices)]
+
+
+@needs_two_cpus
+def test_replayed_latency_of_both_directions_of_a_pair(node):
+    node.programs('[ "$*" = "-m 1:4194304 -d cuda D D" ] || exit 9')
+    case = run(node, 'OsuDeviceLatency.*device-device.*all', check=CHECK)
+    assert case['result'] == 'pass', case['fail_reason']
+    found, record = values(case), case['record']
+    assert record['case'] == 'buffers=device-device,link_class=A,pairs=all'
+    assert len(found) == 2 * 23 + 1
+    assert (found['latency_1_0_1'], found['latency_1_1_0'], found['mpi_latency']) == (0.10, 0.11, pytest.approx(0.105))
+    judged = {name for name, metric in record['metrics'].items() if metric['judged']}
+    assert judged == {'mpi_latency'} | {f'latency_{size}_{pair}' for size in (1, 2, 4, 8) for pair in ('0_1', '1_0')}
+    assert record['binding']['got'] == {
+        'osu_latency_0_1 n0.0': '0; GPU 0 GPU-aaaa', 'osu_latency_0_1 n0.1': '1; GPU 1 GPU-bbbb',
+        'osu_latency_1_0 n0.0': '1; GPU 1 GPU-bbbb', 'osu_latency_1_0 n0.1': '0; GPU 0 GPU-aaaa',
+    }  # fmt: skip
+
+
+@needs_two_cpus
+def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
+    """The recorded osu_bw reaches 12.9 GB/s on the way, osu_bibw 13.6 in both directions."""
+    node.programs('[[ "$*" =~ " -d cuda D D" ]] || exit 9')
+    case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
+    assert case['result'] == 'pass', case['fail_reason']
+    assert len(values(case)) == 2 * 23 and 'bidirectional_bandwidth_4194304_0_1' in values(case)
+    top = max(value for name, value in values(case).items() if name.startswith('bandwidth'))
+    node.programs(partition=NODE.replace('25 GB/s', f'{top - 1} MB/s'))
+    case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
+    assert case['result'] == 'fail'
+    assert re.search(rf'void: bandwidth_\d+_0_1: trial 1: {top:.6g} MB/s is above the', case['fail_reason'])
+    assert 'bidirectional' not in case['fail_reason']
+
+
+@needs_two_cpus
+@pytest.mark.parametrize(
+    ('fault', 'smi', 'words'),
+    [
+        ('kill -SEGV $$', SMI, ['the MPI library does not seem to support device buffers']),
+        ('echo "CUDA support not enabled." >&2; exit 1', SMI, ['the programs were built without support for such']),
+        ('', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"',
+         ['plumbline: local rank 1: GPU 1 was asked; nvidia-smi lists: GPU 0: NVIDIA A100 (UUID: GPU-aaaa)']),
+        ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
+        ('', 'echo "NVIDIA-SMI has failed"; exit 9', ['GPU 0 was asked; nvidia-smi says: NVIDIA-SMI has failed']),
+        ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was asked to see GPUs [1] and got [0]']),
+        ('sed -n p OUTPUTS/osu_latency-7.4-all-sizes.txt; exit 0', SMI,
+         ['unexpected banner: # OSU MPI Latency Test v7.4']),
+    ],
+)  # fmt: skip
+def test_replay_of_a_bad_run_fails_with_its_cause(node, fault, smi, words):
+    node.programs(fault, smi)
+    case = run(node, 'OsuDeviceLatency.*device-device.*first', check=CHECK)
+    assert case['result'] == 'fail'
+    for word in words:
+        assert word in case['fail_reason'], case['fail_reason']
+
+
+# Under a real Slurm
+
+
+@pytest.fixture
+def on_slurm(node, slurm):
+    """Runs a case there, its programs and `nvidia-smi` replaced by stand-ins."""
+    local = 'scheduler: local\n    launcher: mpirun'
+    remote = 'scheduler: slurm\n    launcher: srun\n    access: [-p compute]'
+
+    def run_there(fault: str = '', smi: str = SMI):
+        node.programs(fault, smi)
+        text = node.site_file.read_text()
+        assert local in text
+        node.site_file.write_text(text.replace(local, remote))
+        environment = slurm | {'PATH': f'{node.environment()["PATH"]}:{slurm["PATH"]}'}
+        return run(node, 'OsuDeviceLatency.*device-device.*first', check=CHECK, **environment)
+
+    return run_there
+
+
+@needs_two_cpus
+@pytest.mark.whole_machine
+def test_replay_under_srun(on_slurm):
+    case = on_slurm()
+    assert case['result'] == 'pass', case['fail_reason']
+    got = case['record']['binding']['got']
+    assert list(got.values()) == ['0; GPU 0 GPU-aaaa', '1; GPU 1 GPU-bbbb']
+    (host,) = case['record']['job']['nodes']
+    assert list(got) == [f'osu_latency_0_1 {host}.{rank}' for rank in (0, 1)]
+
+
+@needs_two_cpus
+@pytest.mark.whole_machine
+def test_srun_does_not_wait_for_a_rank_whose_partner_has_no_gpu(on_slurm):
+    case = on_slurm('sleep 200', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"')
+    assert case['result'] == 'fail'
+    assert 'plumbline: local rank 1: GPU 1 was asked; nvidia-smi lists: GPU 0' in case['fail_reason']
+    assert case['time_run'] < 60

@@ -12,31 +12,44 @@ import fcntl
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
-from datetime import datetime, timezone
+from datetime import datetime
 from pathlib import Path
 
+from ci import again, housekeeping, tell
+from ci.cluster import cancel_jobs_below, no_accounting, nodes_out
+from ci.session import (
+    SESSION_VARIABLE,
+    STAGE,
+    Case,
+    Content,
+    Run,
+    Session,
+    add_second_run,
+    case_of,
+    end_processes,
+    failed,
+    last_of_each,
+    read_journal,
+    save,
+    troubles,
+)
 from site_configs import Site, SiteError, load_site, name_of_this_site
 from site_configs.loader import UNDESCRIBED
 from site_configs.places import ROOT, results_directory
 from site_configs.references import MODES
 
-SESSION_VARIABLE = 'PLUMBLINE_NIGHTLY'  # in the environment of all that a run starts; its value names the results
-STAGE = 'nightly-stage'  # below the results; the stage of the last night's failed cases stays until the next night
-# What ReFrame only warns of, and what would make a session look better than it is
-_TROUBLE = re.compile(
-    r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
-    r'|.*No space left on device.*|run session stopped.*'
-)
-_FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /\w+ @(\S+)')
-_LISTED = re.compile(r'^\s*[-^] ?([^~]*/\w+ @\S+)$')  # a case, by itself or as what another needs; fixtures have a ~
+BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration says otherwise
+RESUMED_FOR = 20 * 3600  # seconds after which a killed session is no longer carried on
+_LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')  # a case, itself or as what another needs; fixtures have a ~
 _CONCRETIZED = 'Concretized '
 _COLOUR = re.compile(r'\x1b\[[0-9;]*m')
+_DURATION = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
 
 
 class Stop(Exception):
@@ -44,22 +57,36 @@ class Stop(Exception):
 
 
 def main() -> int:
-    arguments = parse(sys.argv[1:])
+    began, arguments = time.time(), parse(sys.argv[1:])
+    addresses = tell.take_addresses()
     # a shell starts what runs in the background with this ignored, and then ReFrame could not be told to stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments.results:
         os.environ['PLUMBLINE_RESULTS'] = str(Path(arguments.results).absolute())
     if arguments.site:
         os.environ['PLUMBLINE_SITE'] = arguments.site
+    with said_only_if_wrong() if arguments.quiet else contextlib.nullcontext([0]) as outcome:
+        outcome[0] = code = run(arguments)
+        if code:
+            tell.notify(addresses, results_directory(), began)
+    return code
+
+
+def run(arguments: argparse.Namespace) -> int:
     try:
         os.environ['PLUMBLINE_SITE'] = name = name_of_this_site()
         results = writable(results_directory())
         with only_one(results):
             clean_up_after_a_kill(results)
             arguments.mode = arguments.mode or ('quick' if name == UNDESCRIBED else 'nightly')
+            site = load_site(name)
+            if why := no_accounting(site):
+                raise Stop(why)
             if not arguments.no_provision:
                 provision(results)
-            return run_checks(load_site(name), arguments, results)
+            code = run_checks(site, arguments, results)
+            housekeeping.tidy(results, arguments.keep_days)
+            return code
     except (Stop, SiteError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
         return 2
@@ -74,9 +101,29 @@ def parse(words: list[str]) -> argparse.Namespace:
     usual = 'nightly, and quick on a machine that nobody described'
     parser.add_argument('--mode', choices=MODES, help=f'how much to run (default: {usual})')
     parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
+    budgets = ', '.join(f'{mode} {budget}' for mode, budget in BUDGET.items())
+    parser.add_argument(
+        '--duration', type=duration, metavar='TIME', help=f'time budget, such as 8h or 1h30m (default: {budgets})'
+    )
+    parser.add_argument(
+        '--max-wait', type=duration, metavar='TIME', help='cancel a job that has waited so long for its nodes'
+    )
+    parser.add_argument('--no-retry', action='store_true', help='run no failed case and no breached metric again')
+    parser.add_argument('--no-resume', action='store_true', help='do not carry on a session that was killed')
     parser.add_argument('--no-provision', action='store_true', help='install nothing before the run')
+    parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
+    parser.add_argument('--quiet', action='store_true', help='print nothing when all is ok')
+    parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
     return parser.parse_args(words)
+
+
+def duration(text: str) -> int:
+    """Seconds of ``1d2h3m4s`` or a part of it."""
+    found = _DURATION.fullmatch(text)
+    if not text or not found:
+        raise argparse.ArgumentTypeError(f'expected a time such as 8h, 90m or 1h30m, found {text!r}')
+    return sum(int(n or 0) * seconds for n, seconds in zip(found.groups(), (86400, 3600, 60, 1), strict=True))
 
 
 def writable(results: Path) -> Path:
@@ -91,6 +138,25 @@ def writable(results: Path) -> Path:
     except OSError as error:
         raise Stop(f'{results}: the results directory cannot be written: {error.strerror}') from None
     return results
+
+
+@contextlib.contextmanager
+def said_only_if_wrong() -> Iterator[list[int]]:
+    """Keeps what this process and those it starts print; prints it if the yielded exit code becomes another than 0."""
+    outcome = [1]
+    sys.stdout.flush()
+    kept = os.dup(1)
+    with tempfile.TemporaryFile() as hidden:
+        os.dup2(hidden.fileno(), 1)
+        try:
+            yield outcome
+        finally:
+            sys.stdout.flush()
+            os.dup2(kept, 1)
+            os.close(kept)
+            if outcome[0]:
+                hidden.seek(0)
+                sys.stdout.write(hidden.read().decode(errors='replace'))
 
 
 @contextlib.contextmanager
@@ -109,20 +175,12 @@ def only_one(results: Path) -> Iterator[None]:
 
 
 def clean_up_after_a_kill(results: Path):
-    """Ends what a killed run left running on this host and empties the nightly stage directory: with the lock held,
-    both belong to nobody. The environment variable tells the processes from everything else of this user; a run of
-    ReFrame by hand stages elsewhere."""
-    left = []
-    for process in Path('/proc').glob('[0-9]*'):
-        with contextlib.suppress(OSError):  # ended meanwhile, or another user's
-            if f'{SESSION_VARIABLE}={results}'.encode() in (process / 'environ').read_bytes().split(b'\0'):
-                left.append(int(process.name))
-    for pid in left:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    shutil.rmtree(results / STAGE, ignore_errors=True)
-    if left:
-        print(f'plumbline: a run before this one was killed; ended {len(left)} processes that it left')
+    """Ends what a killed run left running on this host and in Slurm's queue: with the lock held, it belongs to nobody.
+    A run of ReFrame by hand stages elsewhere."""
+    if left := end_processes(results):
+        print(f'plumbline: a run before this one was killed; ended {left} processes that it left')
+    if said := cancel_jobs_below(results / STAGE):
+        print(f'plumbline: a run before this one was killed; {said}')
 
 
 def provision(results: Path):
@@ -135,23 +193,81 @@ def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     files, problems = check_files(ROOT / 'checks')
     reframe = ['reframe', '-C', str(ROOT / 'reframe_settings/settings.py'), '-R', *(f'-c{path}' for path in files)]
     reframe += [f'--system={site.name}', f'--mode={arguments.mode}', *arguments.selection]
-    expected, trouble = list_cases(reframe)
+    if arguments.max_wait:
+        reframe.append(f'-Smax_pending_time={arguments.max_wait}s')
+    cases, trouble = list_cases(reframe)
     problems += trouble
-    stamp = datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')
-    report, log = results / 'reports' / f'{stamp}.json', results / 'logs' / f'{stamp}.log'
-    print(f'plumbline: site {site.name}, mode {arguments.mode}: {expected} cases', flush=True)
-    print(f'plumbline: all that ReFrame says: {log}', flush=True)
-    run = [*reframe, '-r', f'--report-file={report}', f'--stage={results / STAGE}']
-    code, trouble = run_reframe(run, results, log)
-    problems += [sentence for sentence in trouble if sentence not in problems]
-    if not report.exists():
+    session, done = carried_on(reframe, arguments, results)
+    session = session or Session.new(results, site.name, arguments.mode, reframe, len(cases))
+    left = [case for case in cases if case not in done]
+    print(f'plumbline: site {site.name}, mode {arguments.mode}: {len(cases)} cases', flush=True)
+    if done:
+        print(f'plumbline: carries on the session of {session.stamp}: {len(cases) - len(left)} of them are done')
+    for node in nodes_out(site):
+        print(f'plumbline: left out: {node}')
+        problems += [f'{node}: nobody drained it'] if node.lost else []
+    print(f'plumbline: all that ReFrame says: {session.log}', flush=True)
+
+    session.remember()
+    seconds = arguments.duration or duration(BUDGET[arguments.mode])
+    first = Run([*reframe, *(only(left) if done else []), *session.options()], session, time.monotonic() + seconds,
+                {'PLUMBLINE_JOURNAL': str(session.journal)})  # fmt: skip
+    code = first.wait() if left or not done else 0
+    problems += [sentence for sentence in first.warnings if sentence not in problems]
+    if first.ended_by:
+        problems.append(f'the session did not come to its end: {first.ended_by}')
+    content = session.content()
+    if not content['runs'][0]['testcases']:
+        session.forget()
         for sentence in problems:
             print(f'plumbline: {sentence}', file=sys.stderr)
         say_what_was_not_run(site)
-        why = f'ReFrame ended with exit code {code} and wrote no report' if expected else 'no case can run here'
-        print(f'plumbline: {why}; all that ReFrame said: {log}', file=sys.stderr)
+        why = f'ReFrame ended with exit code {code} and wrote no report' if cases else 'no case can run here'
+        print(f'plumbline: {why}; all that ReFrame said: {session.log}', file=sys.stderr)
         return 1
-    return judge(report, expected, problems, site, results)
+    if not arguments.no_retry and time.monotonic() < first.deadline and first.may_go_on:
+        retry(session, content, cases, first.deadline)
+    save(session.report, content)
+    return judge(session, content, first, problems, site, arguments)
+
+
+def carried_on(reframe: list[str], arguments: argparse.Namespace, results: Path) -> tuple[Session | None, set[Case]]:
+    """The session that was killed in the middle, if it is this one, and its cases that ended. Another is stored."""
+    killed = Session.remembered(results)
+    if killed is None:
+        return None, set()
+    done = {case_of(case) for case in read_journal(killed.journal) if not case['fixture']}
+    young = 0 <= time.time() - killed.started < RESUMED_FOR
+    if not done:
+        killed.forget()
+    elif killed.command == reframe and young and not arguments.no_resume:
+        return killed, done
+    else:
+        save(killed.report, killed.content())
+        why = f'killed after {len(done)} of {killed.expected} cases, and the next session did not carry it on'
+        plumbline('ingest', str(killed.report), f'--expected={killed.expected}', f'--problem={why}', results=results)
+        killed.forget()
+    return None, set()
+
+
+def only(cases: list[Case]) -> list[str]:
+    """ReFrame's options that select these cases."""
+    return [f'-n/{name}' for name in dict.fromkeys(name for name, _ in cases)]
+
+
+def retry(session: Session, content: Content, cases: list[Case], deadline: float):
+    """Runs each case once more that failed before it measured, or that a ReFrame which was killed did not come to."""
+    ended = {case_of(case) for case in last_of_each(content) if case['result'] != 'abort'}
+    wanted = [case_of(case) for case in failed(content)] + [case for case in cases if case not in ended]
+    if not wanted:
+        return
+    print(f'plumbline: runs {len(wanted)} failed cases once more', flush=True)
+    command = [*session.command, *only(wanted), *session.options('-retry')]
+    Run(command, session, deadline, {}).wait()
+    path = session.part('-retry')
+    if path.exists():
+        for sentence in add_second_run(content, json.loads(path.read_text(encoding='utf-8')), wanted):
+            print(f'plumbline: {sentence}')
 
 
 def check_files(folder: Path) -> tuple[list[Path], list[str]]:
@@ -169,64 +285,58 @@ def check_files(folder: Path) -> tuple[list[Path], list[str]]:
     return good, problems
 
 
-def list_cases(reframe: list[str]) -> tuple[int, list[str]]:
-    """The number of cases that ReFrame would run, without their fixtures, and what it warns of. Raises Stop."""
+def list_cases(reframe: list[str]) -> tuple[list[Case], list[str]]:
+    """The cases that ReFrame would run, without their fixtures, and what it warns of. Raises Stop."""
     answer = subprocess.run([*reframe, '-lC'], cwd=ROOT, capture_output=True, text=True, check=False)
     lines = [_COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
     if any(line.startswith(_CONCRETIZED) for line in lines):
-        return len({found[1] for line in lines if (found := _LISTED.match(line))}), troubles(lines)
+        found = (_LISTED.match(line) for line in lines)
+        return list(dict.fromkeys((line[2], line[3]) for line in found if line)), troubles(lines)
     said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
     raise Stop(f'ReFrame cannot list the checks: {said.strip()}')
 
 
-def troubles(lines: list[str]) -> list[str]:
-    return [f'ReFrame: {found[0].strip()}' for line in lines if (found := _TROUBLE.search(line))]
-
-
-def run_reframe(command: list[str], results: Path, log: Path) -> tuple[int, list[str]]:
-    """Runs it with a line of progress for each finished case; returns its exit code and what it warned of."""
-    environment = os.environ | {SESSION_VARIABLE: str(results)}
-    began, seen = time.monotonic(), []
-    with log.open('w', encoding='utf-8') as kept:
-        process = subprocess.Popen(
-            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
-            errors='replace', bufsize=1,
-        )  # fmt: skip
-        for number in (signal.SIGTERM, signal.SIGHUP):
-            signal.signal(number, lambda *_: process.send_signal(signal.SIGINT))  # ReFrame cancels its jobs
-        try:
-            for line in process.stdout:
-                kept.write(line)
-                plain = _COLOUR.sub('', line)
-                if _TROUBLE.search(plain):
-                    seen.append(plain)
-                if found := _FINISHED.search(plain):
-                    result, done, total, name, place = found.groups()
-                    elapsed = time.strftime('%H:%M:%S', time.gmtime(time.monotonic() - began))
-                    print(f'  {elapsed} [{done}/{total}] {result:<5} {name} @{place}', flush=True)
-        except KeyboardInterrupt:
-            process.send_signal(signal.SIGINT)
-        return process.wait(), troubles(seen)
-
-
-def judge(report: Path, expected: int, problems: list[str], site: Site, results: Path) -> int:
-    """Store, verdicts, page, summary; returns the exit code of `plumbline compare`."""
-    plumbline = [sys.executable, '-m', 'postprocess.cli']
+def judge(
+    session: Session, content: Content, first: Run, problems: list[str], site: Site, arguments: argparse.Namespace
+) -> int:
+    """Store, reruns of breached metrics, verdicts, page, summary; returns the exit code of `plumbline compare`."""
+    results, uuid = Path(session.results), content['session_info']['uuid']
     notes = [f'--problem={sentence}' for sentence in problems]
-    session = json.loads(report.read_text(encoding='utf-8'))['session_info']['uuid']
-    steps = (
-        [*plumbline, 'ingest', str(report), f'--expected={expected}', *notes, f'--results={results}'],
-        [*plumbline, 'report', session, f'--results={results}'],
-        [*plumbline, 'compare', session, '--summary', f'--junit={report.with_suffix(".xml")}', f'--results={results}'],
-    )
-    code = 0
-    for step in steps:
-        code = subprocess.run(step, cwd=ROOT, check=False).returncode
-        if code == 2:
-            break
+    code = plumbline('ingest', str(session.report), f'--expected={session.expected}', *notes, results=results)
+    if code:
+        return code
+    session.forget()
+    reruns = []
+    if not arguments.no_retry and first.may_go_on:
+        reruns = again.confirm(session, content, site, first.deadline, only)
+    words = ['compare', uuid, *(f'--rerun={path}' for path in reruns)]
+    code = plumbline('report', uuid, results=results)
+    if code != 2:
+        summary = results / housekeeping.SUMMARY
+        junit = f'--junit={session.report.with_suffix(".xml")}'
+        code = plumbline(*words, '--summary', junit, results=results, to=summary)
+    if arguments.prometheus:
+        tell.write_prometheus(arguments.prometheus, verdicts(words, results), code)
     say_what_was_not_run(site)
     print(f'plumbline: report: {results / "report.html"}')
     return code
+
+
+def plumbline(*words: str, results: Path, to: Path | None = None) -> int:
+    """Runs the command; what it prints goes to the file `to`, too."""
+    command = [sys.executable, '-m', 'postprocess.cli', *words, f'--results={results}']
+    sys.stdout.flush()
+    if to is None:
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    answer = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    to.write_text(answer.stdout, encoding='utf-8')
+    print(answer.stdout, end='', flush=True)
+    return answer.returncode
+
+
+def verdicts(words: list[str], results: Path) -> dict:
+    command = [sys.executable, '-m', 'postprocess.cli', *words, '--format=json', f'--results={results}']
+    return json.loads(subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False).stdout)
 
 
 def say_what_was_not_run(site: Site):

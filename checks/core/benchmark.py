@@ -83,11 +83,15 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """Why a measured value cannot be true; None where it can."""
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
-        peak = self.partition.peaks.get(metric.peak)
-        if peak is None:
+        peak = self.peak_of(metric)
+        if peak is None or value * UNITS[metric.unit] <= peak:
             return None
-        peak *= self.num_nodes / UNITS[metric.unit]
-        return f'{value:.6g} {metric.unit} is above the physical peak of {peak:.6g}' if value > peak else None
+        return f'{value:.6g} {metric.unit} is above the physical peak of {peak / UNITS[metric.unit]:.6g}'
+
+    def peak_of(self, metric: Metric) -> float | None:
+        """What a value of the case cannot exceed, in the base unit of its dimension; None where nobody says."""
+        peak = self.partition.peaks.get(metric.peak)
+        return None if peak is None else peak * self.num_nodes
 
     def sanity_faults(self, output: str) -> list[str]:
         """One sentence for each sign in a run's output that the program did not do its work."""
@@ -143,7 +147,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.time_limit = self.time_limit or f'{60 + self.trials * self.trial_time_limit}s'
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
-            self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of the site's link classes
+            self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # or srun waits for the ranks that wait for one that has failed
         program, stack = shlex.quote(self.executable), shlex.quote(self.stack.stagedir)

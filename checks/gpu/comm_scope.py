@@ -15,7 +15,6 @@ from checks.core.placement import Placement
 from checks.core.topology import Topology
 from checks.gpu import comm_scope_output as scope
 from checks.memory.babelstream_base import all_cpus, mean
-from site_configs.units import UNITS
 
 # Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
 MODELS = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
@@ -176,11 +175,8 @@ class CommScopeDevicePair(CommScope):
                 metrics.append(scope.rate(f'{way}bandwidth_{ids}', benchmark(*pair, LARGE), LARGE))
         self.run_benchmarks(metrics, derived)
 
-    def void_reason(self, metric, value):
-        peak = self.partition.link_classes[self.link_class].peak
-        if peak and metric.unit == 'GB/s' and value * UNITS['GB/s'] > peak:
-            return f"{value:.6g} GB/s is above the links' peak of {peak / UNITS['GB/s']:.6g}"
-        return None
+    def peak_of(self, metric):
+        return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None
 
     def derive(self):
         for way in [metric.name for metric in self.metrics if not metric.pattern]:

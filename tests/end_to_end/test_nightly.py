@@ -36,18 +36,24 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     assert (demo.results / 'report.html').exists()
 
     record(demo)
-    second = demo.nightly()
-    assert second.returncode == 0, second.stdout + second.stderr
-    assert '2 ok' in second.stdout
+    second = demo.nightly('--quiet')
+    assert (second.returncode, second.stdout) == (0, ''), second.stdout + second.stderr
+    assert '2 ok' in (demo.results / 'summary.txt').read_text()
 
     path = demo.site_file.parent / 'baseline.csv'
     lines = path.read_text().splitlines()
     (row,) = (line for line in lines if ',rate,' in line)
     fields = row.split(',')
-    fields[6] = f'{float(fields[6]) * 1.3:.6g}'
+    fields[6], fields[8] = f'{float(fields[6]) * 1.3:.6g}', '10'  # as of ten sessions: one alone only warns
     path.write_text('\n'.join(line if line != row else ','.join(fields) for line in lines) + '\n')
-    third = demo.nightly()
+    prometheus = demo.root / 'plumbline.prom'
+    third = demo.nightly('--quiet', f'--prometheus={prometheus}', PLUMBLINE_NOTIFY='json://user:hush@127.0.0.1:9/')
     assert third.returncode == 1
+    assert 'twice' in third.stdout and 'confirmed' in third.stdout
+    assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()
+    assert 'number 1 of 1 could not be told' in third.stderr
+    assert 'hush' not in third.stdout + third.stderr
+    assert not any(b'hush' in path.read_bytes() for path in demo.results.rglob('*') if path.is_file())
     answer = demo.plumbline('compare', '--format', 'json')
     assert answer.returncode == 1
     (wrong,) = (entry for entry in json.loads(answer.stdout)['verdicts'] if entry['metric'] == 'rate')
@@ -97,7 +103,7 @@ def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):
 @pytest.mark.parametrize(
     ('arguments', 'words'),
     [
-        (['--site', 'nosuch'], ['PLUMBLINE_SITE=nosuch', 'expected one of demo, eagle']),
+        (['--site', 'nosuch'], ['PLUMBLINE_SITE=nosuch', 'expected one of', ' demo,']),
         (['--mode', 'weekly'], ['invalid choice', 'quick']),
         (['--results', '/dev/null/results'], ['/dev/null/results', 'cannot be written']),
         (['--results', '/tmp/with blank'], ['/tmp/with blank', 'blank']),
@@ -109,6 +115,20 @@ def test_usage_errors_are_one_sentence_and_exit_code_2(demo, arguments, words):
     assert 'Traceback' not in answer.stderr
     for word in words:
         assert word in answer.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='mounting a file system that cannot be written takes root')
+def test_results_that_cannot_be_written(demo):
+    demo.results.mkdir()
+    if subprocess.run(['mount', '-t', 'tmpfs', '-o', 'ro,size=1m', 'none', demo.results], check=False).returncode:
+        pytest.skip('tmpfs cannot be mounted here')
+    try:
+        answer = demo.nightly()
+    finally:
+        subprocess.run(['umount', demo.results], check=True)
+    assert answer.returncode == 2
+    why = 'the results directory cannot be written: Read-only file system'
+    assert answer.stderr == f'plumbline: {demo.results}: {why}\n'
 
 
 def start(clone, *options):

@@ -1,0 +1,117 @@
+"""The files that an administrator copies: schedules, services, pipelines, addresses."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import apprise
+import pytest
+import yaml
+from scratch import ROOT
+
+EXAMPLES = ROOT / 'ci/examples'
+FIELD = r'(?:\*|\d+(?:-\d+)?)(?:/\d+)?(?:,\d+)*'
+UNITS = ('plumbline.service', 'plumbline.timer')
+
+
+def commands() -> dict[str, list[str]]:
+    """The command lines of ours in each example."""
+    found = {}
+    for path in EXAMPLES.iterdir():
+        lines = path.read_text().splitlines()
+        found[path.name] = [line for line in lines if re.search(r'/ci/(nightly|sweep)\b', line)]
+    return found
+
+
+@pytest.mark.parametrize('name', ['crontab', 'scrontab'])
+def test_schedules(name):
+    """Five fields and a command, or a variable; Slurm's own lines only in its own file."""
+    for line in (EXAMPLES / name).read_text().splitlines():
+        if not line.startswith('#SCRON') and (not line or line.startswith('#')):
+            continue
+        if name == 'scrontab' and line.startswith('#SCRON'):
+            assert re.fullmatch(r'#SCRON --[a-z-]+=\S+', line)
+        elif not re.fullmatch(r'[A-Z_]+=\S+', line):
+            assert re.fullmatch(rf'({FIELD}\s+){{5}}/\S+ .*', line), line
+            assert '%' not in line, 'cron makes a line feed of it'
+
+
+def test_commands_are_accepted():
+    """With their own options; --help stops them before they do anything."""
+    lines = [line for found in commands().values() for line in found]
+    assert len(lines) >= 4
+    for line in lines:
+        module, options = re.search(r'/ci/(nightly|sweep)((?: --?[\w-]+(?: [^-\s>]\S*)?)*)', line).groups()
+        command = [sys.executable, '-m', f'ci.{module}', *options.split(), '--help']
+        answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, (line, answer.stderr)
+
+
+def test_systemd_units(program, tmp_path):
+    analyze = program('systemd-analyze')
+    for name in UNITS:
+        text = (EXAMPLES / name).read_text()
+        (tmp_path / name).write_text(re.sub('ExecStart=[^ ]+', f'ExecStart={shutil.which("true")}', text))
+
+    def verify():
+        paths = [tmp_path / name for name in UNITS]
+        return subprocess.run([analyze, 'verify', *paths], capture_output=True, text=True, check=False)
+
+    good = verify()
+    assert good.returncode == 0 and str(tmp_path) not in good.stderr, good.stderr
+    (tmp_path / UNITS[1]).write_text((EXAMPLES / UNITS[1]).read_text().replace('OnCalendar=*-*-*', 'OnCalendar=every'))
+    bad = verify()
+    assert 'every' in bad.stderr, 'the verification sees nothing'
+
+
+@pytest.mark.parametrize(
+    ('schema', 'path'),
+    [
+        ('vendor.gitlab-ci', 'ci/pipelines/gitlab.yml'),
+        ('vendor.github-workflows', 'ci/pipelines/github.yml'),
+        ('vendor.github-workflows', '.github/workflows/tests.yml'),
+    ],
+)
+def test_pipelines_follow_their_schema(schema, path, tmp_path):
+    def check(which):
+        command = [sys.executable, '-m', 'check_jsonschema', '--builtin-schema', schema, str(which)]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    answer = check(ROOT / path)
+    assert answer.returncode == 0, answer.stdout
+    broken = tmp_path / 'broken.yml'
+    text = (ROOT / path).read_text()
+    broken.write_text(text.replace('script:', 'scripts: 1\n    skript:').replace('runs-on:', 'runs:'))
+    assert check(broken).returncode == 1
+
+
+def test_pipelines_take_every_check_into_one_class():
+    """A check that no class names would never run there."""
+    gitlab = yaml.safe_load((ROOT / 'ci/pipelines/gitlab.yml').read_text())
+    github = yaml.safe_load((ROOT / 'ci/pipelines/github.yml').read_text())
+    classes = {row['CLASS']: row['CHECKS'] for row in gitlab['check']['parallel']['matrix']}
+    assert classes == {row['class']: row['checks'] for row in github['jobs']['check']['strategy']['matrix']['include']}
+    for path in (ROOT / 'checks').rglob('*.py'):
+        for name in re.findall(r'@rfm.simple_test\nclass (\w+)', path.read_text()):
+            fitting = [one for one, pattern in classes.items() if re.search(pattern, name)]
+            assert len(fitting) == 1, f'{name} is in {fitting or "no class"}'
+
+
+def test_pipeline_scripts_are_shell():
+    gitlab = yaml.safe_load((ROOT / 'ci/pipelines/gitlab.yml').read_text())
+    scripts = ['\n'.join(job['script']) for job in gitlab.values() if isinstance(job, dict) and 'script' in job]
+    for name in ('ci/pipelines/github.yml', '.github/workflows/tests.yml'):
+        jobs = yaml.safe_load((ROOT / name).read_text())['jobs'].values()
+        scripts += [step['run'] for job in jobs for step in job['steps'] if 'run' in step]
+    assert len(scripts) >= 8
+    for script in scripts:
+        answer = subprocess.run(['bash', '-n', '-c', script], capture_output=True, text=True, check=False)
+        assert answer.returncode == 0, (script, answer.stderr)
+
+
+def test_addresses_are_known_to_apprise():
+    addresses = (EXAMPLES / 'notify').read_text().split()
+    assert len(addresses) == 4
+    for address in addresses:
+        assert apprise.Apprise().add(address), address

@@ -1,0 +1,38 @@
+"""A change between two states of a benchmark, found by interleaved sessions."""
+
+import re
+import sys
+
+import pytest
+
+pytestmark = pytest.mark.whole_machine
+
+
+def compare_change(clone, *options: str):
+    return clone.run(sys.executable, '-m', 'ci.compare_change', *options, '--', '-S', 'trials=3')
+
+
+def test_a_change_that_costs_a_tenth(clone):
+    clone.program('[ "$STATE" = new ] && rate=45 || rate=50; echo "rate: $rate.1$RANDOM"; echo "delay: 1.20$RANDOM"')
+    answer = compare_change(clone, '--before=export STATE=old', '--after=export STATE=new', '--rounds=2')
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    said = ' '.join(answer.stdout.split())
+    assert 'regressed: node/system Demo size=small rate' in said
+    assert '1 regressed' in said and '1 ok' in said
+    states = re.findall(r'^plumbline: (before|after), (\d) of 2$', answer.stdout, re.MULTILINE)
+    assert states == [('before', '1'), ('after', '1'), ('before', '2'), ('after', '2')]
+    assert not (clone.results / 'store').exists(), 'a comparison is no night'
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        (['--before=true', '--after=false'], 'after: the command or ReFrame ended with exit code 1'),
+        ([], 'expected two commands that differ'),
+        (['--after=true', '--before=false', '--rounds=0'], 'expected 1 or more, found 0'),
+    ],
+)
+def test_what_cannot_be_compared(clone, options, words):
+    answer = compare_change(clone, *options)
+    assert answer.returncode == 2, answer.stdout + answer.stderr
+    assert words in answer.stderr and 'Traceback' not in answer.stderr

@@ -1,0 +1,276 @@
+"""Nights on a real Slurm in which something goes wrong: what was measured is kept, the rest has a cause and a node."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.whole_machine
+
+# Each case does what its name says, once: a second run of it is a good one
+FAULTS = r'''import reframe as rfm
+
+from checks.core.benchmark import Benchmark
+from checks.core.metrics import Metric
+from checks.core.placement import Placement
+
+
+@rfm.simple_test
+class Fault(Benchmark):
+    """A benchmark with a parameter for what goes wrong."""
+
+    offers = 'demo'
+    executable = 'demo'
+    tags = {'quick', 'nightly', 'acceptance'}
+    fault = parameter([FAULTS], loggable=True)
+    metrics = [
+        Metric('rate', 'GB/s', 'higher', r'^rate: (\S+)$'),
+        Metric('delay', 'us', 'lower', r'^delay: (\S+)$'),
+    ]
+
+    @run_after('setup')
+    def place(self):
+        self.placement = Placement(1, ((0,),))
+        self.executable_opts = [self.fault]
+        if self.fault == 'waits':
+            self.job.options = ['--begin=now+1hour']
+            self.max_pending_time = '3s'
+        if self.fault == 'memory':
+            self.job.options = ['--mem=60']
+'''
+PROGRAM = """\
+echo "rate: 50.$RANDOM"
+[ $1 = half ] || echo "delay: 1.20$RANDOM"
+[ $1 = memory ] && limit=60 || limit=1000
+if [ $1 != none ] && [ $1 != half ] && [ ! -e FOLDER/$1 ]; then
+    echo "$SLURM_JOB_ID $SLURMD_NODENAME" > FOLDER/$1
+    if [ $1 = memory ]; then
+        x=$(head -c 200000000 /dev/zero | tr '\\0' x)
+    fi
+    exec sleep SECONDS
+fi
+"""
+
+
+class Night:
+    """A scratch clone whose only partition is one of Slurm's, and what a test does to its jobs."""
+
+    def __init__(self, clone, slurm, folder: Path):
+        self.clone, self.folder = clone, folder
+        self.slurm = slurm | {'PATH': f'{clone.environment()["PATH"]}:{slurm["PATH"]}'}
+        self.run_folder = Path(slurm['SLURM_CONF']).parent / 'run'
+        folder.mkdir()
+        text = clone.site_file.read_text().replace('name: node', 'name: compute').replace('max_jobs: 1', 'max_jobs: 8')
+        local = 'scheduler: local\n    launcher: local\n'
+        assert local in text
+        remote = 'scheduler: slurm\n    launcher: srun\n    access: [-p compute]\n'
+        clone.site_file.write_text(text.replace(local, remote))
+        (clone.root / 'checks/demo.py').unlink()
+        for path in ('memory', 'mpi', 'storage', 'compute', 'gpu'):  # lists faster without
+            for check in (clone.root / 'checks' / path).glob('*.py'):
+                check.unlink()
+
+    def prepare(self, *faults: str, seconds: int = 60):
+        names = ', '.join(map(repr, faults))
+        (self.clone.root / 'checks/fault.py').write_text(FAULTS.replace('FAULTS', names))
+        self.clone.program(PROGRAM.replace('FOLDER', str(self.folder)).replace('SECONDS', str(seconds)))
+
+    def start(self, *options: str) -> subprocess.Popen:
+        return subprocess.Popen(
+            [sys.executable, '-m', 'ci.nightly', '--no-provision', '--mode=quick', *options, '--', '-S', 'trials=1'],
+            cwd=self.clone.root, env=self.clone.environment(**self.slurm), stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def nightly(self, *options: str):
+        return self.clone.nightly('--mode=quick', *options, '--', '-S', 'trials=1', **self.slurm)
+
+    def tell(self, *words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(words, env=os.environ | self.slurm, capture_output=True, text=True, check=False)
+
+    def job_of(self, fault: str) -> tuple[str, str]:
+        """Job and node of a case, once it runs."""
+        wait_for(lambda: (self.folder / fault).exists() and len((self.folder / fault).read_text().split()) == 2)
+        return tuple((self.folder / fault).read_text().split())
+
+    def after(self, fault: str, *words: str):
+        """In the background: says this to Slurm once the case of a fault runs; {job} and {node} stand for its own."""
+
+        def say():
+            job, node = self.job_of(fault)
+            self.told[fault] = self.tell(*(word.format(job=job, node=node) for word in words))
+
+        self.told = getattr(self, 'told', {})
+        threading.Thread(target=say, daemon=True).start()
+
+    def queue(self) -> str:
+        return self.tell('squeue', '--noheader').stdout
+
+    def verdicts(self) -> dict[tuple[str, str], dict]:
+        answer = self.clone.plumbline('compare', '--format', 'json')
+        found = json.loads(answer.stdout)
+        return {(row['case'].partition('=')[2], row['metric']): row for row in found['verdicts']}
+
+    def cases(self) -> dict[str, list[dict]]:
+        """By fault: what each run of its case says, in the last session's report."""
+        reports = [path for path in self.clone.results.glob('reports/*Z.json')]
+        report = json.loads(max(reports, key=lambda path: path.stat().st_mtime).read_text())
+        found = {}
+        for run in report['runs']:
+            for case in run['testcases']:
+                if not case['fixture']:
+                    found.setdefault(case['fault'], []).append(case)
+        return found
+
+
+def wait_for(condition, seconds=30):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, 'nothing happened'
+        time.sleep(0.1)
+
+
+@pytest.fixture
+def night(clone, slurm, tmp_path):
+    one = Night(clone, slurm, tmp_path / 'faults')
+    yield one
+    for daemon in ('slurmctld', 'slurmdbd'):
+        if not (one.run_folder / f'{daemon}.pid').exists():
+            start(one, daemon)
+    one.tell('scancel', '--user=root', '--full')
+    for node in ('n1', 'n2', 'n3'):
+        one.tell('scontrol', 'update', f'NodeName={node}', 'State=resume')
+    wait_for(lambda: not one.queue().strip())
+    wait_for(lambda: one.tell('sinfo', '-h', '-p', 'compute', '-t', 'idle', '-o', '%D').stdout.strip() == '3')
+
+
+def test_one_night_with_many_faults(night):
+    """Each fault fails its case with cause and node; a case that then measures is kept with its first failure."""
+    night.prepare('none', 'node', 'preempted', 'memory', 'waits', 'half', 'requeued')
+    night.after('node', 'scontrol', 'update', 'NodeName={node}', 'State=down', 'Reason=test')
+    urgent = ['-p', 'urgent', '-w', '{node}', '--exclusive', '--wrap', 'sleep 1', '-o', '/dev/null']
+    night.after('preempted', 'sbatch', *urgent)
+    night.after('requeued', 'sh', '-c', 'scontrol requeue {job}; scancel {job}')
+    answer = night.nightly()
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    assert night.queue() == ''
+    cases = night.cases()
+    for fault, words in {
+        'node': 'NODE_FAIL', 'preempted': 'PREEMPTED', 'memory': 'exit code', 'requeued': 'CANCELLED',
+    }.items():  # fmt: skip
+        first, second = cases[fault]
+        assert first['result'] == 'fail' and words in first['fail_reason'], (fault, first['fail_reason'])
+        node = (night.folder / fault).read_text().split()[1]
+        assert f'on {node}' in first['fail_reason']
+        assert second['result'] == 'pass', (fault, second['fail_reason'])
+        kept = second['record']['provenance']['first_failure']
+        assert words in kept and node in kept
+        assert f'Fault %fault={fault}: passed when it ran again; at first it failed on {node}' in answer.stdout
+    assert 'isabled' in night.told['requeued'].stderr, 'Slurm may run a job twice in one stage directory'
+    assert [case['result'] for case in cases['none']] == ['pass']
+    verdicts = night.verdicts()
+    assert {key: row['verdict'] for key, row in verdicts.items() if key[0] in ('none', 'node')} == {
+        ('none', 'rate'): 'no_reference', ('none', 'delay'): 'no_reference',
+        ('node', 'rate'): 'no_reference', ('node', 'delay'): 'no_reference',
+    }  # fmt: skip
+    assert verdicts['half', 'rate']['value'] == pytest.approx(50.5, abs=0.6)
+    assert 'nothing' in verdicts['half', 'delay']['cause']
+    assert verdicts['waits', 'rate']['n'] == 0
+    assert 'before it had a node; the longest that it may wait is 3 s' in verdicts['waits', 'rate']['cause']
+
+
+def test_controller_and_accounting_that_are_away_for_a_while_cost_nothing(night):
+    """The controller at submission and while jobs run, the accounting database while they end."""
+    night.prepare('none', 'one', seconds=3)
+    running = night.start()
+    wait_for(lambda: list(night.clone.results.glob('logs/*.log')))
+    stop(night, 'slurmctld')
+    wait_for(lambda: list(night.clone.results.glob('nightly-stage/*/demo/compute/system/Fault*/rfm_job.sh')))
+    start(night, 'slurmctld')
+    night.job_of('one')
+    stop(night, 'slurmctld', 'slurmdbd')
+    time.sleep(1)
+    start(night, 'slurmctld', 'slurmdbd')
+    output, _ = running.communicate(timeout=120)
+    assert running.returncode == 0, output
+    results = {fault: runs[-1]['result'] for fault, runs in night.cases().items()}
+    assert results == {'none': 'pass', 'one': 'pass'}
+    assert night.queue() == ''
+
+
+def stop(night, *daemons: str):
+    pids = [int((night.run_folder / f'{daemon}.pid').read_text()) for daemon in daemons]
+    for pid in pids:
+        os.kill(pid, signal.SIGTERM)  # killed, it would come back without what it had not yet written
+    wait_for(lambda: not any(Path(f'/proc/{pid}').exists() for pid in pids))
+    for daemon in daemons:
+        (night.run_folder / f'{daemon}.pid').unlink(missing_ok=True)
+
+
+def start(night, *daemons: str):
+    for daemon in daemons:
+        assert night.tell(daemon).returncode == 0
+
+
+def test_a_reframe_that_is_killed_loses_nothing_that_was_measured(night):
+    night.prepare('none', 'one', seconds=300)
+    running = night.start()
+    night.job_of('one')
+    wait_for(lambda: list(night.clone.results.glob('logs/*.journal')))
+    wait_for(lambda: '"none"' in next(night.clone.results.glob('logs/*.journal')).read_text())
+    (reframe,) = Path(f'/proc/{running.pid}/task/{running.pid}/children').read_text().split()
+    os.kill(int(reframe), signal.SIGKILL)
+    output, _ = running.communicate(timeout=120)
+    assert running.returncode == 1, output
+    assert 'cancelled 1 jobs of it in the queue' in output
+    assert 'ReFrame was ended by SIGKILL' in ' '.join(output.split())
+    cases = night.cases()
+    assert [case['result'] for case in cases['none']] == ['pass']
+    assert [case['result'] for case in cases['one']] == ['pass'], 'it was not run once more'
+    assert night.verdicts()['none', 'rate']['n'] == 1
+    assert night.queue() == ''
+
+
+def test_a_nightly_that_is_killed_is_carried_on(night):
+    night.prepare('none', 'one', seconds=300)
+    running = night.start()
+    job, _ = night.job_of('one')
+    wait_for(lambda: '"none"' in ''.join(path.read_text() for path in night.clone.results.glob('logs/*.journal')))
+    running.kill()
+    running.wait()
+    assert job in night.queue()
+    second = night.nightly()
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert 'a run before this one was killed; cancelled 1 jobs' in second.stdout
+    assert '1 of them are done' in second.stdout
+    cases = night.cases()
+    assert {fault: [case['result'] for case in runs] for fault, runs in cases.items()} == {
+        'none': ['pass'], 'one': ['pass'],
+    }  # fmt: skip
+    first, after = (int(cases[fault][0]['record']['job']['id']) for fault in ('none', 'one'))
+    assert first <= int(job) + 1 and after > int(job), 'the case that was done ran again'
+    assert night.queue() == ''
+
+
+def test_a_slow_node_and_a_lost_one(night):
+    """The slow node is named after reruns there and elsewhere, the lost one beside it, and the night fails."""
+    from test_faults import baseline
+
+    night.prepare('none')
+    night.clone.program('[ $SLURMD_NODENAME = n1 ] && echo "rate: 30.5" || echo "rate: 50.5"; echo "delay: 1.25"')
+    baseline(night.clone, partition='compute', check='Fault', case='fault=none')
+    night.tell('scontrol', 'update', 'NodeName=n2', 'State=down', 'Reason=lost')
+    answer = night.nightly()
+    said = ' '.join(answer.stdout.split())
+    assert answer.returncode == 1, said
+    assert 'n2 of compute is down (lost): nobody drained it' in said
+    row = night.verdicts()['none', 'rate']
+    assert (row['verdict'], row['value']) == ('regressed', 30.5)
+    assert re.search(r'run again: 30.5 on the same .*and 50.5 on other nodes.* look at n1', said)

@@ -159,7 +159,7 @@ def test_stand_in_bandwidth_above_the_peak_of_the_class_is_void(node):
     node.stand_in(description=NODE.replace('400 GB/s', '22 GB/s'))
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
     assert case['result'] == 'fail'
-    assert "void: bandwidth_2_3: trial 2: 22.3 GB/s is above the physical peak of 22" in case['fail_reason']
+    assert 'void: bandwidth_2_3: trial 2: 22.3 GB/s is above the physical peak of 22' in case['fail_reason']
     voids = {name for name, metric in case['record']['metrics'].items() if metric['void']}
     assert voids == {'bandwidth_2_3'}
 

@@ -309,8 +309,9 @@ def judge(
     reruns = []
     if not arguments.no_retry and first.may_go_on:
         reruns = again.confirm(session, content, site, first.deadline, only)
-    words = ['compare', uuid, *(f'--rerun={path}' for path in reruns)]
-    code = plumbline('report', uuid, results=results)
+    judged = [uuid, *(f'--rerun={path}' for path in reruns)]
+    words = ['compare', *judged]
+    code = plumbline('report', *judged, results=results)
     if code != 2:
         summary = results / housekeeping.SUMMARY
         junit = f'--junit={session.report.with_suffix(".xml")}'

@@ -72,6 +72,14 @@ References = Annotated[
 ]
 SiteName = Annotated[str | None, typer.Option('--site', envvar='PLUMBLINE_SITE', help='Only this site.')]
 SessionName = Annotated[str, typer.Argument(metavar='[SESSION]', help='Beginning of its uuid, or "latest".')]
+Reruns = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar='REPORT',
+        help='Run report of a rerun, on the same nodes or on others; may be given again. A metric beyond its limit '
+        'fails only if the median of all its values is.',
+    ),
+]
 OutputFormat = Annotated[Format, typer.Option('--format', help='How to print it.')]
 
 
@@ -194,14 +202,7 @@ def compare(
     ] = None,
     site: SiteName = None,
     against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
-    rerun: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar='REPORT',
-            help='Run report of a rerun, on the same nodes or on others; may be given again. A metric beyond its limit '
-            'fails only if the median of all its values is.',
-        ),
-    ] = None,
+    rerun: Reruns = None,
     coverage: Annotated[
         bool,
         typer.Option('--coverage', help='Which metrics can fail, and what each would notice; 1 for vanished ones.'),
@@ -435,6 +436,8 @@ def report(
     session: SessionName = 'latest',
     site: SiteName = None,
     against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
+    rerun: Reruns = None,
+    nights: Annotated[int, typer.Option(min=1, help='Days before the session whose history is shown.')] = 90,
     output: Annotated[
         Path | None, typer.Option(help='The file to write. [default: report.html of the results]', dir_okay=False)
     ] = None,
@@ -444,10 +447,11 @@ def report(
     """Write one HTML file with everything about a session; it needs no network and no other file."""
     from postprocess.files import write_text
     from postprocess.report import to_html
+    from site_configs.loader import SITES
 
-    store, comparison = _judged(session, site, against, results, references)
+    store, comparison = _judged(session, site, against, results, references, rerun)
     path = output or results / 'report.html'
-    write_text(path, to_html(comparison, store))
+    write_text(path, to_html(comparison, store, references or SITES, nights))
     typer.echo(f'{path}')
 
 

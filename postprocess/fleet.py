@@ -324,7 +324,7 @@ def _systems(whole: Sequence[tuple[Flag, float] | None], tolerance: Callable[[Me
 
 
 def fleet(store: Store, last: Session, days: int, results: Path, root: Path = SITES, keep: bool = True) -> Fleet:
-    """What stands out in the session `last` by those of so many days before it. Keeps in the ledger which nodes do if `keep`.
+    """What stands out in the session `last` by those of so many days before it; `keep`: which nodes do, in the ledger.
 
     Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
     """

@@ -3,33 +3,45 @@
 from __future__ import annotations
 
 import json
-import math
 import platform
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import jinja2
+from markupsafe import Markup, escape
 
+from postprocess import coverage, ledger
+from postprocess.charts import Group, Key, Plot, Table, Usual, charts_of, history, strip
 from postprocess.compare import BAD, Comparison, MetricVerdict
+from postprocess.fleet import FEWEST_NODES, fleet
 from postprocess.measured import failure
-from postprocess.show import HOW_TO_RECORD, headline, origin
-from postprocess.store import Store
+from postprocess.series import Metric, by_night
+from postprocess.show import HOW_TO_RECORD, guard, headline
+from postprocess.store import Session, Store
 from postprocess.text import count, number, percent, quantity
+from postprocess.trend import Change, trend
 from site_configs import SiteError, load_site
+from site_configs.loader import SITES
+from site_configs.units import UNITS
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
-_STEPS = 40  # distinct places of samples in a strip: enough to see two levels, few enough for a small page
-_WIDTH, _HEIGHT = 100, 14
-_PAIR = re.compile(r'(.+)_(\d+)_(\d+)')  # from and to, such as NUMA domains
+_FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
+_DETAILS = 3000  # metrics with details of their own, the worst first: a page of more would be too large to open
+_JOBS = 20  # whose samples are shown of a metric that many nodes measured, the worst first
+_FEWEST_NIGHTS = 3
+_FLEET_NIGHTS = 30  # days that tell how the nodes were
+# What the number in the names of metrics counts, by the beginning of the check's name
+_COUNTED = {'Osu': 'bytes of a message', 'BabelStreamSizes': 'numbers in an array', 'BabelStreamThreads': 'threads'}
+_CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'not_judged': 'u', 'warned': 'w'}
 
 
-def to_html(comparison: Comparison, store: Store) -> str:
-    """The page. Raises InputError where the store cannot be read."""
+def to_html(comparison: Comparison, store: Store, root: Path = SITES, nights: int = 90) -> str:
+    """The page, with the history of so many days. Raises InputError where the store cannot be read."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -37,100 +49,221 @@ def to_html(comparison: Comparison, store: Store) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {'number': number, 'percent': percent}
-    environment.globals |= {'quantity': quantity, 'count': count}
-    samples = _samples(store.rows('samples', comparison.session))
-    cases = store.rows('cases', comparison.session)
+    environment.filters |= {'number': number, 'percent': percent, 'digits': _digits, 'broken': _broken}
+    environment.filters['parsed'] = json.loads
+    environment.globals |= {'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD}
+    session = comparison.session
+    groups = groups_of(comparison)
+    judged = [group for group in groups if group.worst.verdict != 'not_judged']
+    cases = {case['case_id']: case for case in store.rows('cases', session)}
+    shown = {row.case_id for group in groups for row in group.rows[:_JOBS]}
+    samples = _samples(store, session, shown)
+    sessions = store.history(session, nights)
+    ids = {_metric(group): group.id for group in judged}
+    past = _past(store, sessions, root, judged, ids)
     return environment.get_template('report.html.j2').render(
         comparison=comparison,
-        session=comparison.session,
+        session=session,
         headline=headline(comparison),
-        origin=origin(comparison),
-        how_to_record=HOW_TO_RECORD,
-        bad=BAD,
-        fell_short=[row for row in comparison.verdicts if row.verdict in BAD],
-        heat_maps=heat_maps(comparison.verdicts),
-        strips=[strip(row, samples.get((row.case_id, row.metric), ())) for row in comparison.verdicts],
-        provenance=_provenance(cases),
-        not_run=_not_run(comparison, cases),
-        nodes=sorted({node for case in cases for node in case['nodes']}),
+        guard=guard(comparison),
+        coverage=coverage.counts(comparison),
+        how_to_record=Markup(re.sub('`(.+?)`', r'<code>\1</code>', HOW_TO_RECORD)),
+        fell_short=_fell_short(comparison),
+        worst=_worst(judged),
+        first=_FIRST,
+        judged=judged,
+        detailed=min(len(judged), _DETAILS),
+        jobs=_JOBS,
+        strips={group.id: _strip(group, samples) for group in judged},
+        ids=ids,
+        samples=samples,
+        checks=_checks(groups, _usual(store, sessions, groups), _link_classes(session.site, root)),
+        sessions=sessions,
+        past=past,
+        fleet=fleet(store, session, min(nights, _FLEET_NIGHTS), store.folder.parent, root, keep=False),
+        flagged_before=_flagged_before(store, sessions),
+        cases={id: case for id, case in cases.items() if id in shown},
+        others=_by_case(groups[min(len(judged), _DETAILS) :]),
+        provenance=_provenance(cases.values()),
+        not_run=_not_run(comparison, cases.values()),
+        nodes=sorted({node for case in cases.values() for node in case['nodes']}),
     )
 
 
-def strip(row: MetricVerdict, samples: Sequence[float]) -> dict[str, str] | None:
-    """SVG paths of a strip 100 wide and 14 high: a tick a place, the taller the more samples it holds.
-
-    ``samples``, ``limit`` and ``expected`` are the paths, the last two empty where there is no such number; None
-    without finite samples.
-    """
-    values = [value for value in samples if value - value == 0]
-    if not values:
-        return None
-    marks = [mark for mark in (row.limit, row.expected) if mark is not None]
-    low, high = min(values + marks), max(values + marks)
-    span = (high - low) or abs(high) or 1.0
-
-    def place(value: float) -> int:
-        step = round((value - low) / span * _STEPS) if high > low else _STEPS // 2
-        return 2 + step * (_WIDTH - 4) // _STEPS
-
-    ticks = Counter(place(value) for value in values)
-    most = max(ticks.values())
-    path = ''.join(f'M{x} {_HEIGHT}v-{4 + round(8 * n / most)}' for x, n in sorted(ticks.items()))
-    line = {
-        name: '' if value is None else f'M{place(value)} 0v{_HEIGHT}'
-        for name, value in (('limit', row.limit), ('expected', row.expected))
-    }
-    return {'samples': path, **line}
+def groups_of(comparison: Comparison) -> list[Group]:
+    """The verdicts of each metric together, in their order."""
+    found: dict[Key, list] = {}
+    for row in comparison.verdicts:
+        found.setdefault((row.partition, row.stack, row.check, row.case, row.metric), []).append(row)
+    return [Group(id, rows) for id, rows in enumerate(found.values())]
 
 
-@dataclass(frozen=True)
-class HeatMap:
-    """The metrics ``<name>_<i>_<j>`` of a case as a table, a row an i and a column a j.
-
-    `cells` holds None where there is no such metric. `shade` of a value is from 0, the worst of the table, to 1, by its
-    logarithm: beside a domain's own memory all others would look alike (002, figure 1b).
-    """
-
-    title: str
-    unit: str
-    rows: list[int]
-    columns: list[int]
-    cells: list[list[MetricVerdict | None]]
-
-    def shade(self, row: MetricVerdict) -> float:
-        values = [cell.value for line in self.cells for cell in line if cell and cell.value is not None]
-        low, high = min(values), max(values)
-        if not 0 < low < high:
-            return 1.0
-        share = math.log(row.value / low) / math.log(high / low)
-        return share if row.better == 'higher' else 1 - share
+def _fell_short(comparison: Comparison) -> str:
+    """``2 regressed, 1 problem of the session``."""
+    said = [f'{n} {verdict}' for verdict, n in comparison.counts.items() if verdict in BAD]
+    problems = [f'{count(len(comparison.problems), "problem")} of the session'] if comparison.problems else []
+    return ', '.join(said + problems)
 
 
-def heat_maps(verdicts: Sequence[MetricVerdict]) -> list[HeatMap]:
-    """One for each group of metrics with two numbers at the end of their names, at least two rows and columns."""
-    groups: dict[tuple[str, str], dict[tuple[int, int], MetricVerdict]] = {}
-    for row in verdicts:
-        if found := _PAIR.fullmatch(row.metric):
-            case = '' if row.case == '-' else f' {row.case}'
-            title = f'{row.check}{case} {found[1]} on {row.partition}/{row.stack}'
-            groups.setdefault((title, row.unit), {})[int(found[2]), int(found[3])] = row
-    maps = []
-    for (title, unit), cells in groups.items():
-        rows, columns = sorted({i for i, _ in cells}), sorted({j for _, j in cells})
-        if len(rows) > 1 and len(columns) > 1:
-            maps.append(HeatMap(title, unit, rows, columns, [[cells.get((i, j)) for j in columns] for i in rows]))
-    return maps
+def _worst(groups: Sequence[Group]) -> list[tuple[Group, int]]:
+    """What fell short or warns; of the metrics of a case with the same cause the first, and how many they are."""
+    found: dict[tuple[str, ...], list[Group]] = {}
+    for group in groups:
+        row = group.worst
+        if row.verdict in (*BAD, 'warned'):
+            own = row.metric if row.verdict in ('regressed', 'warned') else ''
+            alike = (row.verdict, row.partition, row.stack, row.check, row.case, row.cause, own)
+            found.setdefault(alike, []).append(group)
+    return [(its[0], len(its)) for its in found.values()]
 
 
-def _samples(rows: list[dict[str, Any]]) -> dict[tuple[int, str], list[float]]:
-    found: dict[tuple[int, str], list[float]] = {}
-    for row in rows:
-        found.setdefault((row['case_id'], row['metric']), []).append(row['value'])
+Samples = dict[tuple[int, str], dict[str, list[float]]]  # by case and metric, and by node
+
+
+def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
+    """Every sample of some cases, in the order of the trials."""
+    rows = store.query(
+        """
+        SELECT case_id, metric, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
+        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, node ORDER BY node
+        """,
+        [session],
+        wanted={'case_id': [case for case in cases if case is not None]},
+    )
+    found: Samples = {}
+    for case, metric, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        found.setdefault((case, metric), {})[node] = values
     return found
 
 
-def _provenance(cases: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
+def _by_case(groups: Sequence[Group]) -> dict[int, list[MetricVerdict]]:
+    """The verdicts of each case: the details of the case have their samples."""
+    found: dict[int, list[MetricVerdict]] = {}
+    for group in groups:
+        for row in group.rows[:_JOBS]:
+            if row.case_id is not None:
+                found.setdefault(row.case_id, []).append(row)
+    return found
+
+
+def _strip(group: Group, samples: Samples) -> dict[str, str] | None:
+    """Of the samples or, where many nodes measured the metric, of the nodes."""
+    row = group.worst
+    if len(group.rows) >= FEWEST_NODES:
+        return strip(row, [row.value for row in group.rows if row.value is not None])
+    values = samples.get((row.case_id, row.metric), {})
+    return strip(row, [value for of_node in values.values() for value in of_node])
+
+
+@dataclass(frozen=True)
+class Past:
+    """The history of the judged metrics, by the number of their group, and the changes in it, with that number."""
+
+    plots: dict[int, Plot]
+    changes: list[tuple[Change, int | None]]
+
+    @property
+    def drawn(self) -> list[int]:
+        """The groups of the worst changes."""
+        return list(dict.fromkeys(id for _, id in self.changes if id in self.plots))[:_FIRST]
+
+
+def _past(
+    store: Store, sessions: Sequence[Session], root: Path, groups: Sequence[Group], ids: dict[Metric, int]
+) -> Past:
+    series = by_night(store, sessions)
+    found = trend(store, sessions, root, series)
+    numbers: dict[Metric, list[tuple[Any, int]]] = {}
+    for i, change in enumerate(found.changes, 1):
+        if change.kind == 'step':
+            numbers.setdefault(change.metric, []).append((change.night.started, i))
+    plots = {}
+    started = [session.started for session in sessions]
+    for one in series:
+        id = ids.get(one.of)
+        if id is None or len(one.nights) < _FEWEST_NIGHTS:
+            continue
+        row = groups[id].worst
+        plots[id] = history(
+            f'{one.of.check} {one.of.case} {one.of.metric}', one.of.unit, [started[i] for i in one.nights],
+            one.values.tolist(), numbers.get(one.of, ()), row.limit, row.expected,
+        )  # fmt: skip
+    changes = [(change, ids.get(change.metric)) for change in found.changes]
+    return Past(plots, changes)
+
+
+def _metric(group: Group) -> Metric:
+    row = group.worst
+    return Metric(row.partition, row.stack, row.check, row.case, row.metric, row.unit, row.better)
+
+
+def _usual(store: Store, sessions: Sequence[Session], groups: Sequence[Group]) -> Usual:
+    """Where nine of ten of the nights before were, of the metrics that may be points of a curve."""
+    before = list(sessions[:-1])
+    if len(before) < _FEWEST_NIGHTS or not any(re.search(r'_\d+$', group.worst.metric) for group in groups):
+        return {}
+    rows = store.query(
+        f"""
+        SELECT "partition", stack, "check", "case", metric, quantile_cont(mean, 0.05), quantile_cont(mean, 0.95)
+        FROM metrics JOIN cases USING (night, case_id)
+        WHERE NOT fixture AND n > 0 AND void IS NULL AND isfinite(mean) AND regexp_matches(metric, '_[0-9]+$')
+        GROUP BY ALL HAVING count(DISTINCT night) >= {_FEWEST_NIGHTS}
+        """,
+        before,
+    )
+    columns = [column.to_pylist() for column in rows.columns]
+    return {tuple(key): (low, high) for *key, low, high in zip(*columns, strict=True)}
+
+
+@dataclass(frozen=True)
+class _Check:
+    """The charts of a check in one place."""
+
+    name: str
+    place: str
+    counts: str
+    charts: list[Plot | Table]
+
+
+def _checks(groups: Sequence[Group], usual: Usual, link_classes: dict[tuple[str, str], str]) -> list[_Check]:
+    found: dict[tuple[str, str, str], list[Group]] = {}
+    for group in groups:
+        row = group.worst
+        found.setdefault((row.check, row.partition, row.stack), []).append(group)
+    checks = []
+    for (check, partition, stack), own in sorted(found.items()):
+        counted = next((what for name, what in _COUNTED.items() if check.startswith(name)), '')
+        classes = {name: descr for (of, name), descr in link_classes.items() if of == partition}
+        charts = charts_of(own, usual, classes, counted)
+        verdicts = Counter(group.worst.verdict for group in own)
+        said = ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in verdicts.items())
+        if charts:
+            checks.append(_Check(check, f'{partition}/{stack}', said, charts))
+    return checks
+
+
+def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
+    """What is known of each, by partition and name."""
+    found = {}
+    with suppress(SiteError):  # a site that is described elsewhere
+        for partition in load_site(site, root if (root / site / 'site.yaml').exists() else SITES).partitions.values():
+            for name, link in partition.link_classes.items():
+                peak = f', peak {link.peak / UNITS["GB/s"]:.4g} GB/s' if link.peak else ''
+                found[partition.name, name] = f'{link.descr}{peak}'
+    return found
+
+
+def _flagged_before(store: Store, sessions: Sequence[Session]) -> dict[str, list[str]]:
+    """The days on which nodes stood out before this session, by node."""
+    known = {session.session for session in sessions[:-1]}
+    found: dict[str, list[str]] = {}
+    for entry in ledger.read(store.folder.parent, sessions[-1].site):
+        if entry.session in known:
+            found.setdefault(entry.node, []).append(entry.date)
+    return found
+
+
+def _provenance(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
     """By check: each fact of its cases with the values it took, the one of most cases first."""
     facts: dict[str, dict[str, Counter]] = {}
     for case in cases:
@@ -143,17 +276,31 @@ def _provenance(cases: list[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def _not_run(comparison: Comparison, cases: list[dict[str, Any]]) -> list[tuple[str, str]]:
+def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
     """What was not run or not measured, and why."""
-    found = []
+    found: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case['result'] in ('skip', 'fail_deps', 'abort'):
-            found.append((f'{case["check"]} {case["case"]} on {case["partition"]}', failure(case)))
+            found[f'{case["check"]} {case["case"]} on {case["partition"]}', failure(case)] = []
     for row in comparison.verdicts:
         if row.case_id is None:
-            found.append((f'{row.check} {row.case} {row.metric} on {row.partition}', row.cause))
+            found.setdefault((f'{row.check} {row.case} on {row.partition}', row.cause), []).append(row.metric)
     session = comparison.session
     if session.hostname == platform.node():  # what a detected site lacks is known only where it is detected
         with suppress(SiteError):  # a site that is described elsewhere: nothing is known of what it lacks
-            found += ((f'benchmark {name}', reason) for name, reason in load_site(session.site).not_found.items())
-    return found
+            found |= {(f'benchmark {name}', why): [] for name, why in load_site(session.site).not_found.items()}
+
+    def named(what: str, metrics: list[str]) -> str:
+        return f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip()
+
+    return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in found.items()]
+
+
+def _broken(case: str) -> Markup:
+    """A case that may be broken at its commas."""
+    return Markup(',<wbr>'.join(map(str, map(escape, case.split(',')))))
+
+
+def _digits(values: Iterable[float]) -> str:
+    """Samples in a row, with six significant digits."""
+    return ' '.join(f'{value:.6g}' for value in values)

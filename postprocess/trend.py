@@ -73,9 +73,7 @@ class Trend:
         return [c for c in self.changes if c.change < 0 and (c.kind == 'drift' or c.night.started > since)]
 
 
-def trend(
-    store: Store, sessions: Sequence[Session], root: Path = SITES, series: list[Series] | None = None
-) -> Trend:
+def trend(store: Store, sessions: Sequence[Session], root: Path = SITES, series: list[Series] | None = None) -> Trend:
     """The changes in the history of a site; `series`: what :func:`by_night` says of it, where that is known already.
 
     Raises InputError where the store cannot be read.

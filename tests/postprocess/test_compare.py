@@ -471,6 +471,8 @@ def test_the_median_of_three_decides_and_other_nodes_tell_node_from_system(work,
         assert document['exit_code'] == int(verdict == 'regressed')
         if better == 'higher':
             assert says in row['cause']
+            assert work.run('report', session, *words).exit_code == 0
+            assert says in (work.results / 'report.html').read_text()
 
 
 def test_reruns_do_not_excuse_what_is_missing_and_must_be_of_the_site(work):

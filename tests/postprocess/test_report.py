@@ -1,13 +1,34 @@
-"""The HTML page, read as a browser would."""
+"""The HTML page, read as a program would; test_report_in_browser.py reads it as a browser does."""
 
 import re
 
 import pytest
 from lxml import html
-from run_reports import case, metric, reference, report
+from run_reports import BEGAN, case, metric, reference, report
 
-from postprocess.compare import MetricVerdict
-from postprocess.report import strip
+DAY = 86400
+
+
+def tree_of(work, *arguments):
+    """The page of the latest session."""
+    result = work.run('report', *arguments)
+    assert result.exit_code == 0, result.output
+    return html.fromstring((work.results / 'report.html').read_text(encoding='utf-8'))
+
+
+def text_of(element):
+    return ' '.join(element.text_content().split())
+
+
+def section(tree, id):
+    """All from a heading to the next of its kind."""
+    heading = tree.get_element_by_id(id)
+    parts = [heading]
+    for element in heading.itersiblings():
+        if element.tag in ('h2', 'dialog', 'script'):
+            break
+        parts.append(element)
+    return ' '.join(map(text_of, parts))
 
 
 @pytest.fixture
@@ -35,17 +56,35 @@ def cells(page, table):
 
 def test_every_verdict_is_a_row(page):
     rows = cells(page, 'verdicts')
-    assert [row[0] for row in rows] == ['regressed', 'missing', 'failed', 'failed', 'no_reference']
+    assert [row[0] for row in rows] == ['regressed', 'missing', 'failed', 'failed', 'no reference']
     triad = rows[0]
     assert triad[3:7] == ['triad', '63.67 ± 23 GB/s', '3', '100 ± 1 GB/s']
     assert triad[8] == '-36.3 %'
 
 
-def test_what_fell_short_stands_first_with_its_cause(page):
-    rows = cells(page, 'failures')
+def test_the_first_screen_has_verdict_counts_worst_coverage_and_what_did_not_run(page):
+    tree = html.fromstring(page)
+    (banner,) = tree.find_class('banner')
+    assert text_of(banner) == 'FAILED: 1 regressed, 1 missing, 2 failed, 2 problems of the session'
+    (counts,) = tree.find_class('counts')
+    assert [text_of(item) for item in counts] == ['1regressed', '1missing', '2failed', '1no reference']
+    rows = cells(page, 'worst')
     assert [row[0] for row in rows] == ['regressed', 'missing', 'failed', 'failed']
     assert 'below the limit' in rows[0][-1]
-    assert page.index('id="failures"') < page.index('id="verdicts"')
+    (first,) = tree.find_class('first')
+    for words in (
+        '1 gated', '1 vanished', '9 cases expected, 3 ran', 'Later size=big on cpu: not run: ReFrame skipped it',
+        'STREAM size=lost on cpu triad: no case of this quick session measured it',
+    ):  # fmt: skip
+        assert words in text_of(first)
+
+
+def test_metrics_of_a_case_that_failed_share_a_row(work):
+    metrics = {f'm{i}': metric([1.0]) for i in range(5)}
+    work.ingest(report(case(metrics=metrics, result='fail', fail_phase='sanity', fail_reason='wrong result')))
+    work.run('report')
+    (row,) = cells((work.results / 'report.html').read_text(), 'worst')
+    assert row[0] == 'failed' and 'and 4 other metrics' in row[1]
 
 
 def test_text_is_never_markup(page):
@@ -55,6 +94,18 @@ def test_text_is_never_markup(page):
     text = tree.text_content()
     for part in ('<script>alert("x")</script>', 'a & b <i>', 'EPYC <b>7763</b>'):
         assert part in text
+
+
+NASTY = '"><img src=x onerror=alert(1)>'
+
+
+def test_names_of_cases_metrics_and_nodes_are_never_markup(work):
+    names = [f'{NASTY}_{i}_{j}' for i in (0, 1) for j in (0, 1)] + [f'{NASTY}_{2**i}' for i in range(5)] + [NASTY]
+    metrics = {name: metric([1.0], unit=NASTY, node=NASTY) for name in names}
+    work.ingest(report(*(case(NASTY, f'a={NASTY}{i}', metrics, nodes=(NASTY,)) for i in range(2))))
+    tree = tree_of(work)
+    assert not list(tree.iter('img'))
+    assert NASTY in tree.text_content()
 
 
 def test_the_page_needs_nothing_else(page):
@@ -67,108 +118,138 @@ def test_the_page_is_accessible(page):
     tree = html.fromstring(page)
     assert tree.get('lang') == 'en'
     assert 'FAILED, 1 regressed' in tree.findtext('.//title')
-    assert all(cell.get('scope') == 'col' for cell in tree.iter('th'))
+    assert all(cell.get('scope') in ('col', 'row') for cell in tree.iter('th'))
     assert all(len(label) for label in tree.iter('label'))
+    assert all(svg.get('aria-label') or svg.get('aria-hidden') for svg in tree.iter('svg'))
+    ids = [element.get('id') for element in tree.iter() if element.get('id')]
+    assert len(ids) == len(set(ids))
+    assert {dialog.get('aria-labelledby') for dialog in tree.iter('dialog')} <= set(ids)
     assert page.count('prefers-color-scheme: dark') == page.count('@media print') == 1
 
 
-def test_session_problems_what_was_not_run_and_provenance(page):
+def test_every_number_leads_to_its_samples_its_job_and_its_provenance(page):
     tree = html.fromstring(page)
-    text = ' '.join(tree.text_content().split())
-    assert '9 cases expected, 3 ran' in text
-    assert 'Later size=big on cpu: not run: ReFrame skipped it' in text
-    assert 'STREAM size=lost triad on cpu: no case of this quick session measured it' in text
-    facts = {term.text_content(): term.getnext().text_content() for term in tree.iter('dt')}
+    link, _ = (a for a in tree.iter('a') if a.text == 'triad')  # the other one is missing
+    details = tree.get_element_by_id(link.get('href')[1:])
+    assert 'n1: 50 51 90' in text_of(details)
+    assert 'baseline, session x' in text_of(details)
+    (job,) = (a for a in details.iter('a') if text_of(a) == 'Job 7')
+    of_case = tree.get_element_by_id(job.get('href')[1:])
+    facts = {text_of(term): text_of(term.getnext()) for term in of_case.iter('dt')}
     assert facts['kernel'] == '6.1'
+    assert facts['Nodes'] == 'n1'
+
+
+def test_every_link_leads_somewhere(work):
+    metrics = {f'latency_{2**i}': metric([1.0 + i]) | {'judged': False} for i in range(8)} | {'rate': metric([5.0])}
+    work.ingest(report(*(case('Osu', f'pair={pair}', metrics) for pair in ('near', 'far'))))
+    tree = tree_of(work)
+    ids = {element.get('id') for element in tree.iter()}
+    links = {a.get('href') for a in tree.iter('a')}
+    assert {link[1:] for link in links} - {''} <= ids
+    # what nobody judges has its samples with the case
+    numbers = next(details for details in tree.iter('details') if text_of(details).startswith('Numbers'))
+    details = tree.get_element_by_id(next(numbers.iter('a')).get('href')[1:])
+    assert 'latency_128 in GB/s: 8' in text_of(details)
 
 
 def test_a_session_without_references_says_how_to_record_them(work):
     work.ingest(report(case(metrics={'triad': metric([1.0, 2.0])})))
     work.run('report', '--output', work.results / 'x.html')
-    assert (work.results / 'x.html').read_text().count('plumbline record propose') == 1
+    page = (work.results / 'x.html').read_text()
+    assert page.count('<code>plumbline record propose</code>') == 1
+    assert 'OK</strong>: nothing was judged' in page
 
 
-def test_300_metrics_with_100_samples_stay_below_300_kb(work):
-    values = [90 + (k * 37 % 100) / 5 for k in range(100)]
-    metrics = {f'metric_{j}': metric(values) for j in range(10)}
-    entries = [case(parameters=f'index={i}', metrics=metrics) for i in range(30)]
-    work.reference(*(reference(case=f'index={i}', metric=f'metric_{j}') for i in range(30) for j in range(10)))
-    work.ingest(report(*entries))
-    work.run('report')
-    assert (work.results / 'report.html').stat().st_size < 300_000
+def nights(work, values, **changed):
+    """Sessions of a metric, a night each; `changed`: provenance from the night of its number on."""
+    for night, value in enumerate(values):
+        facts = {name: 'new' if night >= at else 'old' for name, at in changed.items()}
+        entry = case(metrics={'triad': metric([value] * 3)}, provenance=facts)
+        work.ingest(report(entry, uuid=f'{night:08x}', began=BEGAN + night * DAY))
 
 
-def matrix(work, pairs, better='higher', bad=(), **fields):
-    """The heat maps of a page about one case with a metric for each pair, those of `bad` far below their reference."""
-    metrics = {f'rate_{i}_{j}': metric([float(value)], better=better) for (i, j), value in pairs.items()}
-    work.reference(*(reference(check='Numa', case='-', metric=f'rate_{i}_{j}') for i, j in bad))
-    work.ingest(report(case(check='Numa', parameters='-', metrics=metrics, **fields)))
-    work.run('report')
-    return html.fromstring((work.results / 'report.html').read_text(encoding='utf-8')).find_class('heat')
-
-
-def shades(table):
-    return [
-        [re.search(r'[\d.]+', cell.get('style'))[0] if cell.get('style') else None for cell in row.iter('td')]
-        for row in table.find('tbody')
+def test_a_step_in_the_history_is_annotated_with_what_changed(work):
+    nights(work, [100 + night % 3 / 5 for night in range(12)] + [90 + night % 3 / 5 for night in range(8)], driver=12)
+    tree = tree_of(work)
+    (row,) = cells((work.results / 'report.html').read_text(), 'changes')
+    assert row == [
+        '1',
+        'step',
+        '2026-12-03',
+        'STREAM size=big triad',
+        '-10.0 %',
+        '100.2',
+        '90.2 GB/s',
+        'driver: old -> new',
     ]
+    (drawn,) = tree.find_class('past')
+    assert len(drawn.find_class('step')) == 1
+    assert len(tree.get_element_by_id('m0').find_class('step')) == 1
 
 
-def test_pairs_are_a_heat_map_of_the_logarithms(work):
-    (table,) = matrix(work, {(0, 0): 100, (0, 8): 25, (8, 0): 50, (8, 8): 100}, bad=[(0, 8)])
-    assert table.findtext('caption').startswith('Numa rate on cpu/system, GB/s')
-    assert [cell.text for cell in table.iter('th')] == ['0', '8', '0', '8']
-    assert [cell.get('scope') for cell in table.iter('th')] == ['col', 'col', 'row', 'row']
-    assert [[cell.text for cell in row.iter('td')] for row in table.find('tbody')] == [['100', '25'], ['50', '100']]
-    assert shades(table) == [['1.00', '0.00'], ['0.50', '1.00']]
-    assert [cell.get('title') for cell in table.find_class('b')] == ['rate_0_8: regressed']
+def test_a_quiet_history_says_so_and_is_in_the_details(work):
+    nights(work, [100 + night % 3 / 5 for night in range(12)])
+    tree = tree_of(work)
+    assert 'No change in 12 sessions since 2026-11-21' in section(tree, 'history')
+    (plot,) = tree.get_element_by_id('m0').find_class('plot')
+    assert len(plot.find_class('line')) == 1
 
 
-def test_of_latencies_the_lowest_is_the_best(work):
-    (table,) = matrix(work, {(0, 0): 80, (0, 1): 320, (1, 0): 160, (1, 1): 80}, better='lower')
-    assert shades(table) == [['1.00', '0.00'], ['0.50', '1.00']]
+def test_days_of_history_can_be_chosen(work):
+    nights(work, [100.0] * 8)
+    assert 'No change in 5 sessions' in section(tree_of(work, '--nights', '5'), 'history')
 
 
-def test_equal_pairs_look_equal(work):
-    (table,) = matrix(work, dict.fromkeys([(0, 0), (0, 1), (1, 0), (1, 1)], 5))
-    assert shades(table) == [['1.00'] * 2] * 2
+def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
+    for night in range(6):
+        slow = 80 if night == 5 else 100
+        values = {f'n{i}': 100 + (i * 7 + night * 3) % 5 / 10 for i in range(12)} | {'n3': slow}
+        entries = [
+            case(
+                metrics={'triad': metric([value] * 3, node=node)},
+                nodes=(node,),
+                name=f'STREAM {node}',
+                unique_name=node,
+            )
+            for node, value in values.items()
+        ]
+        work.ingest(report(*entries, uuid=f'{night:08x}', began=BEGAN + night * DAY))
+    work.reference(reference())
+    tree = tree_of(work)
+    page = (work.results / 'report.html').read_text()
+    ((kind, where, *_),) = cells(page, 'events')
+    assert (kind, where) == ('NODE', 'n3')
+    ((verdict, _, _, name, value, *_),) = cells(page, 'verdicts')
+    assert (verdict, name, value) == ('regressed', 'triad', '80 ± 0 GB/s')
+    assert 'on n3, the worst of 12 jobs' in text_of(tree)
+    assert not (work.results / 'ledger').exists(), 'a report changes nothing'
 
 
-def test_a_pair_that_was_not_measured_is_a_gap_or_says_so(work):
-    (table,) = matrix(work, {(0, 0): 4, (0, 1): 2, (1, 0): 2}, bad=[(2, 2)])
-    texts = [[cell.text for cell in row.iter('td')] for row in table.find('tbody')]
-    assert texts == [['4', '2', None], ['2', None, None], [None, None, 'missing']]
+def test_1000_metrics_with_30_nights_and_100_samples_stay_below_5_mb(work):
+    rows = [reference(case=f'index={i}', metric=f'metric_{j}a') for i in range(100) for j in range(10)]
+    work.reference(*rows)
+    facts = {f'fact_{i}': f'what it is and some more words {i}' for i in range(20)}
+    for night in range(30):
+        values = [90 + (night + k * 37) % 100 / 5 for k in range(100 if night == 29 else 1)]
+        metrics = {f'metric_{j}a': metric(values) for j in range(10)}
+        entries = [case(parameters=f'index={i}', metrics=metrics, provenance=facts) for i in range(100)]
+        work.ingest(report(*entries, uuid=f'{night:08x}', began=BEGAN + night * DAY))
+    tree = tree_of(work)
+    assert len(tree.find_class('plot')) >= 1000
+    assert (work.results / 'report.html').stat().st_size < 5_000_000
 
 
-@pytest.mark.parametrize('pairs', [{(0, 0): 5}, {(0, 0): 5, (0, 1): 6}])
-def test_one_row_is_no_heat_map(work, pairs):
-    assert matrix(work, pairs) == []
+def test_units_that_differ_clocks_that_jump_and_numbers_that_are_none_are_no_obstacle(work):
+    for night, (unit, offset) in enumerate((('MB/s', 0), ('GB/s', 5 * DAY), ('GB/s', DAY), ('GB/s', 5 * DAY))):
+        metrics = {f'rate_{2**i}': metric([1.0 + i, float('nan') if i == 2 else 1.0], unit) for i in range(5)}
+        metrics |= {'negative': metric([-1.0, -2.0], unit), 'nothing': metric([], unit), 'zero': metric([0.0], unit)}
+        work.ingest(report(case(metrics=metrics, binding=None), uuid=f'{night:08x}', began=BEGAN + offset))
+    tree = tree_of(work)
+    assert len(tree.get_element_by_id('verdicts').find('tbody')) == 8
+    assert tree.find_class('curve')
 
 
-def ticks(path):
-    return [(int(x), int(height)) for x, height in re.findall(r'M(\d+) 14v-(\d+)', path)]
-
-
-def verdict(**fields):
-    return MetricVerdict('ok', 'cpu', 'system', 'A', '-', 'x', 'GB/s', 'higher', **fields)
-
-
-def test_two_levels_are_two_groups_of_ticks():
-    shape = strip(verdict(limit=60.0, expected=100.0), [70.0] * 3 + [100.0] * 6)
-    low, high = ticks(shape['samples'])
-    assert low[0] < high[0] - 20
-    assert low[1] < high[1]
-    assert shape['limit'] == 'M2 0v14'
-    assert shape['expected'] == 'M98 0v14'
-
-
-@pytest.mark.parametrize('samples', [[5.0], [5.0, 5.0], [0.0, 0.0]])
-def test_samples_without_spread_have_a_strip(samples):
-    shape = strip(verdict(), samples)
-    assert ticks(shape['samples']) == [(50, 12)]
-    assert shape['limit'] == shape['expected'] == ''
-
-
-def test_no_strip_without_finite_samples():
-    assert strip(verdict(), []) is None
-    assert strip(verdict(), [float('nan')]) is None
+def test_a_session_without_cases_is_a_page(work):
+    work.ingest(report(cmdline='reframe --system=cluster -r'), site='cluster')
+    assert 'no case ran' in text_of(tree_of(work).find_class('first')[0])

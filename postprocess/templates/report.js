@@ -1,0 +1,70 @@
+(() => {
+  // What a link inside the page names is shown: the details of a metric or case as a dialog
+  const open = () => {
+    const dialog = document.getElementById(location.hash.slice(1));
+    for (const other of document.querySelectorAll('dialog[open]')) if (other !== dialog) other.close();
+    if (dialog?.tagName === 'DIALOG' && !dialog.open) dialog.showModal();
+  };
+  // Closed, by the link or by Escape: the address forgets it, and the page is where it was
+  let top = 0;
+  const forget = dialog => {
+    if (location.hash.slice(1) !== dialog.id) return;
+    history.replaceState(null, '', location.pathname + location.search);
+    scrollTo(0, top);
+  };
+  document.addEventListener('close', event => forget(event.target), true);
+  document.addEventListener('click', event => {
+    if (event.target.tagName === 'DIALOG' || event.target.closest('.close')) {
+      const dialog = event.target.closest('dialog');
+      event.preventDefault();
+      dialog.close();
+      forget(dialog);
+    } else if (event.target.closest('a[href^="#"]') && !event.target.closest('dialog')) top = scrollY;
+  });
+  addEventListener('hashchange', open);
+  open();
+
+  const table = document.getElementById('verdicts'), body = table.tBodies[0], rows = [...body.rows];
+  const texts = rows.map(row => row.textContent.toLowerCase());
+  const search = document.getElementById('search'), verdict = document.getElementById('verdict');
+  const filter = () => {
+    const words = search.value.toLowerCase().split(/\s+/);
+    let shown = 0;
+    rows.forEach((row, i) => {
+      const fits = (!verdict.value || row.dataset.verdict === verdict.value) && words.every(word => texts[i].includes(word));
+      row.hidden = !fits;
+      shown += fits;
+    });
+    document.getElementById('shown').textContent = `${shown} of ${rows.length} metrics`;
+  };
+  search.addEventListener('input', filter);
+  verdict.addEventListener('change', filter);
+  for (const link of document.querySelectorAll('[data-only]')) link.addEventListener('click', () => {
+    verdict.value = link.dataset.only;
+    search.value = '';
+    filter();
+  });
+  document.querySelector('.filters').hidden = false;
+  filter();
+
+  const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    if (head.textContent === 'Samples') return;
+    const button = document.createElement('button');
+    button.append(...head.childNodes);
+    head.append(button);
+    button.addEventListener('click', () => {
+      const sign = head.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
+      for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
+      head.setAttribute('aria-sort', sign === 1 ? 'ascending' : 'descending');
+      const numeric = head.classList.contains('r');
+      const order = rows.map((row, i) => [value(row, column), row, texts[i]]);
+      order.sort(([x], [y]) => {
+        if (!x || !y) return !x - !y;
+        return sign * (numeric ? parseFloat(x) - parseFloat(y) : x.localeCompare(y));
+      });
+      order.forEach(([, row, text], i) => { rows[i] = row; texts[i] = text; });
+      body.append(...rows);
+    });
+  });
+})();

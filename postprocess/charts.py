@@ -37,6 +37,11 @@ _NUMBERED = re.compile(r'(.+?)((?:_\d+){1,3})')
 _PER_NODE = '_per_node'
 
 
+def drawable(value: float) -> bool:
+    """Whether it is a number that arithmetic takes anywhere, which no measurement fails."""
+    return value == 0 or 1e-100 < abs(value) < 1e100
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """The verdicts of one metric, the worst first: one for each of the jobs that measured it."""
@@ -50,8 +55,8 @@ class Group:
 
     @cached_property
     def value(self) -> float | None:
-        """The median over the jobs."""
-        values = [row.value for row in self.rows if row.value is not None and math.isfinite(row.value)]
+        """The median over the jobs, of what can be drawn."""
+        values = [row.value for row in self.rows if row.value is not None and drawable(row.value)]
         return median(values) if values else None
 
     @cached_property
@@ -325,7 +330,9 @@ def _plot(curves: list[_Curve], unit: str, over: str, usual: Usual) -> Plot:
     bands = [
         {x: usual[_key(group)] for x, group in points.items() if few and _key(group) in usual} for _, points in curves
     ]
-    values = [group.value for _, points in curves for group in points.values()]
+    shown = [group for _, points in curves for group in points.values()]
+    values = [group.value for group in shown]
+    values += [group.worst.limit for group in shown if few and group.worst.limit is not None]
     values += [end for band in bands for ends in band.values() for end in ends]
     ideals = [_ideal(like, points) if over == 'num_nodes' and unit.endswith('/s') else {} for like, points in curves]
     values += [value for ideal in ideals for value in ideal.values()]
@@ -336,7 +343,7 @@ def _plot(curves: list[_Curve], unit: str, over: str, usual: Usual) -> Plot:
     y_axis = _Axis(values, height - _BOTTOM, _TOP)
     lines = []
     for (like, points), band, ideal in zip(curves, bands, ideals, strict=True):
-        at = sorted((x_axis(x), y_axis(group.value), group.worst) for x, group in points.items())
+        at = [(x_axis(x), y_axis(points[x].value), points[x].worst) for x in sorted(points)]
         path = [(x, y) for x, y, _ in at]
         outline = sorted((x_axis(x), y_axis(low), y_axis(high)) for x, (low, high) in band.items())
         limits = [(x, y_axis(row.limit)) for x, _, row in at if row.limit is not None] if few else ()

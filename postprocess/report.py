@@ -16,7 +16,7 @@ import jinja2
 from markupsafe import Markup, escape
 
 from postprocess import coverage, ledger
-from postprocess.charts import Group, Key, Plot, Table, Usual, charts_of, history, strip
+from postprocess.charts import Group, Key, Plot, Table, Usual, charts_of, drawable, history, strip
 from postprocess.compare import BAD, Comparison, MetricVerdict
 from postprocess.fleet import FEWEST_NODES, fleet
 from postprocess.measured import failure
@@ -181,7 +181,7 @@ def _past(
     started = [session.started for session in sessions]
     for one in series:
         id = ids.get(one.of)
-        if id is None or len(one.nights) < _FEWEST_NIGHTS:
+        if id is None or len(one.nights) < _FEWEST_NIGHTS or not all(map(drawable, one.values.tolist())):
             continue
         row = groups[id].worst
         plots[id] = history(

@@ -140,6 +140,7 @@ def wait_for(condition, seconds=30):
 @pytest.fixture
 def night(clone, slurm, tmp_path):
     one = Night(clone, slurm, tmp_path / 'faults')
+    wait_for(lambda: '*' not in one.tell('sinfo', '--noheader', '--format=%T').stdout, 90)  # each node answers
     yield one
     for daemon in ('slurmctld', 'slurmdbd'):
         if not (one.run_folder / f'{daemon}.pid').exists():

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from postprocess.charts import Group, Plot, Table, charts_of, history, strip
@@ -64,6 +64,13 @@ def test_a_curve_has_the_nights_before_as_a_band_and_marks_at_limits_and_what_fe
     (bad,) = points(line.bad.removesuffix('h0'))
     assert bad == points(line.path)[2]
     assert x == bad[0] - 4 and y < bad[1], 'the limit is above the value that fell short of it'
+
+
+def test_sizes_that_are_too_near_to_be_told_apart_are_points_of_one_place():
+    sizes = (1, 1_000_000, 1_000_001, 1_000_002)
+    (plot,) = drawn(*(('-', f'rate_{size}', 5.0) for size in sizes))
+    places = points(plot.lines[0].path)
+    assert len(places) == 4 and len(set(places)) == 2
 
 
 def test_each_pair_of_devices_is_a_line_and_the_size_that_matters_a_matrix():
@@ -173,6 +180,9 @@ cases = st.sampled_from(['-', 'n=1', 'n=2', 'n=8', 'num_nodes=2', 'link_class=A'
 numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 
 
+@example([('-', 'a_8_0_1', -1.2e308, {'limit': None})])
+@example([('-', f'a_{i}', 5e-324 * i, {'limit': 5.0}) for i in (1, 2, 4)])
+@settings(max_examples=500)
 @given(
     st.lists(
         st.tuples(cases, names, numbers, st.fixed_dictionaries({'limit': st.none() | st.floats(1, 10)})),

@@ -243,10 +243,15 @@ def test_1000_metrics_with_30_nights_and_100_samples_stay_below_5_mb(work):
 def test_units_that_differ_clocks_that_jump_and_numbers_that_are_none_are_no_obstacle(work):
     for night, (unit, offset) in enumerate((('MB/s', 0), ('GB/s', 5 * DAY), ('GB/s', DAY), ('GB/s', 5 * DAY))):
         metrics = {f'rate_{2**i}': metric([1.0 + i, float('nan') if i == 2 else 1.0], unit) for i in range(5)}
-        metrics |= {'negative': metric([-1.0, -2.0], unit), 'nothing': metric([], unit), 'zero': metric([0.0], unit)}
+        metrics |= {
+            'negative': metric([-1.0, -2.0], unit),
+            'nothing': metric([], unit),
+            'zero': metric([0.0], unit),
+            'absurd': metric([1e308], unit),
+        }
         work.ingest(report(case(metrics=metrics, binding=None), uuid=f'{night:08x}', began=BEGAN + offset))
     tree = tree_of(work)
-    assert len(tree.get_element_by_id('verdicts').find('tbody')) == 8
+    assert len(tree.get_element_by_id('verdicts').find('tbody')) == 9
     assert tree.find_class('curve')
 
 

@@ -194,7 +194,7 @@ def test_replayed_matrix_is_a_heat_map_of_the_report(node):
         answer = node.plumbline(*words)
         assert answer.returncode == 0, answer.stdout + answer.stderr
     (table,) = html.fromstring((node.results / 'report.html').read_text()).find_class('heat')
-    assert 'NumaBandwidth bandwidth on node/system' in table.findtext('caption')
+    assert table.find('caption').text_content() == 'bandwidth, GB/s, from row to column'
     cells = [[cell.text_content() for cell in row.iter('td')] for row in table.find('tbody')]
     assert cells[1] == ['51', '101', '21', '21']
 

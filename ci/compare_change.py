@@ -10,39 +10,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import signal
 import sys
 import time
 from pathlib import Path
 
-from ci.nightly import Stop, check_files, clean_up_after_a_kill, duration, list_cases, only_one, plumbline, writable
+from ci.nightly import Stop, check_files, duration, list_cases, locked, plumbline
 from ci.session import Run, Session, last_of_each
 from postprocess import show
 from postprocess.store import Store
 from postprocess.windows import compare_windows
-from site_configs import SiteError, load_site, name_of_this_site
-from site_configs.places import ROOT, results_directory
+from site_configs.places import ROOT
 from site_configs.references import MODES
 
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    if arguments.results:
-        os.environ['PLUMBLINE_RESULTS'] = str(Path(arguments.results).absolute())
-    if arguments.site:
-        os.environ['PLUMBLINE_SITE'] = arguments.site
-    try:
-        os.environ['PLUMBLINE_SITE'] = name = name_of_this_site()
-        load_site(name)
-        results = writable(results_directory())
-        with only_one(results):
-            clean_up_after_a_kill(results)
-            return compare_change(name, arguments, results)
-    except (Stop, SiteError) as error:
-        print(f'plumbline: {error}', file=sys.stderr)
-        return 2
+    return locked(arguments, lambda site, results: compare_change(site.name, arguments, results))
 
 
 def parse(words: list[str]) -> argparse.Namespace:

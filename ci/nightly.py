@@ -17,7 +17,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -59,40 +59,47 @@ class Stop(Exception):
 def main() -> int:
     began, arguments = time.time(), parse(sys.argv[1:])
     addresses = tell.take_addresses()
+    with said_only_if_wrong() if arguments.quiet else contextlib.nullcontext([0]) as outcome:
+        outcome[0] = code = locked(arguments, lambda site, results: night(site, arguments, results))
+        if code:
+            tell.notify(addresses, results_directory(), began)
+    return code
+
+
+def locked(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int:
+    """The exit code of `work` on the site, with the lock of the results directory held; 2 and one sentence for what
+    cannot be used."""
     # a shell starts what runs in the background with this ignored, and then ReFrame could not be told to stop
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments.results:
         os.environ['PLUMBLINE_RESULTS'] = str(Path(arguments.results).absolute())
     if arguments.site:
         os.environ['PLUMBLINE_SITE'] = arguments.site
-    with said_only_if_wrong() if arguments.quiet else contextlib.nullcontext([0]) as outcome:
-        outcome[0] = code = run(arguments)
-        if code:
-            tell.notify(addresses, results_directory(), began)
-    return code
-
-
-def run(arguments: argparse.Namespace) -> int:
     try:
         os.environ['PLUMBLINE_SITE'] = name = name_of_this_site()
         results = writable(results_directory())
         with only_one(results):
             clean_up_after_a_kill(results)
-            arguments.mode = arguments.mode or ('quick' if name == UNDESCRIBED else 'nightly')
-            site = load_site(name)
-            if why := no_accounting(site):
-                raise Stop(why)
-            if not arguments.no_provision:
-                provision(results)
-            code = run_checks(site, arguments, results)
-            housekeeping.tidy(results, arguments.keep_days)
-            return code
+            return work(load_site(name), results)
     except (Stop, SiteError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
         return 2
     except OSError as error:  # such as a full disk
         print(f'plumbline: {error.filename or results_directory()}: {error.strerror}', file=sys.stderr)
         return 1
+
+
+def night(site: Site, arguments: argparse.Namespace, results: Path) -> int:
+    arguments.mode = arguments.mode or ('quick' if site.name == UNDESCRIBED else 'nightly')
+    if why := no_accounting(site):
+        raise Stop(why)
+    if not arguments.no_provision:
+        provision(results)
+        load_site.cache_clear()
+        site = load_site(site.name)
+    code = run_checks(site, arguments, results)
+    housekeeping.tidy(results, arguments.keep_days)
+    return code
 
 
 def parse(words: list[str]) -> argparse.Namespace:

@@ -11,7 +11,6 @@ import argparse
 import json
 import os
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -19,19 +18,10 @@ from pathlib import Path
 from typing import Any
 
 from ci.cluster import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
-from ci.nightly import (
-    Stop,
-    check_files,
-    clean_up_after_a_kill,
-    duration,
-    list_cases,
-    only_one,
-    plumbline,
-    writable,
-)
+from ci.nightly import Stop, check_files, duration, list_cases, locked, plumbline
 from ci.session import STAGE, Content, Run, Session, save
-from site_configs import Partition, Site, SiteError, load_site, name_of_this_site
-from site_configs.places import ROOT, results_directory
+from site_configs import Partition, Site
+from site_configs.places import ROOT
 from site_configs.references import MODES
 
 STATE = 'sweep-unfinished.json'  # below the results: the reports of a sweep that has nodes left
@@ -42,24 +32,9 @@ MARGIN = 60  # seconds of an allocation that are left for ending what runs
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    if arguments.results:
-        os.environ['PLUMBLINE_RESULTS'] = str(Path(arguments.results).absolute())
-    if arguments.site:
-        os.environ['PLUMBLINE_SITE'] = arguments.site
-    try:
-        os.environ['PLUMBLINE_SITE'] = name = name_of_this_site()
-        results = writable(results_directory())
-        with only_one(results):
-            clean_up_after_a_kill(results)
-            site = load_site(name)
-            return sweep(site, partition_of(site, arguments.partition), arguments, results)
-    except (Stop, SiteError) as error:
-        print(f'plumbline: {error}', file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f'plumbline: {error.filename or results_directory()}: {error.strerror}', file=sys.stderr)
-        return 1
+    return locked(
+        arguments, lambda site, results: sweep(site, partition_of(site, arguments.partition), arguments, results)
+    )
 
 
 def parse(words: list[str]) -> argparse.Namespace:

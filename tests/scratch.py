@@ -1,5 +1,6 @@
 """Scratch clones of the product that a test may break, and where the recorded outputs are."""
 
+import json
 import os
 import re
 import shutil
@@ -121,6 +122,16 @@ class ScratchClone:
     def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
         settings = self.root / 'reframe_settings/settings.py'
         return self.run('reframe', '-C', settings, '-c', self.root / checks, '-R', *options, **kwargs)
+
+    def run_case(self, name: str, *options: str, checks: str, **kwargs) -> dict:
+        """Runs the one case of that name; its entry in the run report, which agrees with the exit code."""
+        answer = self.reframe('-r', '-n', name, *options, checks=checks, **kwargs)
+        reports = sorted(self.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+        assert reports, answer.stdout + answer.stderr
+        cases = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
+        assert len(cases) == 1, answer.stdout
+        assert (answer.returncode == 0) is (cases[0]['result'] == 'pass')
+        return cases[0]
 
     def nightly(self, *options: str, **kwargs):
         return self.run(sys.executable, '-m', 'ci.nightly', '--no-provision', *options, **kwargs)

@@ -1,6 +1,5 @@
 """Comm|Scope through real jobs on described nodes with GPUs, where a stand-in of its name writes the JSON."""
 
-import json
 import os
 import re
 import shlex
@@ -39,14 +38,7 @@ def node(clone):
 
 
 def run(clone, name: str, *options: str):
-    """The one case of that name, from the run report."""
-    answer = clone.reframe('-r', '-n', name, '-S', 'trials=2', *options, checks=CHECK)
-    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
-    assert reports, answer.stdout + answer.stderr
-    found = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
-    assert len(found) == 1, answer.stdout
-    assert (answer.returncode == 0) is (found[0]['result'] == 'pass')
-    return found[0]
+    return clone.run_case(name, '-S', 'trials=2', *options, checks=CHECK)
 
 
 def values(case) -> dict[str, float]:

@@ -55,15 +55,11 @@ def hpcg(clone):
             path = f'{clone.binary.parent}:{os.environ["PATH"]}'
             return clone.reframe(*options, checks='checks/compute/hpcg.py', PATH=path)
 
-        def run(self, *options):
+        def run(self, *options, name='HPCG'):
             """Runs the quick case or what `options` choose; its entry of the run report."""
-            answer = self.reframe('-r', '-S', 'trials=2', *(options or ('-t', 'quick')))
-            reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
-            assert reports, answer.stdout + answer.stderr
-            cases = json.loads(reports[-1].read_text())['runs'][-1]['testcases']
-            (found,) = (case for case in cases if not case['fixture'])
-            assert answer.returncode == (found['result'] != 'pass')
-            return found
+            path = f'{clone.binary.parent}:{os.environ["PATH"]}'
+            options = options or ('-t', 'quick')
+            return clone.run_case(name, '-S', 'trials=2', *options, checks='checks/compute/hpcg.py', PATH=path)
 
     return Site()
 
@@ -96,7 +92,7 @@ def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
     settings = 'benchmarks: {hpcg: {ranks_per_node: 1, threads_per_rank: 2, grid: [32, 32, 32], run_seconds: 90}}'
     hpcg.describe(NODE, 'peaks: {flops_dp: 2 GFlop/s}', settings)
     hpcg.replay('hpcg-3.1-threads.txt', V31, asked='0 2 32 32 32 90')
-    case = hpcg.run('-t', 'acceptance', '-n', 'HPCG.*size=full')
+    case = hpcg.run('-t', 'acceptance', name='HPCG.*size=full')
     assert samples(case, 'peak_fraction') == pytest.approx([0.404721 / 2] * 2), case['fail_reason']
     assert case['record']['binding']['got'].popitem()[1] == '0,1'
 

@@ -1,7 +1,5 @@
 """HPL through real ReFrame: a replay of what HPL prints, each fault of it, several nodes, and the real program."""
 
-import json
-
 import pytest
 from scratch import OUTPUTS
 
@@ -40,13 +38,8 @@ def replay(clone):
 
 def run(clone, *options, **environment):
     """Runs HPL with one trial; returns (exit code, its case in the run report)."""
-    options = ('-r', '-n', 'HPL', '-S', 'trials=1', *options)
-    answer = clone.reframe(*options, checks='checks/compute/hpl.py', **environment)
-    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
-    assert reports, answer.stdout + answer.stderr
-    found = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
-    assert len(found) == 1, answer.stdout
-    return answer.returncode, found[0]
+    case = clone.run_case('HPL', '-S', 'trials=1', *options, checks='checks/compute/hpl.py', **environment)
+    return int(case['result'] != 'pass'), case
 
 
 def test_replay_of_a_good_run(replay):

@@ -1,6 +1,5 @@
 """Matrices between NUMA domains through real jobs: replayed on described nodes, and real on this machine."""
 
-import json
 import os
 from statistics import fmean, stdev
 
@@ -67,13 +66,7 @@ def node(clone):
 
 def run(clone, name: str, *options: str, trials: int = 2, **kwargs):
     """The one case of the check `name`, from the run report."""
-    answer = clone.reframe('-r', '-n', f'{name}$', '-S', f'trials={trials}', *options, checks=CHECK, **kwargs)
-    reports = sorted(clone.results.glob('reports/*.json'))
-    assert reports, answer.stdout + answer.stderr
-    found = json.loads(reports[-1].read_text())['runs'][-1]['testcases']
-    (case,) = (entry for entry in found if not entry['fixture'])
-    assert (answer.returncode == 0) is (case['result'] == 'pass')
-    return case
+    return clone.run_case(f'{name}$', '-S', f'trials={trials}', *options, checks=CHECK, **kwargs)
 
 
 def values(case) -> dict[str, set[float]]:

@@ -1,6 +1,5 @@
 """OSU Micro-Benchmarks through real jobs: replayed by stand-ins on described nodes, and real on this machine."""
 
-import json
 import os
 
 import pytest
@@ -72,14 +71,7 @@ def nodes(clone):
 
 
 def run(clone, name: str, *options: str, check: str = CHECK, **kwargs):
-    """The one case of that name, from the run report."""
-    answer = clone.reframe('-r', '-n', name, '-S', 'trials=1', *options, checks=check, **kwargs)
-    reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
-    assert reports, answer.stdout + answer.stderr
-    found = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
-    assert len(found) == 1, answer.stdout
-    assert (answer.returncode == 0) is (found[0]['result'] == 'pass')
-    return found[0]
+    return clone.run_case(name, '-S', 'trials=1', *options, checks=check, **kwargs)
 
 
 def values(case) -> dict[str, float]:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pandas
 
 _LAYOUTS = Path(__file__).parent / 'tables'
+_CONVERTED = ('B/s', 'Flop/s')  # ends of units that a column may show in another size of them
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
 
 
@@ -199,6 +200,9 @@ def _shown(summary: Summary, number: _Number, column: dict[str, Any], peak: floa
         unit, scale = '%', 100 * UNITS[number.unit] / peak
     else:
         unit = column.get('unit', number.unit)
+        if unit != number.unit and not any(unit.endswith(end) and number.unit.endswith(end) for end in _CONVERTED):
+            what = f'{number.check} {number.metric} ({number.source})'
+            raise InputError(f'{what} is in {number.unit}, and the column {column["title"]} in {unit}')
         scale = UNITS[number.unit] / UNITS[unit] * float(column.get('times', 1))
     mean, std = summary.mean * scale, None if summary.std is None else summary.std * scale
     spec = column.get('format', '.2f')

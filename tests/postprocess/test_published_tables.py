@@ -6,7 +6,7 @@ import json
 import re
 
 import pytest
-from run_reports import SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from postprocess.published_tables import render, tables
 
@@ -176,6 +176,16 @@ def test_devices_count_together_and_all_pairs_of_a_class_come_before_its_first(w
     cells = {(row['table'][:7], row['column']): row for row in rows}
     device, pair = cells['Table 5', 'Device'], cells['Table 6', 'A']
     assert (device['mean'], device['n']) == (1306.0, 4) and (pair['mean'], pair['n']) == (11.0, 2)
+
+
+def test_another_unit_is_converted_or_refused(work):
+    for unit, value in (('MB/s', 1.3e6), ('us', 1.3e3)):
+        entry = case('BabelStreamDevice', 'device=0,model=cuda', {'best': metric([value], unit)}, partition='gpu')
+        work.ingest(report(entry, uuid=unit.replace('/', ''), began=BEGAN + len(unit)))
+    assert '1300.00' in work.run('tables', 'doe', SITE, '--session', 'MBs').stdout
+    answer = work.run('tables', 'doe', SITE, '--session', 'us')
+    assert answer.exit_code == 2
+    assert 'BabelStreamDevice best (session us) is in us, and the column Device in GB/s' in answer.stderr
 
 
 def test_only_what_was_published(measured):

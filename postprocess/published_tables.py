@@ -187,6 +187,11 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: li
         ]
         if found:
             summary = found[0].summary if len(found) == 1 else pool(number.summary for number in found)
+            if summary.mean is None:  # numbers without n cannot be pooled
+                what = f'{site.name}:{partition.name} {check} {metric}'
+                raise InputError(
+                    f'{what}: {len(found)} published rows without n belong into {column["title"]}; expected one'
+                )
             peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column.get('percent_of'))
             return _shown(summary, found[0], column, peak and peak * int(entry.get('nodes', 1)))
     return Cell()

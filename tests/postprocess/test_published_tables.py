@@ -188,6 +188,18 @@ def test_another_unit_is_converted_or_refused(work):
     assert 'BabelStreamDevice best (session us) is in us, and the column Device in GB/s' in answer.stderr
 
 
+def test_published_numbers_without_n_are_not_pooled(work):
+    rows = [
+        reference(partition='gpu', check='BabelStreamDevice', case=f'device={i},model=cuda', metric='best', std='',
+                  n='', kind='published', source='a paper')
+        for i in (0, 1)
+    ]  # fmt: skip
+    work.reference(*rows, file='published.csv')
+    answer = work.run('tables', 'doe', SITE, '--published')
+    assert answer.exit_code == 2
+    assert f'{SITE}:gpu BabelStreamDevice best: 2 published rows without n belong into Device' in answer.stderr
+
+
 def test_only_what_was_published(measured):
     answer = measured.run('tables', 'doe', SITE, '--published')
     assert '238.70 ± 8.39' in answer.stdout and 'measured' not in answer.stdout

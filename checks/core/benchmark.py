@@ -20,11 +20,12 @@ from reframe.core.exceptions import PerformanceError, SanityError
 from checks.core import sweep
 from checks.core.metrics import Metric, NotMeasured
 from checks.core.placement import Placement, binding_faults, granted
-from checks.core.stacks import ACTIVATION, StackFixture
+from checks.core.stacks import activation, bring_up
 from checks.core.topology import Topology, current_site, topologies, topology_of
 from site_configs import Partition, SiteError
 from site_configs.gate import judges
 from site_configs.references import canonical_case, load_references
+from site_configs.spack import Installed
 from site_configs.units import UNITS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -64,7 +65,6 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
 
-    stack = fixture(StackFixture, scope='environment')
     metrics: list[Metric] = []
     placement: Placement
     runs: dict[str, list[str]]  # name -> options of the program
@@ -134,8 +134,16 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.site = current_site()
         self.partition: Partition = self.site.partitions[self.current_partition.name]
         self.topology = topology_of(self.site.name, self.partition.name)
+        self.stack = self.site.stacks[self.current_environ.name]
+        names = self.site.name, self.partition.name, self.stack.name
+        self.installed = Installed(*names) if self.stack.provider == 'spack' else None
         # of single cases, such as the nodes that ci/nightly wants one to run on again
         self.job.options += json.loads(os.environ.get('PLUMBLINE_JOB_OPTIONS', '{}')).get(self.hashcode, [])
+
+    @run_before('run')
+    def bring_stack_up(self):
+        if self.installed and not self.is_dry_run() and (fault := bring_up(self.installed)):
+            raise SanityError(fault)
 
     @run_before('run')
     def assemble_job(self):
@@ -150,12 +158,11 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # or srun waits for the ranks that wait for one that has failed
-        program, stack = shlex.quote(self.executable), shlex.quote(self.stack.stagedir)
         runs = self.runs or {'run': self.executable_opts}
         self.prerun_cmds = [
             f'unset {" ".join(self.placement.unset)}',
-            f'source {stack}/{ACTIVATION}',
-            f'bash ./provenance.sh {program} {stack} > provenance.txt',
+            *activation(self.stack, self.installed),
+            f'bash ./provenance.sh {shlex.quote(self.executable)} > provenance.txt',
             f'for trial in {" ".join(str(i + 1) for i in range(self.trials))}; do',
             'mkdir trial_$trial',
             'echo $EPOCHREALTIME > trial_$trial/started',
@@ -214,7 +221,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             if metric.pattern is None and metric.name not in self.samples:
                 self.missing.setdefault(metric.name, 'what it is computed from is missing')
                 faults.append(f'metric {metric.name} not measured: {self.missing[metric.name]}')
-        self.remarks |= self.stack.provenance | facts_of(where / 'provenance.txt')
+        self.remarks |= (self.installed.provenance() if self.installed else {}) | facts_of(where / 'provenance.txt')
         return faults
 
     def job_faults(self) -> list[str]:

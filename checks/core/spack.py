@@ -1,4 +1,4 @@
-"""Runs Spack to bring up the stack of one partition: ``python -m checks.core.spack SITE PARTITION STACK``.
+"""Runs Spack to bring up the stack of one partition.
 
 The only place that starts Spack for a case, and only where the stack is not up to date. Needs no ReFrame.
 """
@@ -22,7 +22,6 @@ from typing import Any
 
 import yaml
 
-from site_configs import SiteError
 from site_configs.places import software_directory
 from site_configs.spack import (
     INSTALLED,
@@ -314,16 +313,3 @@ def read_lock(path: Path) -> dict[str, Any]:
 def _target(arch: dict[str, Any]) -> str:
     target = arch['target']
     return target if isinstance(target, str) else target['name']
-
-
-def main() -> int:
-    try:
-        BringUp(Installed(*sys.argv[1:4])).run()
-    except (StackError, SiteError) as error:
-        print(f'plumbline: {error}', file=sys.stderr)
-        return 1
-    return 0
-
-
-if __name__ == '__main__':
-    sys.exit(main())

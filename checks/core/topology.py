@@ -24,7 +24,7 @@ class Cache:
     cpus: frozenset[int]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # one object a partition: what is computed from it is kept by its identity
 class Topology:
     """One node of a partition. CPU numbers are the operating system's; a core is the tuple of its hardware threads."""
 
@@ -35,14 +35,16 @@ class Topology:
     arch: str
     described_memory: float | None
     nodes_of_partition: int = 1
-    memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict, compare=False)  # kind -> NUMA domains
+    memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
-    link_classes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict, compare=False)  # best first
+    gpu_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty where nobody says
+    link_classes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # best first
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from the cores of each domain to the memory of each
     numa_ids: tuple[int, ...] = ()  # the operating system's numbers of the domains
     resources: tuple[str, ...] = ()  # names of what jobs can ask the scheduler for
+    nics: tuple[str, ...] = ()  # network devices, as the kernel names them
 
-    @property
+    @functools.cached_property
     def cpu_of_core(self) -> tuple[int, ...]:
         """The first hardware thread of every core, in the order of sockets and NUMA domains."""
         return tuple(core[0] for core in self.cores)
@@ -112,21 +114,19 @@ def topology_of(site: str, partition: str) -> Topology:
     if not processor:
         raise SiteError(f'{site}:{partition}: site.yaml describes no processor')
     fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
+    fields |= _numa(f'{site}:{partition}', processor, len(fields['numa_domains']))
+    gpus = [device for device in described.entry.get('devices', []) if device['type'] == 'gpu']
     return Topology(
         arch=processor.get('arch', ''),
         described_memory=described.memory_bytes,
         nodes_of_partition=described.num_nodes,
         memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
         link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
-        gpus=tuple(
-            device.get('arch', '')
-            for device in described.entry.get('devices', [])
-            if device['type'] == 'gpu'
-            for _ in range(device['num_devices'])
-        ),
+        gpus=tuple(device.get('arch', '') for device in gpus for _ in range(device['num_devices'])),
+        gpu_numa_ids=_near(f'{site}:{partition}', gpus, fields['numa_ids']),
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
+        nics=tuple(described.entry.get('nics', ())),
         **fields,
-        **_numa(f'{site}:{partition}', processor, len(fields['numa_domains'])),
     )
 
 
@@ -144,6 +144,17 @@ def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]
             f'{where}: processor.numa_ids, numa_distances: expected {domains} numbers, and {domains} rows of {domains}'
         )
     return {'numa_ids': ids, 'numa_distances': distances}
+
+
+def _near(where: str, gpus: list[dict[str, Any]], numa_ids: tuple[int, ...]) -> tuple[int, ...]:
+    """The NUMA domain near each GPU; none where no entry says it. Raises SiteError where one is missing or unknown."""
+    near = [device.get('numa_domains', []) for device in gpus]
+    found = tuple(number for numbers in near for number in numbers)
+    wrong = any(len(numbers) != device['num_devices'] for numbers, device in zip(near, gpus, strict=True))
+    if found and (wrong or not set(found) <= set(numa_ids)):
+        domains = ', '.join(map(str, numa_ids))
+        raise SiteError(f'{where}: devices.numa_domains: expected one of {domains} for each GPU, found {list(found)}')
+    return found
 
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:

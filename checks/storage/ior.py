@@ -3,9 +3,9 @@
 import reframe as rfm
 
 from checks.core.placement import one_rank_on
-from checks.core.topology import current_site, node_counts
+from checks.core.topology import current_site
 from checks.storage.ior_base import MIB, PATTERNS, IORBenchmark
-from checks.storage.storage import MAPPINGS, file_systems, mapped, rank_counts
+from checks.storage.storage import MAPPINGS, client_counts, file_systems, mapped, rank_counts
 
 QUICK = ('easy_1m', 'hard_47008')
 BYTES_OF_NODE = {'quick': 64 * MIB, 'nightly': 256 * MIB}
@@ -26,7 +26,7 @@ class IOR(IORBenchmark):
     file_system = parameter(file_systems(), loggable=True)
     api = parameter(apis(), loggable=True)
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
-    nodes = parameter(node_counts())
+    nodes = parameter(client_counts())
 
     def exists_on(self, topology):
         return super().exists_on(topology) and (self.size != 'quick' or self.api == 'POSIX')

@@ -7,8 +7,7 @@ import reframe as rfm
 
 from checks.core.metrics import Metric
 from checks.core.placement import one_rank_on
-from checks.core.topology import node_counts
-from checks.storage.storage import HERE, StorageBenchmark, file_systems, mapped
+from checks.storage.storage import HERE, StorageBenchmark, client_counts, file_systems, mapped
 from checks.storage.storage_output import mdtest_faults, mdtest_row
 
 FILES = {'creation': 'File creation', 'stat': 'File stat', 'read': 'File read', 'removal': 'File removal'}
@@ -75,7 +74,7 @@ class Mdtest(MdtestBenchmark):
     descr = 'mdtest'
     file_system = parameter(file_systems(), loggable=True)
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
-    nodes = parameter(node_counts())
+    nodes = parameter(client_counts())
 
     @run_after('setup')
     def choose_runs(self):
@@ -92,7 +91,7 @@ class MdtestRanks(MdtestBenchmark):
     descr = 'mdtest, numbers of processes'
     file_system = parameter(file_systems(), loggable=True)
     processes = parameter([2, 4, 8, 16], loggable=True)
-    nodes = parameter([count for count in node_counts() if count <= 8])
+    nodes = parameter([count for count in client_counts() if count <= 8])
     size = 'full'
 
     def exists_on(self, topology):

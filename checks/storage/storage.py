@@ -10,7 +10,7 @@ from typing import NamedTuple
 from checks.core.benchmark import Benchmark, facts_of
 from checks.core.placement import Placement, ranks_with_threads
 from checks.core.sweep import swept_nodes
-from checks.core.topology import Topology, current_site, topologies, topology_of
+from checks.core.topology import Topology, current_site, node_counts, topologies, topology_of
 from site_configs import Partition
 from site_configs.loader import FileSystem
 from site_configs.places import results_directory
@@ -44,6 +44,11 @@ def file_systems() -> list[str | None]:
     """The names of all partitions of the current system, for a parameter; ReFrame wants a value where there is none."""
     names = {name for partition in current_site().partitions.values() for name in partition.file_systems}
     return sorted(names) or [None]
+
+
+def client_counts() -> list[int]:
+    """Numbers of nodes for a parameter; one where there is no file system, or ReFrame would make cases for nothing."""
+    return node_counts() if file_systems() != [None] else [1]
 
 
 def partition_of(topology: Topology) -> Partition:

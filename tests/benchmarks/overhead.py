@@ -336,7 +336,7 @@ def stacks(rounds: int):
         ways = {'nothing': 'true'}
         for provider, stack in (('system', None), ('spack', installed)):
             file = Path(folder, provider)
-            file.write_text(activation(Stack('cpu', provider, prefix='/usr'), stack))
+            file.write_text('\n'.join(activation(Stack('cpu', provider, prefix='/usr'), stack)))
             ways[f'{provider} provider'] = f'source {file}'
         ways["ReFrame's stock Spack, load"] = f'eval `{find_spack()} -e {installed.folder} load --sh ior`'
         ways["ReFrame's stock Spack, install"] = f'{find_spack()} -e {installed.folder} install'

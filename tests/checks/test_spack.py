@@ -48,7 +48,7 @@ class Stack:
         return Installed('here', partition, 'cpu')
 
     def bring_up(self, partition: str = 'node'):
-        """As the fixture and ci/provision do: nothing at all where the stack is up to date."""
+        """As the cases and ci/provision do: nothing at all where the stack is up to date."""
         stack = self.installed(partition)
         if stack.fault():
             BringUp(stack).run()

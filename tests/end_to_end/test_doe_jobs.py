@@ -50,7 +50,6 @@ def dry_run(clone, site: str, checks: str, *options: str) -> dict[str, str]:
     scripts = {
         case: next(text for folder, text in folders.items() if folder in (f'{case.split()[0]}_{digest}', case))
         for case, digest in cases.items()
-        if not case.startswith('StackFixture')
     }
     assert scripts and 'WARNING' not in answer.stdout
     return scripts

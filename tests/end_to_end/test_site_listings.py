@@ -127,7 +127,7 @@ def job_of(script: Path) -> str:
     lines = script.read_text().splitlines()
     asked = [line for line in lines if re.match(r'#[A-Z]+ ', line) and 'rfm_' not in line]
     exports = sorted(line for line in lines if line.startswith('export '))
-    stack = [re.sub(r'/\S*/', '', line) for line in lines if line.startswith('source ')]
+    stack = [re.sub(r'/\S*/', '', line.split(' || ')[0]) for line in lines if line.startswith(('module ', 'source '))]
     runs = [line for line in lines if line.endswith(' ;;')]
     launch = [line.partition(' > ')[0] for line in lines if 'rank.sh' in line]
     more = [f'{len(runs) - 2} more', runs[-1]] if len(runs) > 2 else runs[1:]

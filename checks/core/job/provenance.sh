@@ -1,42 +1,32 @@
 #!/bin/bash
-# provenance.sh PROGRAM FOLDER   prints what runs and on what, one key=value a line, before the first trial of a job.
-#
-# What stays the same for a program and a node is found out once and kept in FOLDER for the jobs after this one.
-binary=$(type -P "$1") || { echo "plumbline: $1: not found on PATH ($PATH)" >&2; exit 127; }
+# provenance.sh PROGRAM   prints what runs and on what, one key=value a line, before the first trial of a job.
+program=$(type -P "$1") || { echo "plumbline: $1: not found on PATH ($PATH)" >&2; exit 127; }
 first_line() { [ -r "$1" ] && { read -r line < "$1"; echo "$line"; }; }
 
-lasting() {
-    local binary name path package key colon value
-    binary=$(readlink -f "$1")
-    echo "binary=$binary"
-    read -r value _ < <(sha256sum < "$binary")
-    echo "binary_sha256=$value"
-    # MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives
-    ldd "$binary" 2> /dev/null | while read -r name _ path _; do
-        case $name in
-            libmpi*.so* | lib*blas*.so* | libmkl*.so* | libsci*.so* | libessl*.so* | libnvpl*.so*)
-                [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;
-        esac
-    done
-    if type -P dpkg-query > /dev/null; then
-        package=$(dpkg-query --search "$binary" 2> /dev/null)
-        [ -n "$package" ] && echo "package=$(dpkg-query --show --showformat '${Package} ${Version}' "${package%%:*}")"
-    fi
-    while IFS=: read -r key value; do
-        case $key in
-            model\ name*) echo "cpu_model=${value# }" ;;
-            microcode*) echo "microcode=${value# }" ;;
-            '') break ;; # only the first processor
-        esac
-    done < /proc/cpuinfo
-    echo "kernel=$(uname -r)"
-}
-
-kept=$2/provenance.${1##*/}.${SLURMD_NODENAME:-$HOSTNAME}
-if [ ! -e "$kept" ]; then
-    lasting "$binary" > "$kept.$$" && mv "$kept.$$" "$kept"
+binary=$(readlink -f "$program")
+echo "binary=$binary"
+read -r value _ < <(sha256sum < "$binary")
+echo "binary_sha256=$value"
+# MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives
+ldd "$binary" 2> /dev/null | while read -r name _ path _; do
+    case $name in
+        libmpi*.so* | lib*blas*.so* | libmkl*.so* | libsci*.so* | libessl*.so* | libnvpl*.so*)
+            [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;
+    esac
+done
+# a search through the lists of all packages, for what may be in one
+if [[ $binary = /usr/* ]] && type -P dpkg-query > /dev/null; then
+    package=$(dpkg-query --search "$binary" 2> /dev/null)
+    [ -n "$package" ] && echo "package=$(dpkg-query --show --showformat '${Package} ${Version}' "${package%%:*}")"
 fi
-echo "$(< "$kept")"
+while IFS=: read -r key value; do
+    case $key in
+        model\ name*) echo "cpu_model=${value# }" ;;
+        microcode*) echo "microcode=${value# }" ;;
+        '') break ;; # only the first processor
+    esac
+done < /proc/cpuinfo
+echo "kernel=$(uname -r)"
 echo "governor=$(first_line /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor || echo 'not shown')"
 echo "smt_active=$(first_line /sys/devices/system/cpu/smt/active || echo 'not shown')"
 echo "transparent_hugepages=$(first_line /sys/kernel/mm/transparent_hugepage/enabled || echo 'not shown')"

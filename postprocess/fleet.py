@@ -26,12 +26,15 @@ from site_configs.loader import SITES
 from site_configs.references import References, load_references
 
 FEWEST_NODES = 4  # that are compared with each other
-FEWEST_NIGHTS = 4  # before a node is compared with what it used to be
+FEWEST_NIGHTS = 4  # that tell what a node used to be so well that the others of the night need not be asked
 FALSE_NODES = 0.05  # chance that a session of healthy nodes flags any of them
 FALSE_SYSTEMS = 0.05  # share of the metrics flagged for the whole system that are false
 FEW = 16  # values that say so little of their spread that the cap takes the place of the floor
 LOCATIONS = 'locations.csv'
 _MAD_OF_NORMAL = 0.67449
+# Standard deviation of normal values in scaled median absolute deviations about the medians of 2, 3, ... 9 of them, by
+# simulation; of n more: n / (n - 1.25).
+_OF_FEW = (1.42, 2.15, 1.39, 1.38, 1.29, 1.22, 1.20, 1.16)
 _BEFORE = 3  # sessions whose provenance is compared with that of the last
 
 
@@ -129,14 +132,13 @@ def outliers(
     """
     large = [table for table in found if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES]
     families = list(siblings(found))
-    tests = sum(len(table.nodes) for table in large) + sum(family.performance.size for family in families)
+    tests = sum(map(_comparisons, large)) + sum(family.performance.size for family in families)
     p = -math.expm1(math.log1p(-FALSE_NODES) / max(tests, 1))  # Sidak's: of one of so many healthy values
     flags, whole = [], []
     for table in large:
-        allowed = tolerance(table.of)
         known = _without(table, flagged)
         left, night = two_way(known.performance)
-        flags += _beyond(known, left, allowed, p, recorded(table.of))
+        flags += _beyond(known, left, tolerance(table.of), p, recorded(table.of))
         whole.append(_whole(table.of, night, table.performance[:, -1], recorded(table.of)))
     for family in families:
         flags += _beyond_siblings(family, tolerance(family.of[0]), p)
@@ -147,32 +149,48 @@ def two_way(performance: ndarray) -> tuple[ndarray, ndarray]:
     """What is left of a table of nodes by nights without each node's own level and the fleet's level of each night, and
     the latter.
 
-    A node whose past nights are too few has no level, and nothing is left of it.
+    A node without past nights has no level, and nothing is left of it. Where there are nodes with enough past nights,
+    the fleet's levels are first taken from them alone: a node cannot tell its own level from that of its only night.
     """
     past = performance[:, :-1]
     own = _median(past, axis=1)
-    own[numpy.isfinite(past).sum(axis=1) < FEWEST_NIGHTS] = numpy.nan
+    few = _nights(performance) < FEWEST_NIGHTS
+    if not few.all():
+        own[few] = numpy.nan
     night = _median(performance - own[:, None], axis=0)
-    own += _median(past - own[:, None] - night[:-1], axis=1)  # again, without the nights that a node was not there
+    own = _median(past - night[:-1], axis=1)  # again, without the nights that a node was not there
     night = _median(performance - own[:, None], axis=0)
     return performance - own[:, None] - night, night
+
+
+def _nights(performance: ndarray) -> ndarray:
+    """How many past nights each node has."""
+    return numpy.isfinite(performance[:, :-1]).sum(axis=1)
+
+
+def _comparisons(table: Table) -> int:
+    """A node of few past nights is compared with those and with the others of the night."""
+    nights = _nights(table.performance)
+    return len(nights) + int(((nights > 0) & (nights < FEWEST_NIGHTS)).sum())
 
 
 def _beyond(
     table: Table, left: ndarray, tolerance: Tolerance, p: float, recorded: tuple[float, float] | None
 ) -> Iterator[Flag]:
-    """The nodes below what they used to be; those with too few nights, below the others or below the recorded limit."""
+    """The nodes below what they used to be; those with few past nights, also below the others or the recorded limit."""
     least = -math.log1p(-tolerance.floor)
     tonight = left[:, -1]
-    nights = numpy.isfinite(left[:, :-1]).sum(axis=1)
+    nights = _nights(left)
     known = numpy.isfinite(tonight)
+    slow = numpy.zeros(len(tonight), bool)
     if known.any():
-        bound = max(_times_spread(p, numpy.isfinite(left).sum()) * _spread(left), least)
-        for i in numpy.flatnonzero(tonight < -bound):
-            how = f'its own {nights[i]} nights and the fleet of {known.sum()}'
+        bound = numpy.maximum(_times_spread(p, numpy.isfinite(left).sum()) * _spread(left), least)
+        slow = tonight < -bound
+        for i in numpy.flatnonzero(slow):
+            how = f'its own {count(nights[i], "night")} and the fleet of {known.sum()}'
             yield Flag(table.of, table.nodes[i], float(tonight[i]), how)
     now = table.performance[:, -1]
-    new = numpy.isfinite(now) & ~known
+    new = numpy.isfinite(now) & (nights < FEWEST_NIGHTS) & ~slow
     if new.any():
         there = numpy.isfinite(now).sum()
         apart = now - _median(now)
@@ -186,19 +204,27 @@ def _beyond(
                 yield Flag(table.of, table.nodes[i], float(apart[i]), 'the limit against the recorded baseline')
 
 
-def _spread(left: ndarray) -> float:
-    """Standard deviation of what is left tonight of a healthy node: as of past nights, or more where the better half of
-    tonight shows that beyond its own uncertainty.
+def _spread(left: ndarray) -> ndarray:
+    """Standard deviation of what is left tonight of each node, were it healthy: that of one run, as of past nights or
+    more where the better half of tonight shows that beyond its own uncertainty, with that of the node's level.
 
-    Past nights are nearer to a node's level than tonight, since the level is their median. The worse half of tonight
-    would hide the nodes that fell behind when they are many.
+    The worse half of tonight would hide the nodes that fell behind when they are many.
     """
     past, tonight = left[:, :-1], left[:, -1]
-    n = numpy.isfinite(past).sum(axis=1)[numpy.isfinite(tonight)].mean()
-    usual = _median(abs(past).ravel()) * math.sqrt((n + 2.1) / (n - 2.1))  # of normal noise, by simulation
-    better = tonight[tonight > 0]
+    nights = _nights(left)
+    with_level = numpy.sqrt(1 + 1.5 / (nights + 0.5))  # the variance of a median of so many, by simulation
+    runs = tonight / with_level
+    several = nights > 1  # a single night is the node's level
+    values, levels = nights[several].sum(), numpy.isfinite(past[several]).any(axis=0).sum()
+    if values >= FEW and values > levels:
+        n = round(nights[several].mean())
+        of_few = _OF_FEW[n - 2] if n < 2 + len(_OF_FEW) else n / (n - 1.25)
+        usual = _median(abs(past[several]).ravel()) * of_few * math.sqrt(values / (values - levels))
+    else:
+        usual = _median(abs(runs))
+    better = runs[runs > 0]
     tonights = _median(better) / (1 + 1.17 / math.sqrt(len(better))) if len(better) else 0.0
-    return max(usual, tonights) / _MAD_OF_NORMAL
+    return with_level * max(usual, tonights) / _MAD_OF_NORMAL
 
 
 def _times_spread(p: float, n: int) -> float:
@@ -323,12 +349,16 @@ def _systems(whole: Sequence[tuple[Flag, float] | None], tolerance: Callable[[Me
 # A session
 
 
-def fleet(store: Store, last: Session, days: int, results: Path, root: Path = SITES, keep: bool = True) -> Fleet:
-    """What stands out in the session `last` by those of so many days before it; `keep`: which nodes do, in the ledger.
+def fleet(
+    store: Store, last: Session, days: int, results: Path, root: Path = SITES, keep: bool = True,
+    sessions: Sequence[Session] | None = None,
+) -> Fleet:  # fmt: skip
+    """What stands out in the session `last` by those of so many days before it; `keep`: which nodes do, in the ledger;
+    `sessions`: those days', where they are known already.
 
     Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
     """
-    sessions = store.history(last, days)
+    sessions = store.history(last, days) if sessions is None else sessions
     nights = {session.session: night for night, session in enumerate(sessions)}
     policy, where = Policy.of(last.site, root), locations(last.site, root)
     known = ledger.read(results, last.site)

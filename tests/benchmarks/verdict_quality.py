@@ -8,8 +8,10 @@ baselines a cell is made of (default 40000, two minutes in all); `--only normal:
 
 `gate` calls what the product calls: `stats.inliers` and `stats.moderate` make the baseline, `gate.limits` the limit
 with the default floor and cap. A metric has failed when its first value is beyond the limit and the median of that and
-two reruns is, too. Each metric is judged on a site of 100, a fifth of them with the CV of the cell and the others with
-CVs spread about it (log-normal, a factor of 2 at one standard deviation): moderation needs metrics that differ.
+two reruns is, too. Beside it: the same with wider intervals; the 99 % quantile where level and spread of the ordinary
+nights are known; ReFrame's fixed percentages; three standard deviations. A metric is judged on a site of 100, a fifth
+of them with the CV of the cell and the others with CVs spread about it (log-normal, a factor of 2 at one standard
+deviation): moderation needs metrics that differ.
 """
 
 from __future__ import annotations
@@ -22,13 +24,14 @@ from pathlib import Path
 
 import numpy
 from numpy.random import Generator
+from scipy.special import stdtrit
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from postprocess.stats import inliers, moderate  # noqa: E402
 from postprocess.store import Store  # noqa: E402
-from site_configs.gate import Tolerance, limits  # noqa: E402
+from site_configs.gate import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance, limits  # noqa: E402
 from site_configs.references import Reference  # noqa: E402
 
 SEED = 20261121
@@ -36,6 +39,8 @@ CVS = (0.005, 0.01, 0.03, 0.05)
 NIGHTS = (3, 5, 10, 20)
 LOSSES = (0.0, 0.02, 0.03, 0.05, 0.10)
 SITE, JUDGED = 100, 20  # metrics of a site, and those of them that have the CV of the cell
+STRICTER = 0.995  # in place of 99 %: what else the interval could be
+Z_99 = 2.326348  # the normal quantile
 
 
 # Noise: standard normal but for what the name says, along the last axis, which is time
@@ -102,18 +107,25 @@ def failed(bad: numpy.ndarray, tonight: numpy.ndarray) -> numpy.ndarray:
     return (tonight[:, 0] < bad) & (numpy.median(tonight, axis=-1) < bad)
 
 
-def methods(nights: numpy.ndarray, sites: int) -> dict[str, tuple[numpy.ndarray, bool]]:
+def methods(nights: numpy.ndarray, sites: int, cv: float) -> dict[str, tuple[numpy.ndarray, bool]]:
     """The limit of each baseline by each method, and whether it is confirmed by reruns; -inf where it does not gate.
 
-    `nights` is site x metric x night; of each site the first JUDGED metrics are judged.
+    `nights` is site x metric x night; of each site the first JUDGED metrics are judged, of coefficient of variation
+    `cv`.
     """
-    bounds = [limits(row, Tolerance()) for site in nights for row in baselines(site)[:JUDGED]]
+    rows = [row for site in nights for row in baselines(site)[:JUDGED]]
+    bounds = [limits(row, Tolerance()) for row in rows]
     judged = nights[:, :JUDGED].reshape(sites * JUDGED, -1)
     mean, std = judged.mean(axis=-1), judged.std(axis=-1, ddof=1)
     any_limit = numpy.array([bound.bad for bound in bounds])
     gating = numpy.where([bound.gates for bound in bounds], any_limit, -numpy.inf)
+    losses = numpy.array([-numpy.expm1(stdtrit(bound.df, STRICTER) * -bound.sd) for bound in bounds])
+    stricter = [row.mean for row in rows] * (1 - losses.clip(DEFAULT_FLOOR, DEFAULT_CAP))
+    known = 1 - max(-math.expm1(-Z_99 * cv), DEFAULT_FLOOR)
     return {
         'Plumbline fails': (gating, True),
+        f'with {100 * STRICTER:g} % intervals': (numpy.where(numpy.isfinite(gating), stricter, -numpy.inf), True),
+        'level and spread known': (numpy.full(len(bounds), known), True),
         'Plumbline fails or warns': (any_limit, True),
         'Plumbline without reruns': (gating, False),
         'fixed -5 %': (0.95 * mean, False),
@@ -131,7 +143,7 @@ def simulate(noise: str, cv: float, n: int, trials: int) -> dict[str, list[int]]
     values = numpy.maximum(1 + cvs * NOISES[noise](rng, (sites, SITE, n + 3)), 0.01)
     tonight = values[:, :JUDGED, n:].reshape(sites * JUDGED, 3)
     found = {}
-    for name, (bad, confirmed) in methods(values[..., :n], sites).items():
+    for name, (bad, confirmed) in methods(values[..., :n], sites, cv).items():
         nights = (tonight * (1 - loss) for loss in LOSSES)
         found[name] = [int((failed(bad, v) if confirmed else v[:, 0] < bad).sum()) for v in nights]
     return found

@@ -66,10 +66,39 @@ def test_a_quarter_of_the_fleet_is_found():
 
 
 def test_before_there_are_nights_the_others_of_the_night_tell():
-    performance = healthy(nights=2, spread=0.005)
+    performance = healthy(nights=0, spread=0.005)
     performance[3, -1] -= 0.1
     (flag,), _ = outliers([table(performance)], tolerance)
     assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+
+
+@pytest.mark.parametrize(('nights', 'how'), [(1, 'its own 1 night'), (3, 'its own 3 nights')])
+def test_few_nights_of_its_own_tell_more_of_a_node_than_the_others_do(nights, how):
+    performance = healthy(nights=nights, seed=2)
+    performance[3, -1] -= 0.06
+    (flag,), _ = outliers([table(performance)], tolerance)
+    assert (flag.node, flag.how) == ('n3', f'{how} and the fleet of 32')
+
+
+def test_a_node_that_was_slow_on_its_few_nights_is_compared_with_the_others_too():
+    performance = healthy(nights=2, spread=0.005)
+    performance[3] -= 0.1
+    (flag,), _ = outliers([table(performance)], tolerance)
+    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+
+
+def test_the_only_night_of_most_nodes_was_slow_and_no_node_is_now():
+    performance = healthy(40, 12)
+    performance[:30, :-2] = numpy.nan
+    performance[:, -2] -= 0.05
+    assert flagged(table(performance)) == set()
+
+
+@pytest.mark.parametrize('nights', [1, 2, 3, 4, 5, 7, 10, 20])
+def test_the_spread_is_that_of_normal_noise_however_few_the_nights(nights):
+    fleets = [fleet.two_way(healthy(400, nights, seed))[0] for seed in range(20)]
+    said, true = (numpy.mean([of(left) for left in fleets]) for of in (fleet._spread, lambda left: left[:, -1].std()))
+    assert said == pytest.approx(true, rel=0.07)
 
 
 def test_before_there_are_nights_the_recorded_limit_tells_unless_all_are_below():

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import enum
+import gc
+import io
+import os
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -14,18 +17,38 @@ from postprocess.errors import InputError
 
 
 class _Group(TyperGroup):
-    """Turns what is wrong with the input into one sentence on standard error and exit code 2."""
+    """Turns what is wrong with the input or its file system into one sentence on standard error and exit code 2."""
 
-    def invoke(self, context):
+    def main(self, *args, **kwargs):
         try:
-            return super().invoke(context)
+            return super().main(*args, **kwargs)
+        except OSError as error:
+            _complain(f'{error.filename}: {error.strerror}' if error.filename else error)
         except ValueError as error:
             from site_configs import SiteError
 
             if not isinstance(error, (InputError, SiteError)):
                 raise
-            typer.echo(f'plumbline: {error}', err=True)
-            raise typer.Exit(2) from None
+            _complain(error)
+        sys.exit(2)
+
+
+class _Output(io.FileIO):
+    """Standard output. A reader that goes away, as `| head` does, changes neither what is done nor the exit code."""
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # what follows is lost as well, in silence
+            if isinstance(error, BrokenPipeError):
+                return len(data)
+            raise OSError(error.errno, error.strerror, 'standard output') from None
+
+
+def _complain(fault: object) -> None:
+    """One line on standard error, whatever it quotes."""
+    typer.echo(f'plumbline: {" ".join(str(fault).split())}', err=True)
 
 
 # rich_markup_mode=None: help in plain text starts twice as fast
@@ -36,7 +59,7 @@ app = typer.Typer(
     'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used.',
 )  # fmt: skip
 record_app = typer.Typer(
-    cls=_Group, rich_markup_mode=None, no_args_is_help=True,
+    rich_markup_mode=None, no_args_is_help=True,
     help='Turn accepted sessions into the baseline of their site, in two steps with a review between them.',
 )  # fmt: skip
 app.add_typer(record_app, name='record')
@@ -46,7 +69,14 @@ def _results(given: Path | None) -> Path:
     """The results directory: the one given, else the one that ReFrame writes to."""
     from site_configs.places import results_directory
 
-    return given or results_directory()
+    results = given or results_directory()
+    if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB know no other names
+        raise InputError(f'{results}: expected a results directory whose name is UTF-8')
+    return results
+
+
+def _days(help: str):
+    return typer.Option(min=1, max=36525, help=help)  # a century: a date has to come out
 
 
 class Format(str, enum.Enum):
@@ -61,7 +91,8 @@ Results = Annotated[
     typer.Option(
         '--results',
         callback=_results,
-        help='Where runs leave their results and the store is. [default: $PLUMBLINE_RESULTS, else that of ReFrame]',
+        help='Directory of what the runs leave and of the store. '
+        '[default: $PLUMBLINE_RESULTS, else results/ of this clone]',
     ),
 ]
 References = Annotated[
@@ -71,7 +102,9 @@ References = Annotated[
     ),
 ]
 SiteName = Annotated[str | None, typer.Option('--site', envvar='PLUMBLINE_SITE', help='Only this site.')]
-SessionName = Annotated[str, typer.Argument(metavar='[SESSION]', help='Beginning of its uuid, or "latest".')]
+SessionName = Annotated[
+    str, typer.Argument(metavar='SESSION', help='Beginning of its uuid, or "latest", the last that started.')
+]
 Reruns = Annotated[
     list[Path] | None,
     typer.Option(
@@ -106,12 +139,22 @@ def _judged(
 
 def main() -> None:
     """Entry point of the console script."""
+    gc.disable()  # what a command makes it needs to its end; looking for garbage takes a tenth of the time
+    sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
     app(prog_name='plumbline')
+
+
+def _stream(number: int, given: io.TextIOWrapper | None) -> io.TextIOWrapper:
+    """In the encoding of `given`; text that it cannot hold is escaped. Nowhere where it was closed."""
+    if given is None:
+        return open(os.devnull, 'w', encoding='utf-8')
+    raw = io.BufferedWriter(_Output(number, 'w', closefd=False))
+    return io.TextIOWrapper(raw, given.encoding, 'backslashreplace', line_buffering=number == 2)
 
 
 @app.command()
 def sites(
-    site: Annotated[str | None, typer.Argument(help='Show the details of this site.')] = None,
+    site: Annotated[str | None, typer.Argument(metavar='SITE', help='Show the details of this site.')] = None,
     check: Annotated[
         bool, typer.Option('--check', help='Validate every file, and that each reference has a case.')
     ] = False,
@@ -159,17 +202,26 @@ def probe(
 @app.command()
 def ingest(
     reports: Annotated[
-        list[Path], typer.Argument(metavar='REPORT...', help="ReFrame's JSON run reports, or its results database.")
+        list[Path], typer.Argument(metavar='REPORT', help="ReFrame's JSON run reports, or its results database.")
     ],
-    expected: Annotated[int | None, typer.Option(min=0, help='How many cases the session was to run.')] = None,
+    expected: Annotated[
+        int | None, typer.Option(min=0, help='How many cases the session was to run; another number is a problem.')
+    ] = None,
     problem: Annotated[
         list[str] | None,
-        typer.Option(help='A sentence on what went wrong outside the cases; may be given again.'),
+        typer.Option(
+            metavar='SENTENCE', help='What went wrong outside the cases, for the verdict to fail; may be given again.'
+        ),
     ] = None,
     perflog: Annotated[
         bool, typer.Option('--perflog', help='The files are performance logs of another suite, a session a day.')
     ] = False,
-    site: SiteName = None,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            '--site', envvar='PLUMBLINE_SITE', help='Site of a report in which no case ran; cases name theirs.'
+        ),
+    ] = None,
     results: Results = None,
 ) -> None:
     """Put run reports into the results store. The same report twice changes nothing."""
@@ -179,7 +231,7 @@ def ingest(
     failed = False
     for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog):
         if isinstance(said, InputError):
-            typer.echo(f'plumbline: {said}', err=True)
+            _complain(said)
             failed = True
         else:
             typer.echo(said)
@@ -192,24 +244,29 @@ def compare(
     session: Annotated[
         str,
         typer.Argument(
-            metavar='[SESSION]',
-            help='Beginning of its uuid, or "latest"; before AFTER also all sessions of the days FROM..TO.',
+            metavar='SESSION',
+            help='Beginning of its uuid, or "latest", the last that started; before AFTER also all sessions of the '
+            'days FROM..TO, such as 2026-11-01..2026-11-30.',
         ),
     ] = 'latest',
     after: Annotated[
         str | None,
-        typer.Argument(metavar='[AFTER]', help='How each metric changed from SESSION to this, or to all of FROM..TO.'),
+        typer.Argument(metavar='AFTER', help='How each metric changed from SESSION to this, or to all of FROM..TO.'),
     ] = None,
     site: SiteName = None,
     against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
     rerun: Reruns = None,
     coverage: Annotated[
         bool,
-        typer.Option('--coverage', help='Which metrics can fail, and what each would notice; 1 for vanished ones.'),
+        typer.Option(
+            '--coverage',
+            help='Which metrics can fail, and the loss that each would notice, in place of the verdicts. Exit code 1 '
+            'if one that has a reference is not measured any more, or if there is no metric at all.',
+        ),
     ] = False,
     format: OutputFormat = Format.table,
     summary: Annotated[
-        bool, typer.Option('--summary', help='Counts, the worst and the failures in 80 columns.')
+        bool, typer.Option('--summary', help='Print only counts, the worst and the failures, in 80 columns.')
     ] = False,
     junit: Annotated[Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False)] = None,
     results: Results = None,
@@ -224,6 +281,8 @@ def compare(
     from postprocess import show, text
     from postprocess.compare import MetricVerdict
 
+    if after is None and '..' in session:
+        raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     if after is None:
         _, comparison = _judged(session, site, against, results, references, rerun)
     elif against or rerun:
@@ -240,7 +299,8 @@ def compare(
         from postprocess import coverage as module
 
         typer.echo(module.to_text(comparison, format.value), nl=False)
-        raise typer.Exit(int('vanished' in module.counts(comparison)))
+        counts = module.counts(comparison)
+        raise typer.Exit(int('vanished' in counts or not counts))
     if junit is not None:
         from postprocess.files import write_whole
         from postprocess.junit import to_junit
@@ -267,7 +327,7 @@ def propose(
     sessions: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar='[SESSION...]',
+            metavar='SESSION',
             help='Sessions that count together, or all of the days FROM..TO; the latest without any.',
         ),
     ] = None,
@@ -311,7 +371,7 @@ def accept(
     from postprocess import record
     from site_configs.loader import SITES
 
-    accepted = record.accept(results, site, references or SITES, epoch)
+    accepted = record.accept(results, site, references or SITES, ' '.join(epoch.split()))
     if epoch:
         typer.echo(record.difference(accepted.changes))
     typer.echo(
@@ -330,12 +390,12 @@ class TableFormat(str, enum.Enum):
 
 @app.command()
 def tables(
-    style: Annotated[str, typer.Argument(help='Whose: doe, mn5, numa or prace.')],
+    style: Annotated[str, typer.Argument(metavar='STYLE', help='Which paper: doe, mn5, numa or prace.')],
     sites: Annotated[
-        list[str] | None, typer.Argument(metavar='[SITE...]', help="Only these; they need not be the paper's.")
+        list[str] | None, typer.Argument(metavar='SITE', help='Only these sites; they need not be in the paper.')
     ] = None,
     session: Annotated[str, typer.Option(help='Beginning of its uuid, or "latest" of each site.')] = 'latest',
-    published: Annotated[bool, typer.Option('--published', help='Only what was published.')] = False,
+    published: Annotated[bool, typer.Option('--published', help='Leave out what sessions measured.')] = False,
     format: Annotated[TableFormat, typer.Option('--format', help='How to print it.')] = TableFormat.table,
     results: Results = None,
     references: References = None,
@@ -355,8 +415,8 @@ def tables(
 @app.command()
 def trend(
     session: SessionName = 'latest',
-    nights: Annotated[int, typer.Option(min=1, help='Days before the session whose sessions are looked at.')] = 180,
-    recent: Annotated[int, typer.Option(min=1, help='Days in which a change for the worse is exit code 1.')] = 14,
+    nights: Annotated[int, _days('Days before the session whose sessions are looked at.')] = 180,
+    recent: Annotated[int, _days('Exit code 1 for a change for the worse in so many days before the session.')] = 14,
     site: SiteName = None,
     format: OutputFormat = Format.table,
     results: Results = None,
@@ -376,7 +436,7 @@ def trend(
 @app.command()
 def fleet(
     session: SessionName = 'latest',
-    nights: Annotated[int, typer.Option(min=1, help='Days before the session that tell how its nodes were.')] = 30,
+    nights: Annotated[int, _days('Days before the session that tell how its nodes were.')] = 30,
     site: SiteName = None,
     format: OutputFormat = Format.table,
     results: Results = None,
@@ -398,7 +458,7 @@ def fleet(
 
 @app.command()
 def ledger(
-    nodes: Annotated[list[str] | None, typer.Argument(metavar='[NODE...]', help='Only these.')] = None,
+    nodes: Annotated[list[str] | None, typer.Argument(metavar='NODE', help='Only these nodes.')] = None,
     site: SiteName = None,
     format: OutputFormat = Format.table,
     results: Results = None,
@@ -407,7 +467,7 @@ def ledger(
     from postprocess import ledger as module
     from postprocess.store import Store
 
-    site = site or Store(results).find().site
+    site = Store(results).find('latest', site).site
     found = module.read(results, site)
     module.print_entries([entry for entry in found if not nodes or entry.node in nodes], format.value)
 
@@ -415,7 +475,7 @@ def ledger(
 @app.command()
 def replay(
     session: SessionName = 'latest',
-    nights: Annotated[int, typer.Option(min=1, help='Days before the session whose sessions are replayed.')] = 90,
+    nights: Annotated[int, _days('Days before the session whose sessions are replayed.')] = 90,
     site: SiteName = None,
     format: OutputFormat = Format.table,
     results: Results = None,
@@ -437,22 +497,37 @@ def report(
     site: SiteName = None,
     against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
     rerun: Reruns = None,
-    nights: Annotated[int, typer.Option(min=1, help='Days before the session whose history is shown.')] = 90,
+    nights: Annotated[int, _days('Days before the session whose history is shown.')] = 90,
     output: Annotated[
         Path | None, typer.Option(help='The file to write. [default: report.html of the results]', dir_okay=False)
     ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            '--keep',
+            help='Keep the nodes that stand out in the ledger, as fleet does, and say in a few lines which they are '
+            'and what is new in the history. Exit code 1 if a node stands out again or a change is new.',
+        ),
+    ] = False,
     results: Results = None,
     references: References = None,
 ) -> None:
     """Write one HTML file with everything about a session; it needs no network and no other file."""
     from postprocess.files import write_text
+    from postprocess.night import look
     from postprocess.report import to_html
     from site_configs.loader import SITES
 
     store, comparison = _judged(session, site, against, results, references, rerun)
+    night = look(store, comparison.session, nights, references or SITES, keep)
     path = output or results / 'report.html'
-    write_text(path, to_html(comparison, store, references or SITES, nights))
+    write_text(path, to_html(comparison, store, night, references or SITES))
+    for line in night.lines() if keep else ():
+        typer.echo(line)
     typer.echo(f'{path}')
+    for fault in night.faults:
+        typer.echo(f'plumbline: {fault}', err=True)
+    raise typer.Exit(2 if night.faults else int(keep and night.to_be_told))
 
 
 if __name__ == '__main__':

@@ -175,8 +175,10 @@ def worst_first(verdicts: list[MetricVerdict]) -> list[MetricVerdict]:
 
 def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
     """The tolerances of a ``site.yaml``: of the one below `root`, or the suite's where `root` holds only references."""
-    path = root / site / 'site.yaml'
-    return read_site_file(path if path.exists() else SITES / site / 'site.yaml').get('tolerance', {})
+    path = next((path for folder in (root, SITES) if (path := folder / site / 'site.yaml').exists()), None)
+    if path is None:
+        raise InputError(f'site {site} is not described: expected {root / site / "site.yaml"}')
+    return read_site_file(path).get('tolerance', {})
 
 
 def judge(

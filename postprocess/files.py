@@ -22,6 +22,10 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
     try:
         for path, write in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
+            if path.exists() and not path.is_file():  # nothing may take the place of /dev/stdout or another device
+                with path.open('wb') as stream:
+                    write(stream)
+                continue
             temporary = path.with_name(f'.{path.name}.{platform.node()}.{os.getpid()}')  # hosts may share the folder
             waiting[path] = temporary
             with temporary.open('wb') as stream:
@@ -31,7 +35,9 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
         for path, temporary in waiting.items():
             os.replace(temporary, path)
     except OSError as error:
-        raise InputError(f'{error.filename or path}: cannot be written: {error.strerror}') from None
+        named = {str(temporary): path for path, temporary in waiting.items()}
+        where = named.get(str(error.filename), error.filename or path)
+        raise InputError(f'{where}: cannot be written: {error.strerror or error}') from None
     finally:
         for temporary in waiting.values():
             with suppress(OSError):

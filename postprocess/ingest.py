@@ -7,7 +7,7 @@ from pathlib import Path
 
 from postprocess.errors import InputError
 from postprocess.perflogs import read_perflogs
-from postprocess.runreport import RunReport, is_database, read_report, sessions_in
+from postprocess.runreport import RunReport, clock_problems, is_database, read_report, sessions_in
 from postprocess.store import Store
 from postprocess.text import count
 
@@ -32,7 +32,8 @@ def ingest(
         where, uuid = found.session['report'], found.session['session']
         if added:
             ran, samples = count(found.session['ran'], 'case'), count(len(found.samples), 'sample')
-            yield f'{where}: session {uuid} of {found.site}: {ran}, {samples}'
+            wrong = clock_problems(found.session['started'], found.session['ended'])
+            yield '; '.join([f'{where}: session {uuid} of {found.site}: {ran}, {samples}', *wrong])
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{where}: session {uuid} of {found.site} is in the store already: nothing changed{ignored}'

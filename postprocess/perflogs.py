@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from postprocess.runreport import NAME, ReportError, RunReport, check_and_case
+from postprocess.runreport import NAME, ReportError, RunReport, check_and_case, clock_problems
 from postprocess.stats import summarize
 from postprocess.store import Store
 
@@ -102,7 +102,7 @@ def _completed(fields: dict[str, str]) -> datetime | None:
             time = datetime.fromisoformat(fields['job_completion_time']).astimezone(timezone.utc)
     except (KeyError, ValueError, OverflowError, OSError):
         return None
-    return time.replace(tzinfo=None)
+    return time.replace(tzinfo=None) if time.year >= 1970 else None
 
 
 def _report(system: str, day: str, lines: list[Line]) -> RunReport:
@@ -111,8 +111,8 @@ def _report(system: str, day: str, lines: list[Line]) -> RunReport:
     session = {
         'session': f'perflog-{day}-{digest[:12]}', 'started': min(times), 'ended': max(times), 'hostname': '',
         'user': None, 'reframe': lines[0].fields.get('version', ''), 'mode': None, 'cmdline': '', 'runs': 1,
-        'ran': len(lines), 'expected': None, 'problems': [], 'report': f'performance logs of {day}',
-        'report_sha256': digest, 'source': 'perflog',
+        'ran': len(lines), 'expected': None, 'problems': clock_problems(min(times), max(times)),
+        'report': f'performance logs of {day}', 'report_sha256': digest, 'source': 'perflog',
     }  # fmt: skip
     cases, metrics, samples = [], [], []
     for number, line in enumerate(lines):

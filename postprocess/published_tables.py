@@ -95,7 +95,12 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     for name in sites or of_paper:  # `root` may hold references alone
         known[name] = load_site(name, root if (root / name / 'site.yaml').exists() else SITES)
     numbers = {('published', name): _published(name, root) for name in known}
-    for name in known.keys() & (set(store.sites()) if store else set()):
+    stored = set(store.sites()) if store else set()
+    if store and session != 'latest':
+        stored = {store.find(session).site}
+        if stored.isdisjoint(known):
+            raise InputError(f'session {session} is of site {", ".join(stored)}, which was not asked for: name it, too')
+    for name in known.keys() & stored:
         numbers['measured', name] = _measured(name, store, session)
     others = [
         {'title': f'{name}:{partition}', 'site': name, 'partition': partition}

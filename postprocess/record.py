@@ -170,7 +170,10 @@ def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Acce
     text = to_baseline(after.values())
     _validate(text, path)
     write_text(path, text)
-    proposals[site].unlink()
+    try:
+        proposals[site].unlink()
+    except OSError as error:
+        raise InputError(f'{path} is written, but {proposals[site]} cannot be removed: {error.strerror}') from None
     added = sum(row.key not in before for row in proposed)
     changed = sum(row.key in before and row != before[row.key] for row in proposed)
     policy = site_policy(site, root)

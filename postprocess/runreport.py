@@ -9,7 +9,7 @@ import sqlite3
 from collections.abc import Container, Iterator
 from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
@@ -89,7 +89,7 @@ def _parse(
         return _read(json.loads(content), site, expected, problems, origin)
     except _Unexpected as error:
         raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
 
 
@@ -123,6 +123,14 @@ def _mapping(record: dict[str, Any], key: str, where: str) -> dict[str, Any]:
     return _get(record, key, dict, f'{where}: record') if record.get(key) else {}
 
 
+def _words(value: Any, where: str) -> list[str]:
+    """A list of texts, empty where there is none."""
+    words = value or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise _Unexpected(f'{where}: expected a list of names, found {value!r:.80}')
+    return words
+
+
 def _name(text: str, what: str) -> str:
     """`text`, which becomes the name of a file or folder in the store."""
     if not NAME.fullmatch(text):
@@ -132,9 +140,32 @@ def _name(text: str, what: str) -> str:
 
 def _utc(seconds: float | None) -> datetime | None:
     try:
+        if seconds is not None and seconds < 0:
+            raise ValueError
         return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):
-        raise _Unexpected(f'{seconds!r} is no time: expected seconds since 1970') from None
+        raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
+
+
+def now() -> datetime:
+    """In UTC."""
+    return datetime.now(timezone.utc).replace(tzinfo=None)
+
+
+def is_ahead(time: datetime) -> bool:
+    """Whether a time lies in the future, by more than clocks differ: the clock that it is of was wrong."""
+    return time > now() + timedelta(days=1)
+
+
+def clock_problems(started: datetime, ended: datetime) -> list[str]:
+    """What the times of a session say of the clock of its host, a sentence each."""
+    problems = []
+    if is_ahead(started):
+        problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, and that was still to come')
+    if ended < started:
+        gone_back = (started - ended).total_seconds()
+        problems.append(f'the clock went back during the session: it ended {gone_back:.0f} s before it began')
+    return problems
 
 
 def one_line(text: str | None) -> str | None:
@@ -167,16 +198,12 @@ def _read(
     if len(sites) > 1 or None in sites:
         found = 'no case ran, so none is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
         raise _Unexpected(f'expected one site, {found}')
-    started, ended = (_get(info, f'time_{key}_unix', _NUMBER, 'session_info') for key in ('start', 'end'))
-    if ended < started:
-        problems = (
-            *problems,
-            f'the clock went back during the session: it ended {started - ended:.0f} s before it began',
-        )
+    started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
+    problems = (*problems, *clock_problems(started, ended))
     session = {
         'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'),
-        'started': _utc(started),
-        'ended': _utc(ended),
+        'started': started,
+        'ended': ended,
         'hostname': _get(info, 'hostname', str, 'session_info'),
         'user': info.get('user'),
         'reframe': _get(info, 'version', str, 'session_info'),
@@ -214,6 +241,7 @@ def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, whe
         check, case = (_get(record, key, str, f'{where}: record') for key in ('check', 'case'))
     job = _mapping(record, 'job', where)
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
+    nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
     return {
         'case_id': number,
         'partition': entry['partition'],
@@ -226,14 +254,14 @@ def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, whe
         'result': _get(entry, 'result', str, where),
         'fail_phase': entry.get('fail_phase'),
         'fail_reason': one_line(entry.get('fail_reason')),
-        'tags': sorted(record.get('tags') or entry.get('tags') or []),
+        'tags': sorted(_words(record.get('tags') or entry.get('tags'), f'{where}: tags')),
         'trials': record.get('trials'),
         'scheduler': entry.get('scheduler'),
         'job_id': job.get('id') or entry.get('jobid'),
         'job_state': job.get('state'),
         'job_exitcode': job.get('exitcode', entry.get('job_exitcode')),
-        'nodes': list(job.get('nodes') or entry.get('job_nodelist') or []),
-        'completed': _utc(completed),
+        'nodes': nodes,
+        'completed': _utc(completed or None),
         **{key: entry.get(key) for key in (
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},

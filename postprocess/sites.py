@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import typer
+
 from postprocess.errors import InputError
 from postprocess.runreport import check_and_case
 from postprocess.text import Column, count, number, to_csv, to_json, to_markdown, to_table
@@ -117,21 +119,21 @@ def print_details(name: str, root: Path, format: str) -> None:
         Column('peaks of a node', lambda row: ', '.join(f'{key} {value}' for key, value in row['peaks'].items())),
     ]
     if format == 'json':
-        sys.stdout.write(to_json(site))
+        typer.echo(to_json(site), nl=False)
         return
     if format == 'csv':
         _print(site['partitions'], columns, format)
         return
     retired = f', retired {site["retired"]}' if site['retired'] else ''
-    print(f'{name}: {site["descr"]}{retired}')
-    print(f'hostnames: {", ".join(site["hostnames"])}')
-    print(f'references: {site["published"]} published, {site["baseline"]} of the baseline\n')
+    typer.echo(f'{name}: {site["descr"]}{retired}')
+    typer.echo(f'hostnames: {", ".join(site["hostnames"])}')
+    typer.echo(f'references: {site["published"]} published, {site["baseline"]} of the baseline\n')
     _print(site['partitions'], columns, format)
-    print()
+    typer.echo()
     for stack in site['stacks']:
-        print(f'stack {stack["stack"]} ({stack["provider"]}): {", ".join(stack["benchmarks"]) or "no benchmark"}')
+        typer.echo(f'stack {stack["stack"]} ({stack["provider"]}): {", ".join(stack["benchmarks"]) or "no benchmark"}')
     for benchmark, reason in site['not_found'].items():
-        print(f'not found: {benchmark}: {reason}')
+        typer.echo(f'not found: {benchmark}: {reason}')
 
 
 def check(name: str | None, root: Path = SITES) -> list[Fault]:
@@ -335,11 +337,11 @@ def _known(value: int | None) -> str:
 
 def _print(rows: list[dict[str, Any]], columns: list[Column], format: str) -> None:
     if format == 'json':
-        sys.stdout.write(to_json(rows))
+        typer.echo(to_json(rows), nl=False)
     elif format == 'csv':
         texts = [{column.title: column.text(row) for column in columns} for row in rows]
-        sys.stdout.write(to_csv(texts, [column.title for column in columns]))
+        typer.echo(to_csv(texts, [column.title for column in columns]), nl=False)
     elif format == 'markdown':
-        sys.stdout.write(to_markdown(rows, columns))
+        typer.echo(to_markdown(rows, columns), nl=False)
     else:
-        sys.stdout.write(to_table(rows, columns))
+        typer.echo(to_table(rows, columns), nl=False)

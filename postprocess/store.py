@@ -12,9 +12,11 @@ with the most sessions.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from functools import cached_property, partial
@@ -26,7 +28,7 @@ import pyarrow.parquet as pq
 
 from postprocess.errors import InputError
 from postprocess.files import write_whole
-from postprocess.runreport import RunReport
+from postprocess.runreport import RunReport, is_ahead
 
 if TYPE_CHECKING:
     import duckdb
@@ -118,7 +120,7 @@ class Store:
         """Write a session; False where the store has it already, from the same report or from another source."""
         row = report.session
         session, month = row['session'], f'{row["started"]:%Y-%m}'
-        stored = [found for found in self.sessions(report.site, month, session) if found.session == session]
+        stored = [found for found in self.sessions(report.site, name=session) if found.session == session]
         if stored:
             if row['source'] == stored[0].source and row['report_sha256'] != stored[0].report_sha256:
                 raise InputError(
@@ -176,22 +178,30 @@ class Store:
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
         """The session whose uuid begins with `name`, or the one that started last; of `site` where that is given."""
+        sites = [known for known in self.sites() if site in (None, known)]
         if name == 'latest':
-            sites = self.sites() if site is None else [site]
             if len(sites) > 1:
                 raise InputError(f'{self.folder}: holds several sites, {", ".join(sites)}: name one with --site')
-            months = [(site, month) for site in sites for month in self._months(site)]
-            found = self.sessions(*months[-1])[-1:] if months else []
+            found = [session for known in sites for session in self._latest(known)]
+        elif not name:
+            raise InputError('expected the beginning of the uuid of a session or "latest", found nothing')
         else:
-            found = self.sessions(site or '*', name=name)
+            found = [session for known in sites for session in self.sessions(known, name=name)]
         if len(found) > 1:
-            uuids = ', '.join(sorted(session.session for session in found))
+            uuids = ', '.join(sorted(f'{session.session} of {session.site}' for session in found))
             raise InputError(f'{name!r} is the beginning of several sessions: {uuids}')
         if not found:
             wanted = 'no session' if name == 'latest' else f'no session whose uuid begins with {name!r}'
             of_site = f' of site {site}' if site else ''
             raise InputError(f'{self.folder}: holds {wanted}{of_site}; `plumbline ingest REPORT` puts one there')
         return found[0]
+
+    def _latest(self, site: str) -> list[Session]:
+        """A session with a clock that was ahead would stay the last one for as long, so it counts only among such."""
+        for month in reversed(self._months(site)):
+            if found := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
+                return found[-1:]
+        return self.sessions(site)[-1:]
 
     def sites(self) -> list[str]:
         return sorted({path.parts[-3].removeprefix('site=') for path in self._files('*', '*')})
@@ -229,10 +239,13 @@ class Store:
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             for table in TABLES:
                 if re.search(rf'\b{table}\b', sql):
+                    for path in {self._path(table, session) for session in sessions}:
+                        with _opened(path):  # DuckDB would take a foreign file for one without rows of these sessions
+                            pass
                     self._duckdb.execute(f'CREATE OR REPLACE TEMP VIEW {table} AS {self._select(table, sessions)}')
             return self._duckdb.sql(sql).to_arrow_table()
         except duckdb.IOException as error:
-            raise _Gone(str(error).splitlines()[0]) from None
+            raise _Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
         except duckdb.Error as error:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
@@ -294,7 +307,11 @@ class Store:
         return sorted({path.parts[-2].removeprefix('month=') for path in self._files(site, '*')})
 
     def _files(self, site: str, month: str) -> list[Path]:
-        return sorted((self.folder / 'sessions').glob(f'site={site}/month={month}/*.parquet'))
+        folders = [self.folder / 'sessions']
+        for begins, wanted in (('site=', site), ('month=', month)):
+            found = [path for folder in folders for path in _listed(folder) if path.name.startswith(begins)]
+            folders = [path for path in found if wanted in ('*', path.name.removeprefix(begins))]
+        return sorted(path for folder in folders for path in _listed(folder) if path.suffix == '.parquet')
 
     def _path(self, table: str, session: Session) -> Path:
         return self._file(table, session.site, session.month, session.file)
@@ -311,17 +328,42 @@ def _quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _read(path: Path, session: str | None = None) -> pa.Table:
-    """The rows of a file, of one session where that is given. Raises _Gone, or InputError for what is no Parquet."""
+def _listed(folder: Path) -> list[Path]:
+    """What is in a folder, nothing where there is none; `glob` would also pass over one that may not be read."""
     try:
-        if session is None:
-            with pq.ParquetFile(path) as file:
-                return file.read()
-        return pq.read_table(path, filters=[('session', '==', session)], partitioning=None)
+        return list(folder.iterdir())
     except FileNotFoundError:
-        raise _Gone(f'{path}: cannot be read: it is not there') from None
+        return []
+    except OSError as error:
+        raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """A file of the store. Raises _Gone, or InputError for one that cannot be read or is none of ours."""
+    index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
+    repair = f'to replace it, remove {index} and ingest its reports again'
+    try:
+        with pq.ParquetFile(path) as file:
+            if not _COMMON.keys() <= set(file.schema_arrow.names):
+                raise ValueError(f'it has no columns {" and ".join(_COMMON)}')
+            yield file
+    except FileNotFoundError:
+        raise _Gone(f'{path}: is not there, and the session has it; {repair}') from None
     except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
-        raise InputError(f'{path}: cannot be read: {str(error).splitlines()[0]}') from None
+        if getattr(error, 'errno', None):
+            raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
+        raise InputError(
+            f'{path}: damaged, or no file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
+        ) from None
+
+
+def _read(path: Path, session: str | None = None) -> pa.Table:
+    """The rows of a file, of one session where that is given. Raises as _opened does."""
+    with _opened(path) as file:
+        if session is None:
+            return file.read()
+        return pq.read_table(path, filters=[('session', '==', session)], partitioning=None)
 
 
 def _table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
@@ -338,7 +380,9 @@ def _in_schema(rows: pa.Table, table: str) -> pa.Table:
         return rows
     if found > SCHEMA:
         session = rows['session'][0]
-        raise InputError(f'session {session} was stored with schema {found}, this version knows up to {SCHEMA}')
+        raise InputError(
+            f'session {session} was stored with schema {found}, this version knows up to {SCHEMA}: update it'
+        )
     rows = rows.set_column(0, 'schema', pa.repeat(pa.scalar(SCHEMA, pa.int32()), rows.num_rows))
     for name in TABLES[table].names:
         if name not in rows.column_names:

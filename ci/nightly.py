@@ -22,7 +22,7 @@ from datetime import datetime
 from pathlib import Path
 
 from ci import again, housekeeping, tell
-from ci.cluster import cancel_jobs_below, no_accounting, nodes_out
+from ci.cluster import cancel_jobs_below, nodes_out
 from ci.session import (
     SESSION_VARIABLE,
     STAGE,
@@ -35,6 +35,7 @@ from ci.session import (
     end_processes,
     failed,
     last_of_each,
+    only,
     read_journal,
     save,
     troubles,
@@ -60,8 +61,9 @@ def main() -> int:
     began, arguments = time.time(), parse(sys.argv[1:])
     addresses = tell.take_addresses()
     with said_only_if_wrong() if arguments.quiet else contextlib.nullcontext([0]) as outcome:
-        outcome[0] = code = locked(arguments, lambda site, results: night(site, arguments, results))
-        if code:
+        code = locked(arguments, lambda site, results: night(site, arguments, results))
+        outcome[0] = code or arguments.stands_out
+        if outcome[0]:
             tell.notify(addresses, results_directory(), began)
     return code
 
@@ -91,8 +93,6 @@ def locked(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> 
 
 def night(site: Site, arguments: argparse.Namespace, results: Path) -> int:
     arguments.mode = arguments.mode or ('quick' if site.name == UNDESCRIBED else 'nightly')
-    if why := no_accounting(site):
-        raise Stop(why)
     if not arguments.no_provision:
         provision(results)
         load_site.cache_clear()
@@ -122,6 +122,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--quiet', action='store_true', help='print nothing when all is ok')
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
+    parser.set_defaults(stands_out=False)  # by the end of the night: whether anybody should look although all is ok
     return parser.parse_args(words)
 
 
@@ -149,7 +150,7 @@ def writable(results: Path) -> Path:
 
 @contextlib.contextmanager
 def said_only_if_wrong() -> Iterator[list[int]]:
-    """Keeps what this process and those it starts print; prints it if the yielded exit code becomes another than 0."""
+    """Keeps what this process and those it starts print; prints it unless the yielded value becomes 0."""
     outcome = [1]
     sys.stdout.flush()
     kept = os.dup(1)
@@ -217,8 +218,9 @@ def run_checks(site: Site, arguments: argparse.Namespace, results: Path) -> int:
 
     session.remember()
     seconds = arguments.duration or duration(BUDGET[arguments.mode])
-    first = Run([*reframe, *(only(left) if done else []), *session.options()], session, time.monotonic() + seconds,
-                {'PLUMBLINE_JOURNAL': str(session.journal)})  # fmt: skip
+    options, variables = only(left, reframe) if done else ([], {})
+    first = Run([*reframe, *options, *session.options()], session, time.monotonic() + seconds,
+                {'PLUMBLINE_JOURNAL': str(session.journal)} | variables)  # fmt: skip
     code = first.wait() if left or not done else 0
     problems += [sentence for sentence in first.warnings if sentence not in problems]
     if first.ended_by:
@@ -257,11 +259,6 @@ def carried_on(reframe: list[str], arguments: argparse.Namespace, results: Path)
     return None, set()
 
 
-def only(cases: list[Case]) -> list[str]:
-    """ReFrame's options that select these cases."""
-    return [f'-n/{name}' for name in dict.fromkeys(name for name, _ in cases)]
-
-
 def retry(session: Session, content: Content, cases: list[Case], deadline: float):
     """Runs each case once more that failed before it measured, or that a ReFrame which was killed did not come to."""
     ended = {case_of(case) for case in last_of_each(content) if case['result'] != 'abort'}
@@ -269,8 +266,8 @@ def retry(session: Session, content: Content, cases: list[Case], deadline: float
     if not wanted:
         return
     print(f'plumbline: runs {len(wanted)} failed cases once more', flush=True)
-    command = [*session.command, *only(wanted), *session.options('-retry')]
-    Run(command, session, deadline, {}).wait()
+    options, variables = only(wanted, session.command)
+    Run([*session.command, *options, *session.options('-retry')], session, deadline, variables).wait()
     path = session.part('-retry')
     if path.exists():
         for sentence in add_second_run(content, json.loads(path.read_text(encoding='utf-8')), wanted):
@@ -306,7 +303,8 @@ def list_cases(reframe: list[str]) -> tuple[list[Case], list[str]]:
 def judge(
     session: Session, content: Content, first: Run, problems: list[str], site: Site, arguments: argparse.Namespace
 ) -> int:
-    """Store, reruns of breached metrics, verdicts, page, summary; returns the exit code of `plumbline compare`."""
+    """Store, reruns of breached metrics, verdicts, page, summary; returns the exit code of `plumbline compare`, and 1
+    in place of 0 where the page, the nodes or the history could not be looked at."""
     results, uuid = Path(session.results), content['session_info']['uuid']
     notes = [f'--problem={sentence}' for sentence in problems]
     code = plumbline('ingest', str(session.report), f'--expected={session.expected}', *notes, results=results)
@@ -315,14 +313,16 @@ def judge(
     session.forget()
     reruns = []
     if not arguments.no_retry and first.may_go_on:
-        reruns = again.confirm(session, content, site, first.deadline, only)
+        reruns = again.confirm(session, content, site, first.deadline)
     judged = [uuid, *(f'--rerun={path}' for path in reruns)]
     words = ['compare', *judged]
-    code = plumbline('report', *judged, results=results)
-    if code != 2:
-        summary = results / housekeeping.SUMMARY
-        junit = f'--junit={session.report.with_suffix(".xml")}'
-        code = plumbline(*words, '--summary', junit, results=results, to=summary)
+    summary = results / housekeeping.SUMMARY
+    junit = f'--junit={session.report.with_suffix(".xml")}'
+    code = plumbline(*words, '--summary', junit, results=results, to=summary)
+    if code == 2:
+        return code
+    whole, arguments.stands_out = look_back(judged, results, summary)
+    code = code or int(not whole)
     if arguments.prometheus:
         tell.write_prometheus(arguments.prometheus, verdicts(words, results), code)
     say_what_was_not_run(site)
@@ -340,6 +340,21 @@ def plumbline(*words: str, results: Path, to: Path | None = None) -> int:
     to.write_text(answer.stdout, encoding='utf-8')
     print(answer.stdout, end='', flush=True)
     return answer.returncode
+
+
+def look_back(judged: list[str], results: Path, summary: Path) -> tuple[bool, bool]:
+    """Writes the page; says, and adds to the summary, which nodes stand out and what is new in the history. Returns
+    whether all of it could be looked at, and whether anybody should look although every verdict may be ok."""
+    command = [sys.executable, '-m', 'postprocess.cli', 'report', *judged, '--keep', f'--results={results}']
+    answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    *lines, page = answer.stdout.splitlines() or ['']  # the last one is its path: there is none after a crash
+    whole = bool(page) and answer.returncode in (0, 1)
+    said = ''.join(f'plumbline: {line}\n' for line in lines)
+    print(said, end='', flush=True)
+    print(answer.stderr, end='', file=sys.stderr, flush=True)
+    with summary.open('a', encoding='utf-8') as stream:
+        stream.write(said + ('' if whole else answer.stderr))
+    return whole, whole and answer.returncode == 1
 
 
 def verdicts(words: list[str], results: Path) -> dict:

@@ -27,6 +27,7 @@ SESSION_VARIABLE = 'PLUMBLINE_NIGHTLY'  # in the environment of all that a run s
 STAGE = 'nightly-stage'  # below the results, a folder a session: what its failed cases left
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
 GRACE = float(os.environ.get('PLUMBLINE_GRACE', 90))  # seconds that ReFrame has to cancel its jobs and write its report
+CLOCK_SET = 60  # seconds by which the clock may be set during a session without a word
 # What ReFrame only warns of, and what would make a session look better than it is
 _TROUBLE = re.compile(
     r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
@@ -54,7 +55,9 @@ class Session:
 
     @classmethod
     def new(cls, results: Path, site: str, mode: str, command: list[str], expected: int) -> Session:
-        stamp = datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')
+        # a session of this very second: of two in a row, or from before the clock was set back
+        while any(results.glob(f'*/{(stamp := stamp_now())}*')):
+            time.sleep(0.2)
         return cls(str(results), stamp, site, mode, command, expected, time.time())
 
     def file(self, folder: str, ending: str) -> Path:
@@ -120,6 +123,10 @@ class Session:
         return {'session_info': info, 'runs': [{'run_index': 0, 'testcases': []}]}
 
 
+def stamp_now() -> str:
+    return datetime.now(timezone.utc).strftime('%Y%m%dT%H%M%SZ')
+
+
 def save(path: Path, content: Any):
     """As JSON, whole or not at all: a full disk leaves what was there before."""
     new = path.with_name(f'.{path.name}.new')
@@ -133,6 +140,19 @@ def identity(case: dict[str, Any]) -> tuple[str, ...]:
 
 def case_of(entry: dict[str, Any]) -> Case:
     return entry['hashcode'], f'{entry["system"]}:{entry["partition"]}+{entry["environ"]}'
+
+
+def distributes(command: list[str]) -> bool:
+    return any(word.startswith('--dist') for word in command)
+
+
+def only(cases: Iterable[Case], command: list[str]) -> tuple[list[str], dict[str, str]]:
+    """ReFrame's options that select these cases of a command, and variables that do so where it distributes: what it
+    makes for each node it makes after it has selected. Their nodes need not be idle any more."""
+    names = list(dict.fromkeys(name for name, _ in cases))
+    if distributes(command):
+        return ['--distribute=all'], {'PLUMBLINE_CASES': ' '.join(names)}
+    return [f'-n/{name}' for name in names], {}
 
 
 def read_journal(path: Path) -> list[dict[str, Any]]:
@@ -199,6 +219,7 @@ class Run:
 
     def wait(self) -> int:
         """ReFrame's exit code; prints a line of progress for each finished case."""
+        ahead = clock_ahead()
         with self.session.log.open('a', encoding='utf-8') as kept:
             self.process = subprocess.Popen(
                 self.command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
@@ -214,6 +235,9 @@ class Run:
                 self._follow(kept)
             code = self.process.wait()
             budget.cancel()
+        if abs(set_by := clock_ahead() - ahead) > CLOCK_SET:
+            how = 'forward' if set_by > 0 else 'back'
+            self.warnings.append(f'the clock of this host was set {how} by {abs(set_by):.0f} s during the session')
         if code < 0 and not self.ended_by:
             self.ended_by = f'ReFrame was ended by {signal.Signals(-code).name}'
         elif self.ended_by:
@@ -250,6 +274,11 @@ class Run:
                 result, done, total, name, place = found.groups()
                 elapsed = time.strftime('%H:%M:%S', time.gmtime(time.monotonic() - began))
                 print(f'  {elapsed} [{done}/{total}] {result:<5} {name} @{place}', flush=True)
+
+
+def clock_ahead() -> float:
+    """Seconds from the clock that nobody can set to the time of day: always the same, until somebody sets that one."""
+    return time.time() - time.monotonic()
 
 
 def later(seconds: float, call: Callable, *arguments) -> threading.Timer:

@@ -42,6 +42,11 @@ def drawable(value: float) -> bool:
     return value == 0 or 1e-100 < abs(value) < 1e100
 
 
+def all_drawable(values: numpy.ndarray) -> bool:
+    size = abs(values)
+    return bool(((size < 1e100) & ((size > 1e-100) | (size == 0))).all())
+
+
 @dataclass(frozen=True, eq=False)
 class Group:
     """The verdicts of one metric, the worst first: one for each of the jobs that measured it."""
@@ -58,6 +63,12 @@ class Group:
         """The median over the jobs, of what can be drawn."""
         values = [row.value for row in self.rows if row.value is not None and drawable(row.value)]
         return median(values) if values else None
+
+    @property
+    def fell_short(self) -> str:
+        """``3 of 16``, where some of several jobs fell short."""
+        bad = sum(row.verdict in BAD for row in self.rows)
+        return f'{bad} of {len(self.rows)}' if 0 < bad < len(self.rows) else ''
 
     @cached_property
     def parameters(self) -> dict[str, str]:
@@ -280,12 +291,12 @@ class _Axis:
             share = (value - self.low) / (self.high - self.low)
         return round(self.start + min(max(share, 0), 1) * (self.end - self.start))
 
-    def places(self, values: Sequence[float]) -> list[int]:
+    def places(self, values: numpy.ndarray) -> numpy.ndarray:
         """Of many numbers within the ends of the axis."""
-        change = numpy.log if self.log else numpy.asarray
-        low, high = change(self.low), change(self.high)
-        share = (change(numpy.asarray(values)) - low) / (high - low)
-        return numpy.rint(self.start + share * (self.end - self.start)).astype(int).tolist()
+        low, high = self.low, self.high
+        if self.log:
+            low, high, values = math.log(low), math.log(high), numpy.log(values)
+        return numpy.rint(self.start + (values - low) / (high - low) * (self.end - self.start)).astype(int)
 
     def ticks(self) -> Ticks:
         """Round numbers, about five."""
@@ -378,22 +389,23 @@ def _key(group: Group) -> Key:
 
 
 def history(
-    title: str, unit: str, nights: Sequence[datetime], values: Sequence[float], steps: Sequence[tuple[datetime, int]],
+    title: str, unit: str, nights: numpy.ndarray, values: numpy.ndarray, steps: Sequence[tuple[datetime, int]],
     limit: float | None, expected: float | None,
 ) -> Plot:  # fmt: skip
-    """The values of a metric over its nights, and the numbers of the changes found at some of them."""
+    """The values of a metric over its nights (their times), and the numbers of the changes found at some of them."""
     width, height = 640, 120
-    times = [night.timestamp() for night in nights]
+    times = nights.astype('datetime64[s]').astype(float)
     marks = [mark for mark in (limit, expected) if mark is not None]
-    x_axis, y_axis = _Axis(times, _LEFT, width - _RIGHT, False), _Axis([*values, *marks], height - _BOTTOM, _TOP)
-    path = list(zip(x_axis.places(times), y_axis.places(values), strict=True))
+    x_axis = _Axis(times[[0, -1]].tolist(), _LEFT, width - _RIGHT, False)
+    y_axis = _Axis([float(values.min()), float(values.max()), *marks], height - _BOTTOM, _TOP)
+    path = numpy.stack((x_axis.places(times), y_axis.places(values)), axis=1)
     across = ('' if mark is None else f'M{_LEFT} {y_axis(mark)}H{width - _RIGHT}' for mark in (limit, expected))
-    line = Line('', _joined(path), _marks(path, 0) if len(path) < 60 else '', '', *across)
-    days = dict.fromkeys((nights[0], nights[-1]))
-    return Plot(
-        title, unit, '', width, height, [(x_axis(day.timestamp()), f'{day:%Y-%m-%d}') for day in days],
-        y_axis.ticks(), [line], steps=tuple((x_axis(night.timestamp()), i) for night, i in steps),
-    )  # fmt: skip
+    joined = ' '.join(map(str, path.ravel().tolist()))
+    line = Line('', f'M{joined}', _marks(path.tolist(), 0) if len(times) < 60 else '', '', *across)
+    days = numpy.datetime_as_string(nights[[0, -1]], 'D').tolist()
+    ends = dict.fromkeys(zip(path[[0, -1], 0].tolist(), days, strict=True))
+    changes = ((x_axis(float(numpy.datetime64(night, 's').astype(float))), i) for night, i in steps)
+    return Plot(title, unit, '', width, height, list(ends), y_axis.ticks(), [line], steps=tuple(changes))
 
 
 def strip(row: MetricVerdict, values: Sequence[float]) -> dict[str, str] | None:

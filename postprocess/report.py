@@ -13,18 +13,20 @@ from pathlib import Path
 from typing import Any
 
 import jinja2
+import numpy
 from markupsafe import Markup, escape
 
-from postprocess import coverage, ledger
-from postprocess.charts import Group, Key, Plot, Table, Usual, charts_of, drawable, history, strip
+from postprocess import coverage
+from postprocess.charts import Group, Key, Plot, Table, Usual, all_drawable, charts_of, history, strip
 from postprocess.compare import BAD, Comparison, MetricVerdict
-from postprocess.fleet import FEWEST_NODES, fleet
+from postprocess.fleet import FEWEST_NODES
 from postprocess.measured import failure
-from postprocess.series import Metric, by_night
+from postprocess.night import Night
+from postprocess.series import Metric
 from postprocess.show import HOW_TO_RECORD, guard, headline
 from postprocess.store import Session, Store
 from postprocess.text import count, number, percent, quantity
-from postprocess.trend import Change, trend
+from postprocess.trend import Change
 from site_configs import SiteError, load_site
 from site_configs.loader import SITES
 from site_configs.units import UNITS
@@ -34,14 +36,13 @@ _FIRST = 8  # of the worst on the first screen, and of the changes that are draw
 _DETAILS = 3000  # metrics with details of their own, the worst first: a page of more would be too large to open
 _JOBS = 20  # whose samples are shown of a metric that many nodes measured, the worst first
 _FEWEST_NIGHTS = 3
-_FLEET_NIGHTS = 30  # days that tell how the nodes were
 # What the number in the names of metrics counts, by the beginning of the check's name
 _COUNTED = {'Osu': 'bytes of a message', 'BabelStreamSizes': 'numbers in an array', 'BabelStreamThreads': 'threads'}
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'not_judged': 'u', 'warned': 'w'}
 
 
-def to_html(comparison: Comparison, store: Store, root: Path = SITES, nights: int = 90) -> str:
-    """The page, with the history of so many days. Raises InputError where the store cannot be read."""
+def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SITES) -> str:
+    """The page. Raises InputError where the store cannot be read."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -58,9 +59,7 @@ def to_html(comparison: Comparison, store: Store, root: Path = SITES, nights: in
     cases = {case['case_id']: case for case in store.rows('cases', session)}
     shown = {row.case_id for group in groups for row in group.rows[:_JOBS]}
     samples = _samples(store, session, shown)
-    sessions = store.history(session, nights)
     ids = {_metric(group): group.id for group in judged}
-    past = _past(store, sessions, root, judged, ids)
     return environment.get_template('report.html.j2').render(
         comparison=comparison,
         session=session,
@@ -77,11 +76,9 @@ def to_html(comparison: Comparison, store: Store, root: Path = SITES, nights: in
         strips={group.id: _strip(group, samples) for group in judged},
         ids=ids,
         samples=samples,
-        checks=_checks(groups, _usual(store, sessions, groups), _link_classes(session.site, root)),
-        sessions=sessions,
-        past=past,
-        fleet=fleet(store, session, min(nights, _FLEET_NIGHTS), store.folder.parent, root, keep=False),
-        flagged_before=_flagged_before(store, sessions),
+        checks=_checks(groups, _usual(store, night.sessions, groups), _link_classes(session.site, root)),
+        night=night,
+        past=_past(night, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
         others=_by_case(groups[min(len(judged), _DETAILS) :]),
         provenance=_provenance(cases.values()),
@@ -168,28 +165,24 @@ class Past:
         return list(dict.fromkeys(id for _, id in self.changes if id in self.plots))[:_FIRST]
 
 
-def _past(
-    store: Store, sessions: Sequence[Session], root: Path, groups: Sequence[Group], ids: dict[Metric, int]
-) -> Past:
-    series = by_night(store, sessions)
-    found = trend(store, sessions, root, series)
+def _past(night: Night, groups: Sequence[Group], ids: dict[Metric, int]) -> Past:
+    found = night.trend.changes if night.trend else []
     numbers: dict[Metric, list[tuple[Any, int]]] = {}
-    for i, change in enumerate(found.changes, 1):
+    for i, change in enumerate(found, 1):
         if change.kind == 'step':
             numbers.setdefault(change.metric, []).append((change.night.started, i))
     plots = {}
-    started = [session.started for session in sessions]
-    for one in series:
+    started = numpy.array([session.started for session in night.sessions], 'datetime64[s]')
+    for one in night.series:
         id = ids.get(one.of)
-        if id is None or len(one.nights) < _FEWEST_NIGHTS or not all(map(drawable, one.values.tolist())):
+        if id is None or len(one.nights) < _FEWEST_NIGHTS or not all_drawable(one.values):
             continue
         row = groups[id].worst
         plots[id] = history(
-            f'{one.of.check} {one.of.case} {one.of.metric}', one.of.unit, [started[i] for i in one.nights],
-            one.values.tolist(), numbers.get(one.of, ()), row.limit, row.expected,
+            f'{one.of.check} {one.of.case} {one.of.metric}', one.of.unit, started[one.nights],
+            one.values, numbers.get(one.of, ()), row.limit, row.expected,
         )  # fmt: skip
-    changes = [(change, ids.get(change.metric)) for change in found.changes]
-    return Past(plots, changes)
+    return Past(plots, [(change, ids.get(change.metric)) for change in found])
 
 
 def _metric(group: Group) -> Metric:
@@ -250,16 +243,6 @@ def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
             for name, link in partition.link_classes.items():
                 peak = f', peak {link.peak / UNITS["GB/s"]:.4g} GB/s' if link.peak else ''
                 found[partition.name, name] = f'{link.descr}{peak}'
-    return found
-
-
-def _flagged_before(store: Store, sessions: Sequence[Session]) -> dict[str, list[str]]:
-    """The days on which nodes stood out before this session, by node."""
-    known = {session.session for session in sessions[:-1]}
-    found: dict[str, list[str]] = {}
-    for entry in ledger.read(store.folder.parent, sessions[-1].site):
-        if entry.session in known:
-            found.setdefault(entry.node, []).append(entry.date)
     return found
 
 

@@ -96,8 +96,9 @@ def guard(comparison: Comparison) -> str:
     if tested:
         flags = sum(row.verdict == 'regressed' for row in tested)
         certain = sum(row.verdict == 'regressed' and row.q <= FALSE_SHARE for row in tested)
+        chance = f'{comparison.false_flags:.2g}' if comparison.false_flags < 10 else f'{comparison.false_flags:.0f}'
         lines.append(
-            f'Flagged: {flags} of the {len(tested)} gated with a known spread; {comparison.false_flags:.2g} expected '
+            f'Flagged: {flags} of the {len(tested)} gated with a known spread; {chance} expected '
             f'by chance before reruns; {certain} stand among all (Benjamini-Hochberg, {FALSE_SHARE:.0%}).'
         )
     return ' '.join(lines)

@@ -9,8 +9,6 @@ import time
 
 import pytest
 
-pytestmark = pytest.mark.whole_machine
-
 # Numbers that differ from trial to trial, by less than the tightest limit there is
 GOOD_NIGHT = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 
@@ -32,7 +30,7 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     said = ' '.join(first.stdout.split())
     assert said.count('No metric of this session has a reference') == 1
     assert '`plumbline record propose`' in said
-    assert '[2/2] OK' in first.stdout
+    assert '] OK ' in first.stdout
     assert (demo.results / 'report.html').exists()
 
     record(demo)
@@ -63,6 +61,33 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     assert 'session' in wrong['reference_source']
 
 
+def test_a_slow_device_is_said_kept_and_told_to_others_when_it_is_slow_again(demo):
+    metrics = [f"        Metric('copy_{i}', 'GB/s', 'higher', r'^copy_{i}: (\\S+)$'),\n" for i in range(4)]
+    path = demo.root / 'checks/demo.py'
+    path.write_text(path.read_text().replace('    metrics = [\n', '    metrics = [\n' + ''.join(metrics)))
+    demo.program(GOOD_NIGHT + ''.join(f'; echo "copy_{i}: {60 if i == 3 else 80}.$RANDOM"' for i in range(4)))
+    ledger = demo.results / 'ledger/demo/before.csv'
+    ledger.parent.mkdir(parents=True)
+    ledger.write_text('date\nyesterday\n')
+    first = demo.nightly('--quiet')
+    assert first.returncode == 1
+    (fault,) = first.stderr.splitlines()
+    assert fault.startswith(f'plumbline: the nodes were not compared: {ledger}: expected the columns date,session')
+    assert 'OK: 6 no reference' in first.stdout, 'the verdict is lost'
+    assert (demo.results / 'summary.txt').read_text().endswith(fault + '\n')
+
+    (report,) = demo.results.glob('reports/*.json')
+    session, node = json.loads(report.read_text())['session_info']['uuid'], os.uname().nodename
+    columns = 'date,session,node,kind,check,case,metric,change,how'
+    ledger.write_text(f'{columns}\n2026-01-31,{session},{node},NODE,Demo,size=small,copy_3,-25,a test\n')
+    second = demo.nightly('--quiet', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
+    assert second.returncode == 0
+    assert f'plumbline: NODE {node}, not for the first time: -2' in second.stdout
+    assert 'number 1 of 1 could not be told' in second.stderr
+    assert '2026-01-31' in (demo.results / 'report.html').read_text()
+    assert len(list(ledger.parent.iterdir())) == 2
+
+
 def test_a_metric_that_vanished_is_missing(demo):
     assert demo.nightly().returncode == 0
     record(demo)
@@ -79,7 +104,7 @@ def test_a_check_file_that_does_not_load_fails_the_session_and_not_the_other_che
     )
     answer = demo.nightly()
     assert answer.returncode == 1
-    assert '[2/2] OK' in answer.stdout
+    assert '] OK ' in answer.stdout
     said = ' '.join(answer.stdout.split())
     assert 'typo.py:4' in said
     assert 'absent.py' in said and 'nosuchmodule' in said

@@ -4,6 +4,7 @@ import re
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -164,7 +165,8 @@ def test_a_metric_of_many_nodes_is_drawn_at_its_median():
 
 def test_a_history_has_its_limit_and_its_steps_where_they_were():
     nights = [datetime(2026, 11, 1) + timedelta(days=day) for day in range(11)]
-    plot = history('a', 'GB/s', nights, [100.0] * 5 + [50.0] * 6, [(nights[5], 3)], limit=90.0, expected=100.0)
+    times, values = numpy.array(nights, 'datetime64[s]'), numpy.array([100.0] * 5 + [50.0] * 6)
+    plot = history('a', 'GB/s', times, values, [(nights[5], 3)], limit=90.0, expected=100.0)
     (line,) = plot.lines
     path = points(line.path)
     assert plot.steps == ((path[5][0], 3),)

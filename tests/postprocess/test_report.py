@@ -99,13 +99,20 @@ def test_text_is_never_markup(page):
 NASTY = '"><img src=x onerror=alert(1)>'
 
 
-def test_names_of_cases_metrics_and_nodes_are_never_markup(work):
+def test_no_name_and_no_fact_is_ever_markup(work):
     names = [f'{NASTY}_{i}_{j}' for i in (0, 1) for j in (0, 1)] + [f'{NASTY}_{2**i}' for i in range(5)] + [NASTY]
     metrics = {name: metric([1.0], unit=NASTY, node=NASTY) for name in names}
-    work.ingest(report(*(case(NASTY, f'a={NASTY}{i}', metrics, nodes=(NASTY,)) for i in range(2))))
-    tree = tree_of(work)
+    metrics |= {f'{NASTY}_{i}': metric([60.0 if i == 3 else 100.0], node=NASTY) for i in range(4)}  # stands out
+    facts = {NASTY: NASTY, 'kernel': NASTY}
+    entries = [
+        case(NASTY, f'link_class={NASTY}{i}', metrics, NASTY, NASTY, nodes=(NASTY,), provenance=facts) for i in range(2)
+    ]
+    work.ingest(report(*entries, cmdline=f'reframe -r {NASTY}'), problem=NASTY)
+    tree = tree_of(work, '--keep')
+    assert tree.find_class('heat') and tree.find_class('curve') and tree.get_element_by_id('events') is not None
     assert not list(tree.iter('img'))
-    assert NASTY in tree.text_content()
+    assert not [name for element in tree.iter() for name in element.attrib if name.startswith('on')]
+    assert tree.text_content().count(NASTY) > 100
 
 
 def test_the_page_needs_nothing_else(page):

@@ -62,7 +62,7 @@ def page(tmp_path_factory) -> Path:
             *(case('HPL', f'num_nodes={n}', {'gflops': metric([50.0 * n], 'GFlop/s')}) for n in (2, 4, 8)),
         ]
         work.ingest(report(*entries, uuid=f'{night:08x}', began=BEGAN + night * DAY, mode='quick'))
-    assert work.run('report').exit_code == 0
+    assert work.run('report', f'{11:08x}').exit_code == 0
     return work.results / 'report.html'
 
 
@@ -190,7 +190,28 @@ def test_light_and_dark_have_text_that_stands_out(browser, page, scheme, is_dark
     assert contrast >= 4.5
 
 
-def test_it_prints_without_controls_and_dialogs(browser, page):
+def test_on_paper_it_is_light_nothing_is_cut_and_there_are_no_controls(browser, page, tmp_path):
+    paper = tmp_path / 'paper.html'
+    paper.write_text(page.read_text(encoding='utf-8').replace('@media print', '@media all'), encoding='utf-8')
+    tree = browser.open(
+        paper,
+        """
+        const cut = [...document.querySelectorAll('main *')].filter(e => e.getBoundingClientRect().right > innerWidth);
+        const controls = document.querySelectorAll('.filters, .links, summary, dialog');
+        document.title = JSON.stringify([
+          innerWidth, cut.map(e => e.outerHTML), [...controls].filter(e => e.checkVisibility()).length,
+          getComputedStyle(document.documentElement).getPropertyValue('--page'),
+        ]);
+        """,
+        '',
+        '--window-size=717,1000',  # A4 with the margins of Chromium, in CSS pixels
+        '--hide-scrollbars',
+        '--blink-settings=preferredColorScheme=0',
+    )
+    assert json.loads(tree.findtext('.//title')) == [717, [], 0, '#fff']
+
+
+def test_it_prints(browser, page):
     printed = browser.folder / 'page.pdf'
     browser.run(page, f'--print-to-pdf={printed}', '--no-pdf-header-footer')
     assert printed.read_bytes().startswith(b'%PDF') and printed.stat().st_size > 20_000

@@ -5,35 +5,39 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
 
 from ci.cluster import free_nodes, slurm_partitions
-from ci.session import Case, Content, Run, Session, case_of, last_of_each
+from ci.session import Content, Run, Session, case_of, distributes, last_of_each, only
 from site_configs import Site
 from site_configs.places import ROOT
 
 ROUNDS = ('same', 'other')  # nodes; with the first number three values, of which the median decides
 
 
-def confirm(
-    session: Session, content: Content, site: Site, deadline: float, only: Callable[[list[Case]], list[str]]
-) -> list[Path]:
-    """The run reports of the reruns, first on the nodes of the first number, then on others where there are others."""
+def confirm(session: Session, content: Content, site: Site, deadline: float) -> list[Path]:
+    """The run reports of the reruns, first on the nodes of the first number, then on others where there are others.
+
+    A case of ``--distribute`` runs on its own node both times: the others have run it already.
+    """
     breached = breaches(session, content)
     if not breached:
         return []
     free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
     print(f'plumbline: runs {len(breached)} cases with a metric beyond its limit again, twice', flush=True)
+    options, variables = only(map(case_of, breached), session.command)
+    pinned = distributes(session.command)
     reports = []
     for which in ROUNDS:
         asked = {
-            case['hashcode']: nodes_asked(which, case['record']['job']['nodes'], free[case['partition']])
+            case['hashcode']: nodes_asked(
+                'same' if pinned else which, case['record']['job']['nodes'], free[case['partition']]
+            )
             for case in breached
             if case['partition'] in free and case['scheduler'] in ('slurm', 'squeue')
         }
-        command = [*session.command, *only([case_of(case) for case in breached]), *session.options(f'-{which}')]
-        Run(command, session, deadline, {'PLUMBLINE_JOB_OPTIONS': json.dumps(asked)}).wait()
+        command = [*session.command, *options, *session.options(f'-{which}')]
+        Run(command, session, deadline, variables | {'PLUMBLINE_JOB_OPTIONS': json.dumps(asked)}).wait()
         if (path := session.part(f'-{which}')).exists():
             reports.append(path)
     return reports
@@ -48,11 +52,11 @@ def nodes_asked(which: str, nodes: list[str], free: set[str]) -> list[str]:
 
 def breaches(session: Session, content: Content) -> list[dict]:
     """The cases of which `plumbline compare` says that a metric regressed."""
-    cases = {
-        (case['partition'], case['environ'], case['record']['check'], case['record']['case']): case
+    cases = [
+        case
         for case in last_of_each(content)
         if not case['fixture'] and case['result'] == 'fail' and case['fail_phase'] == 'performance'
-    }
+    ]
     if not cases:
         return []
     command = [sys.executable, '-m', 'postprocess.cli', 'compare', content['session_info']['uuid'], '--format=json']
@@ -64,4 +68,8 @@ def breaches(session: Session, content: Content) -> list[dict]:
         for row in json.loads(answer.stdout)['verdicts']
         if row['verdict'] == 'regressed'
     }
-    return [case for key, case in cases.items() if key in regressed]
+    return [
+        case
+        for case in cases  # on several nodes, each that ReFrame found beyond its limit
+        if (case['partition'], case['environ'], case['record']['check'], case['record']['case']) in regressed
+    ]

@@ -13,9 +13,12 @@ from pathlib import Path
 from site_configs import Partition, Site
 
 _SECONDS = 60  # after which a question to Slurm counts as not answered
-# How sinfo's names of states begin: by an administrator's will, and without it; a star behind one: does not answer
+_ANSWER = 30  # seconds in which a node must answer a controller that was restarted
+# How sinfo's names of states begin: by an administrator's will, without it, and before the node has said anything. A
+# star behind one: does not answer
 _PLANNED = ('drain', 'maint', 'reserved')
-_LOST = ('down', 'fail', 'unknown', 'inval')
+_LOST = ('down', 'fail', 'inval')
+_UNKNOWN = ('unknown',)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,11 @@ class NodeOut:
     reason: str
 
     @property
+    def undecided(self) -> bool:
+        """Whether Slurm does not know yet, as after a restart of its controller."""
+        return not self.state.startswith(_PLANNED + _LOST)
+
+    @property
     def lost(self) -> bool:
         return not self.state.startswith(_PLANNED)
 
@@ -36,11 +44,20 @@ class NodeOut:
 
 
 def nodes_out(site: Site) -> list[NodeOut]:
-    """The nodes of the site's Slurm partitions that take no jobs, each once."""
+    """The nodes of the site's Slurm partitions that take no jobs, each once. Who may answer in a moment is given it."""
+    end = time.monotonic() + _ANSWER
+    while True:
+        found = _nodes_out(site)
+        if not any(node.undecided for node in found) or time.monotonic() > end:
+            return found
+        time.sleep(1)
+
+
+def _nodes_out(site: Site) -> list[NodeOut]:
     found = {}
     for partition in slurm_partitions(site):
         for name, state, reason in nodes_of(partition, '%N|%T|%E'):
-            if state.startswith(_PLANNED + _LOST) or state.endswith('*'):
+            if state.startswith(_PLANNED + _LOST + _UNKNOWN) or state.endswith('*'):
                 found.setdefault(name, NodeOut(name, partition.name, state, '' if reason == 'none' else reason))
     return list(found.values())
 
@@ -73,16 +90,6 @@ def slurm_queue(partition: Partition) -> str | None:
     return parser.parse_known_args(access_options(partition))[0].partition
 
 
-def no_accounting(site: Site) -> str | None:
-    """Why ReFrame would never learn that a job ended: it asks sacct, and Slurm may keep no accounts."""
-    if any(partition.entry['scheduler'] == 'slurm' for partition in site.partitions.values()):
-        answer = _run(['sacct', '--noheader', '--allocations', '--starttime=now'])
-        said = '' if answer is None else answer.stderr
-        if 'accounting storage is disabled' in said:
-            return f'site {site.name}: scheduler slurm needs accounting, and {said.strip()}: expected scheduler: squeue'
-    return None
-
-
 def jobs_below(folder: Path) -> list[str]:
     """This user's jobs in Slurm's queue that were submitted from below a folder, such as a stage directory."""
     lines = ask('squeue', '--me', '--noheader', '--format=%i|%Z') or ''
@@ -106,16 +113,11 @@ def cancel_jobs_below(folder: Path) -> str:
 
 def ask(*command: str) -> str | None:
     """What a command printed; None where it is not there, failed or did not answer in time."""
-    answer = _run(list(command))
-    return answer.stdout if answer is not None and answer.returncode == 0 else None
-
-
-def _run(command: list[str]) -> subprocess.CompletedProcess | None:
     environment = {key: value for key, value in os.environ.items() if not key.startswith(('SINFO_', 'SQUEUE_'))}
     try:
         return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=False,
+            command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=True,
             stdin=subprocess.DEVNULL,
-        )  # fmt: skip
-    except (OSError, subprocess.TimeoutExpired):
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
         return None

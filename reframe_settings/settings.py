@@ -10,10 +10,11 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import reframe
 from reframe.core.backends import register_launcher
 from reframe.core.exceptions import ConfigError
 from reframe.core.launchers import JobLauncher
-from reframe.core.schedulers import slurm
+from reframe.core.launchers.mpi import SrunLauncher
 
 ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # the one place that makes site_configs and checks.core importable, installed or not
@@ -22,6 +23,9 @@ if str(ROOT) not in sys.path:  # the one place that makes site_configs and check
 from reframe_settings.journal import further_handlers  # noqa: E402
 from site_configs import Site, SiteError, load_site, name_of_this_site, site_names  # noqa: E402
 from site_configs.places import results_directory  # noqa: E402
+
+if reframe.VERSION.startswith('4.10.'):  # they replace parts of it that a later one may not have
+    import reframe_settings.repairs  # noqa: F401
 
 
 @register_launcher('jsrun')
@@ -34,6 +38,16 @@ class Jsrun(JobLauncher):
             'jsrun', f'--nrs {job.num_tasks // ranks}', '--rs_per_host 1', f'--tasks_per_rs {ranks}',
             '--cpu_per_rs ALL_CPUS', '--gpu_per_rs ALL_GPUS', '--bind none',
         ]  # fmt: skip
+
+
+@register_launcher('srun-on-whole-nodes')
+class SrunOnWholeNodes(SrunLauncher):
+    """Without the CPUs of a task: with them a step has these alone (--exact, from Slurm 22.05 on), and no rank could be
+    placed on another CPU of its node, all of which the job has."""
+
+    def __init__(self):
+        super().__init__()
+        self.use_cpus_per_task = False
 
 
 @register_launcher('pals')
@@ -79,20 +93,16 @@ _SLURM = {
 }
 
 
-_of_reframe = slurm.slurm_state_completed
-# ReFrame 4.10 waits for ever for a preempted job: it expects that Slurm will start it again. It must not: what the
-# first run left in the stage directory would spoil the second.
-slurm.slurm_state_completed = lambda state: state == 'PREEMPTED' or _of_reframe(state)
-
-
 def _system(site: Site) -> dict:
     system = site.reframe() | {'prefix': str(_RESULTS)}
     for partition in system['partitions']:
         if partition['scheduler'] in ('slurm', 'squeue'):
             partition['sched_options'] = _SLURM | partition.get('sched_options', {})
             partition['access'] = ['--no-requeue', *partition.get('access', [])]
-        if 'PLUMBLINE_SWEEP' in os.environ:  # ci/sweep holds the nodes, and each job uses them all
-            partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 1}
+        if partition['launcher'] == 'srun':
+            partition['launcher'] = 'srun-on-whole-nodes'
+        if 'PLUMBLINE_SWEEP' in os.environ:  # ci/sweep holds the nodes; each job uses them all, the second waits
+            partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 2}
     return system
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from ci import session as module
-from ci.session import Run, Session, add_second_run, case_of, end_processes, failed, read_journal
+from ci.session import Run, Session, add_second_run, case_of, end_processes, failed, only, read_journal
 
 
 def case(name: str, result: str = 'pass', **more) -> dict:
@@ -65,6 +65,21 @@ def test_a_session_is_remembered_until_it_is_forgotten(session, tmp_path):
     assert Session.remembered(tmp_path) is None
     session.forget()
     assert not (tmp_path / module.UNFINISHED).exists()
+
+
+def test_no_session_takes_the_files_of_another(session, tmp_path, monkeypatch):
+    """Such as one of the same second, before the clock was set back."""
+    session.log.touch()
+    stamps = [session.stamp, session.stamp, '20260102T030405Z']
+    monkeypatch.setattr(module, 'stamp_now', lambda: stamps.pop(0))
+    assert Session.new(tmp_path, 's', 'quick', [], 0).stamp == '20260102T030405Z'
+
+
+def test_cases_of_distribute_are_selected_after_it_made_them():
+    cases = [('1a', 's:p+e'), ('1a', 's:p+f'), ('2b', 's:p+e')]
+    assert only(cases, ['reframe', '-n', 'X']) == (['-n/1a', '-n/2b'], {})
+    for word in ('--distribute', '--distribute=idle'):
+        assert only(cases, ['reframe', word]) == (['--distribute=all'], {'PLUMBLINE_CASES': '1a 2b'})
 
 
 def test_what_ran_again_keeps_its_first_failure():

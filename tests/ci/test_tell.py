@@ -69,12 +69,13 @@ def test_prometheus_reads_the_file(tmp_path):
     assert [one.name for one in tmp_path.iterdir()] == ['plumbline.prom']
 
 
-def test_what_is_kept(tmp_path):
+def test_what_is_kept(tmp_path, monkeypatch):
     """Old logs go, run reports stay, a clock that went back removes nothing."""
     old, future = time.time() - 100 * 86400, time.time() + 100 * 86400
     for name, when in {
         'logs/old.log': old, 'logs/new.log': None, 'logs/future.log': future, 'reports/old.json': old,
-        'reports/old.xml': old, 'nightly-stage/old/case/rfm_job.out': None, 'nightly-stage/new/case/rfm_job.out': None,
+        'reports/old.xml': old, 'reports/new.xml': None,
+        'nightly-stage/old/case/rfm_job.out': None, 'nightly-stage/new/case/rfm_job.out': None,
     }.items():  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -88,9 +89,23 @@ def test_what_is_kept(tmp_path):
     small.touch()
     with big.open('w') as stream:
         stream.truncate(housekeeping.LARGEST_LOG + 1)
+    monkeypatch.setattr(housekeeping, 'LAST', 1)
     housekeeping.tidy(tmp_path, 90)
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob('*') if path.is_file()) == [
         'logs/future.log', 'logs/new.log', 'nightly-stage/new/case/rfm_job.out', 'perflogs/s/p/Big.log.1',
-        'perflogs/s/p/Small.log', 'reports/old.json',
+        'perflogs/s/p/Small.log', 'reports/new.xml', 'reports/old.json',
     ]  # fmt: skip
     assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['new']
+
+
+def test_a_clock_that_was_set_forward_costs_no_fresh_log(tmp_path):
+    """All that was written before looks old then."""
+    for name in [f'logs/{i}.log' for i in range(7)] + [f'nightly-stage/{i}/case/rfm_job.out' for i in range(7)]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        when = time.time() - 100 * 86400 + int(path.stem if 'logs' in name else path.parts[-3])
+        os.utime(path if 'logs' in name else path.parents[1], (when, when))
+    housekeeping.tidy(tmp_path, 90)
+    assert sorted(path.stem for path in (tmp_path / 'logs').iterdir()) == ['2', '3', '4', '5', '6']
+    assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['2', '3', '4', '5', '6']

@@ -5,8 +5,6 @@ import sys
 
 import pytest
 
-pytestmark = pytest.mark.whole_machine
-
 
 def compare_change(clone, *options: str):
     return clone.run(sys.executable, '-m', 'ci.compare_change', *options, '--', '-S', 'trials=3')

@@ -8,8 +8,6 @@ import subprocess
 import pytest
 from scratch import ROOT
 
-pytestmark = pytest.mark.whole_machine
-
 SLURM_PARTITION = """\
   - name: compute
     scheduler: slurm
@@ -49,14 +47,6 @@ def test_a_job_that_completes(on_slurm):
     assert node in ('n1', 'n2', 'n3')
     assert record['binding']['got'] == {f'{node}.0': '0'}
     assert {sample[1] for sample in record['metrics']['rate']['samples']} == {node}
-
-
-def test_a_job_that_printed_all_and_ran_into_its_time_limit(clone, on_slurm):
-    clone.program('echo "rate: 50.5"; echo "delay: 1.25"; exec sleep 300')
-    found = on_slurm('-S', 'time_limit=1m')
-    assert found['result'] == 'fail'
-    assert 'TIMEOUT' in found['fail_reason'] and 'on n' in found['fail_reason']
-    assert found['record']['job']['state'] == 'TIMEOUT'
 
 
 def test_slurm_accepts_the_example_of_its_own_cron(slurm):

@@ -3,16 +3,17 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
-
-pytestmark = pytest.mark.whole_machine
 
 # Each case does what its name says, once: a second run of it is a good one
 FAULTS = r'''import reframe as rfm
@@ -82,15 +83,16 @@ class Night:
         (self.clone.root / 'checks/fault.py').write_text(FAULTS.replace('FAULTS', names))
         self.clone.program(PROGRAM.replace('FOLDER', str(self.folder)).replace('SECONDS', str(seconds)))
 
-    def start(self, *options: str) -> subprocess.Popen:
+    def start(self, *options: str, **environment: str) -> subprocess.Popen:
         return subprocess.Popen(
             [sys.executable, '-m', 'ci.nightly', '--no-provision', '--mode=quick', *options, '--', '-S', 'trials=1'],
-            cwd=self.clone.root, env=self.clone.environment(**self.slurm), stdout=subprocess.PIPE,
+            cwd=self.clone.root, env=self.clone.environment(**self.slurm | environment), stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
-    def nightly(self, *options: str):
-        return self.clone.nightly('--mode=quick', *options, '--', '-S', 'trials=1', **self.slurm)
+    def nightly(self, *options: str, selection: tuple[str, ...] = (), **environment: str):
+        words = ('--mode=quick', *options, '--', '-S', 'trials=1', *selection)
+        return self.clone.nightly(*words, **self.slurm | environment)
 
     def tell(self, *words: str) -> subprocess.CompletedProcess:
         return subprocess.run(words, env=os.environ | self.slurm, capture_output=True, text=True, check=False)
@@ -154,10 +156,12 @@ def night(clone, slurm, tmp_path):
 
 def test_one_night_with_many_faults(night):
     """Each fault fails its case with cause and node; a case that then measures is kept with its first failure."""
-    night.prepare('none', 'node', 'preempted', 'memory', 'waits', 'half', 'requeued')
+    night.prepare('late', 'none', 'node', 'preempted', 'memory', 'waits', 'half', 'requeued')
     night.after('node', 'scontrol', 'update', 'NodeName={node}', 'State=down', 'Reason=test')
     urgent = ['-p', 'urgent', '-w', '{node}', '--exclusive', '--wrap', 'sleep 1', '-o', '/dev/null']
     night.after('preempted', 'sbatch', *urgent)
+    # its time is up in a second, and Slurm ends it within half a minute; no limit can be less than a minute
+    night.after('late', 'sh', '-c', 'scontrol update JobId={job} EndTime=$(date -d "1 sec" +%FT%T)')
     night.after('requeued', 'sh', '-c', 'scontrol requeue {job}; scancel {job}')
     answer = night.nightly()
     assert answer.returncode == 1, answer.stdout + answer.stderr
@@ -165,6 +169,7 @@ def test_one_night_with_many_faults(night):
     cases = night.cases()
     for fault, words in {
         'node': 'NODE_FAIL', 'preempted': 'PREEMPTED', 'memory': 'exit code', 'requeued': 'CANCELLED',
+        'late': 'TIMEOUT',
     }.items():  # fmt: skip
         first, second = cases[fault]
         assert first['result'] == 'fail' and words in first['fail_reason'], (fault, first['fail_reason'])
@@ -188,7 +193,8 @@ def test_one_night_with_many_faults(night):
 
 
 def test_controller_and_accounting_that_are_away_for_a_while_cost_nothing(night):
-    """The controller at submission and while jobs run, the accounting database while they end."""
+    """The controller at submission and while jobs run, the accounting database until all have ended. Jobs that wait
+    when the controller is back wait for nodes that have not answered it yet; that is no reason to give them up."""
     night.prepare('none', 'one', seconds=3)
     running = night.start()
     wait_for(lambda: list(night.clone.results.glob('logs/*.log')))
@@ -198,12 +204,44 @@ def test_controller_and_accounting_that_are_away_for_a_while_cost_nothing(night)
     night.job_of('one')
     stop(night, 'slurmctld', 'slurmdbd')
     time.sleep(1)
-    start(night, 'slurmctld', 'slurmdbd')
+    start(night, 'slurmctld')
     output, _ = running.communicate(timeout=120)
     assert running.returncode == 0, output
-    results = {fault: runs[-1]['result'] for fault, runs in night.cases().items()}
-    assert results == {'none': 'pass', 'one': 'pass'}
+    results = {fault: [run['result'] for run in runs] for fault, runs in night.cases().items()}
+    assert results == {'none': ['pass'], 'one': ['pass']}, output
     assert night.queue() == ''
+
+
+def test_nodes_that_have_not_answered_yet_are_not_lost(night, monkeypatch):
+    from ci.cluster import nodes_of, nodes_out
+
+    for name, value in night.slurm.items():
+        monkeypatch.setenv(name, value)
+    partition = SimpleNamespace(name='compute', entry={'scheduler': 'slurm', 'access': ['-p compute']})
+    stop(night, 'slurmctld')
+    start(night, 'slurmctld')
+    assert {state for _, state in nodes_of(partition, '%N|%T')} == {'unknown'}, 'so this test shows nothing'
+    assert nodes_out(SimpleNamespace(partitions={'compute': partition})) == []
+
+
+def test_a_night_without_accounting(night):
+    """The controller itself says how the jobs ended."""
+    night.prepare('none', 'requeued', seconds=300)
+    night.after('requeued', 'scancel', '{job}')
+    configuration = Path(night.slurm['SLURM_CONF'])
+    without = configuration.with_name('without.conf')
+    without.write_text(re.sub('^Accounting', '#', configuration.read_text(), flags=re.MULTILINE))
+    night.slurm['SLURM_CONF'] = str(without)
+    assert 'accounting storage is disabled' in night.tell('sacct').stderr
+    answer = night.nightly()
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert night.queue() == ''
+    cases = night.cases()
+    assert [run['result'] for run in cases['none']] == ['pass']
+    first, second = cases['requeued']
+    node = (night.folder / 'requeued').read_text().split()[1]
+    assert 'CANCELLED' in first['fail_reason'] and f'on {node}' in first['fail_reason']
+    assert (second['result'], second['record']['job']['exitcode']) == ('pass', 0)
 
 
 def stop(night, *daemons: str):
@@ -243,6 +281,8 @@ def test_a_nightly_that_is_killed_is_carried_on(night):
     night.prepare('none', 'one', seconds=300)
     running = night.start()
     job, _ = night.job_of('one')
+    other = night.nightly()
+    assert other.returncode == 2 and f'(process {running.pid} since' in other.stderr
     wait_for(lambda: '"none"' in ''.join(path.read_text() for path in night.clone.results.glob('logs/*.journal')))
     running.kill()
     running.wait()
@@ -275,3 +315,122 @@ def test_a_slow_node_and_a_lost_one(night):
     row = night.verdicts()['none', 'rate']
     assert (row['verdict'], row['value']) == ('regressed', 30.5)
     assert re.search(r'run again: 30.5 on the same .*and 50.5 on other nodes.* look at n1', said)
+
+
+def test_cases_of_distribute_run_again(night):
+    """Each on its own node: one that failed, and one beyond its limit. A drained node gets no job, and nobody waits."""
+    from test_faults import baseline
+
+    night.prepare('none')
+    night.clone.program(
+        f'case $SLURMD_NODENAME in n1) [ -e {night.folder}/n1 ] || {{ touch {night.folder}/n1; exit 3; }} ;;\n'
+        'n3) echo "rate: 30.5"; echo "delay: 1.25"; exit ;; esac\necho "rate: 50.5"; echo "delay: 1.25"'
+    )
+    baseline(night.clone, partition='compute', check='Fault', case='fault=none')
+    night.tell('scontrol', 'update', 'NodeName=n2', 'State=drain', 'Reason=disk')
+    answer = night.nightly(selection=('--distribute=all',), PLUMBLINE_PATIENCE='3')
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    runs = {}
+    for case in night.cases()['none']:
+        runs.setdefault(case['display_name'].partition('%.nid=')[2], []).append(case)
+    assert {node: [case['result'] for case in cases] for node, cases in runs.items()} == {
+        'n1': ['fail', 'pass'], 'n2': ['fail', 'fail'], 'n3': ['fail'],
+    }  # fmt: skip
+    assert runs['n1'][1]['job_nodelist'] == ['n1']
+    assert 'exit code 3, on n1' in runs['n1'][1]['record']['provenance']['first_failure']
+    assert all('ReqNodeNotAvail' in case['fail_reason'] for case in runs['n2'])
+    said = ' '.join(answer.stdout.split())
+    assert 'run again: 30.5, 30.5 on the same nodes' in said and ': confirmed' in said
+    assert night.queue() == ''
+
+
+def test_nodes_of_one_partition_get_no_jobs_of_another(night):
+    night.prepare('none')
+    text = night.clone.site_file.read_text()
+    start, end = text.index('  - name: compute'), text.index('environments:')
+    other = text[start:end].replace('name: compute', 'name: debug').replace('-p compute', '-p debug')
+    night.clone.site_file.write_text(text[:end] + other + text[end:])
+    listed = night.clone.reframe('--distribute=all', '-lC', checks='checks/fault.py', **night.slurm).stdout
+    found = re.findall(r'%.nid=(\w+) /\w+ @demo:(\w+)', listed)
+    assert sorted(found) == [('n1', 'compute'), ('n2', 'compute'), ('n3', 'compute'), ('n3', 'debug'), ('n4', 'debug')]
+
+
+@contextmanager
+def small_file_system(folder: Path, options: str):
+    folder.mkdir(parents=True)
+    if os.geteuid() or subprocess.run(['mount', '-t', 'tmpfs', '-o', options, 'none', folder], check=False).returncode:
+        pytest.skip('tmpfs cannot be mounted here')
+    try:
+        yield
+    finally:
+        subprocess.run(['umount', folder], check=True)
+
+
+def test_a_stage_directory_that_is_full(night):
+    """What was measured before is stored; the case that filled it fails with this cause and its node."""
+    night.prepare('fills', 'none')
+    night.clone.program(
+        'echo "rate: 50.$RANDOM"\n'
+        f'[ $1 = none ] || {{ until [ -s {night.clone.results}/logs/*.journal ]; do sleep 0.5; done; yes > fill; }}\n'
+        'echo "delay: 1.20$RANDOM"'
+    )
+    stage = night.clone.results / 'nightly-stage'
+    with small_file_system(stage, 'size=2m'):
+        answer = night.nightly()
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    cases = night.cases()
+    assert [run['result'] for run in cases['none']] == ['pass']
+    first, second = cases['fills']
+    assert f'the file system of {stage}' in first['fail_reason'] and 'is full' in first['fail_reason']
+    assert f'on {first["job_nodelist"][0]}' in first['fail_reason']
+    assert 'is full' in second['fail_reason'] or 'No space left on device' in second['fail_reason']
+    assert night.verdicts()['none', 'rate']['n'] == 1
+    assert night.queue() == ''
+
+
+def test_results_that_cannot_be_written(night):
+    night.prepare('none')
+    with small_file_system(night.clone.results, 'ro,size=1m'):
+        answer = night.nightly()
+    assert answer.returncode == 2
+    assert 'cannot be written: Read-only file system' in answer.stderr
+    assert night.queue() == ''
+
+
+@pytest.fixture
+def clock(tmp_path):
+    """`clock(days)` sets the clock of all that has its environment; that of Slurm's daemons stays."""
+    compiler, library, ahead = shutil.which('cc'), tmp_path / 'clock.so', tmp_path / 'ahead'
+    if compiler is None:
+        pytest.skip('cc is not installed')
+    subprocess.run([compiler, '-shared', '-fPIC', '-o', library, Path(__file__).with_name('clock.c')], check=True)
+
+    def set_to(days: int):
+        ahead.write_text(f'{days * 86400}')
+
+    set_to.environment = {'LD_PRELOAD': str(library), 'CLOCK_AHEAD': str(ahead)}
+    return set_to
+
+
+def test_a_clock_that_is_set_during_the_night(night, clock):
+    """A first night 100 days ahead until somebody notices, and a second one in which that happens again."""
+    night.prepare('one', seconds=4)
+    logs = []
+    for before, after, how in ((100, 0, 'back'), (0, 100, 'forward')):
+        (night.folder / 'one').unlink(missing_ok=True)
+        clock(before)
+        running = night.start(**clock.environment)
+        night.job_of('one')
+        clock(after)
+        output, _ = running.communicate(timeout=120)
+        assert running.returncode == 1, output
+        said = ' '.join(output.split())
+        assert f'the clock of this host was set {how} by 86' in said
+        first, second = night.cases()['one']
+        assert re.search(r'the clock of n\d was set by [-+]86\d+ s while it ran', first['fail_reason'])
+        assert second['result'] == 'pass', output
+        assert 0 < second['record']['trial_seconds'][0] < 10
+        assert {row['n'] for row in night.verdicts().values()} == {1}
+        assert night.queue() == ''
+        logs.append(len(list(night.clone.results.glob('logs/*.log'))))
+    assert logs == [1, 2], 'the log of a night that looks old was removed'

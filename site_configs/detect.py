@@ -18,7 +18,7 @@ from typing import Any
 
 import yaml
 
-from site_configs.gpu_links import answer, find_link_classes
+from site_configs.gpu_links import answer, find_link_classes, near_numa_domains
 from site_configs.spack import Installed, features_of, known_benchmarks
 from site_configs.units import in_base_unit
 
@@ -140,6 +140,9 @@ def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
     machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
     if devices := nvidia_devices() + amd_devices():
         machine['devices'] = devices
+        near = near_numa_domains(sum(device['num_devices'] for device in devices))
+        if len(devices) == 1 and near and set(near) <= set(processor.get('numa_ids', ())):
+            devices[0]['numa_domains'] = near
         links, fault = find_link_classes(devices)
         machine |= {key: value for key, value in (('link_classes', links), ('no_link_classes', fault)) if value}
     if peaks := _peaks(processor):

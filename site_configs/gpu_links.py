@@ -14,6 +14,7 @@ import string
 import subprocess
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 Pair = tuple[int, int]
@@ -59,6 +60,15 @@ def find_link_classes(devices: list[dict[str, Any]]) -> tuple[dict[str, Any], st
         except ValueError as error:
             faults.append(f'{" ".join(command)}: {error}')
     return {}, '; '.join(faults)
+
+
+def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
+    """The NUMA domain near each GPU, in the order of PCI addresses, as the kernel has it of the drivers' devices; none
+    where these are not that `number`, or the kernel knows of no domain."""
+    drivers = sys / 'bus/pci/drivers'
+    nodes = [*drivers.glob('nvidia/*:*/numa_node'), *drivers.glob('amdgpu/*:*/numa_node')]
+    domains = [int(node.read_text()) for node in sorted(nodes, key=lambda node: node.parent.name)]
+    return domains if len(domains) == number and min(domains, default=-1) >= 0 else []
 
 
 def _count(devices: list[dict[str, Any]], prefix: str) -> int:

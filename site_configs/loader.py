@@ -100,6 +100,8 @@ class Partition:
 
     def reframe(self) -> dict[str, Any]:
         known = {key: self.entry[key] for key in _REFRAME_PARTITION_KEYS if key in self.entry}
+        if 'devices' in known:
+            known['devices'] = [{k: v for k, v in device.items() if k != 'numa_domains'} for device in known['devices']]
         if self.processor:
             known['processor'] = {k: v for k, v in self.processor.items() if k in _REFRAME_PROCESSOR_KEYS}
         return known

@@ -80,14 +80,17 @@ def link_classes_of_this_system() -> list[str | None]:
 
 
 def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
-    """(from, to) of the paths of a class: all of them, or `first`, which stands for its class in quick runs.
+    """(from, to) of the paths of a class: `all` of them; the `first`, which stands for its class in quick runs; or a
+    single one, such as `0_1`, which ReFrame's ``-P`` asks for.
 
-    Empty where such a node has no such class, and for `all` where the first is all there is.
+    Empty where such a node has no such class or path, and for `all` where the first is all there is.
     """
     found = topology.link_classes.get(link_class, ())
     if pairs == 'first':
         return found[:1]
-    return found if len(found) > 1 else ()
+    if pairs == 'all':
+        return found if len(found) > 1 else ()
+    return tuple((a, b) for a, b in found if pairs == f'{a}_{b}')
 
 
 @functools.cache

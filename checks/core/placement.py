@@ -9,7 +9,8 @@ from pathlib import Path
 
 from checks.core.topology import Topology
 
-_OPENMP_BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
+_BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
+_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job, by which srun would give a step no more than these
 # Field of a placement -> the variable that holds its list for each local rank, colons between, for job/rank.sh
 _LISTS = {
     'cpus': 'PLUMBLINE_CPUS',
@@ -18,6 +19,8 @@ _LISTS = {
     'nics': 'PLUMBLINE_NICS',
 }
 Lists = tuple[tuple[int, ...], ...]
+# Two ranks: whether their socket is the same, and their NUMA domain; None: either
+APART = {'same_numa': (True, True), 'same_socket': (True, False), 'different_socket': (False, None)}
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Placement:
     `devices`: the GPUs that each local rank sees, numbered as nvidia-smi (`gpu` is cuda) or ROCm (rocm) does. `memory`:
     the NUMA nodes, by the operating system's numbers, that each may take memory from. `nics`: the network device of
     each, such as mlx5_0. What is None stays as the launcher gives it. `switches` of all nodes: same or different.
+    `apart`: what two ranks of a node are to each other by the kernel's account, one of APART.
     """
 
     ranks_per_node: int
@@ -40,6 +44,7 @@ class Placement:
     memory: Lists | None = None
     nics: tuple[tuple[str, ...], ...] | None = None
     switches: str | None = None
+    apart: str | None = None
 
     @property
     def env_vars(self) -> dict[str, str]:
@@ -51,6 +56,8 @@ class Placement:
             asked['OMP_PLACES'] = self.places
         if self.gpu:
             asked['PLUMBLINE_GPU'] = self.gpu
+        if self.apart:
+            asked['PLUMBLINE_LOCATE'] = '1'
         for name, variable in _LISTS.items():
             if (lists := getattr(self, name)) is not None:
                 asked[variable] = ':'.join(','.join(map(str, items)) for items in lists)
@@ -66,8 +73,8 @@ class Placement:
 
     @property
     def unset(self) -> list[str]:
-        """What must not reach the benchmark from the account's own environment."""
-        return [name for name in _OPENMP_BINDING if name not in self.env_vars]
+        """What must not reach the benchmark from the account's own environment, and srun from the job's."""
+        return [name for name in _BINDING if name not in self.env_vars] + list(_STEP)
 
 
 def one_rank_per_core(topology: Topology) -> Placement:
@@ -130,27 +137,31 @@ def parse_cpu_list(text: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Granted:
-    """What one rank got: devices, memory and network devices only where they were asked for. `devices`: the UUID of
-    each by its number. `switch`: what its node is connected to, where Slurm tells."""
+    """What one rank got: devices, memory, network devices, sockets and NUMA domains only where they were asked for.
+    `devices`: the UUID of each by its number. `nics`: the rate of each by its name, where the kernel tells. `switch`:
+    what its node is connected to, where Slurm tells. `sockets` and `numa` of its CPUs have the kernel's numbers."""
 
     cpus: frozenset[int]
     devices: dict[int, str] = field(default_factory=dict)
     memory: frozenset[int] = frozenset()
-    nics: tuple[str, ...] = ()
+    nics: dict[str, str] = field(default_factory=dict)
     switch: str = ''
+    sockets: frozenset[int] = frozenset()
+    numa: frozenset[int] = frozenset()
 
     def __str__(self) -> str:
         words = [','.join(map(str, sorted(self.cpus)))]
         words += [f'GPU {number} {uuid}' for number, uuid in self.devices.items()]
         words += [f'memory of NUMA {",".join(map(str, sorted(self.memory)))}'] if self.memory else []
-        return '; '.join([*words, *self.nics, *([f'switch {self.switch}'] if self.switch else [])])
+        words += [f'{name} {rate}'.strip() for name, rate in self.nics.items()]
+        return '; '.join([*words, *([f'switch {self.switch}'] if self.switch else [])])
 
 
 def granted(trial: Path) -> dict[str, Granted]:
     """What each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote.
 
-    Their first line is the list of CPUs; ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``nic mlx5_0``, ``switch spine.leaf``
-    follow.
+    Their first line is the list of CPUs; ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``nic mlx5_0 200 Gb/sec (4X HDR)``,
+    ``switch spine.leaf``, ``socket 0``, ``numa 3`` follow.
     """
     return {
         path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8').splitlines())
@@ -160,12 +171,18 @@ def granted(trial: Path) -> dict[str, Granted]:
 
 def _granted(lines: list[str]) -> Granted:
     found = [line.split() for line in lines[1:]]
+
+    def numbers(key: str) -> frozenset[int]:
+        return frozenset().union(*(parse_cpu_list(words[1]) for words in found if words[:1] == [key]))
+
     return Granted(
         cpus=parse_cpu_list(''.join(lines[:1])),
         devices={int(words[1]): words[2] for words in found if words[:1] == ['gpu']},
-        memory=frozenset().union(*(parse_cpu_list(words[1]) for words in found if words[:1] == ['memory'])),
-        nics=tuple(words[1] for words in found if words[:1] == ['nic']),
+        memory=numbers('memory'),
+        nics={words[1]: ' '.join(words[2:]) for words in found if words[:1] == ['nic']},
         switch=''.join(words[1] for words in found if words[:1] == ['switch']),
+        sockets=numbers('socket'),
+        numa=numbers('numa'),
     )
 
 
@@ -191,7 +208,27 @@ def binding_faults(placement: Placement, got: dict[str, Granted], num_nodes: int
     named = all(has.switch for has in got.values())
     if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
         faults.append(f'{placement.switches} switches of the nodes were asked, and they are {" and ".join(switches)}')
-    return faults + _mixed_up_devices(got)
+    return faults + _not_apart(placement, got) + _mixed_up_devices(got)
+
+
+def _not_apart(placement: Placement, got: dict[str, Granted]) -> list[str]:
+    """Where the site describes other sockets and NUMA domains than the node has, the CPUs that were asked are not the
+    ones that were meant."""
+    if placement.apart is None or len(got) != 2:
+        return []
+    first, second = got.values()
+    same = (first.sockets == second.sockets, first.numa == second.numa)
+    if first.sockets and all(want in (None, has) for want, has in zip(APART[placement.apart], same, strict=True)):
+        return []
+
+    def said(numbers: frozenset[int]) -> str:
+        return ','.join(map(str, sorted(numbers))) or 'unknown'
+
+    ranks = ' and '.join(
+        f'rank {rank} on CPU {said(has.cpus)} of socket {said(has.sockets)}, NUMA domain {said(has.numa)}'
+        for rank, has in got.items()
+    )
+    return [f'{placement.apart} was asked, and the kernel has {ranks}: see processor in site.yaml']
 
 
 def _mixed_up_devices(got: dict[str, Granted]) -> list[str]:

@@ -4,6 +4,8 @@ Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes
 used, copies powers of two and starts at 2^8.
 """
 
+from dataclasses import replace
+
 import reframe as rfm
 import reframe.utility.typecheck as typ
 
@@ -21,18 +23,19 @@ MODELS = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-
 SMALL, LARGE = 2**8, 2**30
 
 
-def numa_ids(topology: Topology) -> list[int]:
-    """The first NUMA domain of each socket, by the operating system's number.
+def numa_ids(topology: Topology, device: int) -> list[int]:
+    """A NUMA domain of each socket, by the operating system's number: the one near the device, where the site says it,
+    before the first one of each other socket.
 
-    Comm|Scope binds itself to a domain that is part of a benchmark's name. Nothing says which one a device is near to,
-    and it is crossing to another socket that costs most.
+    Comm|Scope binds itself to a domain that is part of a benchmark's name. It is crossing to another socket that costs
+    most.
     """
-    firsts = (
-        next(i for i, domain in enumerate(topology.numa_domains) if socket & domain and topology.cpus_in(domain))
-        for socket in topology.sockets
-        if topology.cpus_in(socket)
-    )
-    return [topology.numa_ids[i] for i in dict.fromkeys(firsts)]
+    near, found = topology.gpu_numa_ids[device : device + 1], []
+    for socket in (socket for socket in topology.sockets if topology.cpus_in(socket)):
+        domains = zip(topology.numa_ids, topology.numa_domains, strict=True)
+        own = [number for number, domain in domains if socket & domain and topology.cpus_in(domain)]
+        found.append(near[0] if set(near) & set(own) else own[0])
+    return sorted(dict.fromkeys(found), key=lambda number: number not in near)
 
 
 class CommScope(Benchmark):
@@ -41,6 +44,8 @@ class CommScope(Benchmark):
     model = parameter(models_of_this_system(MODELS), loggable=True)
     #: Seconds that the iterations of each benchmark take together. Google Benchmark's default, which 003 left, is 0.5.
     min_time = variable(float, value=0.05)
+    #: How often a trial repeats each benchmark; its value is the mean of the repetitions.
+    repetitions = variable(int, value=1, loggable=True)
     offers = 'comm-scope-cuda'  # until the model is known
     executable = 'comm_scope'
     output = 'benchmarks.json'
@@ -57,10 +62,10 @@ class CommScope(Benchmark):
     def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
         """To be called after the setup. A copy resets its devices before each of its rounds, perhaps a second."""
         self.placement = Placement(1, (all_cpus(self.topology),))
-        self.metrics = metrics + derived
+        self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
         self.names = list(dict.fromkeys(metric.pattern for metric in metrics))
-        self.executable_opts = scope.options_of(self.names, self.min_time)
-        self.trial_time_limit = 60 + 15 * len(self.names)
+        self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)
+        self.trial_time_limit = 60 + 15 * len(self.names) * self.repetitions
 
     def sanity_faults(self, output):
         return scope.faults_of(output, self.names)
@@ -71,14 +76,20 @@ class CommScope(Benchmark):
 
 
 class CommScopeDevice(CommScope):
-    """From each socket; a metric ends with the NUMA domain, the ones without are those of the `nearest`."""
+    """From each socket; a metric ends with the NUMA domain, the ones without are those of the nearest: the one that
+    the site names, else the one that measures best."""
 
     device = parameter(devices_of_this_system(), loggable=True)
 
     def exists_on(self, topology):
         return super().exists_on(topology) and self.device < len(topology.gpus)
 
-    def take_from_nearest(self, numa: int, *names: str):
+    @property
+    def domains(self) -> list[int]:
+        return numa_ids(self.topology, self.device)
+
+    def take_from_nearest(self, best: int, *names: str):
+        numa = self.domains[0] if self.topology.gpu_numa_ids else best
         self.remarks['nearest_numa_domain'] = str(numa)
         for name in names:
             self.samples[name] = self.samples[f'{name}_numa{numa}']
@@ -93,15 +104,15 @@ class CommScopeKernel(CommScopeDevice):
     @run_after('setup')
     def choose_benchmarks(self):
         metrics = []
-        for numa in numa_ids(self.topology):
+        for numa in self.domains:
             metrics.append(scope.time(f'launch_numa{numa}', scope.launch(self.model, numa, self.device), judged=False))
             metrics.append(scope.time(f'wait_numa{numa}', scope.wait(self.model, numa, self.device), judged=False))
         self.run_benchmarks(metrics, [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')])
 
     def derive(self):
-        """The nearest domain is the one that launches fastest."""
+        """The best domain is the one that launches fastest."""
         if self.whole(*(metric.name for metric in self.metrics if metric.pattern)):
-            launches = {numa: mean(self.samples[f'launch_numa{numa}']) for numa in numa_ids(self.topology)}
+            launches = {numa: mean(self.samples[f'launch_numa{numa}']) for numa in self.domains}
             self.take_from_nearest(min(launches, key=launches.get), 'launch', 'wait')
 
 
@@ -117,19 +128,19 @@ class CommScopeHostDevice(CommScopeDevice):
         metrics, derived = [], [Metric('latency', 'us', 'lower'), Metric('bandwidth', 'GB/s', 'higher')]
         for way, benchmark in self.directions.items():
             derived += [Metric(f'{way}_latency', 'us', 'lower'), Metric(f'{way}_bandwidth', 'GB/s', 'higher')]
-            for numa in numa_ids(self.topology):
+            for numa in self.domains:
                 small, large = (benchmark(self.model, numa, self.device, size) for size in (SMALL, LARGE))
                 metrics.append(scope.time(f'{way}_latency_numa{numa}', small, SMALL, judged=False))
                 metrics.append(scope.rate(f'{way}_bandwidth_numa{numa}', large, LARGE, judged=False))
         self.run_benchmarks(metrics, derived)
 
     def derive(self):
-        """The nearest domain is the one with the highest bandwidth of both directions."""
+        """The best domain is the one with the highest bandwidth of both directions."""
         if not self.whole(*(metric.name for metric in self.metrics if metric.pattern)):
             return
         bandwidths = {
             numa: mean(scope.trial_means([self.samples[f'{way}_bandwidth_numa{numa}'] for way in self.directions]))
-            for numa in numa_ids(self.topology)
+            for numa in self.domains
         }
         names = [f'{way}_{what}' for way in self.directions for what in ('latency', 'bandwidth')]
         self.take_from_nearest(max(bandwidths, key=bandwidths.get), *names)
@@ -148,7 +159,7 @@ class CommScopeDevicePair(CommScope):
 
     descr = 'Copies between two devices'
     link_class = parameter(link_classes_of_this_system(), loggable=True)
-    pairs = parameter(['first', 'all'], loggable=True)
+    pairs = parameter(['first', 'all'], type=str, loggable=True)
     #: Whether to measure CUDA's copies with peer access as well.
     peer_access = variable(typ.Bool, value=False)
 
@@ -163,8 +174,8 @@ class CommScopeDevicePair(CommScope):
 
     @run_after('setup')
     def choose_benchmarks(self):
-        numa, metrics, derived = numa_ids(self.topology)[0], [], []
-        ways = {'': lambda *pair_and_size: scope.device_to_device(self.model, numa, *pair_and_size)}
+        metrics, derived = [], []
+        ways = {'': self.copy}
         if self.peer_access and self.model == 'cuda':
             ways['peer_'] = scope.device_to_peer
         for way, benchmark in ways.items():
@@ -174,6 +185,10 @@ class CommScopeDevicePair(CommScope):
                 metrics.append(scope.time(f'{way}latency_{ids}', benchmark(*pair, SMALL), SMALL))
                 metrics.append(scope.rate(f'{way}bandwidth_{ids}', benchmark(*pair, LARGE), LARGE))
         self.run_benchmarks(metrics, derived)
+
+    def copy(self, source: int, target: int, size: int) -> str:
+        numa = numa_ids(self.topology, source)[0]
+        return scope.device_to_device(self.model, numa, source, target, size)
 
     def peak_of(self, metric):
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None

@@ -59,16 +59,16 @@ def _size(size: int) -> str:
     return f'log2(N):{size.bit_length() - 1}/manual_time'
 
 
-def options_of(names: list[str], seconds: float) -> list[str]:
-    """So that exactly these benchmarks run, each until its iterations took so many seconds together."""
+def options_of(names: list[str], seconds: float, repetitions: int = 1) -> list[str]:
+    """So that exactly these benchmarks run, each until its iterations took so many seconds together, so many times."""
     families: dict[str, list[str]] = {}
     for name in names:
         family, _, rest = name.partition('/')
         families.setdefault(family, []).append(re.escape(rest))
     filters = '|'.join(f'^{family}/({"|".join(rests)})$' for family, rests in families.items())
     return [
-        f'--benchmark_filter={filters}', f'--benchmark_min_time={seconds}', '--benchmark_out=benchmarks.json',
-        '--benchmark_out_format=json',
+        f'--benchmark_filter={filters}', f'--benchmark_min_time={seconds}', f'--benchmark_repetitions={repetitions}',
+        '--benchmark_out=benchmarks.json', '--benchmark_out_format=json',
     ]  # fmt: skip
 
 
@@ -77,12 +77,14 @@ def options_of(names: list[str], seconds: float) -> list[str]:
 
 @dataclass(frozen=True)
 class OfBenchmark(Metric):
-    """The time of the benchmark whose name is `pattern`; in a unit of rate its `bytes`, which it copies, by that."""
+    """The time of the benchmark whose name is `pattern`, the mean of its `repetitions`; in a unit of rate its `bytes`,
+    which it copies, by that."""
 
     bytes: int = 0
+    repetitions: int = 1
 
     def read(self, output: str) -> float:
-        seconds = seconds_of(output, self.pattern, self.bytes)
+        seconds = fmean(seconds_of(output, self.pattern, self.bytes, self.repetitions))
         return (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit]
 
 
@@ -94,16 +96,19 @@ def rate(name: str, benchmark: str, size: int, judged: bool = True) -> Metric:
     return OfBenchmark(name, 'GB/s', 'higher', benchmark, judged=judged, bytes=size)
 
 
-def seconds_of(output: str, name: str, size: int = 0) -> float:
-    """What an iteration of a benchmark took, which copies `size` bytes in it. Raises NotMeasured.
-
-    Google Benchmark computes a rate from the same clock and in seconds: time and unit must agree with it.
-    """
+def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> list[float]:
+    """What an iteration of a benchmark took, which copies `size` bytes in it, a repetition. Raises NotMeasured."""
     # repetitions, and their mean, median and deviation, have the same run_name
     found = [entry for entry in _entries(output) if entry.get('run_name') == name]
-    if len(found) != 1:
-        raise NotMeasured(f'{name} is there {len(found)} times, expected once')
-    (entry,) = found
+    if repetitions > 1:
+        found = [entry for entry in found if entry.get('run_type') != 'aggregate']
+    if len(found) != repetitions:
+        raise NotMeasured(f'{name} is there {len(found)} times, expected {repetitions}')
+    return [_seconds(name, entry, size) for entry in found]
+
+
+def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
+    """Google Benchmark computes a rate from the same clock and in seconds: time and unit must agree with it."""
     for sign, words in (('error_occurred', 'error_message'), ('skipped', 'skip_message')):
         if entry.get(sign):
             raise NotMeasured(f'{name} did not run: {entry.get(words) or "no reason given"}')

@@ -10,7 +10,7 @@ import reframe as rfm
 
 from checks.core.benchmark import Benchmark
 from checks.core.layouts import pairs, pairs_of_this_system
-from checks.core.placement import one_rank_each, one_rank_on
+from checks.core.placement import APART, one_rank_each, one_rank_on
 from checks.core.topology import node_counts, topologies
 from checks.mpi.osu_output import (
     errors_of,
@@ -41,6 +41,7 @@ class Osu(Benchmark):
     mpi = True
     tags = {'nightly', 'acceptance'}
     programs: list[str]
+    own_programs = True
 
     def run_programs(self):
         """To be called once the ranks are placed."""
@@ -48,13 +49,8 @@ class Osu(Benchmark):
         self.sizes = {program: sizes_of(program, ranks) for program in self.programs}
         self.runs |= {program: [program, *options_of(program, sizes)] for program, sizes in self.sizes.items()}
         self.metrics = [metric for program, sizes in self.sizes.items() for metric in metrics_of(program, sizes)]
-        self.executable = self.programs[0]  # the program whose provenance is recorded
+        self.executable = self.programs[0]
         self.trial_time_limit = 120 * len(self.programs)
-
-    @run_before('run')
-    def let_each_run_name_its_program(self):
-        """The base puts one program before the words of every run; here each run begins with its own."""
-        self.executable = self.executable.removesuffix(f' {self.programs[0]}')
 
     def sanity_faults(self, output):
         self.remarks['osu_version'] = version_of(output)
@@ -83,7 +79,11 @@ class OsuPair(Osu):
     @run_after('setup')
     def place(self):
         where = 'two_nodes' if self.num_nodes == 2 else self.pair
-        self.placement = replace(one_rank_on(pairs(self.topology)[where]), switches=SWITCHES.get(self.pair))
+        nics = (self.topology.nics[:1],) if self.num_nodes == 2 and self.topology.nics else None
+        self.placement = replace(
+            one_rank_on(pairs(self.topology)[where]),
+            switches=SWITCHES.get(self.pair), apart=self.pair if self.pair in APART else None, nics=nics,
+        )  # fmt: skip
         self.run_programs()
 
 
@@ -167,6 +167,7 @@ class OsuCollectives(Osu):
     @run_after('init')
     def count_nodes(self):
         self.num_nodes = self.nodes
+        self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
 
     @run_after('setup')
     def place(self):

@@ -6,10 +6,10 @@ of a trial are the pairs of a class of paths, one after the other.
 
 import reframe as rfm
 
-from checks.core.devices import models_for
+from checks.core.devices import cpus_of_devices, models_for
 from checks.core.layouts import gpu_pairs, link_classes_of_this_system
 from checks.core.metrics import Metric
-from checks.core.placement import Placement, ranks_with_threads
+from checks.core.placement import Placement
 from checks.mpi.osu import Osu
 from checks.mpi.osu_output import (
     device_errors_of,
@@ -30,19 +30,18 @@ BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-mana
 
 
 class OsuDevices(Osu):
-    """The cores of a node are divided evenly among its devices, in the order of both, whatever is near to what: no site
-    states that. A rank runs on the cores of its device."""
+    """A rank runs on the cores of its device. Where the site says which NUMA domain is near to that, the memory of the
+    host in `host-device` is of that domain, too."""
 
     offers = ' '.join(feature for feature, *_ in MODELS.values())
     buffers = parameter(list(BUFFERS), loggable=True)
     link_class = parameter(link_classes_of_this_system(), loggable=True)
-    pairs = parameter(['first', 'all'], loggable=True)
+    pairs = parameter(['first', 'all'], type=str, loggable=True)
 
     def exists_on(self, topology):
         able = ['cuda'] if self.buffers == 'managed-managed' else list(MODELS)
         found = set(able).intersection(models_for(topology, MODELS))
-        enough = len(topology.cores) >= len(topology.gpus)
-        return bool(found and enough and gpu_pairs(topology, self.link_class, self.pairs))
+        return bool(found and gpu_pairs(topology, self.link_class, self.pairs) and cpus_of_devices(topology))
 
     @run_after('init')
     def choose_modes(self):
@@ -55,10 +54,10 @@ class OsuDevices(Osu):
     def place(self):
         (self.gpu,) = models_for(self.topology, MODELS)
         self.measured = gpu_pairs(self.topology, self.link_class, self.pairs)
-        cores = ranks_with_threads(self.topology, len(self.topology.gpus)).cpus
-        self.metrics = []
+        cores, near, self.metrics = cpus_of_devices(self.topology), self.topology.gpu_numa_ids, []
         for a, b in self.measured:
-            placement = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu)
+            memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
+            placement = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory)
             for program in self.programs:
                 sizes, run = sizes_of(program), f'{program}_{a}_{b}'
                 buffers = ['-d', self.gpu, *BUFFERS[self.buffers]]

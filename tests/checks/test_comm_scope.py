@@ -2,7 +2,9 @@
 
 import json
 import re
+from dataclasses import replace
 from fractions import Fraction
+from statistics import fmean
 from types import SimpleNamespace
 
 import pytest
@@ -105,7 +107,7 @@ def test_recorded_times_in_another_unit(recorded):
     output = recorded('comm_scope-0.12.0-cuda-milliseconds.txt')
     (entry,) = json.loads(output)['benchmarks']
     assert entry['time_unit'] == 'ms'
-    assert scope.seconds_of(output, entry['name'], LARGE) == pytest.approx(entry['real_time'] / 1e3)
+    assert scope.seconds_of(output, entry['name'], LARGE) == [pytest.approx(entry['real_time'] / 1e3)]
     with pytest.raises(NotMeasured, match='contradicts'):
         scope.seconds_of(output.replace('"ms"', '"us"'), entry['name'], LARGE)
 
@@ -120,7 +122,7 @@ def test_a_recorded_rate_shows_which_clock_it_is_from(recorded):
     for entry in json.loads(output)['benchmarks']:
         assert entry['bytes_per_second'] == pytest.approx(2**20 / entry[clocks.pop(entry['name'])] * 1e9, rel=1e-6)
     assert not clocks
-    assert scope.seconds_of(output, 'Comm_libc_malloc_memset/0/log2(N):20/manual_time', 2**20) > 0
+    assert scope.seconds_of(output, 'Comm_libc_malloc_memset/0/log2(N):20/manual_time', 2**20)[0] > 0
     with pytest.raises(NotMeasured, match='contradicts'):
         scope.seconds_of(output, 'Comm_libc_malloc/0/log2(N):20', 2**20)
 
@@ -128,15 +130,28 @@ def test_a_recorded_rate_shows_which_clock_it_is_from(recorded):
 def test_a_recorded_benchmark_that_failed_is_named_with_its_reason(recorded):
     output = recorded('comm_scope-0.12.0-cuda-error.txt')
     small, large = NAMES['cuda'][4:6]
-    assert scope.seconds_of(output, small, SMALL) > 0
+    assert scope.seconds_of(output, small, SMALL)[0] > 0
     with pytest.raises(NotMeasured) as error:
         scope.seconds_of(output, large, LARGE)
     assert str(error.value) == f'{large} did not run: Comm_cudaMemcpyAsync_GPUToGPU failed to perform cudaMalloc'
 
 
+def test_recorded_repetitions_count_as_their_mean_where_they_were_asked(recorded):
+    output = recorded('comm_scope-0.12.0-cuda-repetitions.txt')
+    entries = json.loads(output)['benchmarks']
+    name = NAMES['cuda'][4]
+    times = [entry['real_time'] / 1e3 for entry in entries if entry['name'] == name]
+    (mean,) = (entry['real_time'] / 1e3 for entry in entries if entry['name'] == f'{name}_mean')
+    metric = replace(scope.time('latency_0_1', name, SMALL), repetitions=3)
+    assert len(times) == 3 and metric.read(output) == pytest.approx(mean) == pytest.approx(fmean(times))
+    for wrong in (2, 4):
+        with pytest.raises(NotMeasured, match=f'is there 3 times, expected {wrong}'):
+            scope.seconds_of(output, name, SMALL, wrong)
+
+
 def test_recorded_repetitions_are_no_single_value(recorded):
     output = recorded('comm_scope-0.12.0-cuda-repetitions.txt')
-    with pytest.raises(NotMeasured, match='is there 7 times, expected once'):  # 3, mean, median, stddev, cv
+    with pytest.raises(NotMeasured, match='is there 7 times, expected 1'):  # 3, mean, median, stddev, cv
         scope.seconds_of(output, NAMES['cuda'][4], SMALL)
     entries = json.loads(output)['benchmarks']
     mean = next(entry for entry in entries if entry['name'].endswith('_mean'))
@@ -163,8 +178,8 @@ def test_a_filter_that_matches_nothing_leaves_an_empty_file():
 
 WHOLE = stand_in.document(NAMES['cuda'])
 FAULTS = [
-    ('del entries[0]', 'Comm_cudart_kernel/0/1/0/real_time/threads:1 is there 0 times, expected once'),
-    ('entries.append(entries[4])', 'is there 2 times, expected once'),
+    ('del entries[0]', 'Comm_cudart_kernel/0/1/0/real_time/threads:1 is there 0 times, expected 1'),
+    ('entries.append(entries[4])', 'is there 2 times, expected 1'),
     ('entries.append(dict(entries[4], name=entries[4]["name"] + "_mean", run_type="aggregate"))', 'is there 2 times'),
     ('entries[4]["run_type"] = "aggregate"', "is of type 'aggregate', expected iteration"),
     ('entries[4].update(error_occurred=True, error_message="no peer")', 'did not run: no peer'),
@@ -305,12 +320,12 @@ def check():
     return SimpleNamespace(**vars(comm_scope))
 
 
-def node(sockets: int, domains: int, ids: tuple[int, ...]) -> Topology:
+def node(sockets: int, domains: int, ids: tuple[int, ...], near: tuple[int, ...] = ()) -> Topology:
     def split(count: int) -> tuple[frozenset[int], ...]:
         return tuple(frozenset(range(i * 8 // count, (i + 1) * 8 // count)) for i in range(count))
 
     cores = tuple((cpu,) for cpu in range(8))
-    return Topology(cores, split(domains), split(sockets), (), 'zen3', 2**34, numa_ids=ids)
+    return Topology(cores, split(domains), split(sockets), (), 'zen3', 2**34, numa_ids=ids, gpu_numa_ids=near)
 
 
 @pytest.mark.parametrize(('sockets', 'domains', 'ids', 'found'), [
@@ -321,4 +336,14 @@ def node(sockets: int, domains: int, ids: tuple[int, ...]) -> Topology:
     (2, 1, (0,), [0]),
 ])  # fmt: skip
 def test_one_numa_domain_of_each_socket(check, sockets, domains, ids, found):
-    assert check.numa_ids(node(sockets, domains, ids)) == found
+    assert check.numa_ids(node(sockets, domains, ids), 0) == found
+
+
+@pytest.mark.parametrize(('sockets', 'domains', 'ids', 'found'), [
+    (1, 4, (0, 1, 2, 3), [[3], [1]]),  # MI250X: the near one of a socket is not its first
+    (2, 2, (0, 1), [[1, 0], [1, 0]]),
+    (2, 4, (0, 1, 8, 9), [[9, 0], [1, 8]]),
+])  # fmt: skip
+def test_the_near_numa_domain_comes_first(check, sockets, domains, ids, found):
+    near = (ids[3], ids[1]) if domains == 4 else (ids[1], ids[1])
+    assert [check.numa_ids(node(sockets, domains, ids, near), device) for device in (0, 1)] == found

@@ -1,5 +1,6 @@
 """What the OSU Micro-Benchmarks really printed, and what of a broken output is still a number."""
 
+import itertools
 import re
 import string
 
@@ -123,13 +124,16 @@ def test_version_5_3_starts_at_size_0_and_has_other_headers(recorded):
     assert version_of(output) == '5.3'
 
 
-@pytest.mark.parametrize('version', ['6.2', '7.1'])
+OF_7_1 = ('osu_latency', 'osu_bw', 'osu_put_latency', 'osu_mbw_mr', 'osu_allreduce', 'osu_barrier')
+
+
 @pytest.mark.parametrize(
-    'program', ['osu_latency', 'osu_bw', 'osu_put_latency', 'osu_mbw_mr', 'osu_allreduce', 'osu_barrier']
+    ('version', 'program'),
+    [*itertools.product(('5.9', '6.2'), PROGRAMS), *itertools.product(('7.1',), OF_7_1)],
 )
-def test_versions_6_2_and_7_1_have_other_lines_before_their_rows(recorded, version, program):
-    """7.1 prints the datatype after the columns, and no column above the value of a barrier; both print the banner of
-    osu_mbw_mr twice."""
+def test_versions_5_9_6_2_and_7_1_have_other_lines_before_their_rows(recorded, version, program):
+    """7.1 prints the datatype after the columns, and no column above the value of a barrier; 6.2 and 7.1 print the
+    banner of osu_mbw_mr twice."""
     output, sizes = recorded(f'{program}-{version}.txt'), sizes_of(program)
     assert faults_of(output, program, sizes) == []
     assert version_of(output) == version

@@ -31,10 +31,10 @@ exit 0
 """
 
 
-def start(folder, *command, **environment):
+def start(folder, *command, script=RANK, **environment):
     clean = {k: v for k, v in os.environ.items() if not k.startswith(('OMPI', 'SLURM', 'PLUMBLINE'))}
     return subprocess.run(
-        ['bash', RANK, *command], cwd=folder, env=clean | environment, capture_output=True, text=True, check=False
+        ['bash', script, *command], cwd=folder, env=clean | environment, capture_output=True, text=True, check=False
     )
 
 
@@ -50,6 +50,22 @@ def stand_in(tmp_path):
         return {'PATH': f'{folder}:{os.environ["PATH"]}'}
 
     return put
+
+
+@pytest.fixture
+def other_sys(tmp_path):
+    """`rank.sh` for a node whose /sys has these files alone."""
+
+    def other(**files: str):
+        for name, text in files.items():
+            path = tmp_path / 'sys' / name.replace('__', '/')
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'{text}\n')
+        script = tmp_path / 'rank.sh'
+        script.write_text(RANK.read_text().replace('/sys/', f'{tmp_path}/sys/'))
+        return script
+
+    return other
 
 
 def of_cpus(*cpus: int) -> Granted:
@@ -108,7 +124,7 @@ def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, 
     ('field', 'asked', 'got', 'why'),
     [
         ('memory', ((0,),), frozenset({0, 1}), 'asked to take memory from NUMA nodes [0] and got [0, 1]'),
-        ('nics', (('mlx5_0',),), (), "asked to use network devices ['mlx5_0'] and got []"),
+        ('nics', (('mlx5_0',),), {}, "asked to use network devices ['mlx5_0'] and got []"),
     ],
 )
 def test_other_memory_and_network_devices_are_named(field, asked, got, why):
@@ -133,6 +149,45 @@ def test_the_switches_of_two_nodes(asked, switches, why):
     assert (why in faults[0]) if why else faults == []
 
 
+def located(cpu: int, socket: int | None, numa: int) -> Granted:
+    sockets = frozenset() if socket is None else frozenset({socket})
+    return Granted(frozenset({cpu}), sockets=sockets, numa=frozenset({numa}))
+
+
+@pytest.mark.parametrize(
+    ('apart', 'second', 'fine'),
+    [
+        ('same_numa', located(1, 0, 0), True),
+        ('same_numa', located(1, 1, 0), False),
+        ('same_numa', located(1, 0, 3), False),
+        ('same_socket', located(1, 0, 3), True),
+        ('same_socket', located(1, 0, 0), False),
+        ('different_socket', located(1, 1, 3), True),
+        ('different_socket', located(1, 1, 0), True),  # interleaved: one NUMA domain of two sockets
+        ('different_socket', located(1, 0, 3), False),
+        (None, located(1, 1, 3), True),
+    ],
+)
+def test_two_ranks_are_as_far_apart_as_asked_or_both_are_shown(apart, second, fine):
+    """The CPUs are those that were asked; the site's description of them may be wrong."""
+    got = {'n.0': located(0, 0, 0), 'n.1': second}
+    faults = binding_faults(Placement(2, ((0,), (1,)), apart=apart), got, 1)
+    if fine:
+        assert faults == []
+    else:
+        (socket,), (numa,) = second.sockets, second.numa
+        assert faults == [
+            f'{apart} was asked, and the kernel has rank n.0 on CPU 0 of socket 0, NUMA domain 0 and rank n.1 on CPU 1 '
+            f'of socket {socket}, NUMA domain {numa}: see processor in site.yaml'
+        ]
+
+
+def test_a_kernel_that_does_not_say_which_socket_proves_nothing():
+    got = {f'n.{cpu}': located(cpu, None, 0) for cpu in (0, 1)}
+    (fault,) = binding_faults(Placement(2, ((0,), (1,)), apart='same_numa'), got, 1)
+    assert 'rank n.1 on CPU 1 of socket unknown, NUMA domain 0' in fault
+
+
 @pytest.mark.parametrize(
     'variable',
     [
@@ -150,6 +205,14 @@ def test_each_launcher_tells_the_local_rank(tmp_path, stand_in, variable):
     uuid = 'GPU-aaaaaaaa-0000-0000-0000-000000000000'
     assert granted(tmp_path) == {'n7.1': Granted(frozenset({cpu}), {0: uuid})}
     assert str(granted(tmp_path)['n7.1']) == f'{cpu}; GPU 0 {uuid}'
+
+
+def test_a_launcher_that_is_not_known_is_not_taken_for_rank_0_of_each_node(tmp_path):
+    answer = start(tmp_path, 'echo', 'ran', **TWO.env_vars, ALPS_APP_PE='1')
+    assert (answer.returncode, answer.stdout) == (125, '')
+    said = 'plumbline: local rank unknown: its launcher does not say which rank of its node it is: expected one of'
+    (line,) = answer.stderr.splitlines()
+    assert line.startswith(said) and line.endswith('JSM_NAMESPACE_LOCAL_RANK SLURM_LOCALID') and not granted(tmp_path)
 
 
 def test_mpirun_inside_a_slurm_job_goes_before_slurm(tmp_path):
@@ -259,9 +322,50 @@ def test_a_network_device(tmp_path):
     answer = start(tmp_path, 'bash', '-c', 'echo $UCX_NET_DEVICES', **Placement(1, None, nics=(('lo',),)).env_vars)
     assert answer.stdout == 'lo\n', answer.stderr
     (got,) = granted(tmp_path).values()
-    assert got.nics == ('lo',)
+    assert got.nics == {'lo': ''}
     answer = start(tmp_path, 'true', **Placement(1, None, nics=(('mlx5_77',),)).env_vars)
     assert answer.returncode == 125 and 'network device mlx5_77 was asked' in answer.stderr
+
+
+PORT = 'class__infiniband__mlx5_1__ports__1__'
+
+
+def test_an_infiniband_device_has_its_rate_written_down(tmp_path, other_sys):
+    script = other_sys(**{f'{PORT}state': '4: ACTIVE', f'{PORT}rate': '100 Gb/sec (2X HDR)'})
+    asked = Placement(1, None, nics=(('mlx5_1',),))
+    answer = start(tmp_path, 'bash', '-c', 'echo $UCX_NET_DEVICES', script=script, **asked.env_vars)
+    assert answer.stdout == 'mlx5_1:1\n', answer.stderr
+    ((rank, got),) = granted(tmp_path).items()
+    assert got.nics == {'mlx5_1': '100 Gb/sec (2X HDR)'} and '; mlx5_1 100 Gb/sec (2X HDR)' in str(got)
+    assert binding_faults(asked, {rank: got}, 1) == []
+
+
+def test_an_infiniband_port_that_is_down_ends_the_rank(tmp_path, other_sys):
+    script = other_sys(**{f'{PORT}state': '1: DOWN', f'{PORT}rate': '10 Gb/sec (4X SDR)'})
+    answer = start(tmp_path, 'echo', 'ran', script=script, **Placement(1, None, nics=(('mlx5_1',),)).env_vars)
+    assert (answer.returncode, answer.stdout) == (125, '')
+    assert 'network device mlx5_1 was asked; its port 1 is in state 1: DOWN' in answer.stderr
+
+
+def test_a_slingshot_device(tmp_path, other_sys):
+    script, asked = other_sys(class__cxi__cxi0__uevent=''), Placement(1, None, nics=(('cxi0',),))
+    answer = start(tmp_path, 'bash', '-c', 'echo $FI_CXI_DEVICE_NAME', script=script, **asked.env_vars)
+    assert answer.stdout == 'cxi0\n', answer.stderr
+
+
+def test_sockets_and_numa_domains_are_the_kernels(tmp_path, other_sys):
+    first, *_ = sorted(os.sched_getaffinity(0))
+    cpu = f'devices__system__cpu__cpu{first}__'
+    script = other_sys(**{f'{cpu}topology__physical_package_id': '8', f'{cpu}node16__uevent': ''})
+    asked = Placement(1, ((first,),), apart='same_numa')
+    assert start(tmp_path, 'true', script=script, **asked.env_vars).returncode == 0
+    assert list(granted(tmp_path).values()) == [
+        Granted(frozenset({first}), sockets=frozenset({8}), numa=frozenset({16}))
+    ]
+    other_sys(**{f'{cpu}topology__physical_package_id': '-1'})  # the firmware does not say
+    assert start(tmp_path, 'true', script=script, **asked.env_vars).stderr == ''
+    (got,) = granted(tmp_path).values()
+    assert got.sockets == frozenset()
 
 
 def test_the_switch_that_slurm_tells(tmp_path):

@@ -1,9 +1,13 @@
 """Nodes as masks (detected) or counts (described), and the sets of cores that benchmarks run on."""
 
+import re
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from checks.core.devices import cpus_of_devices
 from checks.core.layouts import gpu_pairs, layout_of, layouts, link_classes_of_this_system
 from checks.core.topology import Topology, _from_counts, _from_masks, topology_of
 from site_configs import SiteError, load_site
@@ -103,6 +107,12 @@ def test_pairs_of_gpus_by_class():
     assert gpu_pairs(frontier, 'E', 'all') == gpu_pairs(frontier, None, 'first') == ()
 
 
+def test_a_single_pair_by_its_devices():
+    frontier = topology_of('frontier', 'gpu')
+    assert gpu_pairs(frontier, 'A', '2_3') == ((2, 3),)
+    assert gpu_pairs(frontier, 'B', '2_3') == gpu_pairs(frontier, 'A', '3_2') == gpu_pairs(frontier, 'A', 'x') == ()
+
+
 def test_the_only_pair_of_a_class_is_the_first_and_not_measured_twice():
     topology = node(_from_counts(COUNTS) | {'link_classes': {'A': ((0, 1),)}})
     assert gpu_pairs(topology, 'A', 'first') == ((0, 1),)
@@ -134,6 +144,68 @@ environments: [{{name: cuda, provider: system}}]
     topology_of.cache_clear()
     assert topology.link_classes == {'A': expected}
     assert gpu_pairs(topology, 'A', 'all') == expected
+
+
+@pytest.mark.parametrize(
+    ('devices', 'found'),
+    [
+        ('[{type: gpu, num_devices: 3}]', ()),
+        ('[{type: gpu, num_devices: 3, numa_domains: [8, 0, 8]}]', (8, 0, 8)),
+        ('[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1, numa_domains: [0]}]', (8, 0)),
+        ('[{type: gpu, num_devices: 3, numa_domains: [8, 0]}]', [8, 0]),
+        ('[{type: gpu, num_devices: 2, numa_domains: [8, 1]}]', [8, 1]),
+        ('[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1}]', [8]),
+    ],
+)
+def test_the_numa_domain_near_each_gpu_is_one_of_the_node_or_refused(tmp_path, monkeypatch, devices, found):
+    folder = tmp_path / 'cluster'
+    folder.mkdir()
+    (folder / 'site.yaml').write_text(f"""
+descr: two sockets
+hostnames: [login]
+partitions:
+  - name: gpu
+    scheduler: slurm
+    launcher: srun
+    environs: []
+    processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 2, numa_ids: [0, 8]}}
+    devices: {devices}
+environments: [{{name: cuda, provider: system}}]
+""")
+    monkeypatch.setattr('checks.core.topology.load_site', lambda name: load_site(name, tmp_path))
+    topology_of.cache_clear()
+    if isinstance(found, tuple):
+        assert topology_of('cluster', 'gpu').gpu_numa_ids == found
+    else:
+        words = f'cluster:gpu: devices.numa_domains: expected one of 0, 8 for each GPU, found {found}'
+        with pytest.raises(SiteError, match=re.escape(words)):
+            topology_of('cluster', 'gpu')
+    topology_of.cache_clear()
+
+
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=8), st.integers(1, 16))
+def test_each_gpu_has_cores_of_its_own_in_the_domain_near_it(near, per_domain):
+    """Of four NUMA domains, numbered against the order of their cores."""
+    described = _from_counts(
+        {'num_cpus': 4 * per_domain, 'num_cpus_per_core': 1, 'num_sockets': 1, 'num_numa_domains': 4}
+    )
+    topology = node(described | {'gpus': ('sm_90',) * len(near), 'gpu_numa_ids': tuple(near), 'numa_ids': (3, 2, 1, 0)})
+    lists = cpus_of_devices(topology)
+    if any(near.count(domain) > per_domain for domain in near):
+        assert lists == ()
+        return
+    used = [cpu for cpus in lists for cpu in cpus]
+    assert len(lists) == len(near) and len(used) == len(set(used))
+    for domain, cpus in zip(near, lists, strict=True):
+        assert set(cpus) <= topology.numa_domains[3 - domain]
+        assert len(cpus) == per_domain // near.count(domain) > 0
+
+
+def test_cores_of_gpus_of_which_nobody_says_what_is_near():
+    described = counted(1, 4, 8)
+    assert cpus_of_devices(described) == ()  # no GPU
+    assert cpus_of_devices(replace(described, gpus=('sm_90',) * 4)) == ((0, 1), (2, 3), (4, 5), (6, 7))
+    assert cpus_of_devices(replace(described, gpus=('sm_90',) * 9)) == ()
 
 
 def test_classes_of_a_system_are_those_of_any_partition(monkeypatch):

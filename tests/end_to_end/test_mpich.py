@@ -11,16 +11,21 @@ import pytest
 from test_osu_jobs import CHECK, SITE, needs_two_cpus, run, values
 
 
+def put_programs(clone, library: str):
+    """Of one MPI library into the prefix of the stack."""
+    variable = f'OSU_{library.upper()}'
+    if variable not in os.environ:
+        pytest.skip(f'${variable} names no prefix of OSU Micro-Benchmarks')
+    for path in (Path(os.environ[variable]) / 'bin').glob('osu_*'):
+        (clone.binary.parent / path.name).symlink_to(path.resolve())
+
+
 @pytest.fixture(params=['mpich', 'openmpi'])
 def real(request, clone, program):
     """A clone whose stack has the real programs, and `mpirun` of their library."""
     library = request.param
-    launcher, variable = program(f'mpirun.{library}'), f'OSU_{library.upper()}'
-    if variable not in os.environ:
-        pytest.skip(f'${variable} names no prefix of OSU Micro-Benchmarks')
-    folder = clone.binary.parent
-    for path in (Path(os.environ[variable]) / 'bin').glob('osu_*'):
-        (folder / path.name).symlink_to(path.resolve())
+    launcher, folder = program(f'mpirun.{library}'), clone.binary.parent
+    put_programs(clone, library)
     clone.program(f'exec {launcher} "$@"', 'mpirun')  # no link: MPICH's looks beside itself for its other half
     root = '    env_vars: [[OMPI_ALLOW_RUN_AS_ROOT, 1], [OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, 1]]\n    num_nodes: 1\n'
     site = SITE.replace('    num_nodes: 2\n', root).replace('PREFIX', str(folder.parent))
@@ -59,3 +64,19 @@ def test_real_programs_without_gpu_support_say_so(real):
     found = run(real, 'OsuDeviceLatency.*device-device', check='checks/mpi/osu_devices.py')
     assert found['result'] == 'fail'
     assert 'the programs were built without support for such buffers: Invalid option [-d]' in found['fail_reason']
+
+
+@needs_two_cpus
+@pytest.mark.whole_machine
+def test_real_programs_under_srun(clone, slurm):
+    """Open MPI's, whose ranks Slurm starts by PMIx; Debian's MPICH has none of Slurm's ways built in."""
+    put_programs(clone, 'openmpi')
+    site = SITE.replace('scheduler: local\n    launcher: mpirun', 'scheduler: slurm\n    launcher: srun')
+    site = site.replace('num_nodes: 2', 'access: [-p compute]')
+    clone.site_file.write_text(site.replace('PREFIX', str(clone.binary.parent.parent)))
+    environment = slurm | {'PATH': f'{clone.environment()["PATH"]}:{slurm["PATH"]}'}
+    found = run(clone, 'OsuLatency', check=CHECK, **environment)
+    assert found['result'] == 'pass', found['fail_reason']
+    assert values(found)['mpi_latency'] > 0
+    (node,) = found['record']['job']['nodes']
+    assert found['record']['binding']['got'] == {f'{node}.0': '0', f'{node}.1': '1'}

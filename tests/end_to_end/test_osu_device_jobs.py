@@ -1,6 +1,7 @@
 """OSU Micro-Benchmarks between GPUs through real jobs on a described node: stand-ins for the programs replay what they
 printed in the memory of the host, with the banner of one for GPUs, and `nvidia-smi` knows two GPUs."""
 
+import itertools
 import re
 
 import pytest
@@ -103,15 +104,20 @@ def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
     }
 
 
+MI250X = (48, 56, 16, 24, 0, 8, 32, 40)  # two devices in each of four NUMA domains of 16 cores
+
+
 @pytest.mark.parametrize(
-    ('site', 'gpu', 'devices', 'classes'),
+    ('site', 'gpu', 'firsts', 'classes'),
     [
-        ('frontier', 'rocm', 8, 'ABCD'), ('rzvernal', 'rocm', 8, 'ABCD'), ('tioga', 'rocm', 8, 'ABCD'),
-        ('summit', 'cuda', 6, 'AB'), ('sierra', 'cuda', 4, 'AB'), ('lassen', 'cuda', 4, 'AB'),
-        ('perlmutter', 'cuda', 4, 'A'), ('polaris', 'cuda', 4, 'A'),
+        ('frontier', 'rocm', MI250X, 'ABCD'), ('rzvernal', 'rocm', MI250X, 'ABCD'), ('tioga', 'rocm', MI250X, 'ABCD'),
+        ('summit', 'cuda', (0, 28, 56, 88, 116, 144), 'AB'), ('polaris', 'cuda', (24, 16, 8, 0), 'A'),
+        ('sierra', 'cuda', (0, 44, 88, 132), 'AB'), ('lassen', 'cuda', (0, 44, 88, 132), 'AB'),
+        ('perlmutter', 'cuda', (0, 16, 32, 48), 'A'),
     ],
 )  # fmt: skip
-def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, gpu, devices, classes):
+def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, gpu, firsts, classes):
+    """`firsts`: for each device the first CPU of its rank, near to it where the machine's guide says what is near."""
     scripts = dry_run(clone, site, CHECK, '-n', 'OsuDeviceLatency.*device-device')
     case = 'OsuDeviceLatency %buffers=device-device %link_class={} %pairs={}'
     assert set(scripts) == {case.format(name, pairs) for name in classes for pairs in ('first', 'all')}
@@ -125,8 +131,40 @@ def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, g
             assert run_name == f'osu_latency_{first}_{second}'
             assert words == f'osu_latency -m 1:4194304 -d {gpu} D D' and asked['GPU'] == gpu
             near, far = (parse_cpu_list(cpus) for cpus in asked['CPUS'].split(':'))
-            assert near and not near & far
-    assert sorted(map(sorted, seen)) == [[a, b] for a in range(devices) for b in range(a + 1, devices)]
+            assert (min(near), min(far)) == (firsts[first], firsts[second]) and not near & far
+    assert sorted(map(sorted, seen)) == [list(pair) for pair in itertools.combinations(range(len(firsts)), 2)]
+
+
+def test_pairs_of_devices_have_cases_of_their_own_where_they_are_asked_for(node):
+    """By ReFrame's -P, which takes the values of a parameter; a pair that no class has is no case."""
+    node.programs(partition=EIGHT, feature='osu-rocm')
+    asked = ('-P', 'OsuDeviceLatency.pairs=0_1,2_3,0_7,1_0,7_9', '-n', 'OsuDeviceLatency.*device-device')
+    case = 'OsuDeviceLatency %buffers=device-device %link_class={} %pairs={}'.format
+    assert listed(node, *asked) == {case('A', '0_1'), case('A', '2_3'), case('D', '0_7')}
+    answer = node.reframe('--dry-run', *asked, checks=CHECK)
+    assert answer.returncode == 0, answer.stdout
+    scripts = (node.results / 'stage').rglob('OsuDevice*/rfm_job.sh')
+    assert sorted(list(runs_of(script.read_text())) for script in scripts) == [
+        ['osu_latency_0_1'], ['osu_latency_0_7'], ['osu_latency_2_3'],
+    ]  # fmt: skip
+
+
+def test_ranks_run_near_their_devices_and_hosts_buffers_are_there_where_the_site_says_where(node):
+    described = EIGHT.replace('num_devices: 8', 'num_devices: 8, numa_domains: [3, 3, 1, 1, 0, 0, 2, 2]')
+    node.programs(partition=described, feature='osu-rocm')
+    answer = node.reframe('--dry-run', '-n', 'OsuDeviceLatency.*(host|device-device).*A.*all', checks=CHECK)
+    assert answer.returncode == 0, answer.stdout
+    asked = {}
+    for script in (node.results / 'stage').rglob('OsuDevice*/rfm_job.sh'):
+        for run_name, (variables, words) in runs_of(script.read_text()).items():
+            asked[run_name, words[-3:]] = variables
+    assert len(asked) == 8
+    near = {(0, 1): (3, 48), (2, 3): (1, 16), (4, 5): (0, 0), (6, 7): (2, 32)}  # -> domain, its first core
+    for (a, b), (domain, first) in near.items():
+        cpus = ':'.join(','.join(map(str, range(start, start + 8))) for start in (first, first + 8))
+        expected = {'GPU': 'rocm', 'CPUS': cpus, 'DEVICES': f'{a}:{b}'}
+        assert asked[f'osu_latency_{a}_{b}', 'D D'] == expected
+        assert asked[f'osu_latency_{a}_{b}', 'H D'] == expected | {'MEMORY': f'{domain}:{domain}'}
 
 
 @needs_two_cpus
@@ -205,9 +243,9 @@ def on_slurm(node, slurm):
 
 
 @needs_two_cpus
-@pytest.mark.whole_machine
-def test_replay_under_srun(on_slurm):
-    case = on_slurm()
+def test_replay_under_srun_whose_steps_have_all_cpus_of_a_node(on_slurm):
+    """Four each; where Slurm confines a step to its own by cgroups, no rank could run on others."""
+    case = on_slurm('[ "$SLURM_CPUS_ON_NODE" = 4 ] || exit 7')
     assert case['result'] == 'pass', case['fail_reason']
     got = case['record']['binding']['got']
     assert list(got.values()) == ['0; GPU 0 GPU-aaaa', '1; GPU 1 GPU-bbbb']
@@ -216,7 +254,6 @@ def test_replay_under_srun(on_slurm):
 
 
 @needs_two_cpus
-@pytest.mark.whole_machine
 def test_srun_does_not_wait_for_a_rank_whose_partner_has_no_gpu(on_slurm):
     case = on_slurm('sleep 200', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"')
     assert case['result'] == 'fail'

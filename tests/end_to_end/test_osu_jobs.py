@@ -1,6 +1,7 @@
 """OSU Micro-Benchmarks through real jobs: replayed by stand-ins on described nodes, and real on this machine."""
 
 import os
+from pathlib import Path
 
 import pytest
 from scratch import OUTPUTS
@@ -101,6 +102,46 @@ def test_cases_are_those_that_the_nodes_have(nodes):
     }  # fmt: skip
     nodes.programs(site=SITE.replace('num_cpus: 2', 'num_cpus: 1').replace('num_nodes: 2', 'num_nodes: 1'))
     assert listed(nodes) == set()
+
+
+def test_collectives_of_more_than_16_nodes_are_not_of_every_night(nodes):
+    nodes.programs(site=SITE.replace('num_nodes: 2', 'num_nodes: 100'))
+
+    def counts(mode):
+        cases = listed(nodes, '-t', mode, '-n', 'OsuCollectives.*layout=node')
+        return {int(case.rpartition('=')[2]) for case in cases}
+
+    assert counts('nightly') == {2, 4, 8, 16}
+    assert counts('acceptance') == {2, 4, 8, 16, 32, 64}
+
+
+def sockets_of(*cpus: int) -> list[str]:
+    return [Path(f'/sys/devices/system/cpu/cpu{cpu}/topology/physical_package_id').read_text() for cpu in cpus]
+
+
+@needs_two_cpus
+def test_a_site_that_describes_other_sockets_than_the_node_has_fails_and_shows_where_both_ranks_are(nodes):
+    if len(set(sockets_of(0, 1))) > 1:
+        pytest.skip('CPU 0 and 1 are in two sockets here')
+    nodes.programs(site=SITE.replace('num_sockets: 1', 'num_sockets: 2'))
+    case = run(nodes, 'OsuLatency.*different_socket')
+    assert case['result'] == 'fail'
+    words = 'different_socket was asked, and the kernel has rank n0.0 on CPU 0 of socket {0}, NUMA domain'
+    assert words.format(*map(str.strip, sockets_of(0))) in case['fail_reason']
+    assert 'and rank n0.1 on CPU 1 of socket' in case['fail_reason']
+
+
+def test_two_nodes_talk_through_the_network_device_that_the_site_names(nodes):
+    nodes.programs(
+        '[ "$UCX_NET_DEVICES" = lo ] || exit 9', site=SITE.replace('num_nodes: 2', 'num_nodes: 2\n    nics: [lo]')
+    )
+    case = run(nodes, 'OsuLatency.*two_nodes')
+    assert case['result'] == 'pass', case['fail_reason']
+    assert case['record']['binding']['got'] == {'n0.0': '0; lo', 'n1.0': '0; lo'}
+    nodes.programs(site=SITE.replace('num_nodes: 2', 'num_nodes: 2\n    nics: [mlx5_77, lo]'))
+    case = run(nodes, 'OsuLatency.*two_nodes')
+    assert case['result'] == 'fail'
+    assert 'network device mlx5_77 was asked; there is none in /sys/class/cxi, infiniband or net' in case['fail_reason']
 
 
 @needs_two_cpus

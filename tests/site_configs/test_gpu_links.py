@@ -9,7 +9,14 @@ from hypothesis import strategies as st
 from scratch import OUTPUTS
 
 from site_configs import SiteError, detect, load_site
-from site_configs.gpu_links import amd_links, amd_links_from_json, find_link_classes, link_classes, nvidia_links
+from site_configs.gpu_links import (
+    amd_links,
+    amd_links_from_json,
+    find_link_classes,
+    link_classes,
+    near_numa_domains,
+    nvidia_links,
+)
 
 SITE = """\
 descr: eight GPUs
@@ -128,6 +135,10 @@ RECORDED = {
     'rocm-smi-showtopo-8-gpus': (
         lambda text: amd_links(text, ('link type', 'hops', 'weight')),
         [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[8])],
+    ),
+    'rocm-smi-showtopo-mi250x': (
+        lambda text: amd_links(text, ('weight',)),
+        [('link, weight 15', 12), ('link, weight 30', 14), ('link, weight 45', [[1, 7], [3, 5]])],
     ),
     'rocm-smi-showtopo-mi210': (
         lambda text: amd_links(text, ('link type', 'hops', 'weight')),
@@ -294,6 +305,16 @@ def test_links_of_this_machine_are_found(programs):
     assert find_link_classes(NVIDIA[:0]) == find_link_classes([NVIDIA[0] | {'num_devices': 1}]) == ({}, None)
 
 
+def test_without_a_direct_link_mi250x_gpus_are_two_or_three_links_apart(recorded):
+    """What the study calls one class, D, the driver tells apart; A, B and C are the same."""
+    text = recorded('rocm-smi-shownodesbw-mi250.txt') + recorded('rocm-smi-showtopo-mi250x.txt')
+    found = {name: item['pairs'] for name, item in link_classes(amd_links(text, ('bandwidth', 'weight'))).items()}
+    (partition,) = load_site('frontier').partitions.values()
+    study = {name: [list(pair) for pair in links.pairs] for name, links in partition.link_classes.items()}
+    assert {name: found[name] for name in 'ABC'} == {name: study[name] for name in 'ABC'}
+    assert found['E'] == [[1, 7], [3, 5]] and sorted(found['D'] + found['E']) == study['D'] and len(found) == 5
+
+
 def test_the_next_program_is_asked_where_one_has_no_answer(programs):
     programs(
         'amd-smi', f'case "$*" in *--json) echo "WARNING: old";; *) cat {OUTPUTS}/amd-smi-topology-mi300x.txt;; esac'
@@ -323,6 +344,32 @@ def test_why_there_are_no_links_is_said(programs, monkeypatch, devices, script, 
     assert find_link_classes(devices) == ({}, expected)
 
 
+def bound_to(driver: str, sys, **domains: int):
+    """Devices of a kernel driver: PCI address without colons -> NUMA domain."""
+    for address, domain in domains.items():
+        device = sys / f'bus/pci/drivers/{driver}/0000:{address[1:]}:00.0'
+        device.mkdir(parents=True)
+        (device / 'numa_node').write_text(f'{domain}\n')
+
+
+def test_the_numa_domain_near_each_gpu_in_the_order_of_pci_addresses(tmp_path):
+    assert near_numa_domains(4, tmp_path) == near_numa_domains(0, tmp_path) == []
+    (tmp_path / 'bus/pci/drivers/nvidia').mkdir(parents=True)
+    (tmp_path / 'bus/pci/drivers/nvidia/bind').touch()
+    bound_to('nvidia', tmp_path, _c7=0, _07=3, _46=2, _85=1)
+    assert near_numa_domains(4, tmp_path) == [3, 2, 1, 0]
+    assert near_numa_domains(3, tmp_path) == []  # the process sees fewer than the node has
+    bound_to('amdgpu', tmp_path, _08=-1)
+    assert near_numa_domains(5, tmp_path) == []  # no domains, or firmware that does not say
+
+
+def test_the_near_numa_domains_of_polaris_are_those_that_its_node_printed(recorded):
+    rows = [line.split('\t') for line in recorded('nvidia-smi-topo-polaris.txt').splitlines()]
+    printed = [int(row[-1]) for row in rows if row[0].startswith('GPU') and row[-1].isdigit()]
+    (devices,) = load_site('polaris').partitions['gpu'].entry['devices']
+    assert devices['numa_domains'] == printed == [3, 2, 1, 0]
+
+
 QUERY = 'case "$*" in *query*) for i in 1 2 3 4; do echo "NVIDIA A100-SXM4-40GB, 8.0"; done; exit;; esac'
 
 
@@ -336,6 +383,22 @@ def test_a_detected_site_has_them(programs, tmp_path, monkeypatch):
     load_site.cache_clear()
     assert load_site('localhost').partitions['node'].link_classes == partition.link_classes
     load_site.cache_clear()
+
+
+@pytest.mark.parametrize(('near', 'known'), [([0, 0, 0, 0], True), ([0, 0, 0, 4711], False), ([], False)])
+def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(
+    programs, tmp_path, monkeypatch, near, known
+):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
+    monkeypatch.setattr(detect, 'near_numa_domains', lambda number: near if number == 4 else None)
+    monkeypatch.setattr(detect, 'numa_distances', lambda allowed: {'numa_ids': [0], 'numa_distances': [[10]]})
+    programs('nvidia-smi', f'{QUERY}\nexit 3')
+    load_site.cache_clear()
+    (partition,) = load_site('localhost').partitions.values()
+    load_site.cache_clear()
+    (devices,) = partition.entry['devices']
+    assert devices.get('numa_domains') == (near if known else None)
+    assert 'numa_domains' not in partition.reframe()['devices'][0]  # ReFrame has no such key
 
 
 def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monkeypatch):

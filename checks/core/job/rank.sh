@@ -6,10 +6,15 @@
 #   PLUMBLINE_MEMORY   NUMA nodes; it may take memory from these alone
 #   PLUMBLINE_DEVICES  GPUs, by the numbers of nvidia-smi (PLUMBLINE_GPU=cuda) or rocminfo (rocm); it sees these alone
 #   PLUMBLINE_NICS     one device of /sys/class/infiniband or net for UCX, or of /sys/class/cxi for libfabric
-# The launcher's own variable comes before Slurm's: mpirun inside a Slurm job inherits SLURM_LOCALID=0 for all ranks.
+# PLUMBLINE_LOCATE, where it is set, asks for the sockets and NUMA domains of the hardware threads, too.
+
+# Where Open MPI and Spectrum MPI, MPICH and Intel MPI (Hydra), PALS, MVAPICH2, Flux, jsrun and Slurm say which rank of
+# its node this is. Slurm's comes last: mpirun inside a Slurm job inherits SLURM_LOCALID=0 for all ranks.
+launchers='OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID MV2_COMM_WORLD_LOCAL_RANK'
+launchers+=' FLUX_TASK_LOCAL_ID JSM_NAMESPACE_LOCAL_RANK SLURM_LOCALID'
 
 fail() {
-    echo "plumbline: local rank $local_rank: $1" >&2
+    echo "plumbline: local rank ${local_rank:-unknown}: $1" >&2
     [ -z "$MPI_LOCALRANKID" ] || kill -TERM $$ # Hydra waits for the other ranks where one only ends with an exit code
     exit 125
 }
@@ -50,9 +55,13 @@ see_amd() {
 }
 
 use_nic() {
+    local port=/sys/class/infiniband/$asked/ports/1 state
+    rate=
     if [ -e "/sys/class/cxi/$asked" ]; then
         export FI_CXI_DEVICE_NAME=$asked
     elif [ -e "/sys/class/infiniband/$asked" ]; then
+        { read -r state < "$port/state"; read -r rate < "$port/rate"; } 2> /dev/null
+        [[ $state = *ACTIVE ]] || fail "network device $asked was asked; its port 1 is in state ${state:-unknown}"
         export UCX_NET_DEVICES=$asked:1
     elif [ -e "/sys/class/net/$asked" ]; then
         export UCX_NET_DEVICES=$asked
@@ -61,9 +70,30 @@ use_nic() {
     fi
 }
 
+# locate LIST: the sockets and NUMA domains of these hardware threads, by the kernel's numbers
+locate() {
+    local range cpu path socket
+    for range in ${1//,/ }; do
+        for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do
+            path=/sys/devices/system/cpu/cpu$cpu
+            { read -r socket < "$path/topology/physical_package_id"; } 2> /dev/null
+            [[ $socket = [0-9]* ]] && got+=("socket $socket") # -1: the firmware does not say
+            for path in "$path"/node[0-9]*; do
+                [ -e "$path" ] && got+=("numa ${path##*/node}")
+            done
+        done
+    done
+}
+
 local_rank=$PLUMBLINE_BOUND
 if [ -z "$local_rank" ]; then
-    local_rank=${OMPI_COMM_WORLD_LOCAL_RANK:-${MPI_LOCALRANKID:-${PALS_LOCAL_RANKID:-${MV2_COMM_WORLD_LOCAL_RANK:-${FLUX_TASK_LOCAL_ID:-${JSM_NAMESPACE_LOCAL_RANK:-${SLURM_LOCALID:-0}}}}}}}
+    for variable in $launchers; do
+        [ -z "$local_rank" ] && local_rank=${!variable}
+    done
+    if [ -z "$local_rank" ] && [[ $PLUMBLINE_CPUS = *:* ]]; then
+        fail "its launcher does not say which rank of its node it is: expected one of the variables $launchers"
+    fi
+    local_rank=${local_rank:-0}
     export PLUMBLINE_BOUND=$local_rank
     bind=()
     asks PLUMBLINE_MEMORY && bind+=(numactl --membind="$asked")
@@ -92,13 +122,12 @@ if asks PLUMBLINE_DEVICES; then
         uuids=("${uuids[@]:1}")
     done
 fi
-asks PLUMBLINE_NICS && use_nic && got+=("nic $asked")
+asks PLUMBLINE_NICS && use_nic && got+=("nic $asked $rate")
 [[ $SLURM_TOPOLOGY_ADDR = *.* ]] && got+=("switch ${SLURM_TOPOLOGY_ADDR%.*}") # the last part is the node
 while read -r key value; do
-    if [ "$key" = Cpus_allowed_list: ]; then
-        printf '%s\n' "$value" "${got[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
-        break
-    fi
+    [ "$key" = Cpus_allowed_list: ] && break
 done < /proc/self/status
+[ -z "$PLUMBLINE_LOCATE" ] || locate "$value"
+printf '%s\n' "$value" "${got[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
 unset PLUMBLINE_BOUND
 exec "$@"

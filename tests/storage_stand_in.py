@@ -1,4 +1,7 @@
-"""Stand-ins for IOR and mdtest: they write real files where they are told to, and print what the real ones once did."""
+"""Stand-ins for IOR and mdtest: they write real files where they are told to, and print what the real ones once did.
+
+The one for mdtest makes 200 files at most, however many it is asked for.
+"""
 
 import contextlib
 import json
@@ -51,7 +54,8 @@ while [ $# -gt 0 ]; do
     shift
 done
 folder=$folder.$rank
-mkdir "$folder" && seq -f "$folder/$what.%g" $items | xargs touch || { echo "ERROR: cannot create"; exit 1; }
+mkdir "$folder" && seq -f "$folder/$what.%g" $((items < 200 ? items : 200)) | xargs touch \
+    || { echo "ERROR: cannot create"; exit 1; }
 rm -r "$folder"
 [ $rank = 0 ] || exit 0
 sed -E "

@@ -7,9 +7,11 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 from lxml import html
+from scratch import ScratchClone
 
-from site_configs import load_site
+from site_configs.detect import detect_machine
 
 pytestmark = pytest.mark.whole_machine
 
@@ -18,17 +20,24 @@ CHECKS = ('HPCC', 'LikwidPeakFlops', 'LikwidBandwidth')
 
 @pytest.fixture(scope='module')
 def night(tmp_path_factory, program):
-    """One session of two trials of the quick mode, and its folder."""
-    from scratch import ScratchClone
+    """One session of two short trials of the quick mode, and its folder.
 
+    Four times the last-level cache is what takes HPC Challenge a minute: this machine is said to have one of 2 MiB.
+    """
     for name in ('hpcc', 'mpirun', 'likwid-bench'):
         program(name)
     if len(os.sched_getaffinity(0)) < 2:
         pytest.skip('HPC Challenge takes two cores')
-    load_site.cache_clear()
     clone = ScratchClone(tmp_path_factory.mktemp('night'))
+    processor = detect_machine()['processor']
+    for cache in processor['topology']['caches']:
+        cache['size'] = min(cache['size'], 2 * 2**20)
+    path = clone.root / 'site_configs/localhost/site.yaml'
+    site = yaml.safe_load(path.read_text())
+    site['partitions'][0]['processor'] = processor
+    path.write_text(yaml.safe_dump(site))
     answer = clone.nightly(
-        '--', '-S', 'trials=2', '-x', 'LikwidBandwidth.*memory', timeout=800, PLUMBLINE_SITE='localhost'
+        '--', '-S', 'trials=2', '-S', 'loop_seconds=0', '-x', 'LikwidBandwidth.*memory', PLUMBLINE_SITE='localhost'
     )
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return clone
@@ -52,8 +61,11 @@ def test_it_measures_hpl_stream_latency_bandwidth_and_peak_flops(night):
 
 def test_numbers_agree_with_each_other(night):
     """Not with a number of some machine: HPL is below DGEMM on all cores, and double precision below single."""
-    found = {check: {name: m['samples'][0][2] for name, m in ms.items()} for check, ms in metrics_of(night).items()}
-    hpcc, peak = found['HPCC'], found['LikwidPeakFlops']
+    found = metrics_of(night)
+    hpcc, peak = (
+        {name: max(value for _, _, value in metric['samples']) for name, metric in found[check].items()}
+        for check in ('HPCC', 'LikwidPeakFlops')
+    )
     cores = len(os.sched_getaffinity(0))
     assert 1000 * hpcc['HPL_Tflops'] < 1.2 * cores * hpcc['SingleDGEMM_Gflops']
     assert hpcc['MinPingPongLatency_usec'] <= hpcc['AvgPingPongLatency_usec'] <= hpcc['MaxPingPongLatency_usec']

@@ -8,8 +8,6 @@ import time
 import pytest
 from storage_stand_in import NODE, cases, install, why
 
-pytestmark = pytest.mark.whole_machine
-
 # every virtual node has it, though it is a disk
 SHARED = 'disk: {path: FOLDER, kind: shared, size: 16 MiB, max_percent_of_free: 50, min_percent_left: 1}'
 

@@ -1,6 +1,7 @@
 """HPL: Gflop/s of a dense linear system, on one node and on growing numbers of nodes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,6 +18,7 @@ from checks.compute.hpl_input import (
     text_of,
 )
 from checks.compute.scaled import ScaledBenchmark, offered_here
+from checks.core.devices import cpus_of_devices
 from checks.core.placement import Placement, one_rank_per_core, ranks_with_threads
 from checks.core.topology import Topology
 from site_configs import SiteError
@@ -24,7 +26,8 @@ from site_configs.units import in_base_unit
 
 
 def one_rank_per_gpu(topology: Topology) -> Placement:
-    return ranks_with_threads(topology, len(topology.gpus))
+    """On cores near to that: both programs give the GPUs to the local ranks in their order."""
+    return replace(ranks_with_threads(topology, len(topology.gpus)), cpus=cpus_of_devices(topology))
 
 
 class Implementation(NamedTuple):

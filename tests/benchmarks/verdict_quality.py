@@ -187,7 +187,7 @@ def series_of(results: Path, fewest: int) -> Iterable[tuple[str, numpy.ndarray]]
     cases = Store(results).frame('cases')[['session', 'case_id', 'partition', 'stack', 'check', 'case', 'result']]
     frame = frame.drop(columns=['site', 'month'], errors='ignore').merge(sessions, on='session')
     frame = frame.merge(cases, on=['session', 'case_id'])
-    frame = frame[frame['void'].isna() & (frame['mean'] > 0) & (frame['result'] == 'pass')]
+    frame = frame[frame['void'].isna() & (frame['mean'] > 0) & (frame['result'] == 'pass') & frame['judged']]
     key = ['site', 'partition', 'stack', 'check', 'case', 'metric', 'better']
     for names, group in frame.sort_values('started').groupby(key):
         values = group['mean'].to_numpy(dtype=float)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+from checks.core.sweep import number_of_rounds
 from ci.cluster import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
 from ci.nightly import Stop, check_files, duration, list_cases, locked, plumbline
 from ci.session import STAGE, Content, Run, Session, save
@@ -26,8 +27,11 @@ from site_configs.references import MODES
 
 STATE = 'sweep-unfinished.json'  # below the results: the reports of a sweep that has nodes left
 CARRIED_ON_FOR = 7 * 86400  # seconds after which a sweep that was ended begins anew
+NODES = 'sweep-nodes'  # below the results: the nodes of an allocation, one a line, for ReFrame and for Slurm
 PART = '-part'  # of the names of what belongs to one allocation
 MARGIN = 60  # seconds of an allocation that are left for ending what runs
+READING = 1800  # seconds after it that ReFrame may take to read what the nodes left
+MOST_PAIRS = 50_000  # of nodes, of all cases of an allocation: with OSU's latency they take 4 GB of memory to judge
 
 
 def main() -> int:
@@ -55,6 +59,8 @@ def parse(words: list[str]) -> argparse.Namespace:
     arguments = parser.parse_args(words)
     if arguments.max_nodes is not None and arguments.max_nodes < 1:
         parser.error(f'argument --max-nodes: expected 1 or more, found {arguments.max_nodes}')
+    if arguments.rounds is not None and arguments.rounds < 1:
+        parser.error(f'argument --rounds: expected 1 or more, found {arguments.rounds}')
     return arguments
 
 
@@ -69,33 +75,42 @@ def partition_of(site: Site, name: str | None) -> Partition:
 
 
 def sweep(site: Site, partition: Partition, arguments: argparse.Namespace, results: Path) -> int:
+    if 'SLURM_JOB_ID' in os.environ:  # of scrontab, say: srun would take that job's nodes and tasks for those of ours
+        for name in [name for name in os.environ if name.startswith('SLURM_') and name != 'SLURM_CONF']:
+            del os.environ[name]
     files, problems = check_files(ROOT / 'checks')
     reframe = ['reframe', '-C', str(ROOT / 'reframe_settings/settings.py'), '-R', *(f'-c{path}' for path in files)]
-    reframe += [f'--system={site.name}:{partition.name}', f'--mode={arguments.mode}', '--skip-performance-check']
-    reframe += arguments.selection
-    os.environ['PLUMBLINE_SWEEP'] = 'listing'
-    cases, trouble = list_cases(reframe)
-    if not cases:
-        raise Stop('no case can be swept: they run on one node or two, and these were all left out')
+    reframe += [f'--system={site.name}:{partition.name}', f'--mode={arguments.mode}', *arguments.selection]
     done = [] if arguments.anew else earlier(results, reframe)
     out = [node for node in nodes_out(site) if node.partition == partition.name]
     free, seen = free_nodes(partition), {node for chunk in done for node in chunk['nodes']}
     left = [node for node in free if node not in seen]
     if not free and not done:
         raise Stop(f'{site.name}:{partition.name}: no node is free')
-    print(f'plumbline: {site.name}:{partition.name}: {len(cases)} cases on each of {len(left)} free nodes', flush=True)
+    size = arguments.max_nodes or len(left)
+    if arguments.rounds:
+        os.environ['PLUMBLINE_SWEEP_ROUNDS'] = str(arguments.rounds)
+    if left:
+        cases, trouble = cases_of(reframe, left[:size], results)
+        problems += trouble
+        print(f'plumbline: {site.name}:{partition.name}: {cases} cases on each of {len(left)} free nodes', flush=True)
     known = {*free, *seen, *(node.name for node in out)}
     busy = [name for name, _ in nodes_of(partition, '%N|%T') if name not in known]
     if busy:
-        print(f'plumbline: busy, not swept: {" ".join(busy)}')
+        print(f'plumbline: busy, not swept: {some(busy)}')
     if seen:
         print(f'plumbline: carries on a sweep: {len(seen)} nodes are done')
     for node in out:
         print(f'plumbline: left out: {node}')
         problems += [f'{node}: nobody drained it'] if node.lost else []
-    size = arguments.max_nodes or len(left)
     while left:
-        chunk, left = left[:size], left[size:]
+        free = set(free_nodes(partition))
+        chunk = [node for node in left if node in free][:size]
+        if not chunk:
+            problems.append(f'{len(left)} nodes were not swept: no longer free: {some(left)}')
+            break
+        held = set(chunk)
+        left = [node for node in left if node not in held]
         session, why = hold_and_run(site, partition, arguments, results, reframe, chunk)
         if not session.part(PART).exists():
             problems.append(f'{len(chunk)} nodes were not swept: {why or "ReFrame wrote no report"}: {session.log}')
@@ -109,7 +124,38 @@ def sweep(site: Site, partition: Partition, arguments: argparse.Namespace, resul
     if not done:
         print(f'plumbline: {"; ".join(problems)}', file=sys.stderr)
         return 1
-    return conclude(done, [*problems, *trouble], len(cases), results)
+    return conclude(done, problems, results)
+
+
+def some(nodes: list[str]) -> str:
+    return ' '.join(nodes[:20]) + (f' and {len(nodes) - 20} more' if nodes[20:] else '')
+
+
+def named(nodes: list[str], results: Path) -> str:
+    """The file of their names."""
+    path = results / NODES
+    path.write_text('\n'.join([*nodes, '']), encoding='utf-8')
+    return str(path)
+
+
+def cases_of(reframe: list[str], nodes: list[str], results: Path) -> tuple[int, list[str]]:
+    """How many there are on such nodes, and what ReFrame warns of. Raises Stop on none, and on too many pairs."""
+    os.environ['PLUMBLINE_SWEEP'] = named(nodes, results)
+    cases, trouble = list_cases(reframe)
+    if not cases:
+        raise Stop('no case can be swept: they run on one node or two, and these were all left out')
+    at_once, rounds = len(nodes) // 2, number_of_rounds(len(nodes))
+    if at_once * rounds * len(cases) > MOST_PAIRS:
+        os.environ['PLUMBLINE_SWEEP_ROUNDS'] = '0'
+        of_pairs = len(cases) - len(list_cases(reframe)[0])
+        os.environ['PLUMBLINE_SWEEP_ROUNDS'] = str(rounds)
+        if rounds > 1 and at_once * rounds * of_pairs > MOST_PAIRS:
+            raise Stop(
+                f'cases on two nodes: {of_pairs}, and {len(nodes)} nodes are {at_once * rounds} pairs in {rounds} '
+                f'rounds; expected at most {MOST_PAIRS} pairs of all cases: choose a sample, --rounds '
+                f'{max(1, MOST_PAIRS // at_once // of_pairs)} or less, or fewer cases, or lower --max-nodes'
+            )
+    return len(cases), trouble
 
 
 def hold_and_run(
@@ -122,9 +168,10 @@ def hold_and_run(
         session = Session.new(results, site.name, arguments.mode, reframe, 0)
     stage = results / STAGE / (session.stamp + PART)
     stage.mkdir(parents=True)
-    seconds = arguments.time_limit
-    words = ['salloc', '--no-shell', '--exclusive', '--no-kill', '--job-name=plumbline-sweep', f'--nodes={len(nodes)}',
-             f'--nodelist={",".join(nodes)}', f'--time={max(1, seconds // 60)}', f'--chdir={stage}']  # fmt: skip
+    seconds, names = arguments.time_limit, named(nodes, results)
+    words = ['salloc', '--no-shell', '--exclusive', '--no-kill', '--job-name=plumbline-sweep', '--immediate=60',
+             f'--nodes={len(nodes)}', f'--nodelist={names}', f'--time={max(1, seconds // 60)}',
+             f'--chdir={stage}']  # fmt: skip
     asked = subprocess.run(
         [*words, *access_options(partition)], cwd=stage, stdin=subprocess.DEVNULL, capture_output=True, text=True,
         check=False,
@@ -133,12 +180,10 @@ def hold_and_run(
     if not job:
         return session, ' '.join(asked.stderr.split())
     print(f'plumbline: job {job[1]} holds {len(nodes)} nodes for at most {seconds} s', flush=True)
-    variables = {'PLUMBLINE_SWEEP': ' '.join(nodes), 'SLURM_JOB_ID': job[1]}
-    if arguments.rounds:
-        variables['PLUMBLINE_SWEEP_ROUNDS'] = str(arguments.rounds)
+    until = time.time() + max(seconds - MARGIN, seconds / 2)
+    variables = {'PLUMBLINE_SWEEP': names, 'PLUMBLINE_SWEEP_UNTIL': str(int(until)), 'SLURM_JOB_ID': job[1]}
     try:
-        deadline = time.monotonic() + max(seconds - MARGIN, seconds / 2)
-        run = Run([*reframe, *session.options(PART)], session, deadline, variables)
+        run = Run([*reframe, *session.options(PART)], session, time.monotonic() + seconds + READING, variables)
         run.wait()
         return session, run.ended_by
     finally:
@@ -160,13 +205,17 @@ def remember(results: Path, reframe: list[str], done: list[dict[str, Any]]):
     save(results / STATE, {'command': reframe, 'time': time.time(), 'done': done})
 
 
-def conclude(done: list[dict[str, Any]], problems: list[str], cases: int, results: Path) -> int:
+def conclude(done: list[dict[str, Any]], problems: list[str], results: Path) -> int:
     """One session of all allocations; stored, judged and looked through for nodes that stand out."""
     contents = [json.loads(Path(chunk['report']).read_text(encoding='utf-8')) for chunk in done]
+    names = [{case['display_name'] for case in cases_in(content)} for content in contents]
+    for chunk, ran in zip(done, names, strict=True):  # a single node that is left over has no pairs
+        lacks = sorted(set().union(*names) - ran)
+        problems += [f'{name}: not run on {some(chunk["nodes"])}' for name in lacks]
     content = split(contents)
     path = results / 'reports' / Path(done[-1]['report']).name.replace(PART, '')
     save(path, content)
-    ran = [case for case in content['runs'][0]['testcases'] if not case['fixture']]
+    ran = cases_in(content)
     for case in ran:
         if case['result'] != 'pass':
             print(f'plumbline: {case["display_name"]}: {case["fail_reason"]}')
@@ -181,6 +230,10 @@ def conclude(done: list[dict[str, Any]], problems: list[str], cases: int, result
     return code
 
 
+def cases_in(content: Content) -> list[dict[str, Any]]:
+    return [case for run in content['runs'] for case in run['testcases'] if not case['fixture']]
+
+
 def split(contents: list[Content]) -> Content:
     """The run report with a case for each place of each swept case, as ReFrame would write of ``--distribute``."""
     cases = []
@@ -191,13 +244,14 @@ def split(contents: list[Content]) -> Content:
             continue
         for place in places:
             record = dict(place)
-            faults, nodes = record.pop('faults'), record['job']['nodes']
+            faults, breaches, nodes = record.pop('faults'), record.pop('breaches'), record['job']['nodes']
+            wrong, phase = (faults, 'sanity') if faults else (breaches, 'performance')
             name = f'{case["display_name"]} %.nid={",".join(nodes)}'
             cases.append(case | {
                 'display_name': name, 'unique_name': f'{case["unique_name"]}_{"_".join(nodes)}', 'record': record,
-                'job_nodelist': nodes, 'jobid': record['job']['id'], 'scheduler': 'slurm',
-                'result': 'fail' if faults else 'pass', 'fail_phase': 'sanity' if faults else None,
-                'fail_reason': f'{",".join(nodes)}: {"; ".join(faults[:3])}' if faults else None,
+                'job_nodelist': nodes, 'jobid': record['job']['id'], 'scheduler': 'slurm', 'perfvalues': {},
+                'result': 'fail' if wrong else 'pass', 'fail_phase': phase if wrong else None,
+                'fail_reason': f'{",".join(nodes)}: {"; ".join(wrong[:3])}' if wrong else None,
             })  # fmt: skip
     last = contents[-1]
     info = last['session_info'] | {'time_start_unix': contents[0]['session_info']['time_start_unix']}

@@ -7,6 +7,7 @@ import json
 import os
 import re
 import shlex
+import shutil
 import subprocess
 from pathlib import Path
 from statistics import fmean
@@ -29,6 +30,7 @@ from site_configs.spack import Installed
 from site_configs.units import UNITS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
+CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'  # nobody can set the second one
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 
 
@@ -64,6 +66,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     inputs = variable(typ.List[str], value=[])
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
+    #: Whether the words of each of `runs` begin with a program; `executable` is then the one that provenance names.
+    own_programs = variable(bool, value=False)
 
     metrics: list[Metric] = []
     placement: Placement
@@ -125,6 +129,10 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def select(self):
         """After the check's own hooks: one may choose `offers` from its parameters."""
         self.valid_systems = [fullname for fullname, topology in topologies() if self.exists_on(topology)]
+        if hasattr(self, '.nid'):  # --distribute: a case of its own for each node, which -n /HASH cannot select
+            wanted = os.environ.get('PLUMBLINE_CASES', self.hashcode).split()
+            own = getattr(self, '.part') if self.hashcode in wanted else None
+            self.valid_systems = [fullname for fullname in self.valid_systems if fullname == own]
         if sweep.swept_nodes() and not sweep.can_be_swept(self):
             self.valid_systems = []
         self.valid_prog_environs = [f'+{feature}' for feature in self.offers.split()]
@@ -165,7 +173,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             f'bash ./provenance.sh {shlex.quote(self.executable)} > provenance.txt',
             f'for trial in {" ".join(str(i + 1) for i in range(self.trials))}; do',
             'mkdir trial_$trial',
-            'echo $EPOCHREALTIME > trial_$trial/started',
+            f'{CLOCKS} > trial_$trial/started',
             f'for run in {" ".join(runs)}; do',
             'mkdir trial_$trial/$run',
             *(f'cp {shlex.quote(name)} trial_$trial/$run/' for name in self.inputs),
@@ -174,14 +182,19 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             *(self.shell_case(name, options) for name, options in runs.items()),
             'esac',
         ]
-        self.executable = shlex.join(['bash', '../../rank.sh', *self.wrapper, self.executable])
+        program = [] if self.own_programs else [self.executable]
+        self.executable = shlex.join(['bash', '../../rank.sh', *self.wrapper, *program])
         self.executable_opts = ['"${options[@]}"', '> stdout', '2> stderr']
         wait_for_all = []
         if self.concurrent:
             self.executable_opts.append('& started+=($!)')
             # none may be left running when another has failed
             wait_for_all = ['code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=(); (exit $code)']
-        self.postrun_cmds = ['cd ../..', 'done', *wait_for_all, 'echo $EPOCHREALTIME > trial_$trial/ended', 'done']
+        self.postrun_cmds = ['cd ../..', 'done', *wait_for_all, f'{CLOCKS} > trial_$trial/ended', 'done']
+
+    @run_before('run', always_last=True)
+    def spread_over_all_nodes(self):
+        """After the check's own hooks, which may change the job of a place."""
         if sweep.swept_nodes():
             sweep.spread(self)
             self.job.launcher = getlauncher('local')()
@@ -205,6 +218,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             faults += self.read_trials(Path(self.stagedir), ','.join(self.job.nodelist or []))
         self.missing = {name: '; '.join([why, *job]) for name, why in self.missing.items()}
         if faults:
+            if shutil.disk_usage(self.stagedir).free < 2**20:
+                faults.insert(0, f'the file system of {self.stagedir} is full')
             raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
 
     def read_trials(self, where: Path, nodes: str) -> list[str]:
@@ -215,7 +230,11 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             for run in self.runs or ['run']:
                 if found := self.measure_run(trial, run, folder / run, nodes):
                     faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(folder / run / "stderr")}')
-            self.trial_seconds += seconds_of(folder)
+            for by_time_of_day, by_uptime in seconds_of(folder):
+                self.trial_seconds.append(by_uptime)
+                if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
+                    set_by = f'{by_time_of_day - by_uptime:+.0f} s'
+                    faults.append(f'trial {trial}: the clock of {nodes} was set by {set_by} while it ran')
         self.derive()
         for metric in self.metrics:
             if metric.pattern is None and metric.name not in self.samples:
@@ -272,15 +291,20 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def compare_with_references(self):
         if self.is_dry_run():
             return
+        what = 'worst_' if self.swept else ''  # of all places
         self.perf_variables = {
-            metric.name: sn.make_performance_function(self.mean, metric.unit, metric.name) for metric in self.metrics
+            what + metric.name: sn.make_performance_function(self.mean, metric.unit, metric.name)
+            for metric in self.metrics
         }
         if self.void:
             raise PerformanceError('; '.join(f'void: {name}: {reason}' for name, reason in self.void.items()))
         try:
-            self.reference = {self.current_partition.fullname: self.bounds()}
+            bounds = self.bounds()
         except SiteError as error:
             raise PerformanceError(str(error)) from None
+        if self.swept:  # each place is judged by itself
+            bounds = {f'worst_{name}': (mean, None, None, unit) for name, (mean, *_, unit) in bounds.items()}
+        self.reference = {self.current_partition.fullname: bounds}
 
     def mean(self, metric: str) -> float:
         return fmean(value for _, _, value in self.samples[metric])
@@ -316,6 +340,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         measured = {name.rpartition(':')[2] for name in self.perfvalues}
         if lost := set(self.perf_variables) - measured:
             raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
+        if self.swept and (breaches := sweep.breaches(self)):
+            raise PerformanceError(breaches)
 
     # What leaves with the run report
 
@@ -379,12 +405,14 @@ def last_words(stderr: Path) -> str:
     return f' (stderr ends: {said[-1][:200]})' if said else ''
 
 
-def seconds_of(folder: Path) -> list[float]:
-    """Wall seconds of a trial, as a list of one; empty when it did not end."""
+def seconds_of(folder: Path) -> list[tuple[float, float]]:
+    """What a trial took by each of the `CLOCKS`, as a list of one; empty when it did not end."""
     try:
-        return [float((folder / 'ended').read_text()) - float((folder / 'started').read_text())]
+        started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
+        by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
     except (OSError, ValueError):
         return []
+    return [(by_time_of_day, by_uptime)]
 
 
 def facts_of(path: Path) -> dict[str, str]:

@@ -1,16 +1,24 @@
 """Sweeps over sixteen virtual nodes of a real Slurm."""
 
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
+from itertools import combinations
 
 import pytest
+from scratch import ROOT
 from test_slurm_faults import Night, wait_for
 
-pytestmark = pytest.mark.whole_machine
+from site_configs.spack import Installed
 
 FLEET = [f'n{number}' for number in range(5, 21)]
+REFERENCE = """\
+partition,check,case,metric,unit,better,mean,std,n,kind,source,recorded_at,stack,mode,note
+fleet,Fault,*,rate,GB/s,higher,50,,,published,made up,,*,,
+"""
 GOOD = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 
 
@@ -29,6 +37,12 @@ def fleet(clone, slurm, tmp_path):
 
 def command(*options: str) -> list[str]:
     return [sys.executable, '-m', 'ci.sweep', *options, '--', '-S', 'trials=2']
+
+
+def only(fleet, first: int, last: int):
+    """Leaves no other nodes to be swept."""
+    others = ','.join(node for node in FLEET if not first <= int(node[1:]) <= last)
+    fleet.tell('scontrol', 'update', f'NodeName={others}', 'State=drain', 'Reason=away')
 
 
 def swept(fleet) -> dict[str, dict]:
@@ -55,8 +69,8 @@ def test_a_sweep_in_which_three_of_sixteen_nodes_fail(fleet):
     cases = swept(fleet)
     assert sorted(cases) == sorted(FLEET)
     assert {node for node, case in cases.items() if case['result'] != 'pass'} == {'n7', 'n9', 'n11'}
-    for node, words in {'n7': 'exit code 3', 'n9': 'delay not measured', 'n11': 'did not come to its end'}.items():
-        assert f'{node}: ' in cases[node]['fail_reason'] and words in cases[node]['fail_reason']
+    for node, words in {'n7': 'exit code 3', 'n9': 'delay not measured', 'n11': 'come to its end|was killed'}.items():
+        assert re.match(f'{node}: .*({words})', cases[node]['fail_reason'])
         assert f'%.nid={node}: {node}: ' in answer.stdout
     good = cases['n5']['record']
     assert [sample[:2] for sample in good['metrics']['rate']['samples']] == [[1, 'n5'], [2, 'n5']]
@@ -68,7 +82,7 @@ def test_a_sweep_in_which_three_of_sixteen_nodes_fail(fleet):
 
 
 def test_a_sweep_that_is_killed_is_carried_on(fleet):
-    fleet.tell('scontrol', 'update', 'NodeName=n[9-20]', 'State=drain', 'Reason=away')
+    only(fleet, 5, 8)
     fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && [ ! -e {fleet.folder}/on ] && sleep 300\n{GOOD}')
     running = subprocess.Popen(
         command('--max-nodes=2'), cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True,
@@ -90,19 +104,134 @@ def test_a_sweep_that_is_killed_is_carried_on(fleet):
     assert fleet.queue() == ''
 
 
-def test_pairs_of_nodes(fleet):
-    """Every pair of four nodes, each an MPI job of its own; two pairs at the same time."""
-    fleet.tell('scontrol', 'update', 'NodeName=n[9-20]', 'State=drain', 'Reason=away')
+def test_each_place_is_judged_by_itself(fleet):
+    """ReFrame's own result is not that of the last node, and names those that are beyond a limit or a peak."""
+    only(fleet, 5, 8)
+    path = fleet.clone.root / 'checks/fault.py'
+    path.write_text(path.read_text().replace(r"r'^rate: (\S+)$'", r"r'^rate: (\S+)$', peak='memory_bandwidth'"))
+    fleet.clone.site_file.with_name('published.csv').write_text(REFERENCE)
+    fleet.clone.program(
+        'case $SLURMD_NODENAME in n5) echo "rate: 40.5" ;; n6) echo "rate: 200.5" ;; *) echo "rate: 50.5" ;; esac\n'
+        'echo "delay: 1.25"'
+    )
+    answer = fleet.clone.run(*command(), **fleet.slurm)
+    assert answer.returncode == 1
+    (part,) = fleet.clone.results.glob('reports/parts/*.json')
+    (whole,) = (one for one in json.loads(part.read_text())['runs'][0]['testcases'] if not one['fixture'])
+    low, high = 'failed to meet reference: rate=40.5 GB/s, limit 49', '200.5 GB/s is above the physical peak'
+    assert (whole['result'], whole['fail_phase']) == ('fail', 'performance')
+    assert whole['fail_reason'].startswith('performance error: 2 of 4 places: n5: ')
+    assert low in whole['fail_reason'] and '; n6: void: rate: ' in whole['fail_reason'] and high in whole['fail_reason']
+    values = {name.rpartition(':')[2]: entry[:2] for name, entry in whole['perfvalues'].items()}
+    assert values == {'worst_rate': [40.5, 50.0], 'worst_delay': [1.25, 0]}
+    cases = swept(fleet)
+    assert {node: case['fail_phase'] for node, case in cases.items()} == {
+        'n5': 'performance', 'n6': 'performance', 'n7': None, 'n8': None,
+    }  # fmt: skip
+    assert low in cases['n5']['fail_reason'] and high in cases['n6']['fail_reason']
+    found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
+    assert found['counts'] == {'regressed': 1, 'void': 1, 'ok': 2, 'no_reference': 4} and not found['problems']
+
+
+def test_a_node_that_hangs_costs_the_others_nothing(fleet):
+    """It ends in time for the allocation, and what would begin after that is named."""
+    only(fleet, 5, 6)
+    fleet.prepare('one', 'two')
+    fleet.clone.program(f'[ $SLURMD_NODENAME = n5 ] && sleep 300\n{GOOD}')
+    answer = fleet.clone.run(*command('--time-limit=1m'), **fleet.slurm)
+    assert answer.returncode == 1
+    (path,) = fleet.clone.results.glob('reports/*Z.json')
+    cases = [case for case in json.loads(path.read_text())['runs'][0]['testcases'] if not case['fixture']]
+    said = {(case['fault'], *case['job_nodelist']): case['fail_reason'] for case in cases}
+    (first,) = {fault for fault, node in said if said[fault, node] is None}
+    (second,) = {'one', 'two'} - {first}
+    assert 'it took longer than it may' in said[first, 'n5'], said
+    states = {(case['fault'], *case['job_nodelist']): case['record']['job']['state'] for case in cases}
+    assert states == {
+        (first, 'n5'): 'TIMEOUT', (first, 'n6'): 'COMPLETED', (second, 'n5'): 'CANCELLED', (second, 'n6'): 'CANCELLED',
+    }  # fmt: skip
+    assert all('not run: the time of the allocation was used up' in said[second, node] for node in ('n5', 'n6')), said
+    assert fleet.queue() == ''
+
+
+@pytest.mark.parametrize('last', [8, 7], ids=['two pairs at a time', 'one pair at a time, from within a job'])
+def test_pairs_of_nodes(fleet, last):
+    """Every pair, each an MPI job of its own, after the hooks of the check."""
+    only(fleet, 5, last)
+    path = fleet.clone.root / 'checks/fault.py'
+    text = path.read_text().replace('    fault = ', '    num_nodes = 2\n    mpi = True\n    fault = ')
+    hook = "    @run_before('run')\n    def add(self):\n        self.executable_opts.insert(0, 'x')\n"
+    path.write_text(f'{text}\n{hook}')
+    fleet.clone.program(f'[ $1 = x ] || exit 3\n[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
+    job = ['srun', '--partition=compute', '--nodes=1', '--ntasks=2', '--ntasks-per-node=2', '--mpi=none', 'sh', '-c',
+           '[ $SLURM_PROCID = 1 ] || exec "$@"', 'sh']  # fmt: skip
+    answer = fleet.clone.run(*(job if last == 7 else []), *command(), **fleet.slurm)
+    nodes = [f'n{number}' for number in range(5, last + 1)]
+    cases = swept(fleet)
+    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(
+        map(','.join, combinations(nodes, 2))
+    ), answer.stdout
+    assert answer.returncode == 0
+    assert set(cases['n5,n7']['record']['binding']['got']) == {'n5.0', 'n7.0'}
+
+
+def test_a_node_that_is_left_over_meets_nobody_and_is_named(fleet):
+    only(fleet, 5, 7)
+    with (fleet.clone.root / 'checks/fault.py').open('a') as stream:
+        stream.write('\n\n@rfm.simple_test\nclass Pair(Fault):\n    num_nodes = 2\n    mpi = True\n')
+    fleet.clone.program(f'[ "$PMIX_RANK" = 1 ] || {{ {GOOD}; }}')
+    answer = fleet.clone.run(*command('--max-nodes=2'), **fleet.slurm)
+    assert answer.returncode == 1
+    assert sorted(swept(fleet)) == ['n5', 'n5,n6', 'n6', 'n7']
+    found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
+    assert found['problems'] == ['Pair %fault=none: not run on n7']
+    assert found['counts'] == {'no_reference': 8}
+
+
+def test_too_many_pairs_are_refused_and_a_sample_is_not(fleet):
     path = fleet.clone.root / 'checks/fault.py'
     path.write_text(path.read_text().replace('    fault = ', '    num_nodes = 2\n    mpi = True\n    fault = '))
     fleet.clone.program(f'[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
-    answer = fleet.clone.run(*command(), **fleet.slurm)
+    few = [sys.executable, '-c', 'import ci.sweep, sys; ci.sweep.MOST_PAIRS = 20; sys.exit(ci.sweep.main())']
+    answer = fleet.clone.run(*few, **fleet.slurm)
+    assert answer.returncode == 2 and 'holds' not in answer.stdout
+    assert answer.stderr.strip() == (
+        'plumbline: cases on two nodes: 1, and 16 nodes are 120 pairs in 15 rounds; expected at most 20 pairs of all '
+        'cases: choose a sample, --rounds 2 or less, or fewer cases, or lower --max-nodes'
+    )
+    answer = fleet.clone.run(*few, '--rounds=1', '--', '-S', 'trials=1', **fleet.slurm)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert len(swept(fleet)) == 8
+
+
+def test_real_osu_on_pairs_of_all_nodes(fleet):
+    """The virtual nodes share the cores of this host: the latencies are no machine's, but they are there."""
+    installed = Installed('localhost', 'node', 'cpu').activation
+    find = f'{f". {installed};" if installed.exists() else ""} type -P osu_latency'
+    real = subprocess.run(['bash', '-c', find], capture_output=True, text=True, check=False).stdout.strip()
+    if not real:
+        pytest.skip('no OSU Micro-Benchmarks: neither on PATH nor in an installed stack of localhost')
+    clone = fleet.clone
+    shutil.copytree(ROOT / 'checks/mpi', clone.root / 'checks/mpi', dirs_exist_ok=True)
+    (clone.root / 'checks/fault.py').unlink()
+    text = clone.site_file.read_text().replace('features: [demo]', 'features: [osu]')
+    more = 'num_nodes: 16\n    env_vars: [[OMPI_MCA_mpi_yield_when_idle, 1], [OMPI_MCA_btl, ^openib]]\n    max_jobs:'
+    clone.site_file.write_text(text.replace('max_jobs:', more))
+    clone.program(f'exec {real} -i 20 -x 2 "$@"', 'osu_latency')  # with fewer repetitions
+    step = ['srun', '--partition=fleet', '--nodes=2', '--ntasks=2', clone.binary.with_name('osu_latency'), '-m', '1:1']
+    if (probe := fleet.tell(*map(str, step))).returncode:
+        pytest.skip(f'srun does not start the MPI of {real} here: {probe.stderr.strip()[-300:]}')
+    words = command('--mode=nightly', '--rounds=2')[:-2]
+    answer = clone.run(*words, '-n', 'OsuLatency.*two_nodes', '-S', 'trials=1', **fleet.slurm)
     cases = swept(fleet)
-    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(
-        ['n5,n8', 'n6,n7', 'n5,n7', 'n8,n6', 'n5,n6', 'n7,n8']
-    ), answer.stdout
+    assert {pair: case['fail_reason'] for pair, case in cases.items()} == dict.fromkeys(cases), answer.stdout
     assert answer.returncode == 0
-    assert set(cases['n8,n6']['record']['binding']['got']) == {'n8.0', 'n6.0'}
+    met = [node for pair in cases for node in pair.split(',')]
+    assert len(cases) == 16 and {node: met.count(node) for node in met} == dict.fromkeys(FLEET, 2)
+    for pair, case in cases.items():
+        metrics = case['record']['metrics']
+        assert len(metrics) == 24 and all(metric['samples'][0][:2] == [1, pair] for metric in metrics.values())
+        assert set(case['record']['binding']['got']) == {f'{node}.0' for node in pair.split(',')}
 
 
 @pytest.mark.parametrize(
@@ -110,6 +239,7 @@ def test_pairs_of_nodes(fleet):
     [
         (['--partition=nosuch'], 'expected one of site demo: fleet; found nosuch'),
         (['--max-nodes=0'], 'expected 1 or more'),
+        (['--rounds=0'], 'expected 1 or more'),
         (['--time-limit=soon'], "expected a time such as 8h, 90m or 1h30m, found 'soon'"),
     ],
 )

@@ -1,13 +1,19 @@
 #!/bin/bash
-# sweep.sh ROUND   the whole job, place.sh, on the place that this node begins, in a folder of its own below places/.
-# Lines of the file ROUND: the first node of a place, a blank, all its nodes with commas between.
-while read -r first nodes; do
-    [ "$first" = "$SLURMD_NODENAME" ] && break
-done < "$1"
-[ "$first" = "$SLURMD_NODENAME" ] || exit 0
+# sweep.sh ROUND SECONDS   the whole job, place.sh, for at most SECONDS on the place that this node begins, in a folder of
+# its own below places/. Lines of rounds/ROUND: the first node of a place, a blank, all its nodes with commas between.
+nodes=$(grep --max-count=1 "^$SLURMD_NODENAME " "rounds/$1")
+nodes=${nodes#* } seconds=$2
+[ -n "$nodes" ] || exit 0
+left=$((${PLUMBLINE_SWEEP_UNTIL:-EPOCHSECONDS + seconds} - EPOCHSECONDS))
+((left < seconds)) && seconds=$((left > 0 ? left : 1)) # 0 would be no limit
 mkdir -p "places/$nodes" && cd "places/$nodes" || exit 1
 for file in ../../*; do
     [ -f "$file" ] && ln -s "$file" .
 done
-PLUMBLINE_PLACE=$nodes bash ./place.sh > place.out 2> place.err
-echo $? > place.exit
+PLUMBLINE_PLACE=$nodes timeout --kill-after=10 "$seconds" bash ./place.sh > place.out 2> place.err
+code=$?
+echo $code > place.exit
+[ $code = 0 ] || exit 0
+# One file in place of dozens: they would be read and removed one after the other while all nodes wait.
+find . -type f -print0 | tar --create --null --files-from=- --file="../$nodes.new" &&
+    mv "../$nodes.new" "../$nodes.tar" && rm -r "../$nodes"

@@ -1,17 +1,17 @@
 #!/bin/bash
-# sweep_round.sh ROUND   sweep.sh on the first node of each place in the file ROUND, on all of them at the same time.
+# sweep_round.sh ROUND SECONDS   sweep.sh on the first node of each place of a round, on all of them at the same time.
 # Without the nodes that have gone down since the allocation: with one of them no step could begin on the others.
-list=
+if ((EPOCHSECONDS >= ${PLUMBLINE_SWEEP_UNTIL:-EPOCHSECONDS + 1})); then
+    : > "rounds/$1.late"
+    exit 0
+fi
+mapfile -t down < <(sinfo --noheader --Node --states=down,fail,no_respond,unk --format=%N | sort -u)
 while read -r first _; do
-    list+=${list:+,}$first
-done < "$1"
-mapfile -t down < <(sinfo --noheader --Node --nodes="$list" --states=down,fail,no_respond,unk --format=%N | sort -u)
-nodes=()
-while read -r first _; do
-    [[ " ${down[*]} " = *" $first "* ]] || nodes+=("$first")
-done < "$1"
+    [[ " ${down[*]} " = *" $first "* ]] || echo "$first"
+done < "rounds/$1" > "rounds/$1.up"
+mapfile -t nodes < "rounds/$1.up"
 [ ${#nodes[@]} -gt 0 ] || exit 0
-list=${nodes[*]}
-srun --overlap --nodes=${#nodes[@]} --ntasks=${#nodes[@]} --ntasks-per-node=1 --nodelist="${list// /,}" \
-    --no-kill --kill-on-bad-exit=0 bash ./sweep.sh "$1"
+# the nodes as a file: thousands of names are longer than an argument can be
+srun --overlap --cpu-bind=none --mpi=none --nodes=${#nodes[@]} --ntasks=${#nodes[@]} --ntasks-per-node=1 \
+    --nodelist="./rounds/$1.up" --no-kill --kill-on-bad-exit=0 bash ./sweep.sh "$1" "$2"
 exit 0 # each place has written down how its own part ended

@@ -328,15 +328,19 @@ def session_problems(
         problems.append(
             f'mode {selection.mode!r} is none of {", ".join(MODES)}: nobody can tell what it should have measured'
         )
+    explained = {row.case_id for row in rows if row.status != 'measured'}
     for case in cases:
         reason = case['fail_reason'] or ''
         if case['fixture'] and (failed := failure(case) or reason):
             problems.append(f'fixture {case["name"]} of {case["partition"]} with {case["stack"]}: {failed}')
         # The performance phase fails for what the metrics show, or for something else that no metric shows
-        elif failure(case) is None and reason and 'failed to meet reference' not in reason:
-            shown = any(row.case_id == case['case_id'] and row.status != 'measured' for row in rows)
-            if not shown:
-                problems.append(f'{case["check"]} {case["case"]} of {case["partition"]} with {case["stack"]}: {reason}')
+        elif (
+            failure(case) is None
+            and reason
+            and 'failed to meet reference' not in reason
+            and case['case_id'] not in explained
+        ):
+            problems.append(f'{case["check"]} {case["case"]} of {case["partition"]} with {case["stack"]}: {reason}')
     return list(dict.fromkeys(problems))
 
 

@@ -23,6 +23,7 @@ class Kind(NamedTuple):
 
     types: str
     on_all_nodes: bool = False
+    of_one_node: bool = False  # each node has one of its own, of which the others see nothing
     own_cache: bool = False  # which nobody can empty, instead of the kernel's
     direct: bool = True  # whether O_DIRECT means something there
 
@@ -32,9 +33,9 @@ KINDS = {
     'gpfs': Kind('gpfs', on_all_nodes=True, own_cache=True),
     'beegfs': Kind('beegfs beegfs_nodev', on_all_nodes=True),
     'nfs': Kind('nfs nfs4', on_all_nodes=True),
-    'local': Kind('ext2 ext3 ext4 xfs btrfs f2fs overlay'),
-    'zfs': Kind('zfs', own_cache=True),
-    'tmpfs': Kind('tmpfs', direct=False),
+    'local': Kind('ext2 ext3 ext4 xfs btrfs f2fs overlay', of_one_node=True),
+    'zfs': Kind('zfs', of_one_node=True, own_cache=True),
+    'tmpfs': Kind('tmpfs', of_one_node=True, direct=False),
     'shared': Kind('*', on_all_nodes=True, own_cache=True),
     'any': Kind('*'),
 }
@@ -96,10 +97,10 @@ class StorageBenchmark(Benchmark):
 
     def exists_on(self, topology):
         found = partition_of(topology).file_systems.get(self.file_system)
-        if swept_nodes():
-            return False  # the guard knows of one job on a file system, not of one from each node
         if found is None or (self.nodes > 1 and not KINDS[found.kind].on_all_nodes):
             return False
+        if swept_nodes() and not KINDS[found.kind].of_one_node:
+            return False  # the guard knows of one job on a file system, not of one from each node
         return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
 
     @run_after('init')
@@ -139,9 +140,12 @@ class StorageBenchmark(Benchmark):
     def shell_case(self, name, options):
         return super().shell_case(name, options).replace(HERE, '"$storage_dir"')
 
+    def read_trials(self, where, nodes):
+        self.remarks |= facts_of(where / 'storage.txt')
+        return super().read_trials(where, nodes)
+
     def job_faults(self):
         """A refusal comes first: it is why the job ended."""
-        self.remarks |= facts_of(Path(self.stagedir) / 'storage.txt')
         refused = Path(self.stagedir) / 'refused'
         said = [f'refused: {refused.read_text(encoding="utf-8").strip()}'] if refused.exists() else []
         return said + super().job_faults()

@@ -102,8 +102,9 @@ def test_nothing_is_left_of_a_session_that_was_cancelled(storage, number):
     storage.prepare('touch "$(echo FOLDER/plumbline-*)/file"; sleep 600\n')
     settings = storage.root / 'reframe_settings/settings.py'
     options = ('-r', '-n', 'IOR%.*quick', '-S', 'trials=1')
+    heeding = ['env', '--default-signal=INT']  # which a shell's background jobs do not
     session = subprocess.Popen(
-        ['reframe', '-C', settings, '-c', storage.root / 'checks/storage', '-R', *options], cwd=storage.root,
+        [*heeding, 'reframe', '-C', settings, '-c', storage.root / 'checks/storage', '-R', *options], cwd=storage.root,
         env=storage.environment(), stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     wait_for(lambda: list(storage.disk.glob('plumbline-*/file')))

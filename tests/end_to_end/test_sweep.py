@@ -1,6 +1,7 @@
 """Sweeps over sixteen virtual nodes of a real Slurm."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -10,6 +11,7 @@ from itertools import combinations
 
 import pytest
 from scratch import ROOT
+from storage_stand_in import DISK, NODE, install
 from test_slurm_faults import Night, wait_for
 
 from site_configs.spack import Installed
@@ -247,3 +249,26 @@ def test_usage_errors(fleet, options, words):
     answer = fleet.clone.run(sys.executable, '-m', 'ci.sweep', *options, **fleet.slurm)
     assert answer.returncode == 2
     assert words in answer.stderr and 'Traceback' not in answer.stderr
+
+
+def test_the_disk_of_each_node(fleet, tmp_path):
+    """Here all nodes have the same one, and each makes and removes a directory of its own there."""
+    only(fleet, 5, 6)
+    disk = tmp_path / 'disk'
+    disk.mkdir()
+    of = subprocess.run(['stat', '-f', '-c', '%T', disk], capture_output=True, text=True, check=True).stdout.strip()
+    file_system = DISK.replace('kind: any', f'kind: {"tmpfs" if of == "tmpfs" else "local"}')
+    shutil.copytree(ROOT / 'checks/storage', fleet.clone.root / 'checks/storage', dirs_exist_ok=True)
+    install(fleet.clone, disk, file_systems=file_system, node=f'num_nodes: 2\n{NODE}')
+    path, local = fleet.clone.site_file, 'scheduler: local\n    launcher: local\n'
+    assert local in path.read_text()
+    on_slurm = 'scheduler: slurm\n    launcher: srun\n    access: [-p fleet]\n'
+    path.write_text(path.read_text().replace(local, on_slurm))
+    answer = fleet.clone.run(*command('--mode=quick'), '-n', '^IOR%', **fleet.slurm)
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    found = swept(fleet)
+    assert sorted(found) == ['n5', 'n6']
+    for node, case in found.items():
+        assert case['record']['provenance']['file_system_path'] == str(disk)
+        assert {sample[1] for sample in case['record']['metrics']['easy_1m_read']['samples']} == {node}
+    assert os.listdir(disk) == []

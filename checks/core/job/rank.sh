@@ -124,10 +124,10 @@ if asks PLUMBLINE_DEVICES; then
 fi
 asks PLUMBLINE_NICS && use_nic && got+=("nic $asked $rate")
 [[ $SLURM_TOPOLOGY_ADDR = *.* ]] && got+=("switch ${SLURM_TOPOLOGY_ADDR%.*}") # the last part is the node
-while read -r key value; do
-    [ "$key" = Cpus_allowed_list: ] && break
-done < /proc/self/status
-[ -z "$PLUMBLINE_LOCATE" ] || locate "$value"
-printf '%s\n' "$value" "${got[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
+status=$(< /proc/self/status) # in one go: read line by line, it changes in between
+[[ $status =~ Cpus_allowed_list:[[:space:]]+([0-9,-]+) ]]
+cpus=${BASH_REMATCH[1]}
+[ -z "$PLUMBLINE_LOCATE" ] || locate "$cpus"
+printf '%s\n' "$cpus" "${got[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
 unset PLUMBLINE_BOUND
 exec "$@"

@@ -430,7 +430,7 @@ def test_a_clock_that_is_set_during_the_night(night, clock):
         first, second = night.cases()['one']
         assert re.search(r'the clock of n\d was set by [-+]86\d+ s while it ran', first['fail_reason'])
         assert second['result'] == 'pass', output
-        assert 0 < second['record']['trial_seconds'][0] < 10
+        assert 0 <= second['record']['trial_seconds'][0] < 10  # in steps of 10 ms
         assert {row['n'] for row in night.verdicts().values()} == {1}
         assert night.queue() == ''
         logs.append(len(list(night.clone.results.glob('logs/*.log'))))

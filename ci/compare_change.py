@@ -16,11 +16,11 @@ from pathlib import Path
 
 from ci.nightly import Stop, check_files, duration, list_cases, locked, plumbline
 from ci.session import Run, Session, last_of_each
-from postprocess import show
-from postprocess.store import Store
-from postprocess.windows import compare_windows
-from site_configs.places import ROOT
-from site_configs.references import MODES
+from plumbline.paths import ROOT
+from plumbline.references import MODES
+from postprocess import views as show
+from postprocess.results.store import Store
+from postprocess.verdicts.windows import compare_windows
 
 
 def main() -> int:

@@ -21,8 +21,9 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 
-from ci import again, housekeeping, tell
-from ci.cluster import cancel_jobs_below, nodes_out
+from ci import cleanup as housekeeping
+from ci import notify as tell
+from ci import rerun as again
 from ci.session import (
     SESSION_VARIABLE,
     STAGE,
@@ -40,10 +41,11 @@ from ci.session import (
     save,
     troubles,
 )
-from site_configs import Site, SiteError, load_site, name_of_this_site
-from site_configs.loader import UNDESCRIBED
-from site_configs.places import ROOT, results_directory
-from site_configs.references import MODES
+from ci.slurm_nodes import cancel_jobs_below, nodes_out
+from plumbline.errors import SiteError
+from plumbline.paths import ROOT, results_directory
+from plumbline.references import MODES
+from plumbline.sites import UNDESCRIBED, Site, load_site, name_of_this_site
 
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration says otherwise
 RESUMED_FOR = 20 * 3600  # seconds after which a killed session is no longer carried on

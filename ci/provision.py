@@ -15,14 +15,14 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from checks.core.spack import BringUp, StackError, find_spack, release, run_spack
-from ci.airgap import export_folder, import_folder
-from ci.externals import find_externals
-from site_configs import Site, SiteError, load_site, name_of_this_site
-from site_configs.detect import gpu_kinds, lacking_on_path
-from site_configs.loader import UNDESCRIBED
-from site_configs.places import ROOT, software_directory
-from site_configs.spack import Installed, known_benchmarks
+from plumbline.errors import SiteError
+from plumbline.machine.detect import gpu_kinds, lacking_on_path
+from plumbline.paths import ROOT, software_directory
+from plumbline.sites import UNDESCRIBED, Site, load_site, name_of_this_site
+from plumbline.stacks.airgap import export_folder, import_folder
+from plumbline.stacks.externals import find_externals
+from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
+from plumbline.stacks.manifest import Installed, known_benchmarks
 
 _BUILD_PACKAGES = (
     'git', 'g++', 'gfortran', 'make', 'cmake', 'patch', 'xz-utils', 'bzip2', 'autoconf', 'automake', 'libtool',

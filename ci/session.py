@@ -20,8 +20,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from ci.cluster import cancel_jobs_below
-from site_configs.places import ROOT
+from ci.slurm_nodes import cancel_jobs_below
+from plumbline.paths import ROOT
 
 SESSION_VARIABLE = 'PLUMBLINE_NIGHTLY'  # in the environment of all that a run starts; its value names the results
 STAGE = 'nightly-stage'  # below the results, a folder a session: what its failed cases left

@@ -18,12 +18,12 @@ from pathlib import Path
 from typing import Any
 
 from checks.core.sweep import number_of_rounds
-from ci.cluster import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
 from ci.nightly import Stop, check_files, duration, list_cases, locked, plumbline
 from ci.session import STAGE, Content, Run, Session, save
-from site_configs import Partition, Site
-from site_configs.places import ROOT
-from site_configs.references import MODES
+from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
+from plumbline.paths import ROOT
+from plumbline.references import MODES
+from plumbline.sites import Partition, Site
 
 STATE = 'sweep-unfinished.json'  # below the results: the reports of a sweep that has nodes left
 CARRIED_ON_FOR = 7 * 86400  # seconds after which a sweep that was ended begins anew

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from typer.core import TyperGroup
 
-from postprocess.errors import InputError
+from plumbline.errors import InputError
 
 
 class _Group(TyperGroup):
@@ -25,7 +25,7 @@ class _Group(TyperGroup):
         except OSError as error:
             _complain(f'{error.filename}: {error.strerror}' if error.filename else error)
         except ValueError as error:
-            from site_configs import SiteError
+            from plumbline.errors import SiteError
 
             if not isinstance(error, (InputError, SiteError)):
                 raise
@@ -67,7 +67,7 @@ app.add_typer(record_app, name='record')
 
 def _results(given: Path | None) -> Path:
     """The results directory: the one given, else the one that ReFrame writes to."""
-    from site_configs.places import results_directory
+    from plumbline.paths import results_directory
 
     results = given or results_directory()
     if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB know no other names
@@ -125,10 +125,10 @@ def _judged(
     reruns: list[Path] | None = None,
 ):
     """The store, and the comparison of a session with its site's references or with the session `against`."""
-    from postprocess.compare import compare as judge_session
-    from postprocess.runreport import read_report
-    from postprocess.store import Store
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.results.reports import read_report
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import compare as judge_session
 
     store = Store(results)
     chosen = store.find(session, site)
@@ -165,8 +165,8 @@ def sites(
     references: References = None,
 ) -> None:
     """List the sites, show one, or validate their files."""
+    from plumbline.paths import SITES
     from postprocess import sites as module
-    from site_configs.loader import SITES
 
     root = references or SITES
     if check:
@@ -187,8 +187,8 @@ def probe(
     force: Annotated[bool, typer.Option('--force', help='Replace a file that is there.')] = False,
 ) -> None:
     """Print a site.yaml for this machine or, where Slurm answers, this cluster."""
-    from postprocess import probe as module
-    from postprocess.files import write_text
+    from plumbline.files import write_text
+    from plumbline.machine import probe as module
 
     path = module.destination(name, output, force)
     text = module.site_yaml()
@@ -225,8 +225,8 @@ def ingest(
     results: Results = None,
 ) -> None:
     """Put run reports into the results store. The same report twice changes nothing."""
-    from postprocess import ingest as module
-    from postprocess.store import Store
+    from postprocess.results import ingest as module
+    from postprocess.results.store import Store
 
     failed = False
     for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog):
@@ -278,8 +278,9 @@ def compare(
     """
     from dataclasses import asdict, fields
 
-    from postprocess import show, text
-    from postprocess.compare import MetricVerdict
+    from postprocess import text
+    from postprocess import views as show
+    from postprocess.verdicts.compare import MetricVerdict
 
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
@@ -288,22 +289,22 @@ def compare(
     elif against or rerun:
         raise InputError('SESSION and AFTER are judged by each other: give neither --against nor --rerun')
     else:
-        from postprocess.store import Store
-        from postprocess.windows import compare_windows, sessions_named
-        from site_configs.loader import SITES
+        from plumbline.paths import SITES
+        from postprocess.results.store import Store
+        from postprocess.verdicts.windows import compare_windows, sessions_named
 
         store = Store(results)
         sides = [sessions_named(store, name, site) for name in (session, after)]
         comparison = compare_windows(store, *sides, references or SITES)
     if coverage:
-        from postprocess import coverage as module
+        from postprocess.verdicts import coverage as module
 
         typer.echo(module.to_text(comparison, format.value), nl=False)
         counts = module.counts(comparison)
         raise typer.Exit(int('vanished' in counts or not counts))
     if junit is not None:
-        from postprocess.files import write_whole
-        from postprocess.junit import to_junit
+        from plumbline.files import write_whole
+        from postprocess.report.junit import to_junit
 
         write_whole({junit: lambda stream: stream.write(to_junit(comparison))})
     if summary or format is Format.table:
@@ -341,10 +342,10 @@ def propose(
     Void, failed and missing metrics are refused, and so are metrics with a single sample. A baseline gates from five
     sessions on and only warns before.
     """
-    from postprocess import record
-    from postprocess.store import Store
-    from postprocess.windows import sessions_named
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.results.store import Store
+    from postprocess.verdicts import baseline as record
+    from postprocess.verdicts.windows import sessions_named
 
     store = Store(results)
     chosen = [session for name in sessions or ['latest'] for session in sessions_named(store, name, site)]
@@ -368,8 +369,8 @@ def accept(
     references: References = None,
 ) -> None:
     """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
-    from postprocess import record
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.verdicts import baseline as record
 
     accepted = record.accept(results, site, references or SITES, ' '.join(epoch.split()))
     if epoch:
@@ -401,9 +402,9 @@ def tables(
     references: References = None,
 ) -> None:
     """Print the tables of a paper, and under each of its rows what a session of that site measured."""
-    from postprocess import published_tables
-    from postprocess.store import Store
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.papers import tables as published_tables
+    from postprocess.results.store import Store
 
     if style not in published_tables.STYLES:
         raise InputError(f'tables {style}: expected one of {", ".join(published_tables.STYLES)}')
@@ -423,9 +424,9 @@ def trend(
     references: References = None,
 ) -> None:
     """Find steps and slow drift in the history of every metric, and what changed in the provenance with them."""
-    from postprocess import trend as module
-    from postprocess.store import Store
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.history import trend as module
+    from postprocess.results.store import Store
 
     store = Store(results)
     found = module.trend(store, store.history(store.find(session, site), nights), references or SITES)
@@ -446,9 +447,9 @@ def fleet(
 
     Keeps them in the ledger. Proposes to drain those that stand out again, as commands for a person to run.
     """
-    from postprocess import fleet as module
-    from postprocess.store import Store
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.history import fleet as module
+    from postprocess.results.store import Store
 
     store = Store(results)
     found = module.fleet(store, store.find(session, site), nights, results, references or SITES)
@@ -464,8 +465,8 @@ def ledger(
     results: Results = None,
 ) -> None:
     """Show which nodes stood out when."""
-    from postprocess import ledger as module
-    from postprocess.store import Store
+    from postprocess.history import ledger as module
+    from postprocess.results.store import Store
 
     site = Store(results).find('latest', site).site
     found = module.read(results, site)
@@ -482,9 +483,9 @@ def replay(
     references: References = None,
 ) -> None:
     """Print how many alarms each setting of gate, trend and fleet would have raised on the history of a site."""
-    from postprocess import replay as module
-    from postprocess.store import Store
-    from site_configs.loader import SITES
+    from plumbline.paths import SITES
+    from postprocess.history import backtest as module
+    from postprocess.results.store import Store
 
     store = Store(results)
     sessions = store.history(store.find(session, site), nights)
@@ -513,10 +514,10 @@ def report(
     references: References = None,
 ) -> None:
     """Write one HTML file with everything about a session; it needs no network and no other file."""
-    from postprocess.files import write_text
-    from postprocess.night import look
-    from postprocess.report import to_html
-    from site_configs.loader import SITES
+    from plumbline.files import write_text
+    from plumbline.paths import SITES
+    from postprocess.history.digest import look
+    from postprocess.report.page import to_html
 
     store, comparison = _judged(session, site, against, results, references, rerun)
     night = look(store, comparison.session, nights, references or SITES, keep)

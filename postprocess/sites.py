@@ -16,13 +16,13 @@ from typing import Any
 
 import typer
 
-from postprocess.errors import InputError
-from postprocess.runreport import check_and_case
+from plumbline.errors import InputError, SiteError
+from plumbline.paths import ROOT, SITES
+from plumbline.references import FILES, Key, Reference, read_references
+from plumbline.sites import Partition, Site, load_site, site_names
+from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
+from postprocess.results.reports import check_and_case
 from postprocess.text import Column, count, number, to_csv, to_json, to_markdown, to_table
-from site_configs.loader import SITES, Partition, Site, SiteError, load_site, site_names
-from site_configs.places import ROOT
-from site_configs.references import FILES, Key, Reference, read_references
-from site_configs.spack import backs, known_benchmarks, manifest_path, read_manifest
 
 _ANY = '*'  # stands for the metrics of a check that names them only when it runs
 _DESCRIBE_LIMIT = 300  # seconds; listing takes a few even where a parallel file system is slow

@@ -20,12 +20,13 @@ ROOT = Path(__file__).resolve().parent.parent
 if str(ROOT) not in sys.path:  # the one place that makes site_configs and checks.core importable, installed or not
     sys.path.insert(0, str(ROOT))
 
+from plumbline.errors import SiteError  # noqa: E402
+from plumbline.paths import results_directory  # noqa: E402
+from plumbline.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings.journal import further_handlers  # noqa: E402
-from site_configs import Site, SiteError, load_site, name_of_this_site, site_names  # noqa: E402
-from site_configs.places import results_directory  # noqa: E402
 
 if reframe.VERSION.startswith('4.10.'):  # they replace parts of it that a later one may not have
-    import reframe_settings.repairs  # noqa: F401
+    import reframe_settings.slurm  # noqa: F401
 
 
 @register_launcher('jsrun')

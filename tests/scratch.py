@@ -11,7 +11,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS = ROOT / 'tests/outputs'
-PARTS = ('checks', 'ci', 'postprocess', 'reframe_settings', 'site_configs', 'spack_envs')
+PARTS = ('checks', 'ci', 'plumbline', 'postprocess', 'reframe_settings', 'site_configs', 'spack_envs')
 
 DEMO_SITE = """\
 descr: a site for tests

@@ -7,9 +7,9 @@ import sys
 import pytest
 from scratch import ROOT
 
-from postprocess.compare import BAD, VERDICTS
-from site_configs import load_site
-from site_configs.spack import known_benchmarks
+from plumbline.sites import load_site
+from plumbline.stacks.manifest import known_benchmarks
+from postprocess.verdicts.compare import BAD, VERDICTS
 
 
 def test_the_site_builds_strictly(tmp_path):

@@ -8,7 +8,7 @@ import reframe as rfm
 from checks.compute.hpcg_output import BYTES_PER_POINT, accepts, faults_of, local_grid, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core.placement import ranks_with_threads
-from site_configs import SiteError
+from plumbline.errors import SiteError
 
 
 class Implementation(NamedTuple):

@@ -21,8 +21,8 @@ from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core.devices import cpus_of_devices
 from checks.core.placement import Placement, one_rank_per_core, ranks_with_threads
 from checks.core.topology import Topology
-from site_configs import SiteError
-from site_configs.units import in_base_unit
+from plumbline.errors import SiteError
+from plumbline.units import in_base_unit
 
 
 def one_rank_per_gpu(topology: Topology) -> Placement:

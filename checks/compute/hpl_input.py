@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from checks.core.metrics import Metric, NotMeasured
-from site_configs import SiteError
+from plumbline.errors import SiteError
 
 # The lines of HPL.dat in its order and under its names, with the algorithm that hpcc ships: row-major grid,
 # right-looking panels in Crout's recursion, modified ring broadcast, lookahead of one. None: computed for the nodes.

@@ -23,11 +23,12 @@ from checks.core.metrics import Metric, NotMeasured
 from checks.core.placement import Placement, binding_faults, granted
 from checks.core.stacks import activation, bring_up
 from checks.core.topology import Topology, current_site, topologies, topology_of
-from site_configs import Partition, SiteError
-from site_configs.gate import judges
-from site_configs.references import canonical_case, load_references
-from site_configs.spack import Installed
-from site_configs.units import UNITS
+from plumbline.errors import SiteError
+from plumbline.limits import judges
+from plumbline.references import canonical_case, load_references
+from plumbline.sites import Partition
+from plumbline.stacks.manifest import Installed
+from plumbline.units import UNITS
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'  # nobody can set the second one

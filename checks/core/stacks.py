@@ -6,9 +6,10 @@ import functools
 import shlex
 from pathlib import Path
 
-from checks.core.spack import BringUp, StackError
-from site_configs import SiteError, Stack
-from site_configs.spack import Installed
+from plumbline.errors import SiteError
+from plumbline.sites import Stack
+from plumbline.stacks.install import BringUp, StackError
+from plumbline.stacks.manifest import Installed
 
 
 def activation(stack: Stack, installed: Installed | None = None) -> list[str]:

@@ -18,7 +18,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
-from site_configs import SiteError
+from plumbline.errors import SiteError
 
 if TYPE_CHECKING:
     from checks.core.benchmark import Benchmark

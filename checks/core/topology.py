@@ -11,8 +11,9 @@ import archspec.cpu
 import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
 
-from site_configs import LinkClass, Site, SiteError, load_site
-from site_configs.units import in_base_unit
+from plumbline.errors import SiteError
+from plumbline.sites import LinkClass, Site, load_site
+from plumbline.units import in_base_unit
 
 
 @dataclass(frozen=True)

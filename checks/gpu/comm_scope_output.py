@@ -15,7 +15,7 @@ from statistics import fmean
 from typing import Any
 
 from checks.core.metrics import Metric, NotMeasured
-from site_configs.units import UNITS
+from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')
 _COPY = {'cuda': 'Comm_cudaMemcpyAsync', 'hip': 'Comm_hipMemcpyAsync'}

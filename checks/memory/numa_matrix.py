@@ -13,7 +13,7 @@ from checks.core.metrics import Metric
 from checks.core.placement import self_binding
 from checks.memory.likwid import ARRAYS, ISAS, cpus_used
 from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
-from site_configs.units import UNITS
+from plumbline.units import UNITS
 
 
 class NumaDomains(Benchmark):

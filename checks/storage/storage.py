@@ -11,9 +11,8 @@ from checks.core.benchmark import Benchmark, facts_of
 from checks.core.placement import Placement, ranks_with_threads
 from checks.core.sweep import swept_nodes
 from checks.core.topology import Topology, current_site, node_counts, topologies, topology_of
-from site_configs import Partition
-from site_configs.loader import FileSystem
-from site_configs.places import results_directory
+from plumbline.paths import results_directory
+from plumbline.sites import FileSystem, Partition
 
 HERE = '@storage@'  # in options: the job's directory, which has its name only when the job runs
 

@@ -17,7 +17,8 @@ from checks.compute.hpcg_output import (
     process_grid,
 )
 from checks.core.metrics import NotMeasured
-from site_configs import SiteError, load_site
+from plumbline.errors import SiteError
+from plumbline.sites import load_site
 
 # file -> (local grid, ranks, threads), and what it says: rating, raw read, write and total, total with overhead
 RUNS = {

@@ -25,8 +25,8 @@ from checks.compute.hpl_input import (
 )
 from checks.core.metrics import NotMeasured
 from checks.core.topology import Topology
-from site_configs import SiteError
-from site_configs.loader import read_site_file
+from plumbline.errors import SiteError
+from plumbline.sites import read_site_file
 
 ONE = 'hpl-2.3.txt'
 ASKED = ((2000, 192, 1, 2),)  # of ONE
@@ -332,7 +332,7 @@ def test_what_a_site_may_say(tmp_path, hpl, says):
 
 
 def test_the_schema_knows_the_lines_of_hpl_dat():
-    schema = json.loads((ROOT / 'site_configs/site.schema.json').read_text())
+    schema = json.loads((ROOT / 'plumbline/schemas/site.schema.json').read_text())
     assert list(schema['$defs']['hpl']['properties']['lines']['properties']) == list(LINES)
 
 
@@ -347,7 +347,7 @@ def hpl():
 
 
 def test_every_implementation_is_a_known_feature_with_a_rule_for_its_ranks(hpl):
-    from site_configs.spack import known_benchmarks
+    from plumbline.stacks.manifest import known_benchmarks
 
     cores = tuple((cpu,) for cpu in range(80))
     halves = frozenset(range(40)), frozenset(range(40, 80))

@@ -11,7 +11,8 @@ from checks.core.metrics import NotMeasured
 from checks.core.placement import self_binding
 from checks.core.topology import topology_of
 from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
-from site_configs import Partition, SiteError
+from plumbline.errors import SiteError
+from plumbline.sites import Partition
 
 
 @pytest.fixture(scope='module')

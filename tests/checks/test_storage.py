@@ -15,8 +15,9 @@ from scratch import ROOT
 from checks.core.metrics import Metric, NotMeasured
 from checks.core.topology import Topology
 from checks.storage.storage_output import Asked, ior_faults, ior_spread, mdtest_faults, mdtest_row
-from site_configs import SiteError, detect, load_site
-from site_configs.loader import FileSystem
+from plumbline.errors import SiteError
+from plumbline.machine import detect
+from plumbline.sites import FileSystem, load_site
 
 MIB = 2**20
 VERSIONS = ('3.3.0', '4.0.0')

@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from checks.core.devices import cpus_of_devices
 from checks.core.layouts import gpu_pairs, layout_of, layouts, link_classes_of_this_system
 from checks.core.topology import Topology, _from_counts, _from_masks, topology_of
-from site_configs import SiteError, load_site
+from plumbline.errors import SiteError
+from plumbline.sites import load_site
 
 # two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket
 MASKS = {

@@ -1,4 +1,4 @@
-"""What of `reframe_settings.repairs` needs no scheduler; the rest is in the tests of Slurm's faults."""
+"""What of `reframe_settings.slurm` needs no scheduler; the rest is in the tests of Slurm's faults."""
 
 import inspect
 
@@ -6,7 +6,7 @@ import pytest
 from reframe.core import variables
 from reframe.core.warnings import suppress_deprecations
 
-import reframe_settings.repairs  # noqa: F401
+import reframe_settings.slurm  # noqa: F401
 
 
 def test_a_warning_that_is_kept_back_costs_no_walk_through_the_stack(monkeypatch):

@@ -11,8 +11,8 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from checks.core.spack import find_spack, run_spack  # noqa: E402
-from site_configs.spack import SPACK_ENVS, package_of, read_manifest  # noqa: E402
+from plumbline.stacks.install import find_spack, run_spack  # noqa: E402
+from plumbline.stacks.manifest import SPACK_ENVS, package_of, read_manifest  # noqa: E402
 
 LIST = Path(__file__).with_name('recipes.json')
 ASK = """

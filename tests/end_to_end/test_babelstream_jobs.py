@@ -7,7 +7,7 @@ import re
 import pytest
 from scratch import OUTPUTS
 
-from site_configs.spack import Installed
+from plumbline.stacks.manifest import Installed
 
 # One core with two hardware threads, two kinds of memory and four GPUs
 NODE = """\

@@ -118,7 +118,7 @@ def test_a_binding_that_cannot_be_granted_fails(clone):
 
 
 def baseline(clone, **changes):
-    from site_configs.references import COLUMNS
+    from plumbline.references import COLUMNS
 
     row = {
         'partition': 'node', 'check': 'Demo', 'case': 'size=small', 'metric': 'rate', 'unit': 'GB/s',

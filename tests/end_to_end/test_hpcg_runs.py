@@ -7,7 +7,7 @@ import shutil
 import pytest
 from scratch import OUTPUTS
 
-from site_configs.places import software_directory
+from plumbline.paths import software_directory
 
 pytestmark = pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason='the site of these tests has two cores')
 

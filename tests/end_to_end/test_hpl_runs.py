@@ -3,7 +3,7 @@
 import pytest
 from scratch import OUTPUTS
 
-from site_configs.places import software_directory
+from plumbline.paths import software_directory
 
 # Replays a recorded output with N, NB, P and Q of HPL.dat in its result line, at 12.001 GFlop/s, from the first rank.
 REPLAY = r"""

@@ -117,7 +117,7 @@ def test_no_case_at_all_is_never_a_pass(demo):
 
 
 def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):
-    path = demo.root / 'site_configs/benchmarks.yaml'
+    path = demo.root / 'plumbline/stacks/benchmarks.yaml'
     path.write_text('hpcc: {executables: [no-such-hpcc], debian: []}\n')
     answer = demo.nightly(PLUMBLINE_SITE='localhost')
     assert answer.returncode == 1

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from scratch import OUTPUTS
 
-from site_configs.places import software_directory
+from plumbline.paths import software_directory
 
 CHECK = 'checks/mpi/osu.py'
 SITE = """\

@@ -11,7 +11,7 @@ import yaml
 from lxml import html
 from scratch import ScratchClone
 
-from site_configs.detect import detect_machine
+from plumbline.machine.detect import detect_machine
 
 pytestmark = pytest.mark.whole_machine
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from scratch import ROOT, ScratchClone
 
-from checks.core.spack import find_spack, run_spack
-from site_configs.spack import SPACK_ENVS
+from plumbline.stacks.install import find_spack, run_spack
+from plumbline.stacks.manifest import SPACK_ENVS
 
 pytestmark = pytest.mark.whole_machine
 

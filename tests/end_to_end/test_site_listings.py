@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 from scratch import ROOT, ScratchClone
 
-from postprocess.compare import MetricVerdict, compare
-from postprocess.runreport import read_report
-from postprocess.store import Store
-from site_configs import load_site, site_names
-from site_configs.references import MODES, Key, Reference, load_references
+from plumbline.references import MODES, Key, Reference, load_references
+from plumbline.sites import load_site, site_names
+from postprocess.results.reports import read_report
+from postprocess.results.store import Store
+from postprocess.verdicts.compare import MetricVerdict, compare
 
 SITES = [name for name in site_names() if name != 'localhost']
 # One line each, of partitions whose processor the machine's documents do not describe

@@ -213,7 +213,7 @@ def test_controller_and_accounting_that_are_away_for_a_while_cost_nothing(night)
 
 
 def test_nodes_that_have_not_answered_yet_are_not_lost(night, monkeypatch):
-    from ci.cluster import nodes_of, nodes_out
+    from ci.slurm_nodes import nodes_of, nodes_out
 
     for name, value in night.slurm.items():
         monkeypatch.setenv(name, value)

@@ -9,7 +9,7 @@ import tempfile
 import pytest
 from storage_stand_in import DISK, FULL, cases, describe, mounted, why
 
-from site_configs.places import software_directory
+from plumbline.paths import software_directory
 
 pytestmark = pytest.mark.whole_machine
 

@@ -14,7 +14,7 @@ from scratch import ROOT
 from storage_stand_in import DISK, NODE, install
 from test_slurm_faults import Night, wait_for
 
-from site_configs.spack import Installed
+from plumbline.stacks.manifest import Installed
 
 FLEET = [f'n{number}' for number in range(5, 21)]
 REFERENCE = """\

@@ -13,4 +13,4 @@ def work(tmp_path) -> Workplace:
 @pytest.fixture(autouse=True)
 def later(monkeypatch):
     """All nights of the tests are over, whenever the tests run."""
-    monkeypatch.setattr('postprocess.runreport.now', lambda: datetime(2050, 1, 1))
+    monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))

@@ -8,8 +8,8 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
+from plumbline.references import COLUMNS
 from postprocess.cli import app
-from site_configs.references import COLUMNS
 
 SITE = 'cluster'
 BEGAN = 1_795_257_531.0  # 2026-11-21 10:38:51 UTC

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from postprocess.charts import Group, Plot, Table, charts_of, history, strip
-from postprocess.compare import MetricVerdict
+from postprocess.report.charts import Group, Plot, Table, charts_of, history, strip
+from postprocess.verdicts.compare import MetricVerdict
 
 
 def groups(*rows):

@@ -10,8 +10,8 @@ from lxml import etree
 from run_reports import BEGAN, case, metric, reference, report
 from scipy import stats
 
-from postprocess.measured import failure
-from site_configs.references import load_references
+from plumbline.references import load_references
+from postprocess.verdicts.measured import failure
 
 
 def only(document):
@@ -590,7 +590,7 @@ def test_a_broken_reference_file_is_an_input_error(mixed):
 
 
 def _columns():
-    from site_configs.references import COLUMNS, RECORDED
+    from plumbline.references import COLUMNS, RECORDED
 
     return f'{",".join(COLUMNS)}, and perhaps {",".join(RECORDED)}'
 

@@ -8,7 +8,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from run_reports import case, metric, reference, report
 
-from postprocess.compare import VERDICTS, Comparison, MetricVerdict
+from postprocess.verdicts.compare import VERDICTS, Comparison, MetricVerdict
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[2] / 'docs/compare.schema.json').read_text(encoding='utf-8'))
 VALIDATOR = Draft202012Validator(SCHEMA)

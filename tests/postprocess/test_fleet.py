@@ -7,10 +7,10 @@ import numpy
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
-from postprocess import fleet, ledger
-from postprocess.fleet import Table, of_night, outliers, siblings
-from postprocess.series import Metric
-from site_configs.gate import Tolerance
+from plumbline.limits import Tolerance
+from postprocess.history import fleet, ledger
+from postprocess.history.fleet import Table, of_night, outliers, siblings
+from postprocess.history.series import Metric
 
 DAY = 86400
 

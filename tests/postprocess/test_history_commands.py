@@ -5,7 +5,7 @@ import json
 import pytest
 from run_reports import BEGAN, case, metric, report
 
-from postprocess.series import Metric, changed, unlike
+from postprocess.history.series import Metric, changed, unlike
 
 DAY = 86400
 COMMANDS = ('compare', 'trend', 'fleet', 'report', 'replay')

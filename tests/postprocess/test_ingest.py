@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
-from postprocess.errors import InputError
-from postprocess.runreport import ReportError, check_and_case, read_report
-from postprocess.store import TABLES, Store
+from plumbline.errors import InputError
+from postprocess.results.reports import ReportError, check_and_case, read_report
+from postprocess.results.store import TABLES, Store
 
 GOOD = case(
     metrics={'triad': metric([1.0, 2.0, 3.0], node='n7'), 'copy': metric([])}, missing={'copy': 'matched nothing'},

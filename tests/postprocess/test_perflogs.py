@@ -3,8 +3,8 @@
 import pytest
 from scratch import OUTPUTS
 
-from postprocess.measured import measured_in
-from postprocess.store import Store
+from postprocess.results.store import Store
+from postprocess.verdicts.measured import measured_in
 
 RECORDED = OUTPUTS / 'reframe-perflog.txt'
 HEADER = (

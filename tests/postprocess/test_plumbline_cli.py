@@ -49,6 +49,6 @@ def test_an_empty_store_says_what_to_do(work):
 
 
 def test_a_fault_of_the_program_is_not_taken_for_one_of_the_input(work, monkeypatch):
-    monkeypatch.setattr('postprocess.store.Store.find', lambda *_: int('x'))
+    monkeypatch.setattr('postprocess.results.store.Store.find', lambda *_: int('x'))
     with pytest.raises(AssertionError, match='invalid literal'):
         work.run('compare')

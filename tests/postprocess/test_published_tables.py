@@ -8,7 +8,7 @@ import re
 import pytest
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
-from postprocess.published_tables import render, tables
+from postprocess.papers.tables import render, tables
 
 # As the papers print their tables, typed from them; columns apart by blanks, `+-` before a standard deviation. Columns
 # that are not numbers, and signs such as %, are left out.

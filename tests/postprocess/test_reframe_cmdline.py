@@ -2,7 +2,7 @@
 
 import pytest
 
-from postprocess.cmdline import read_cmdline
+from postprocess.results.cmdline import read_cmdline
 
 
 @pytest.mark.parametrize(

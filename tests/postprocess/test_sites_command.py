@@ -6,8 +6,8 @@ import shutil
 import pytest
 from run_reports import reference
 
+from plumbline.references import load_references
 from postprocess import sites
-from site_configs.references import load_references
 
 DESCRIBED = [
     {

@@ -4,12 +4,12 @@ import math
 
 import numpy
 import pytest
-from benchmarks.verdict_quality import LOSSES, simulate
+from studies.verdict_quality import LOSSES, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from postprocess.stats import (
+from postprocess.verdicts.stats import (
     Summary,
     _inverse_trigamma,
     chance,

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
-from postprocess.store import SCHEMA, TABLES, Store
+from postprocess.results.store import SCHEMA, TABLES, Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAY = 86400

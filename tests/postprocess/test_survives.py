@@ -26,11 +26,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
+from plumbline.errors import InputError
+from plumbline.files import write_text
 from postprocess.cli import app
-from postprocess.errors import InputError
-from postprocess.files import write_text
-from postprocess.runreport import read_report
-from postprocess.store import Store
+from postprocess.results.reports import read_report
+from postprocess.results.store import Store
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SCHEMA_OF_COMPARE = json.loads((ROOT / 'docs/compare.schema.json').read_text())

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_reports import BEGAN, case, metric, report
 
-from postprocess.trend import SHORTEST, drift, levels, noise, steps
+from postprocess.history.trend import SHORTEST, drift, levels, noise, steps
 
 DAY = 86400
 

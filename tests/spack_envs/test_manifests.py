@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from site_configs import SiteError, load_site, site_names
-from site_configs.spack import SPACK_ENVS, backs, features_of, known_benchmarks, package_of, read_manifest
+from plumbline.errors import SiteError
+from plumbline.sites import load_site, site_names
+from plumbline.stacks.manifest import SPACK_ENVS, backs, features_of, known_benchmarks, package_of, read_manifest
 
 MANIFESTS = sorted(SPACK_ENVS.glob('*/*/spack.yaml'))
 RECIPES = json.loads((Path(__file__).parent.parent / 'data/recipes.json').read_text())  # made by data/recipes.py

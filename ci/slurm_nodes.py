@@ -1,0 +1,123 @@
+"""What Slurm says of the nodes of a site and of the jobs of a run. Other schedulers are not asked."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from plumbline.sites import Partition, Site
+
+_SECONDS = 60  # after which a question to Slurm counts as not answered
+_ANSWER = 30  # seconds in which a node must answer a controller that was restarted
+# How sinfo's names of states begin: by an administrator's will, without it, and before the node has said anything. A
+# star behind one: does not answer
+_PLANNED = ('drain', 'maint', 'reserved')
+_LOST = ('down', 'fail', 'inval')
+_UNKNOWN = ('unknown',)
+
+
+@dataclass(frozen=True)
+class NodeOut:
+    """A node that takes no jobs. `lost`: nobody took it out on purpose."""
+
+    name: str
+    partition: str
+    state: str
+    reason: str
+
+    @property
+    def undecided(self) -> bool:
+        """Whether Slurm does not know yet, as after a restart of its controller."""
+        return not self.state.startswith(_PLANNED + _LOST)
+
+    @property
+    def lost(self) -> bool:
+        return not self.state.startswith(_PLANNED)
+
+    def __str__(self) -> str:
+        return f'{self.name} of {self.partition} is {self.state}' + (f' ({self.reason})' if self.reason else '')
+
+
+def nodes_out(site: Site) -> list[NodeOut]:
+    """The nodes of the site's Slurm partitions that take no jobs, each once. Who may answer in a moment is given it."""
+    end = time.monotonic() + _ANSWER
+    while True:
+        found = _nodes_out(site)
+        if not any(node.undecided for node in found) or time.monotonic() > end:
+            return found
+        time.sleep(1)
+
+
+def _nodes_out(site: Site) -> list[NodeOut]:
+    found = {}
+    for partition in slurm_partitions(site):
+        for name, state, reason in nodes_of(partition, '%N|%T|%E'):
+            if state.startswith(_PLANNED + _LOST + _UNKNOWN) or state.endswith('*'):
+                found.setdefault(name, NodeOut(name, partition.name, state, '' if reason == 'none' else reason))
+    return list(found.values())
+
+
+def free_nodes(partition: Partition) -> list[str]:
+    """The names of the nodes of a partition that are idle, as Slurm sorts them."""
+    return [name for name, state in nodes_of(partition, '%N|%T') if state == 'idle']
+
+
+def nodes_of(partition: Partition, form: str) -> list[list[str]]:
+    """One list of sinfo's fields for each node of a partition; none where Slurm does not answer."""
+    name = ['--partition', queue] if (queue := slurm_queue(partition)) else []
+    lines = ask('sinfo', '--noheader', '--Node', f'--format={form}', *name) or ''
+    return list(dict.fromkeys(tuple(line.split('|', form.count('|'))) for line in lines.splitlines()))
+
+
+def slurm_partitions(site: Site) -> list[Partition]:
+    return [one for one in site.partitions.values() if one.entry['scheduler'] in ('slurm', 'squeue')]
+
+
+def access_options(partition: Partition) -> list[str]:
+    """The options with which the site reaches a partition, a word each."""
+    return shlex.split(' '.join(partition.entry.get('access', [])))
+
+
+def slurm_queue(partition: Partition) -> str | None:
+    """Slurm's name of a partition, from the options with which the site reaches it."""
+    parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+    parser.add_argument('-p', '--partition')
+    return parser.parse_known_args(access_options(partition))[0].partition
+
+
+def jobs_below(folder: Path) -> list[str]:
+    """This user's jobs in Slurm's queue that were submitted from below a folder, such as a stage directory."""
+    lines = ask('squeue', '--me', '--noheader', '--format=%i|%Z') or ''
+    pairs = (line.split('|', 1) for line in lines.splitlines())
+    return [job for job, where in pairs if Path(where).is_relative_to(folder)]
+
+
+def cancel_jobs_below(folder: Path) -> str:
+    """Ends them; one sentence on what was done, empty where there was nothing to do."""
+    jobs = jobs_below(folder)
+    if not jobs:
+        return ''
+    named = f'{len(jobs)} jobs of it in the queue: {" ".join(jobs[:20])}'
+    if ask('scancel', *jobs) is None:
+        return f'could not cancel {named}'
+    end = time.monotonic() + _SECONDS
+    while jobs_below(folder) and time.monotonic() < end:  # their nodes are not free before
+        time.sleep(0.5)
+    return f'cancelled {named}'
+
+
+def ask(*command: str) -> str | None:
+    """What a command printed; None where it is not there, failed or did not answer in time."""
+    environment = {key: value for key, value in os.environ.items() if not key.startswith(('SINFO_', 'SQUEUE_'))}
+    try:
+        return subprocess.run(
+            command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=True,
+            stdin=subprocess.DEVNULL,
+        ).stdout  # fmt: skip
+    except (OSError, subprocess.SubprocessError):
+        return None

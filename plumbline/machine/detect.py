@@ -1,0 +1,280 @@
+"""Finds out what this machine is: processor, memory, GPUs, peaks, and which benchmarks stand on PATH.
+
+Detected once: the facts are cached under ``$XDG_CACHE_HOME/plumbline``, keyed by host name, boot id and the hardware
+threads this process may use. PATH is looked at anew each time, since installing a benchmark takes no reboot.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+import os
+import platform
+import shutil
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plumbline.machine.gpu_links import answer, find_link_classes, near_numa_domains
+from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
+from plumbline.units import in_base_unit
+
+_HERE = Path(__file__).resolve().parent
+_SYS = Path('/sys')
+_PROC = Path('/proc')
+_CODE = ('detect.py', 'gpu_links.py', 'microarchitectures.yaml')  # what the cached facts follow from
+
+
+def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
+    """Fill what `entry` (a site.yaml) leaves out, in place; returns the benchmarks not found, each with the reason."""
+    machine = _machine()
+    fault = machine.pop('no_link_classes', None)
+    missing = {'pairs of GPUs': fault} if fault else {}
+    for partition in entry['partitions']:
+        stated = set(partition)
+        for key, value in machine.items():
+            if key != 'link_classes' or 'devices' not in stated:  # its pairs are of the devices found here
+                partition.setdefault(key, value)
+        for file_system, described in list(partition.get('file_systems', {}).items()):
+            if 'if_free' in described and (reason := lacking_for(described)):
+                del partition['file_systems'][file_system]
+                missing[f'ior, mdtest on {file_system}'] = reason
+    return _complete_stacks(name, entry, machine.get('devices', [])) | missing
+
+
+def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, Any]]) -> dict[str, str]:
+    """Which stack offers which benchmark: each the first in the file that has it, so that none is measured twice."""
+    partition = entry['partitions'][0]['name']
+    gpus = gpu_kinds(devices)
+    offered: set[str] = set()
+    missing: dict[str, list[str]] = {}
+    for stack in entry['environments']:
+        if 'features' in stack:
+            offered |= set(stack['features'])
+            continue
+        lacking = lacking_on_path() if stack['provider'] == 'system' else {}
+        if stack['provider'] == 'spack' and stack['name'] in ('cpu', *gpus):
+            lacking = _lacking_in_stack(Installed(site, partition, stack['name']))
+        for name, reason in lacking.items():
+            wanted = not known_benchmarks()[name].get('optional')
+            if reason and wanted and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
+                missing.setdefault(name, []).append(reason)
+        stack['features'] = [name for name, reason in lacking.items() if reason is None and name not in offered]
+        offered |= set(stack['features'])
+    return {name: '; '.join(reasons) for name, reasons in missing.items() if name not in offered}
+
+
+def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
+    """Why this machine does not have a file system of site.yaml as its ``if_free`` wants it; None where it does."""
+    path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
+    mounts = [line.split()[1:3] for line in (_read(proc / 'self/mounts') or '').splitlines()]
+    kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
+    if kind != file_system['kind']:
+        return f'{path}: no file system of the kind {file_system["kind"]} is mounted there'
+    found = os.statvfs(path)
+    free = found.f_bavail * found.f_frsize
+    if free < wanted:
+        return f'{path}: {free / 2**30:.1f} GiB are free, expected {wanted / 2**30:.1f}'
+    return None
+
+
+def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
+    """Those of ``cuda`` and ``rocm`` that a partition's GPUs are for; an undescribed machine names its stacks so."""
+    kinds = {'sm': 'cuda', 'gf': 'rocm'}
+    return {kinds[device['arch'][:2]] for device in devices if device.get('arch', '')[:2] in kinds}
+
+
+def lacking_on_path() -> dict[str, str | None]:
+    """Feature -> what of it is not on PATH, None where all of it is; only benchmarks that can be told by a program."""
+    lacking = {}
+    for feature, wants in known_benchmarks().items():
+        if programs := wants.get('executables'):
+            absent = [name for name in programs if shutil.which(name) is None]
+            lacking[feature] = f'{", ".join(absent)} not on PATH' if absent else None
+    return lacking
+
+
+def _lacking_in_stack(installed: Installed) -> dict[str, str | None]:
+    """Feature -> why the Spack stack of an undescribed machine does not have it, None where it does."""
+    fault = installed.fault()
+    reason = fault and f'stack {installed.stack}: {fault} (ci/provision installs it)'
+    return {feature: reason for feature in features_of(installed.manifest().specs)}
+
+
+def _machine() -> dict[str, Any]:
+    """The facts of this machine as keys of a partition of site.yaml, from the cache when it knows them."""
+    path = _cache_file()
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        machine = detect_machine()
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile('w', dir=path.parent, delete=False, encoding='utf-8') as temporary:
+            json.dump(machine, temporary)
+        os.replace(temporary.name, path)
+    except OSError:
+        pass  # a home that cannot be written costs a detection each time, nothing else
+    return machine
+
+
+def _cache_file() -> Path:
+    boot_id = _read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
+    allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
+    code = hashlib.sha256(b''.join((_HERE / name).read_bytes() for name in _CODE)).hexdigest()
+    key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {code}'.encode()).hexdigest()[:16]
+    cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
+    return cache / 'plumbline' / f'machine-{platform.node()}-{key}.json'
+
+
+def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
+    """Processor (ReFrame's detection, cut to the hardware threads `allowed`, else to those this process may use),
+    memory, GPUs with the kinds of path between them, and peaks."""
+    from reframe.utility.cpuinfo import cpuinfo  # imports archspec; only on the way to a fresh detection
+
+    allowed = allowed or os.sched_getaffinity(0)
+    processor = restrict_to(cpuinfo(), allowed) | numa_distances(allowed)
+    machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
+    if devices := nvidia_devices() + amd_devices():
+        machine['devices'] = devices
+        near = near_numa_domains(sum(device['num_devices'] for device in devices))
+        if len(devices) == 1 and near and set(near) <= set(processor.get('numa_ids', ())):
+            devices[0]['numa_domains'] = near
+        links, fault = find_link_classes(devices)
+        machine |= {key: value for key, value in (('link_classes', links), ('no_link_classes', fault)) if value}
+    if peaks := _peaks(processor):
+        machine['peaks'] = peaks
+    return machine
+
+
+def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
+    """ReFrame's processor information without the hardware threads that are not in `allowed` (cgroup, taskset)."""
+    allow = sum(1 << cpu for cpu in allowed)
+
+    def cut(masks: list[str]) -> list[str]:
+        return [hex(int(mask, 16) & allow) for mask in masks if int(mask, 16) & allow]
+
+    whole = processor['topology']
+    topology = {key: cut(whole[key]) for key in ('numa_nodes', 'sockets', 'cores')}
+    topology['caches'] = [cache | {'cpusets': cut(cache['cpusets'])} for cache in whole['caches']]
+    threads = sum(int(mask, 16).bit_count() for mask in topology['cores'])
+    return processor | {
+        'topology': topology,
+        'num_cpus': threads,
+        'num_cpus_per_core': max(int(mask, 16).bit_count() for mask in topology['cores']),
+        'num_cpus_per_socket': max(int(mask, 16).bit_count() for mask in topology['sockets']),
+        'num_sockets': len(topology['sockets']),
+    }
+
+
+def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
+    """``numa_ids`` and ``numa_distances`` of the NUMA domains with CPUs of `allowed`, in the order of their first ones;
+    empty where the kernel does not show them."""
+    allow = sum(1 << cpu for cpu in allowed)
+    nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
+    found = {}  # (lowest bit of its CPUs, number) -> distances; a row has a column for each of `nodes`
+    for column, node in enumerate(nodes):
+        cpus = int((_read(node / 'cpumap') or '0').replace(',', ''), 16) & allow
+        if cpus:
+            found[cpus & -cpus, column] = [int(word) for word in (_read(node / 'distance') or '').split()]
+    columns = [column for _, column in sorted(found)]
+    if not columns or any(len(row) != len(nodes) for row in found.values()):
+        return {}
+    return {
+        'numa_ids': [int(nodes[column].name[4:]) for column in columns],
+        'numa_distances': [[row[column] for column in columns] for _, row in sorted(found.items())],
+    }
+
+
+def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
+    """MemTotal of the kernel, or the limit of this process's cgroup where that is lower."""
+    for line in (_read(proc / 'meminfo') or '').splitlines():
+        if line.startswith('MemTotal:'):
+            total = int(line.split()[1]) * 1024
+            break
+    else:
+        raise OSError(f'{proc / "meminfo"}: no line MemTotal')
+    group = (_read(proc / 'self/cgroup') or '').rpartition('::')[2].strip().lstrip('/')
+    for name in (sys / 'fs/cgroup' / group / 'memory.max', sys / 'fs/cgroup/memory/memory.limit_in_bytes'):
+        limit = _read(name)
+        if limit and limit.strip().isdigit():
+            total = min(total, int(limit))
+    return total
+
+
+def nvidia_devices() -> list[dict[str, Any]]:
+    """GPUs that ``nvidia-smi`` lists, by model; none where it is not there or has no answer."""
+    try:
+        said = answer(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
+        rows = csv.reader(said.splitlines(), skipinitialspace=True)
+        return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
+    except ValueError:
+        return []  # no such program; or the driver's tools are installed, but no GPU answers
+
+
+def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:
+    """GPUs that the amdgpu kernel driver lists, by architecture: needs no ROCm program.
+
+    ``gfx_target_version`` 90010 is gfx90a: two decimal digits each of minor and stepping, the last shown in hex.
+    """
+    gpus = []
+    for node in sorted((sys / 'class/kfd/kfd/topology/nodes').glob('*/properties')):
+        properties = dict(line.split(maxsplit=1) for line in (_read(node) or '').splitlines() if ' ' in line)
+        version = int(properties.get('gfx_target_version', 0))
+        if version:
+            arch = f'gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}'
+            gpus.append((f'AMD {arch}', arch))
+    return _count(gpus)
+
+
+def _count(gpus: list[tuple[str, str]]) -> list[dict[str, Any]]:
+    return [
+        {'type': 'gpu', 'model': model, 'arch': arch, 'num_devices': gpus.count((model, arch))}
+        for model, arch in sorted(set(gpus))
+    ]
+
+
+def _peaks(processor: dict[str, Any]) -> dict[str, Any]:
+    """Theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s where both are known."""
+    peaks: dict[str, Any] = {}
+    if flop_per_cycle := flop_per_cycle_of(_read(_PROC / 'cpuinfo') or ''):
+        peaks['flop_per_cycle'] = flop_per_cycle
+    if khz := _read(_SYS / 'devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
+        peaks['core_clock'] = f'{int(khz) / 1000:.0f} MHz'
+        if flop_per_cycle:
+            widest = max(value for key, value in flop_per_cycle.items() if key.endswith('_dp'))
+            cores = len(processor['topology']['cores'])
+            peaks['flops_dp'] = f'{widest * cores * int(khz) / 1e6:.1f} GFlop/s'
+    return peaks
+
+
+def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
+    """V x N x 2 by instruction set and precision for the first processor of a /proc/cpuinfo; empty when unknown.
+
+    V: elements of a vector register, N: fused multiply-add pipelines, as in ``microarchitectures.yaml``.
+    """
+    first = dict(
+        (key.strip(), value.strip())
+        for key, colon, value in (line.partition(':') for line in cpuinfo.split('\n\n')[0].splitlines())
+        if colon
+    )
+    elements = {'scalar': (1, 1), 'sse': (2, 4), 'avx': (4, 8), 'avx512': (8, 16)}  # (double, single) precision
+    for row in yaml.safe_load((_HERE / 'microarchitectures.yaml').read_text(encoding='utf-8')):
+        same = first.get('vendor_id') == row['vendor'] and first.get('cpu family') == str(row['family'])
+        if same and any(low <= int(first['model']) <= high for low, high in row['models']):
+            return {
+                f'{isa}_{precision}': size * pipelines * 2
+                for isa, pipelines in row['fma_pipelines'].items()
+                for precision, size in zip(('dp', 'sp'), elements[isa], strict=True)
+            }
+    return {}
+
+
+def _read(path: Path) -> str | None:
+    try:
+        return path.read_text(encoding='utf-8')
+    except OSError:
+        return None

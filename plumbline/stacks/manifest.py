@@ -1,0 +1,247 @@
+"""Spack environments of the sites: what ``spack_envs/<site>/<stack>`` asks for, and what of it is installed.
+
+Reads files only. `plumbline.stacks.install` is what runs Spack.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from plumbline.errors import SiteError
+from plumbline.paths import SPACK_ENVS, YAML_LOADER, software_directory
+
+MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
+LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of what it was concretized from
+INSTALLED, SCHEMA = 'stack.json', 1
+_BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
+
+
+@functools.cache
+def known_benchmarks() -> dict[str, dict[str, Any]]:
+    """``benchmarks.yaml``: feature -> its executables, Debian packages and Spack spec, those that it has."""
+    return yaml.load(_BENCHMARKS.read_text(encoding='utf-8'), Loader=YAML_LOADER)
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """A ``spack.yaml`` with the local files that it includes; `sections` holds (name, content), own ones last."""
+
+    path: Path
+    sections: tuple[tuple[str, Any], ...]
+
+    @property
+    def lock(self) -> Path:
+        return self.path.with_name(LOCK)
+
+    @property
+    def specs(self) -> list[str]:
+        """The root specs, lists of ``definitions`` put in their place."""
+        return list(self._expanded(spec for name, content in self.sections if name == 'specs' for spec in content))
+
+    def _expanded(self, specs) -> Iterator[str]:
+        for spec in specs:
+            if isinstance(spec, str) and spec.startswith('$'):
+                named = [d[spec[1:]] for n, c in self.sections if n == 'definitions' for d in c if spec[1:] in d]
+                if not named:
+                    raise SiteError(f'{self.path}: specs: {spec} is no list of its definitions')
+                for items in named:
+                    yield from self._expanded(items)
+            else:
+                yield spec if isinstance(spec, str) else json.dumps(spec, sort_keys=True)
+
+    def packages(self) -> dict[str, dict[str, Any]]:
+        """The ``packages`` sections, a later one winning key by key."""
+        merged: dict[str, dict[str, Any]] = {}
+        for name, content in self.sections:
+            if name == 'packages':
+                for package, settings in content.items():
+                    merged[package] = merged.get(package, {}) | settings
+        return merged
+
+    @property
+    def digest(self) -> str:
+        """What a lock depends on, in 16 hexadecimal digits; comments and unused definitions change nothing."""
+        content = [self.specs, [item for item in self.sections if item[0] not in ('definitions', 'include', 'specs')]]
+        return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
+
+    def lock_fault(self) -> str | None:
+        """Why the committed lock is not one of this manifest; None where it is, or where there is no lock."""
+        if not self.lock.exists():
+            return None
+        renew = f'renew it: ci/provision --site {self.path.parent.parent.name} --lock'
+        try:
+            made_from = json.loads(self.lock.with_name(LOCK_INPUTS).read_text(encoding='utf-8'))['inputs']
+        except (OSError, ValueError, KeyError):
+            return f'{self.lock}: nothing says from which spack.yaml it was made ({LOCK_INPUTS}); {renew}'
+        if made_from != self.digest:
+            return f'{self.lock}: does not belong to its spack.yaml, which changed since; {renew}'
+        return None
+
+
+def manifest_path(site: str, stack: str) -> Path:
+    return SPACK_ENVS / site / stack / MANIFEST
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest at `path` and its local includes. Raises SiteError: file, and what was expected."""
+    own = _yaml(path).get('spack')
+    if not isinstance(own, dict) or not isinstance(own.get('specs'), list):
+        raise SiteError(f'{path}: expected a Spack environment: the key spack with a list of specs')
+    return Manifest(path, (*_included(own.get('include', []), path.parent), *own.items()))
+
+
+def _included(entries: list[Any], folder: Path) -> Iterator[tuple[str, Any]]:
+    for entry in entries:
+        where = entry if isinstance(entry, str) else entry.get('path', '')
+        path = (folder / where).resolve()
+        if '://' in where or not where:
+            yield 'remote include', entry
+        elif path.is_dir():
+            for file in sorted(path.glob('*.yaml')):
+                yield from _sections(file)
+        elif path.exists() or isinstance(entry, str) or not entry.get('optional'):
+            yield from _sections(path)
+
+
+def _sections(path: Path) -> Iterator[tuple[str, Any]]:
+    for name, content in _yaml(path).items():
+        if name == 'include':
+            yield from _included(content, path.parent)
+        yield name, content
+
+
+def _yaml(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.load(path.read_text(encoding='utf-8'), Loader=YAML_LOADER)
+    except OSError as error:
+        raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
+    if not isinstance(content, dict):
+        raise SiteError(f'{path}: expected sections of Spack configuration, found {type(content).__name__}')
+    return content
+
+
+def package_of(spec: str) -> str:
+    """``hpl`` of ``hpl@2.3 +openmp``."""
+    return re.match(r'[\w.-]*', spec)[0]
+
+
+def backs(spec: str, feature: str) -> bool:
+    """Whether the root spec `spec`, as a manifest states it, brings the benchmark `feature`."""
+    wanted = known_benchmarks()[feature].get('spec')
+    if wanted is None or package_of(spec) != package_of(wanted):
+        return False
+    return set(re.findall(r'\+\w+', wanted)) <= set(re.findall(r'\+\w+', spec))
+
+
+def features_of(specs: list[str]) -> list[str]:
+    """The benchmarks that root specs bring."""
+    return [feature for feature in known_benchmarks() if any(backs(spec, feature) for spec in specs)]
+
+
+@dataclass(frozen=True)
+class Installed:
+    """Where one stack of one partition is installed, and whether it still is what its files ask for."""
+
+    site: str
+    partition: str
+    stack: str
+
+    @property
+    def folder(self) -> Path:
+        return software_directory() / self.site / self.partition / self.stack
+
+    @property
+    def activation(self) -> Path:
+        """The file that jobs source."""
+        return self.folder / 'activate.sh'
+
+    @property
+    def externals(self) -> Path:
+        """What `ci/provision` found on a machine that nobody described; part of the manifest where it exists."""
+        return software_directory() / self.site / 'externals.yaml'
+
+    def manifest(self) -> Manifest:
+        """What is asked for. Raises SiteError."""
+        manifest = read_manifest(manifest_path(self.site, self.stack))
+        if self.externals.exists():
+            return Manifest(manifest.path, (*_sections(self.externals), *manifest.sections))
+        return manifest
+
+    def description(self) -> dict[str, Any]:
+        """``stack.json``: inputs, lock, Spack's version, roots; empty where nothing, or of another form, is there."""
+        try:
+            description = json.loads((self.folder / INSTALLED).read_text(encoding='utf-8'))
+            return description if description['schema'] == SCHEMA else {}
+        except (OSError, ValueError, TypeError, KeyError):
+            return {}
+
+    def provenance(self) -> dict[str, str]:
+        """What of ``stack.json`` goes with every number: lock, Spack's version and the root specs with their hashes."""
+        description = self.description()
+        roots = (
+            f'{root["name"]}@{root["version"]}/{root["hash"][:7]} %{root["compiler"]} target={root["target"]}'
+            + (f' ^{root["mpi"]}' if root['mpi'] else '')
+            for root in description['roots']
+        )
+        return {
+            'stack': description['stack'],
+            'stack_lock': description['lock'],
+            'stack_spack': description['spack'],
+            'stack_specs': '; '.join(roots),
+        }
+
+    def fault(self) -> str | None:
+        """Why the stack must be brought up; None where manifest, lock, view and activation file are those installed.
+
+        Raises SiteError where the manifest cannot be read or the committed lock is not its own.
+        """
+        manifest, description = self.manifest(), self.description()
+        if wrong := manifest.lock_fault():
+            raise SiteError(wrong)
+        if not description:
+            return 'not installed'
+        if description['inputs'] != manifest.digest:
+            return 'its spack.yaml or what that includes changed'
+        committed = file_digest(manifest.lock)
+        if committed not in (None, description['lock']) or file_digest(self.folder / LOCK) != description['lock']:
+            return 'its spack.lock changed'
+        if description['view'] != view_digest(description['programs']):
+            return 'its view changed'
+        if file_digest(self.activation) != description['activation']:
+            return 'its activation file changed'
+        return None
+
+
+def file_digest(path: Path) -> str | None:
+    """First 16 hexadecimal digits of the SHA-256 of a file; None where there is none."""
+    try:
+        return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
+    except OSError:
+        return None
+
+
+def view_digest(folders: list[str]) -> str:
+    """Name, size and time of every program in `folders`, links followed, as 16 hexadecimal digits."""
+    found = []
+    for folder in map(Path, folders):
+        if not folder.is_dir():
+            found.append(f'{folder} is missing')
+            continue
+        for path in sorted(folder.iterdir()):
+            try:
+                facts = path.stat()
+                found.append(f'{path} {facts.st_size} {facts.st_mtime_ns}')
+            except OSError:
+                found.append(f'{path} is broken')
+    return hashlib.sha256('\n'.join(found).encode()).hexdigest()[:16]

@@ -1,0 +1,178 @@
+"""Reads the performance logs of suites that are not this one, as ReFrame writes them by default.
+
+A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``.
+They know no sessions: the lines of a system and a day become one. Lines that the store has do not count again, so a log
+that has grown adds what is new.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from postprocess.results.reports import NAME, ReportError, RunReport, check_and_case, clock_problems
+from postprocess.results.store import Store
+from postprocess.verdicts.stats import summarize
+
+_NOTHING = ('', 'null', 'None')
+_TIMES = ('s', 'ms', 'us', 'ns', 'sec', 'secs', 'second', 'seconds', 'usec', 'nsec')
+_FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
+
+
+@dataclass(frozen=True)
+class Line:
+    """A case as a line tells of it: its fields by name, of which those that are nothing are left out."""
+
+    fields: dict[str, str]
+    completed: datetime
+
+    @property
+    def identity(self) -> tuple:
+        keys = ('partition', 'environ', 'jobid')
+        return (self.name, self.completed, *(self.fields.get(key) for key in keys))
+
+    @property
+    def name(self) -> str:
+        return self.fields.get('display_name') or self.fields['name']
+
+
+def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | ReportError]:
+    """What the files hold and the store does not, a report for each system and day; an error for each file that is no
+    performance log or of which lines cannot be used."""
+    days: dict[tuple[str, str], dict[tuple, Line]] = defaultdict(dict)
+    for path in paths:
+        unusable = 0
+        try:
+            for line in _lines(path):
+                if line is None:
+                    unusable += 1
+                else:
+                    days[line.fields['system'], f'{line.completed:%Y-%m-%d}'][line.identity] = line
+        except ReportError as error:
+            yield error
+        if unusable:
+            yield ReportError(
+                f'{path}: left out {unusable} lines that have no time of completion, or other fields than the header'
+            )
+    for (system, day), lines in sorted(days.items()):
+        stored = {
+            (case['name'], case['completed'], case['partition'], case['stack'], case['job_id'])
+            for session in store.sessions(system, day[:7], f'perflog-{day}-')
+            for case in store.rows('cases', session)
+        }
+        if new := [line for identity, line in sorted(lines.items(), key=str) if identity not in stored]:
+            yield _report(system, day, new)
+
+
+def _lines(path: Path) -> Iterator[Line | None]:
+    """None for a line that cannot be used."""
+    try:
+        header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
+    except OSError as error:
+        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+    delimiter = next(iter(re.findall(r'[^\w%]', header)), '|')
+    names = header.split(delimiter)
+    if not {'system', 'partition', 'environ'} <= set(names) or {'name', 'display_name'}.isdisjoint(names):
+        raise ReportError(
+            f'{path}: no performance log as ReFrame writes it by default: its first line must name the columns '
+            f'job_completion_time, name, system, partition and environ, found {header[:80]!r}'
+        )
+    for line in lines:
+        values = line.split(delimiter)
+        fields = {name: value for name, value in zip(names, values, strict=False) if value not in _NOTHING}
+        completed = _completed(fields)
+        named = NAME.fullmatch(fields.get('system', '')) and {'partition', 'environ'} <= fields.keys()
+        usable = len(values) == len(names) and named and not {'name', 'display_name'}.isdisjoint(fields)
+        yield Line(fields, completed) if usable and completed else None
+
+
+def _completed(fields: dict[str, str]) -> datetime | None:
+    """In UTC; a time without a zone is taken for one of this host."""
+    try:
+        if 'job_completion_time_unix' in fields:
+            time = datetime.fromtimestamp(float(fields['job_completion_time_unix']), timezone.utc)
+        else:
+            time = datetime.fromisoformat(fields['job_completion_time']).astimezone(timezone.utc)
+    except (KeyError, ValueError, OverflowError, OSError):
+        return None
+    return time.replace(tzinfo=None) if time.year >= 1970 else None
+
+
+def _report(system: str, day: str, lines: list[Line]) -> RunReport:
+    digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
+    times = [line.completed for line in lines]
+    session = {
+        'session': f'perflog-{day}-{digest[:12]}', 'started': min(times), 'ended': max(times), 'hostname': '',
+        'user': None, 'reframe': lines[0].fields.get('version', ''), 'mode': None, 'cmdline': '', 'runs': 1,
+        'ran': len(lines), 'expected': None, 'problems': clock_problems(min(times), max(times)),
+        'report': f'performance logs of {day}', 'report_sha256': digest, 'source': 'perflog',
+    }  # fmt: skip
+    cases, metrics, samples = [], [], []
+    for number, line in enumerate(lines):
+        found = list(_metrics(line.fields))
+        nodes = _nodes(line.fields.get('job_nodelist', ''))
+        cases.append(_case(number, line, nodes, all([row.pop('within') for row in found])))
+        for row in found:
+            value = row.pop('value')
+            key = {'case_id': number, 'metric': row['metric']}
+            metrics.append({'case_id': number, **row, **vars(summarize([value])), 'judged': True})
+            samples.append(key | {'trial': 1, 'node': ','.join(nodes), 'value': value})
+    return RunReport(system, session, cases, metrics, samples)
+
+
+def _case(number: int, line: Line, nodes: list[str], within: bool) -> dict[str, Any]:
+    """`within`: whether all metrics are within their references; where one is not, it is why the case failed."""
+    fields = line.fields
+    check, case = check_and_case(line.name)
+    result = fields.get('result', 'pass')
+    return {
+        'case_id': number, 'partition': fields['partition'], 'stack': fields['environ'], 'check': check, 'case': case,
+        'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
+        'fail_phase': 'performance' if result == 'fail' and not within else None, 'fail_reason': None, 'tags': [],
+        'trials': 1, 'job_id': fields.get('jobid'), 'job_exitcode': _integer(fields.get('job_exitcode')),
+        'nodes': nodes, 'completed': line.completed, 'trial_seconds': [], 'binding': '{}',
+        'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
+    }  # fmt: skip
+
+
+def _metrics(fields: dict[str, str]) -> Iterator[dict[str, Any]]:
+    """Which direction is better a log does not say: it is that of the bound it gives, else that of the unit."""
+    for column in fields:
+        name = column.removesuffix('_value')
+        value = _number(fields[column])
+        if name == column or value is None:
+            continue
+        unit = fields.get(f'{name}_unit', '')
+        reference, lower, upper = (
+            _number(fields.get(f'{name}_{key}')) for key in ('ref', 'lower_thres', 'upper_thres')
+        )
+        if (lower is None) != (upper is None):
+            better = 'higher' if upper is None else 'lower'
+        else:
+            better = 'lower' if unit in _TIMES else 'higher'
+        low, high = (reference * (1 + bound) if reference and bound is not None else None for bound in (lower, upper))
+        within = (low is None or value >= low) and (high is None or value <= high)
+        yield {'metric': name, 'unit': unit, 'better': better, 'value': value, 'within': within}
+
+
+def _nodes(text: str) -> list[str]:
+    """A list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is."""
+    return re.findall(r'(?:[^,\[]|\[[^\]]*\])+', text)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        return None if text is None else float(text)
+    except ValueError:
+        return None
+
+
+def _integer(text: str | None) -> int | None:
+    return int(text) if text and re.fullmatch(r'-?\d{1,9}', text) else None

@@ -1,0 +1,311 @@
+"""Reads ReFrame's JSON run report, from its file or from ReFrame's results database, into rows of the results store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Container, Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import InputError
+from plumbline.references import canonical_case
+from postprocess.results.cmdline import read_cmdline
+from postprocess.verdicts.stats import summarize
+
+RECORD_SCHEMA = 1
+_NO_RECORD = (None, {}, '<undefined>')  # what stands for the record of a case that ended before it could make one
+_NUMBER = (int, float)
+NAME = re.compile(r'\w[\w.-]*')  # what may name a file or folder of the store
+_COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
+
+
+class ReportError(InputError):
+    """A file is no ReFrame run report that can be used; the message names it and says why."""
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One session: a row for itself and those of its cases, metrics and samples, with the columns of `store.TABLES`."""
+
+    site: str
+    session: dict[str, Any]
+    cases: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
+
+
+def read_report(
+    path: Path, site: str | None = None, expected: int | None = None, problems: tuple[str, ...] = ()
+) -> RunReport:
+    """The run report at `path`. `site` counts only where no case ran, since cases name theirs. Raises ReportError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+    return _parse(content, str(path), path, 'report', site, expected, problems)
+
+
+def is_database(path: Path) -> bool:
+    try:
+        with path.open('rb') as stream:
+            return stream.read(16) == b'SQLite format 3\0'
+    except OSError:
+        return False
+
+
+def sessions_in(path: Path, known: Container[str], site: str | None = None) -> Iterator[RunReport | ReportError]:
+    """The sessions of ReFrame's results database that are not in `known`; an error in place of one that is unusable.
+
+    Raises ReportError where it is no such database. One session at a time is in memory: a year takes 450 MB.
+    """
+    try:
+        with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
+            for (uuid,) in database.execute('SELECT uuid FROM sessions ORDER BY session_start_unix').fetchall():
+                if uuid in known:
+                    continue
+                blob = 'SELECT CAST(json_blob AS BLOB) FROM sessions WHERE uuid = ?'
+                ((content,),) = database.execute(blob, (uuid,)).fetchall()
+                try:
+                    yield _parse(content, f'{path}: session {uuid}', path, 'database', site)
+                except ReportError as error:
+                    yield error
+    except sqlite3.Error as error:
+        raise ReportError(f"{path}: not a usable results database of ReFrame's: {error}") from None
+
+
+def _parse(
+    content: bytes, name: str, path: Path, source: str, site: str | None, expected: int | None = None,
+    problems: tuple[str, ...] = (),
+) -> RunReport:  # fmt: skip
+    """A report of which messages speak as `name`."""
+    origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
+    try:
+        return _read(json.loads(content), site, expected, problems, origin)
+    except _Unexpected as error:
+        raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
+
+
+def check_and_case(display_name: str) -> tuple[str, str]:
+    """Check and canonical case of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
+
+    Parameters with a dot belong to fixtures or were put there by ``--distribute``; they name no case of ours.
+    """
+    check, *parameters = display_name.split(' %')
+    pairs = (parameter.partition('=') for parameter in parameters)
+    return check, canonical_case({key: value for key, _, value in pairs if '.' not in key})
+
+
+class _Unexpected(ValueError):
+    """Something in the report is not what it must be."""
+
+
+def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """``mapping[key]``, which must be there and of `kind`."""
+    if not isinstance(mapping, dict) or key not in mapping:
+        raise _Unexpected(f'{where} has no {key!r}')
+    value = mapping[key]
+    if not isinstance(value, kind):
+        expected = ' or '.join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise _Unexpected(f'{where}: {key}: expected {expected}, found {value!r:.80}')
+    return value
+
+
+def _mapping(record: dict[str, Any], key: str, where: str) -> dict[str, Any]:
+    """A part of a record that a case may lack."""
+    return _get(record, key, dict, f'{where}: record') if record.get(key) else {}
+
+
+def _words(value: Any, where: str) -> list[str]:
+    """A list of texts, empty where there is none."""
+    words = value or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise _Unexpected(f'{where}: expected a list of names, found {value!r:.80}')
+    return words
+
+
+def _name(text: str, what: str) -> str:
+    """`text`, which becomes the name of a file or folder in the store."""
+    if not NAME.fullmatch(text):
+        raise _Unexpected(f'{what}: expected letters, digits, "-", "_" and ".", found {text!r}')
+    return text
+
+
+def _utc(seconds: float | None) -> datetime | None:
+    try:
+        if seconds is not None and seconds < 0:
+            raise ValueError
+        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
+
+
+def now() -> datetime:
+    """In UTC."""
+    return datetime.now(timezone.utc).replace(tzinfo=None)
+
+
+def is_ahead(time: datetime) -> bool:
+    """Whether a time lies in the future, by more than clocks differ: the clock that it is of was wrong."""
+    return time > now() + timedelta(days=1)
+
+
+def clock_problems(started: datetime, ended: datetime) -> list[str]:
+    """What the times of a session say of the clock of its host, a sentence each."""
+    problems = []
+    if is_ahead(started):
+        problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, and that was still to come')
+    if ended < started:
+        gone_back = (started - ended).total_seconds()
+        problems.append(f'the clock went back during the session: it ended {gone_back:.0f} s before it began')
+    return problems
+
+
+def one_line(text: str | None) -> str | None:
+    """A captured message as one line without terminal colours and control characters; None where there is none."""
+    if not text:
+        return None
+    plain = _COLOUR.sub('', str(text))
+    return ' '.join(''.join(c if c.isprintable() else ' ' for c in plain).split())
+
+
+def _read(
+    report: Any, site: str | None, expected: int | None, problems: tuple[str, ...], origin: dict[str, str]
+) -> RunReport:
+    info = _get(report, 'session_info', dict, 'the file')
+    version = _get(info, 'data_version', str, 'session_info')
+    if version.partition('.')[0] != '4':
+        raise _Unexpected(f'session_info: data_version: expected 4.x, found {version}')
+    last: dict[tuple, dict] = {}  # a case that was run again is what its last run says
+    runs = _get(report, 'runs', list, 'the file')
+    for number, run in enumerate(runs):
+        for entry in _get(run, 'testcases', list, f'runs[{number}]'):
+            where = f'a case of runs[{number}]'
+            identity = ('unique_name', 'display_name', 'system', 'partition', 'environ')
+            last[tuple(_get(entry, key, str, where) for key in identity)] = entry
+
+    mode = info.get('plumbline_mode')
+    cmdline = _get(info, 'cmdline', str, 'session_info')
+    selection = read_cmdline(cmdline, mode)
+    sites = {entry['system'] for entry in last.values()} or {site or selection.site}
+    if len(sites) > 1 or None in sites:
+        found = 'no case ran, so none is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
+        raise _Unexpected(f'expected one site, {found}')
+    started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
+    problems = (*problems, *clock_problems(started, ended))
+    session = {
+        'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'),
+        'started': started,
+        'ended': ended,
+        'hostname': _get(info, 'hostname', str, 'session_info'),
+        'user': info.get('user'),
+        'reframe': _get(info, 'version', str, 'session_info'),
+        'mode': selection.mode,
+        'cmdline': cmdline,
+        'runs': len(runs),
+        'ran': sum(not _get(entry, 'fixture', bool, 'a case') for entry in last.values()),
+        'expected': expected,
+        'problems': [line for problem in problems if (line := one_line(problem))],
+        **origin,
+    }
+    cases, metrics, samples = [], [], []
+    for number, entry in enumerate(last.values()):
+        where = f'case {entry["display_name"]!r}'
+        record = None if entry.get('record') in _NO_RECORD else _get(entry, 'record', dict, where)
+        cases.append(_case(number, entry, record, where))
+        for metric, row in _metrics(record, where):
+            values = row.pop('samples')
+            metrics.append({'case_id': number, 'metric': metric, **row})
+            samples += [
+                {'case_id': number, 'metric': metric, 'trial': trial, 'node': node, 'value': value}
+                for trial, node, value in values
+            ]
+    return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+
+
+def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, where: str) -> dict[str, Any]:
+    """The row of one test case; `record` is None for fixtures, other tests, and cases that ended too early."""
+    check, case = check_and_case(entry['display_name'])
+    if record is None:
+        record = {}
+    else:
+        if _get(record, 'schema', int, f'{where}: record') != RECORD_SCHEMA:
+            raise _Unexpected(f'{where}: record: schema: expected {RECORD_SCHEMA}, found {record["schema"]}')
+        check, case = (_get(record, key, str, f'{where}: record') for key in ('check', 'case'))
+    job = _mapping(record, 'job', where)
+    completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
+    nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
+    return {
+        'case_id': number,
+        'partition': entry['partition'],
+        'stack': entry['environ'],
+        'check': check,
+        'case': case,
+        'name': entry['display_name'],
+        'fixture': entry['fixture'],
+        'benchmark': 'record' in entry and not entry['fixture'],
+        'result': _get(entry, 'result', str, where),
+        'fail_phase': entry.get('fail_phase'),
+        'fail_reason': one_line(entry.get('fail_reason')),
+        'tags': sorted(_words(record.get('tags') or entry.get('tags'), f'{where}: tags')),
+        'trials': record.get('trials'),
+        'scheduler': entry.get('scheduler'),
+        'job_id': job.get('id') or entry.get('jobid'),
+        'job_state': job.get('state'),
+        'job_exitcode': job.get('exitcode', entry.get('job_exitcode')),
+        'nodes': nodes,
+        'completed': _utc(completed or None),
+        **{key: entry.get(key) for key in (
+            'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
+        )},
+        'trial_seconds': record.get('trial_seconds') or [],
+        'binding': _json(_mapping(record, 'binding', where)),
+        'provenance': _json(_mapping(record, 'provenance', where)),
+    }  # fmt: skip
+
+
+def _json(value: dict[str, Any]) -> str:
+    """As text that any encoding takes: what came from a file that is not UTF-8 holds surrogates."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()
+
+
+def _metrics(record: dict[str, Any] | None, where: str):
+    """Name and row of each metric that a record declares, its samples as (trial, node, value) under ``samples``."""
+    if record is None:
+        return
+    missing = _mapping(record, 'missing', where)
+    for metric, declared in _get(record, 'metrics', dict, f'{where}: record').items():
+        place = f'{where}: record.metrics.{metric}'
+        better = _get(declared, 'better', str, place)
+        if better not in ('higher', 'lower'):
+            raise _Unexpected(f'{place}: better: expected higher or lower, found {better!r}')
+        samples = [_sample(sample, place) for sample in _get(declared, 'samples', list, place)]
+        yield (
+            metric,
+            {
+                'unit': _get(declared, 'unit', str, place),
+                'better': better,
+                **vars(summarize([value for *_, value in samples])),
+                'void': one_line(declared.get('void')),
+                'missing': one_line(missing.get(metric)),
+                'judged': _get({'judged': True} | declared, 'judged', bool, place),
+                'samples': samples,
+            },
+        )
+
+
+def _sample(sample: Any, place: str) -> tuple[int, str, float]:
+    try:
+        trial, node, value = sample
+        if isinstance(value, bool) or not isinstance(value, _NUMBER):
+            raise TypeError
+        return int(trial), str(node), float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise _Unexpected(f'{place}: samples: expected [trial, node, number], found {sample!r:.80}') from None

@@ -1,0 +1,391 @@
+"""The results store: Parquet files below a results directory, read with pyarrow, and with DuckDB across sessions.
+
+``<results>/store/<table>/site=<site>/month=YYYY-MM/<file>.parquet``; times are UTC. A session is a file of each table,
+named by its uuid; the file of the table `sessions` takes its place last, so a session whose writing was cut short does
+not exist. Nothing is rewritten until its month is over: `compact` then puts the sessions of that month together.
+
+There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact. A
+session that is there twice, for the moment between the new file and the removal of the old ones, counts from the file
+with the most sessions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import cached_property, partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plumbline.errors import InputError
+from plumbline.files import write_whole
+from postprocess.results.reports import RunReport, is_ahead
+
+if TYPE_CHECKING:
+    import duckdb
+    import pandas
+
+SCHEMA = 2
+#: Columns that schema 1 lacks, and what its rows mean by that.
+_SINCE_1 = {'judged': True, 'source': 'report'}
+_TOGETHER = 'together-'  # begins the names of the files of several sessions
+_TIME = pa.timestamp('us')
+_WORDS = pa.list_(pa.string())
+_Result = TypeVar('_Result')
+
+
+class _Gone(Exception):
+    """A file that was listed is not there any more: compacted, or another process was faster."""
+
+
+_COMMON = {'schema': pa.int32(), 'session': pa.string()}
+
+
+def _schema(**columns: pa.DataType) -> pa.Schema:
+    return pa.schema(_COMMON | columns)
+
+
+# In the order in which their files are written. `case_id` is a number within the session.
+TABLES = {
+    'samples': _schema(
+        case_id=pa.int32(), metric=pa.string(), trial=pa.int32(), node=pa.string(), value=pa.float64()
+    ),
+    'metrics': _schema(
+        case_id=pa.int32(), metric=pa.string(), unit=pa.string(), better=pa.string(), n=pa.int32(), mean=pa.float64(),
+        std=pa.float64(), min=pa.float64(), max=pa.float64(), void=pa.string(), missing=pa.string(), judged=pa.bool_(),
+    ),
+    'cases': _schema(
+        case_id=pa.int32(), partition=pa.string(), stack=pa.string(), check=pa.string(), case=pa.string(),
+        name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(), result=pa.string(), fail_phase=pa.string(),
+        fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(), scheduler=pa.string(), job_id=pa.string(),
+        job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS, completed=_TIME, time_setup=pa.float64(),
+        time_compile=pa.float64(), time_run=pa.float64(), time_sanity=pa.float64(), time_performance=pa.float64(),
+        time_total=pa.float64(), trial_seconds=pa.list_(pa.float64()), binding=pa.string(), provenance=pa.string(),
+    ),
+    'sessions': _schema(
+        started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),
+        cmdline=pa.string(), runs=pa.int32(), ran=pa.int32(), expected=pa.int32(), problems=_WORDS,
+        report=pa.string(), report_sha256=pa.string(), source=pa.string(),
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Session:
+    """One stored session. `ran`: cases of its report; `expected`: cases that were to run, None where nobody said.
+
+    `source`: ``report``, ``database`` or ``perflog``, where `report` came from. `file`: the name of the files of the
+    month that hold it.
+    """
+
+    site: str
+    month: str
+    file: str
+    schema: int
+    session: str
+    started: datetime
+    ended: datetime
+    hostname: str
+    user: str | None
+    reframe: str
+    mode: str | None
+    cmdline: str
+    runs: int
+    ran: int
+    expected: int | None
+    problems: list[str]
+    report: str
+    report_sha256: str
+    source: str
+
+
+class Store:
+    """The store below a results directory. All methods raise InputError where a file cannot be read or written."""
+
+    def __init__(self, results: Path):
+        self.folder = results / 'store'
+
+    # Writing
+
+    def add(self, report: RunReport) -> bool:
+        """Write a session; False where the store has it already, from the same report or from another source."""
+        row = report.session
+        session, month = row['session'], f'{row["started"]:%Y-%m}'
+        stored = [found for found in self.sessions(report.site, name=session) if found.session == session]
+        if stored:
+            if row['source'] == stored[0].source and row['report_sha256'] != stored[0].report_sha256:
+                raise InputError(
+                    f'{row["report"]}: the store holds another report of session {session}; nothing was changed '
+                    f'(to replace it, remove {self._path("sessions", stored[0])})'
+                )
+            return False
+        tables = {}
+        for table, rows in (
+            ('samples', report.samples), ('metrics', report.metrics), ('cases', report.cases), ('sessions', [row]),
+        ):  # fmt: skip
+            try:
+                tables[table] = _table_of(table, session, rows)
+            except (TypeError, ValueError, OverflowError) as error:  # Arrow's errors are of these kinds
+                raise InputError(f'{row["report"]}: a value does not fit the table {table}: {error}') from None
+        self.write(report.site, month, session, tables)
+        return True
+
+    def write(self, site: str, month: str, file: str, tables: dict[str, pa.Table]) -> None:
+        """Put tables into their places, all of them whole or none."""
+        write_whole({self._file(table, site, month, file): partial(pq.write_table, tables[table]) for table in TABLES})
+
+    def compact(self, site: str) -> list[str]:
+        """Put the sessions of each month but the last one together, in the present schema; returns those months."""
+        done = []
+        for month in self._months(site)[:-1]:
+            before = self._files(site, month)
+            if len(before) < 2:
+                continue
+            try:
+                sessions = self.sessions(site, month)
+                names = ' '.join(sorted(session.session for session in sessions))
+                file = _TOGETHER + hashlib.sha256(names.encode()).hexdigest()[:16]
+                write_whole(
+                    {
+                        self._file(table, site, month, file): partial(self._write_together, table, sessions)
+                        for table in TABLES
+                    }
+                )
+            except (_Gone, InputError):  # another process compacts this month, or a file is damaged: readers are told
+                continue
+            for path in before:
+                if path.stem != file:
+                    for table in reversed(TABLES):
+                        self._file(table, site, month, path.stem).unlink(missing_ok=True)
+            done.append(month)
+        return done
+
+    def _write_together(self, table: str, sessions: list[Session], stream: BinaryIO) -> None:
+        with pq.ParquetWriter(stream, TABLES[table]) as writer:
+            for session in sessions:
+                writer.write_table(self._table(table, session))
+
+    # Reading
+
+    def find(self, name: str = 'latest', site: str | None = None) -> Session:
+        """The session whose uuid begins with `name`, or the one that started last; of `site` where that is given."""
+        sites = [known for known in self.sites() if site in (None, known)]
+        if name == 'latest':
+            if len(sites) > 1:
+                raise InputError(f'{self.folder}: holds several sites, {", ".join(sites)}: name one with --site')
+            found = [session for known in sites for session in self._latest(known)]
+        elif not name:
+            raise InputError('expected the beginning of the uuid of a session or "latest", found nothing')
+        else:
+            found = [session for known in sites for session in self.sessions(known, name=name)]
+        if len(found) > 1:
+            uuids = ', '.join(sorted(f'{session.session} of {session.site}' for session in found))
+            raise InputError(f'{name!r} is the beginning of several sessions: {uuids}')
+        if not found:
+            wanted = 'no session' if name == 'latest' else f'no session whose uuid begins with {name!r}'
+            of_site = f' of site {site}' if site else ''
+            raise InputError(f'{self.folder}: holds {wanted}{of_site}; `plumbline ingest REPORT` puts one there')
+        return found[0]
+
+    def _latest(self, site: str) -> list[Session]:
+        """A session with a clock that was ahead would stay the last one for as long, so it counts only among such."""
+        for month in reversed(self._months(site)):
+            if found := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
+                return found[-1:]
+        return self.sessions(site)[-1:]
+
+    def sites(self) -> list[str]:
+        return sorted({path.parts[-3].removeprefix('site=') for path in self._files('*', '*')})
+
+    def history(self, last: Session, days: int | None = None) -> list[Session]:
+        """The sessions of a site that started up to `last`, in that order; of so many days where that is given."""
+        found = [session for session in self.sessions(last.site) if _order(session) <= _order(last)]
+        since = last.started - timedelta(days=days) if days else datetime.min
+        return [session for session in found if session.started > since]
+
+    def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
+        """The rows of one session, missing values as None."""
+        return self._follow([session], lambda sessions: self._table(table, sessions[0]).to_pylist())
+
+    def frame(self, table: str, site: str = '*') -> pandas.DataFrame:
+        """A table over the whole history of a site, or of all sites, in the order of the sessions."""
+        return self.query(f'FROM {table} ORDER BY night', self.sessions(site)).to_pandas()
+
+    def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list]) -> pa.Table:
+        """The result of a query, in DuckDB's SQL, over the tables, which hold the rows of `sessions` and no others.
+
+        Every row also has its `site`, `month`, and as `night` the place of its session in `sessions`, from 0. `more`:
+        further tables, as lists by column.
+        """
+        return self._follow(list(sessions), partial(self._query, sql, more))
+
+    def _query(self, sql: str, more: dict[str, dict[str, list]], sessions: list[Session]) -> pa.Table:
+        import duckdb
+
+        nights = {name: [getattr(session, name) for session in sessions] for name in ('session', 'site', 'month')}
+        try:
+            # DuckDB's own tables: those of pyarrow would import pandas, which takes longer than the query
+            for name, columns in (more | {'nights': nights | {'night': list(range(len(sessions)))}}).items():
+                selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
+                self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
+            for table in TABLES:
+                if re.search(rf'\b{table}\b', sql):
+                    for path in {self._path(table, session) for session in sessions}:
+                        with _opened(path):  # DuckDB would take a foreign file for one without rows of these sessions
+                            pass
+                    self._duckdb.execute(f'CREATE OR REPLACE TEMP VIEW {table} AS {self._select(table, sessions)}')
+            return self._duckdb.sql(sql).to_arrow_table()
+        except duckdb.IOException as error:
+            raise _Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
+        except duckdb.Error as error:
+            raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
+
+    def _select(self, table: str, sessions: list[Session]) -> str:
+        """A query for the rows of `sessions`."""
+        files = ', '.join(sorted({_quoted(str(self._path(table, session))) for session in sessions}))
+        rows = [f'FROM read_parquet([{files}], union_by_name=true, hive_partitioning=false)'] if files else []
+        meant = ''
+        if not files or any(session.schema < SCHEMA for session in sessions):
+            self._duckdb.register(f'no_{table}', TABLES[table].empty_table())  # has the columns that files may lack
+            rows.append(f'FROM no_{table}')
+            since = [name for name in _SINCE_1 if name in TABLES[table].names]
+            meant = ''.join(f', coalesce({name}, {_SINCE_1[name]!r}) AS {name}' for name in since)
+        together = ' UNION ALL BY NAME '.join(rows)
+        return f'SELECT * REPLACE ({SCHEMA} AS schema{meant}) FROM ({together}) JOIN nights USING (session)'
+
+    @cached_property
+    def _duckdb(self) -> duckdb.DuckDBPyConnection:
+        import duckdb
+
+        # What does not fit goes to files, which must not be where the user happens to be
+        return duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir()})
+
+    def _table(self, table: str, session: Session) -> pa.Table:
+        """The rows of a session in the present schema."""
+        path = self._path(table, session)
+        return _in_schema(_read(path, session.session if session.file.startswith(_TOGETHER) else None), table)
+
+    def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
+        """The sessions, in the order in which they started, each from one file. `name`: the beginning of their uuid."""
+
+        def read(_: object) -> list[Session]:
+            files = [path for path in self._files(site, month) if path.name.startswith((name, _TOGETHER))]
+            found: dict[tuple[str, str], Session] = {}
+            for path, rows in sorted(((path, _read(path)) for path in files), key=lambda item: -item[1].num_rows):
+                place = {'site': path.parts[-3].removeprefix('site='), 'month': path.parts[-2].removeprefix('month=')}
+                for row, schema in zip(
+                    _in_schema(rows, 'sessions').to_pylist(), rows['schema'].to_pylist(), strict=True
+                ):
+                    session = Session(**place, file=path.stem, **row | {'schema': schema})
+                    if session.session.startswith(name):
+                        found.setdefault((session.site, session.session), session)
+            return sorted(found.values(), key=_order)
+
+        return self._follow([], read)
+
+    def _follow(self, sessions: list[Session], action: Callable[[list[Session]], _Result]) -> _Result:
+        """`action` on `sessions`, again with where they are now when their files were compacted in the meantime."""
+        for _ in range(5):
+            try:
+                return action(sessions)
+            except _Gone as gone:
+                message = str(gone)
+                now = {(s.site, s.session): s for site in {s.site for s in sessions} for s in self.sessions(site)}
+                sessions = [now.get((session.site, session.session), session) for session in sessions]
+        raise InputError(message)
+
+    def _months(self, site: str) -> list[str]:
+        return sorted({path.parts[-2].removeprefix('month=') for path in self._files(site, '*')})
+
+    def _files(self, site: str, month: str) -> list[Path]:
+        folders = [self.folder / 'sessions']
+        for begins, wanted in (('site=', site), ('month=', month)):
+            found = [path for folder in folders for path in _listed(folder) if path.name.startswith(begins)]
+            folders = [path for path in found if wanted in ('*', path.name.removeprefix(begins))]
+        return sorted(path for folder in folders for path in _listed(folder) if path.suffix == '.parquet')
+
+    def _path(self, table: str, session: Session) -> Path:
+        return self._file(table, session.site, session.month, session.file)
+
+    def _file(self, table: str, site: str, month: str, file: str) -> Path:
+        return self.folder / table / f'site={site}' / f'month={month}' / f'{file}.parquet'
+
+
+def _order(session: Session) -> tuple[datetime, str]:
+    return session.started, session.session
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _listed(folder: Path) -> list[Path]:
+    """What is in a folder, nothing where there is none; `glob` would also pass over one that may not be read."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """A file of the store. Raises _Gone, or InputError for one that cannot be read or is none of ours."""
+    index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
+    repair = f'to replace it, remove {index} and ingest its reports again'
+    try:
+        with pq.ParquetFile(path) as file:
+            if not _COMMON.keys() <= set(file.schema_arrow.names):
+                raise ValueError(f'it has no columns {" and ".join(_COMMON)}')
+            yield file
+    except FileNotFoundError:
+        raise _Gone(f'{path}: is not there, and the session has it; {repair}') from None
+    except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
+        if getattr(error, 'errno', None):
+            raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
+        raise InputError(
+            f'{path}: damaged, or no file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
+        ) from None
+
+
+def _read(path: Path, session: str | None = None) -> pa.Table:
+    """The rows of a file, of one session where that is given. Raises as _opened does."""
+    with _opened(path) as file:
+        if session is None:
+            return file.read()
+        return pq.read_table(path, filters=[('session', '==', session)], partitioning=None)
+
+
+def _table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
+    schema = TABLES[table]
+    own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(_COMMON) :]))
+    common = pa.repeat(pa.scalar(SCHEMA, _COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
+    return pa.Table.from_arrays([*common, *own.columns], schema=schema)
+
+
+def _in_schema(rows: pa.Table, table: str) -> pa.Table:
+    """`rows` of an earlier schema in the present one. Raises InputError for a later one."""
+    found = rows['schema'][0].as_py() if rows.num_rows else SCHEMA  # the same in all of a file
+    if found == SCHEMA:
+        return rows
+    if found > SCHEMA:
+        session = rows['session'][0]
+        raise InputError(
+            f'session {session} was stored with schema {found}, this version knows up to {SCHEMA}: update it'
+        )
+    rows = rows.set_column(0, 'schema', pa.repeat(pa.scalar(SCHEMA, pa.int32()), rows.num_rows))
+    for name in TABLES[table].names:
+        if name not in rows.column_names:
+            value = pa.scalar(_SINCE_1.get(name), TABLES[table].field(name).type)
+            rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
+    return rows.select(TABLES[table].names).cast(TABLES[table])

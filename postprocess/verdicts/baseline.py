@@ -1,0 +1,391 @@
+"""Records a baseline: what sessions measured becomes rows of ``baseline.csv``, after a look at the difference."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from plumbline.errors import InputError, SiteError
+from plumbline.files import write_text
+from plumbline.limits import Limits, limits, spread_of, tolerance_for
+from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Key, Reference, read_references
+from plumbline.sites import site_names
+from plumbline.units import UNITS
+from postprocess.results.store import Session, Store
+from postprocess.text import Column, count, number, percent, quantity, to_csv, to_json, to_markdown, to_table
+from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.measured import Measured, measured_in
+from postprocess.verdicts.stats import inliers, moderate, summarize
+
+_BINARY = 'binary_sha256'  # the key of a case's provenance that names the program that ran
+# Beginnings of the keys whose values go into the baseline: what a later difference may be due to
+_FACTS = ('stack_lock', 'kernel', 'driver', 'library_libmpi')
+_Group = list[tuple[Session, Measured]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """A row proposed, beside the row of the same key that it replaces."""
+
+    new: Reference
+    new_limits: Limits
+    old: Reference | None
+    old_limits: Limits | None
+
+    @property
+    def what(self) -> str:
+        if self.old is None:
+            return 'new'
+        old, new = (
+            [_digits(getattr(row, field)) for field in ('mean', 'std', 'n', 'unit', 'spread', 'df', 'epoch')]
+            for row in (self.old, self.new)
+        )
+        return 'same' if old == new else 'changed'
+
+    @property
+    def difference(self) -> float | None:
+        """How far the mean moves, in %; None where there is no old one in the same unit."""
+        if self.old is None or self.old.unit != self.new.unit:
+            return None
+        return 100 * (self.new.mean / self.old.mean - 1)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A metric that becomes no reference; `session` is empty where it is about all the sessions together."""
+
+    session: str
+    key: Key
+    cause: str
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """`unusable`: the sessions that hold nothing recordable."""
+
+    site: str
+    changes: list[Change]
+    refused: list[Refusal]
+    unusable: list[str]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """How many rows of the file at `path` are new, have another value, and stayed as they were; `changes`: the rows."""
+
+    path: Path
+    changes: list[Change]
+    added: int
+    changed: int
+    kept: int
+
+
+def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
+    """New baseline rows from `sessions`, beside those below `root`.
+
+    A value is what one job measured, the mean of its trials: n counts sessions, and the spread is that between them. A
+    metric of a single session has no such spread; its std is that of the trials, and no limit follows from it.
+
+    Raises InputError when the sessions are of several sites, SiteError when a file of the site is wrong.
+    """
+    import numpy
+
+    sessions = list({session.session: session for session in sessions}.values())  # one named twice counts once
+    sites = sorted({session.site for session in sessions})
+    if len(sites) > 1:
+        raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
+    groups: dict[Key, _Group] = {}
+    refused, unusable = [], []
+    for session in sessions:
+        usable = 0
+        for row in measured_in(store, session):
+            if row.status == 'measured' and not row.judged:
+                continue
+            if row.status == 'measured':
+                groups.setdefault(row.key, []).append((session, row))
+                usable += 1
+            else:
+                refused.append(Refusal(session.session, row.key, f'{row.status}: {row.cause}'))
+        if not usable:
+            unusable.append(session.session)
+    accepted: dict[Key, _Group] = {}
+    dropped: dict[Key, int] = {}
+    for key, group in sorted(groups.items()):
+        if cause := _refuse([row for _, row in group]):
+            refused.append(Refusal('', key, cause))
+            continue
+        near = inliers(numpy.array([row.summary.mean for _, row in group]))
+        accepted[key] = [pair for pair, stays in zip(group, near, strict=True) if stays]
+        dropped[key] = len(group) - len(accepted[key])
+    known = _spreads(accepted)
+    facts = {session.session: _facts(store, session) for session in sessions}
+    current = {row.key: row for row in _read_baseline(_baseline(sites[0], root))}
+    policy = site_policy(sites[0], root)
+    changes = []
+    for key, group in accepted.items():
+        new, old = _row(key, group, facts, known.get(key), dropped[key]), current.get(key)
+        changes.append(_change(replace(new, epoch=old.epoch) if old else new, old, policy))
+    if not changes:
+        unusable = [session.session for session in sessions]
+    return Proposal(sites[0], changes, refused, unusable)
+
+
+def save(proposal: Proposal, results: Path) -> Path | None:
+    """Write the rows to ``<results>/proposals/<site>.csv``; None, and no file, where there are none."""
+    if not proposal.changes:
+        return None
+    path = results / 'proposals' / f'{proposal.site}.csv'
+    write_text(path, to_baseline(change.new for change in proposal.changes))
+    return path
+
+
+def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Accepted:
+    """Merge the proposal for `site`, or the only one there is, into its ``baseline.csv`` below `root`; then remove it.
+
+    With an `epoch`, the name of a planned change of the machine, the means move and the spreads stay: those of before
+    the change say how much the metric moves from night to night, and the gate works after one session.
+
+    Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
+    """
+    proposals = {path.stem: path for path in sorted((results / 'proposals').glob('*.csv'))}
+    if site is None and len(proposals) == 1:
+        site = next(iter(proposals))
+    if site not in proposals:
+        if site is None and proposals:
+            raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
+        of_site = f' for site {site}' if site else ''
+        raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
+    if not (root / site).is_dir():
+        raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
+    path = _baseline(site, root)
+    proposed = read_references(proposals[site], 'baseline')
+    before = {row.key: row for row in _read_baseline(path)}
+    if epoch:
+        proposed = [_recentred(row, before.get(row.key), epoch) for row in proposed]
+    after = before | {row.key: row for row in proposed}
+    text = to_baseline(after.values())
+    _validate(text, path)
+    write_text(path, text)
+    try:
+        proposals[site].unlink()
+    except OSError as error:
+        raise InputError(f'{path} is written, but {proposals[site]} cannot be removed: {error.strerror}') from None
+    added = sum(row.key not in before for row in proposed)
+    changed = sum(row.key in before and row != before[row.key] for row in proposed)
+    policy = site_policy(site, root)
+    changes = [_change(row, before.get(row.key), policy) for row in proposed]
+    return Accepted(path, changes, added, changed, len(after) - added - changed)
+
+
+def to_baseline(rows: Iterable[Reference]) -> str:
+    """The text of a ``baseline.csv``, sorted by key so that git shows only what changed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator='\n')
+    columns = (*COLUMNS, *RECORDED)
+    writer.writerow(columns)
+    for row in sorted(rows, key=lambda row: row.key):
+        writer.writerow(_digits(getattr(row, column)) for column in columns)
+    return out.getvalue()
+
+
+def print_proposal(proposal: Proposal, path: Path | None, format: str) -> None:
+    """The difference to the baseline in force; refusals go with it in a table, else to standard error."""
+    import typer
+
+    if format == 'json':
+        rows = [_as_dict(change) for change in proposal.changes]
+        document = {'site': proposal.site, 'changes': rows, 'refused': refusals(proposal)}
+        typer.echo(to_json(document), nl=False)
+    elif format == 'csv':
+        rows = [_as_dict(change) for change in proposal.changes]
+        typer.echo(to_csv(rows, list(rows[0]) if rows else []), nl=False)
+    elif format == 'markdown':
+        typer.echo(to_markdown(proposal.changes, _SHOWN), nl=False)
+    else:
+        typer.echo(f'Proposed baseline of {proposal.site}\n{difference(proposal.changes)}')
+    for line in refusals(proposal):
+        typer.echo(f'refused: {line}', err=format != 'table')
+    for session in proposal.unusable:
+        typer.echo(f'plumbline: session {session} holds nothing that can be recorded', err=True)
+    if path is not None:
+        rows = count(len(proposal.changes), 'row')
+        typer.echo(f'{path}: {rows}; `plumbline record accept` puts them in force', err=format != 'table')
+
+
+def difference(changes: list[Change]) -> str:
+    """The rows before and after, as a table."""
+    return to_table(changes, _SHOWN)
+
+
+def refusals(proposal: Proposal) -> list[str]:
+    """What is refused and why; the metrics of a case that share their cause share the line."""
+    groups: dict[tuple, list[str]] = {}
+    for refusal in proposal.refused:
+        groups.setdefault((*refusal.key[:4], refusal.cause, refusal.session), []).append(refusal.key[4])
+    return [
+        f'{partition}/{stack} {check} {case} {", ".join(metrics)}: {cause}{f" (session {session})" if session else ""}'
+        for (partition, stack, check, case, cause, session), metrics in groups.items()
+    ]
+
+
+_SHOWN = [
+    Column('', lambda change: change.what),
+    Column('partition', lambda change: f'{change.new.partition}/{change.new.stack}'),
+    Column('check', lambda change: change.new.check),
+    Column('case', lambda change: change.new.case),
+    Column('metric', lambda change: change.new.metric),
+    Column('old', lambda change: _shown(change.old), number=True),
+    Column('limit', lambda change: number(change.old_limits and change.old_limits.bad), number=True),
+    Column('new', lambda change: _shown(change.new), number=True),
+    Column('limit', lambda change: number(change.new_limits.bad), number=True),
+    Column('moves', lambda change: percent(change.difference), number=True),
+    Column('n', lambda change: str(change.new.n), number=True),
+    Column('limit from', lambda change: change.new_limits.why),
+    Column('recorded', lambda change: change.new.recorded_at),
+    Column('from', lambda change: change.new.note),
+    Column('epoch', lambda change: change.new.epoch),
+]
+
+
+def _shown(row: Reference | None) -> str:
+    return '' if row is None else quantity(row.mean, row.std, row.unit)
+
+
+def _as_dict(change: Change) -> dict:
+    old = {'mean': change.old and change.old.mean, 'limit': change.old_limits and change.old_limits.bad}
+    return {
+        'change': change.what,
+        **{f'old_{name}': value for name, value in old.items()},
+        **asdict(change.new),
+        'limit': change.new_limits.bad,
+        'limit_why': change.new_limits.why,
+        'difference': change.difference,
+        'gate': change.new_limits.gate,
+    }
+
+
+def _refuse(rows: list[Measured]) -> str | None:
+    """Why the measurements of one metric make no reference; None where they do."""
+    units = sorted({f'{row.unit}, {row.better} is better' for row in rows})
+    if len(units) > 1:
+        return f'its unit or direction differs between the sessions: {"; ".join(units)}'
+    if rows[0].unit not in UNITS:
+        return f'unit {rows[0].unit!r} is none of {", ".join(UNITS)}'
+    if sum(row.summary.n for row in rows) < 2:
+        return 'one sample shows no spread: at least two are needed'
+    least = min(row.summary.mean for row in rows)
+    if not float(_digits(least)) > 0:
+        return f'mean {least:.6g}: a reference must be above 0'
+    return None
+
+
+def _spreads(groups: dict[Key, _Group]) -> dict[Key, tuple[float, float]]:
+    """Standard deviation of the logarithm of one value, and its degrees of freedom, of each metric of two sessions or
+    more; drawn towards those of the other metrics, the more the fewer the sessions.
+
+    Of several nodes a session, all their values count for the spread, and the sessions for the degrees of freedom.
+    """
+    import numpy
+
+    counts = {key: len({session.session for session, _ in group}) for key, group in groups.items()}
+    keys = [key for key, n in counts.items() if n > 1]
+    if not keys:
+        return {}
+    own = numpy.array([numpy.log([row.summary.mean for _, row in groups[key]]).var(ddof=1) for key in keys])
+    variances, df = moderate(own, numpy.array([counts[key] - 1.0 for key in keys]))
+    return {key: (float(s), float(d)) for key, s, d in zip(keys, numpy.sqrt(variances), df, strict=True)}
+
+
+def _row(
+    key: Key,
+    group: _Group,
+    facts: dict[str, dict[int, dict[str, str]]],
+    spread: tuple[float, float] | None,
+    dropped: int,
+) -> Reference:
+    from reframe.utility import nodelist_abbrev
+
+    partition, stack, check, case, metric = key
+    first = group[0][1]
+    jobs = summarize([row.summary.mean for _, row in group])
+    nodes = sorted({node for _, row in group for node in row.nodes})
+    sessions = list({session.session: session for session, _ in group}.values())
+    days = sorted(f'{session.started:%Y-%m-%d}' for session in sessions)
+    known: dict[str, set[str]] = {}
+    for session, row in group:
+        for name, value in facts[session.session].get(row.case_id, {}).items():
+            known.setdefault(name, set()).add(value)
+    binaries = sorted(known.pop(_BINARY, ()))
+    note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if binaries else []
+    note += [count(len(nodes), 'node')] + ([f'{count(dropped, "outlying value")} dropped'] if dropped else [])
+    dates = days[0] if days[0] == days[-1] else f'{days[0]}..{days[-1]}'
+    names = ', '.join(session.session[:8] for session in sessions)
+    hosts = ', '.join(sorted({session.hostname for session in sessions}))
+    source = f'session {names}' if len(sessions) < 3 else f'{len(sessions)} sessions of {dates}'
+    known |= {'dates': {dates}, 'nodes': {nodelist_abbrev(nodes)}, 'sessions': {names}}
+    measured_spread = dict(zip(('spread', 'df'), spread, strict=True)) | {'spread_n': len(sessions)} if spread else {}
+    return Reference(
+        partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.unit, better=first.better,
+        mean=jobs.mean, std=jobs.std if len(group) > 1 else first.summary.std, n=len(sessions), kind='baseline',
+        source=f'{source} on {hosts}', recorded_at=days[-1],
+        mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),
+        note='; '.join(note), **measured_spread,
+        provenance='; '.join(f'{name}={" | ".join(sorted(values))}' for name, values in sorted(known.items())),
+    )  # fmt: skip
+
+
+def _recentred(new: Reference, old: Reference | None, epoch: str) -> Reference:
+    """`new` with the spread of `old`, the row of its key before the change, where there is one that has any."""
+    spread, df = spread_of(old) if old and old.unit == new.unit else (None, None)
+    if spread is not None:
+        new = replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
+    return replace(new, epoch=epoch)
+
+
+def _change(new: Reference, old: Reference | None, policy: dict) -> Change:
+    names = (new.check, new.case, new.metric)
+    before = old and limits(old, tolerance_for(policy, *names, old.unit))
+    return Change(new, limits(new, tolerance_for(policy, *names, new.unit)), old, before)
+
+
+def _facts(store: Store, session: Session) -> dict[int, dict[str, str]]:
+    """What each case ran and on what, as far as a baseline tells it, by case."""
+    found = {}
+    for case in store.rows('cases', session):
+        provenance = json.loads(case['provenance'])
+        found[case['case_id']] = {
+            name: str(value) for name, value in provenance.items() if name.startswith((_BINARY, *_FACTS))
+        }
+    return found
+
+
+def _baseline(site: str, root: Path) -> Path:
+    return root / site / FILES['baseline']
+
+
+def _read_baseline(path: Path) -> list[Reference]:
+    return read_references(path, 'baseline') if path.exists() else []
+
+
+def _validate(text: str, path: Path) -> None:
+    """Read `text` as what `path` would hold. Raises SiteError."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        trial.write_text(text, encoding='utf-8')
+        try:
+            read_references(trial, 'baseline')
+        except SiteError as error:
+            raise SiteError(f'{path} was left as it is, for merged it would be wrong: {error}') from None
+
+
+def _digits(value: object) -> str:
+    """A value as it stands in the file: numbers with six significant digits, nothing for None."""
+    if value is None:
+        return ''
+    return f'{value:.6g}' if isinstance(value, float) else str(value)

@@ -1,0 +1,131 @@
+"""Two sessions, or two spans of days, compared with each other: paired where the same nodes ran on both sides."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from plumbline.errors import InputError
+from plumbline.limits import limits, tolerance_for
+from plumbline.paths import SITES
+from plumbline.references import Key, Reference, References
+from postprocess.results.cmdline import read_cmdline
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.compare import (
+    Comparison,
+    judge,
+    not_measured,
+    session_problems,
+    site_policy,
+    with_chances,
+    worst_first,
+)
+from postprocess.verdicts.measured import Measured, measured, measured_in
+from postprocess.verdicts.stats import Change, Summary, change_between, summarize
+
+_DAYS = re.compile(r'(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)')
+
+
+def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
+    """One session by the beginning of its uuid or ``latest``, or all that started in the days ``FROM..TO`` (UTC), both
+    included. Raises InputError where there is none."""
+    if '..' not in name:
+        return [store.find(name, site)]
+    try:
+        first, last = (date.fromisoformat(day) for day in _DAYS.fullmatch(name).groups())
+    except (AttributeError, ValueError):
+        raise InputError(f'{name}: expected two days such as 2026-11-01..2026-11-30') from None
+    newest = store.find('latest', site)
+    found = [one for one in store.sessions(newest.site) if first <= one.started.date() <= last]
+    if not found:
+        raise InputError(f'{store.folder}: no session started in the days {name}')
+    return found
+
+
+def compare_windows(
+    store: Store, before: Sequence[Session], after: Sequence[Session], root: Path = SITES
+) -> Comparison:
+    """How each metric changed from the sessions `before` to those `after`.
+
+    It regressed when the 98 % interval of the ratio lies wholly beyond 1 on the bad side and the loss is more than the
+    floor of the site's policy; where the interval is wider than the cap, it only warns. Raises InputError when the
+    sessions are of several sites.
+    """
+    sites = sorted({session.site for session in (*before, *after)})
+    if len(sites) > 1:
+        raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
+    policy, newest = site_policy(sites[0], root), after[-1]
+    old, new = _by_key(store, before), _by_key(store, after)
+    source = f'session {", ".join(session.session[:8] for session in before)}'
+    references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
+    cases = store.rows('cases', newest)
+    latest = measured(cases, store.rows('metrics', newest))
+    bad = {row.key: row for row in latest if row.status != 'measured'}  # of earlier sessions, only what is good counts
+    verdicts = []
+    for key, group in new.items():
+        rules, good = [], _usable(group)
+        row = bad.get(key) or (good or group)[-1]
+        if row.judged and key in references:
+            reference, how = references[key], ''
+            if good:
+                change = change_between(_by_node(_usable(old[key])), _by_node(good))
+                row = replace(row, summary=replace(change.after, mean=change.before.mean * change.ratio))
+                reference, how = _with_error(reference, change), f', {change.how}'
+            bound = limits(reference, tolerance_for(policy, *key[2:], reference.unit))
+            rules = [(reference, replace(bound, why=bound.why + how))]
+        verdicts.append(judge(row, rules, newest.session))
+    selection = read_cmdline(newest.cmdline, newest.mode)
+    rows = [row for group in new.values() for row in group]
+    lookup = References(references.values())
+    verdicts += not_measured(lookup, rows, cases, selection, newest.session, policy)
+    verdicts, false_flags = with_chances(verdicts)
+    problems = session_problems(newest, cases, latest, selection)
+    scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
+    return Comparison(newest, before[-1], worst_first(verdicts), problems, false_flags, scope)
+
+
+def _by_key(store: Store, sessions: Sequence[Session]) -> dict[Key, list[Measured]]:
+    found: dict[Key, list[Measured]] = {}
+    for session in sessions:
+        for row in measured_in(store, session):
+            found.setdefault(row.key, []).append(row)
+    return found
+
+
+def _usable(group: Sequence[Measured]) -> list[Measured]:
+    return [row for row in group if row.status == 'measured' and row.judged and row.summary.mean > 0]
+
+
+def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
+    """What each set of nodes measured, a summary a job."""
+    found: dict[str, list[Summary]] = {}
+    for row in rows:
+        found.setdefault(','.join(sorted(row.nodes)), []).append(row.summary)
+    return found
+
+
+def _reference(rows: Sequence[Measured], source: str) -> Reference:
+    first, summary = rows[0], summarize([row.summary.mean for row in rows])
+    return Reference(
+        partition=first.partition, stack=first.stack, check=first.check, case=first.case, metric=first.metric,
+        unit=first.unit, better=first.better, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
+        source=source, mode=first.mode,
+    )  # fmt: skip
+
+
+def _with_error(reference: Reference, change: Change) -> Reference:
+    """The reference whose limits follow from the standard error of the change; n = jobs that are compared."""
+    n = change.before.n
+    known = {} if change.error is None else {'spread': change.error / math.sqrt(1 + 1 / n), 'df': change.df}
+    return replace(reference, mean=change.before.mean, std=change.before.std, n=n, **known)
+
+
+def _named(sessions: Sequence[Session]) -> str:
+    first, last = sessions[0], sessions[-1]
+    if len(sessions) == 1:
+        return f'session {first.session} of {first.started:%Y-%m-%d %H:%M} UTC'
+    return f'{len(sessions)} sessions of {first.started:%Y-%m-%d} to {last.started:%Y-%m-%d}'

@@ -1,0 +1,131 @@
+#!/usr/bin/env python3
+"""What a session on Slurm costs beside the benchmarks: 200 short cases, and a sweep against ``--distribute``.
+
+    python studies/fleet_cost.py FOLDER [CASES]
+
+Starts ci/slurm/cluster in FOLDER (Debian's Slurm, best as root) and runs on its 16 virtual nodes of the partition
+`fleet`: CASES cases of a program of half a second, by the suite and by a plain ReFrame test of the same command; then
+ten cases on every node, by ``--distribute``, a job for each node and case, and by ci/sweep, one job for all. Wall
+seconds from start to end, jobs and node seconds as Slurm's accounting has them; all nodes share this host's cores.
+Then what follows of that for 6192 nodes, on paper.
+"""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT / 'tests'), str(ROOT)]
+
+from scratch import DEMO_CHECK, DEMO_PARTITION, ScratchClone  # noqa: E402
+
+NODES, FLEET = 16, 6192  # nodes here, and those of the extrapolation
+READ = 0.0015  # seconds to read what a node left of the last case: sweep_scale.py
+PROGRAM = 'sleep 0.5; echo "rate: 50.5"; echo "delay: 1.25"'
+PLAIN = """import reframe as rfm
+import reframe.utility.sanity as sn
+
+
+@rfm.simple_test
+class Plain(rfm.RunOnlyRegressionTest):
+    valid_systems, valid_prog_environs = ['*'], ['*']
+    executable, num_tasks, exclusive_access, time_limit = 'PROGRAM', 1, True, '2m'
+    number = parameter(range(CASES))
+
+    @sanity_function
+    def ran(self):
+        return sn.assert_found('rate', self.stdout)
+
+    @performance_function('GB/s')
+    def rate(self):
+        return sn.extractsingle(r'rate: (\\\\S+)', self.stdout, 1, float)
+"""
+
+
+def main(folder: Path, cases: int):
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    port = str(21000 + os.getpid() % 10000)
+    cluster = [str(ROOT / 'ci/slurm/cluster')]
+    subprocess.run([*cluster, 'up', folder / 'slurm', port], check=True, stdout=subprocess.DEVNULL)
+    try:
+        measure(prepare(folder, cases), folder / 'slurm/slurm.conf', cases)
+    finally:
+        subprocess.run([*cluster, 'down', folder / 'slurm', port], check=True)
+
+
+def prepare(folder: Path, cases: int) -> ScratchClone:
+    clone = ScratchClone(folder)
+    clone.describe(DEMO_PARTITION, 'demo')
+    text = clone.site_file.read_text().replace('name: node', 'name: fleet').replace('max_jobs: 1', 'max_jobs: 16')
+    local = 'scheduler: local\n    launcher: local\n'
+    assert local in text
+    remote = 'scheduler: slurm\n    launcher: srun\n    access: [-p fleet]\n'
+    clone.site_file.write_text(text.replace(local, remote))
+    for path in (clone.root / 'checks').glob('*/*.py'):
+        if path.parent.name != 'core':
+            path.unlink()
+    clone.program(PROGRAM)
+    many = DEMO_CHECK.replace("parameter(['small']", f'parameter(range({cases})')
+    (clone.root / 'many.py').write_text(many)
+    (clone.root / 'checks/demo.py').write_text(DEMO_CHECK.replace("parameter(['small']", 'parameter(range(10)'))
+    plain = PLAIN.replace('PROGRAM', str(clone.binary)).replace('CASES', str(cases)).replace('\\\\', '\\')
+    (clone.root / 'plain.py').write_text(plain)
+    return clone
+
+
+def measure(clone: ScratchClone, conf: Path, cases: int):
+    slurm = {'SLURM_CONF': str(conf), 'PATH': f'{clone.environment()["PATH"]}:/usr/sbin'}
+    settings = str(clone.root / 'reframe_settings/settings.py')
+    reframe = ['reframe', '-C', settings, '--system=demo:fleet', '-r', '-S', 'trials=1']
+    swept = [sys.executable, '-m', 'ci.sweep', '--', '-S', 'trials=1']
+    print(f'{"":28} {"wall s":>8} {"jobs":>6} {"node s":>8}')
+
+    def run(name: str, *command: str) -> tuple[float, int, int]:
+        since, began = time.strftime('%H:%M:%S'), time.monotonic()
+        answer = clone.run(*command, timeout=1800, **slurm)
+        wall = time.monotonic() - began
+        if answer.returncode:
+            sys.exit(f'{name}: {answer.stdout[-2000:]}{answer.stderr[-2000:]}')
+        time.sleep(3)  # accounting comes later
+        jobs, node_seconds = accounts(since, slurm)
+        print(f'{name:28} {wall:8.1f} {jobs:6} {node_seconds:8}', flush=True)
+        return wall, jobs, node_seconds
+
+    plain, *_ = run(f'plain ReFrame, {cases} cases', *reframe[:-2], '-c', 'plain.py')
+    suite, *_ = run(f'the suite, {cases} cases', *reframe, '-c', 'many.py')
+    wall, jobs, node_seconds = run('10 cases by --distribute', *reframe, '-c', 'checks/demo.py', '--distribute=idle')
+    _, _, held_one = run('1 case by ci/sweep', *swept, '-n', 'size=0$')
+    _, _, held_ten = run('10 cases by ci/sweep', *swept)
+    each = (held_ten - held_one) / 9 / NODES  # seconds that the nodes are held for a case
+    begin = held_one / NODES - each
+    spent, held = 10 * node_seconds / jobs, begin + 10 * each + FLEET * READ
+    print(f"""
+the suite beside plain ReFrame: {(suite - plain) / cases:.3f} s a case
+--distribute: {wall / jobs:.3f} s a job of this host's time, {node_seconds / jobs:.1f} s on its node
+ci/sweep: holds its nodes {begin:.1f} s to begin with and {each:.1f} s a case
+10 cases on each of {FLEET} nodes, on paper:
+--distribute: {10 * FLEET} jobs, {10 * FLEET * wall / jobs / 3600:.1f} h, {hours(spent):.0f} node hours
+ci/sweep: 1 job, {held:.0f} s, {hours(held):.0f} node hours""")
+
+
+def hours(seconds: float) -> float:
+    """Node hours of the fleet, from the seconds for which each of its nodes is held."""
+    return FLEET * seconds / 3600
+
+
+def accounts(since: str, slurm: dict[str, str]) -> tuple[int, int]:
+    """Jobs that began since a time of today, and their node seconds."""
+    command = ['sacct', '--noheader', '--allocations', '--parsable2', '--format=elapsedraw,nnodes']
+    command.append(f'--starttime={since}')
+    lines = subprocess.run(command, env=os.environ | slurm, capture_output=True, text=True, check=True).stdout.split()
+    rows = [tuple(map(int, line.split('|'))) for line in lines]
+    return len(rows), sum(seconds * nodes for seconds, nodes in rows)
+
+
+if __name__ == '__main__':
+    if len(sys.argv) not in (2, 3):
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]).absolute(), int(sys.argv[2]) if len(sys.argv) == 3 else 200)

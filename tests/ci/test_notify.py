@@ -1,0 +1,112 @@
+"""Messages, and the file for Prometheus."""
+
+import http.server
+import os
+import threading
+import time
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from ci import cleanup as housekeeping
+from ci import notify as tell
+
+
+@pytest.fixture
+def webhook():
+    """A real web server that keeps what is posted to it."""
+    posted = []
+
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            posted.append((self.path, self.rfile.read(int(self.headers['Content-Length'])).decode()))
+            self.send_response(200 if self.path == '/good' else 500)
+            self.end_headers()
+
+        def log_message(self, *words):
+            pass
+
+    server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    yield f'127.0.0.1:{server.server_port}', posted
+    server.shutdown()
+
+
+def test_a_webhook_gets_the_summary_and_no_secret_is_printed(webhook, tmp_path, capfd, monkeypatch):
+    address, posted = webhook
+    monkeypatch.setenv('PLUMBLINE_SITE', 'demo')
+    (tmp_path / housekeeping.SUMMARY).write_text('FAILED: 1 regressed\n')
+    addresses = [f'json://user:hush@{address}/good', f'json://user:hush@{address}/bad', 'nosuch://hush']
+    tell.notify(addresses, tmp_path, 0)
+    assert [path for path, _ in posted] == ['/good', '/bad']
+    assert 'FAILED: 1 regressed' in posted[0][1] and 'demo is not as it was' in posted[0][1]
+    printed = ''.join(capfd.readouterr())
+    assert 'number 2 of 3 could not be told' in printed
+    assert 'number 3 of 3 is no address that apprise knows' in printed
+    assert 'hush' not in printed
+
+
+def test_addresses_leave_the_environment(monkeypatch, tmp_path, capfd):
+    path = tmp_path / 'notify'
+    path.write_text('json://b\njson://c\n')
+    monkeypatch.setenv('PLUMBLINE_NOTIFY', 'json://a')
+    monkeypatch.setenv('PLUMBLINE_NOTIFY_FILE', str(path))
+    assert tell.take_addresses() == ['json://a', 'json://b', 'json://c']
+    assert not any(name.startswith('PLUMBLINE_NOTIFY') for name in os.environ)
+    monkeypatch.setenv('PLUMBLINE_NOTIFY_FILE', str(tmp_path / 'nosuch'))
+    assert tell.take_addresses() == []
+    assert 'nosuch: No such file or directory' in capfd.readouterr().err
+
+
+def test_prometheus_reads_the_file(tmp_path):
+    path = tmp_path / 'plumbline.prom'
+    counts = {'regressed': 2, 'ok': 40}
+    comparison = {'site': 'demo', 'mode': 'nightly', 'counts': counts, 'problems': ['a node is lost']}
+    tell.write_prometheus(path, comparison, 1)
+    found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
+    assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
+    assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1
+    assert abs(found['plumbline_last_run_seconds'][0].value - time.time()) < 10
+    assert [one.name for one in tmp_path.iterdir()] == ['plumbline.prom']
+
+
+def test_what_is_kept(tmp_path, monkeypatch):
+    """Old logs go, run reports stay, a clock that went back removes nothing."""
+    old, future = time.time() - 100 * 86400, time.time() + 100 * 86400
+    for name, when in {
+        'logs/old.log': old, 'logs/new.log': None, 'logs/future.log': future, 'reports/old.json': old,
+        'reports/old.xml': old, 'reports/new.xml': None,
+        'nightly-stage/old/case/rfm_job.out': None, 'nightly-stage/new/case/rfm_job.out': None,
+    }.items():  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        if when:
+            os.utime(path, (when, when))
+    os.utime(tmp_path / 'nightly-stage/old', (old, old))
+    (tmp_path / 'nightly-stage/empty/folder').mkdir(parents=True)
+    big, small = tmp_path / 'perflogs/s/p/Big.log', tmp_path / 'perflogs/s/p/Small.log'
+    big.parent.mkdir(parents=True)
+    small.touch()
+    with big.open('w') as stream:
+        stream.truncate(housekeeping.LARGEST_LOG + 1)
+    monkeypatch.setattr(housekeeping, 'LAST', 1)
+    housekeeping.tidy(tmp_path, 90)
+    assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob('*') if path.is_file()) == [
+        'logs/future.log', 'logs/new.log', 'nightly-stage/new/case/rfm_job.out', 'perflogs/s/p/Big.log.1',
+        'perflogs/s/p/Small.log', 'reports/new.xml', 'reports/old.json',
+    ]  # fmt: skip
+    assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['new']
+
+
+def test_a_clock_that_was_set_forward_costs_no_fresh_log(tmp_path):
+    """All that was written before looks old then."""
+    for name in [f'logs/{i}.log' for i in range(7)] + [f'nightly-stage/{i}/case/rfm_job.out' for i in range(7)]:
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+        when = time.time() - 100 * 86400 + int(path.stem if 'logs' in name else path.parts[-3])
+        os.utime(path if 'logs' in name else path.parents[1], (when, when))
+    housekeeping.tidy(tmp_path, 90)
+    assert sorted(path.stem for path in (tmp_path / 'logs').iterdir()) == ['2', '3', '4', '5', '6']
+    assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['2', '3', '4', '5', '6']

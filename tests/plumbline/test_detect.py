@@ -1,0 +1,147 @@
+"""Detection of the machine, on this one and on what other machines' files say."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from plumbline.machine import detect
+from plumbline.sites import load_site
+
+TWO_SOCKETS = {
+    'arch': 'zen4', 'num_cpus': 8, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 4, 'num_sockets': 2,
+    'topology': {
+        'numa_nodes': ['0x33', '0xcc'], 'sockets': ['0x33', '0xcc'], 'cores': ['0x11', '0x22', '0x44', '0x88'],
+        'caches': [{'type': 'L3', 'size': 1024, 'num_cpus': 4, 'cpusets': ['0x33', '0xcc']}],
+    },
+}  # fmt: skip
+
+
+def test_this_machine_is_what_the_operating_system_says():
+    site = load_site('localhost')
+    (partition,) = site.partitions.values()
+    assert partition.processor['num_cpus'] == len(os.sched_getaffinity(0))
+    assert 0 < partition.memory_bytes <= os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES')
+
+
+def test_threads_that_this_process_may_not_use_do_not_count():
+    cut = detect.restrict_to(TWO_SOCKETS, {0, 1, 4})
+    assert (cut['num_cpus'], cut['num_cpus_per_core'], cut['num_sockets']) == (3, 2, 1)
+    assert cut['topology']['cores'] == ['0x11', '0x2']
+    assert cut['topology']['caches'][0]['cpusets'] == ['0x13']
+    assert TWO_SOCKETS['num_cpus'] == 8
+
+
+def test_it_is_detected_once(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path))
+    calls = []
+    monkeypatch.setattr(detect, 'detect_machine', lambda: calls.append(1) or {'memory_per_node': '1 GiB'})
+    for _ in range(2):
+        entry = {'partitions': [{'name': 'node'}], 'environments': [{'name': 'system', 'provider': 'system'}]}
+        detect.complete('localhost', entry)
+        assert entry['partitions'][0]['memory_per_node'] == '1 GiB'
+    assert len(calls) == 1
+    (cached,) = (tmp_path / 'plumbline').iterdir()
+    cached.write_text('{"half')  # a torn file is made anew, not believed
+    detect.complete('localhost', {'partitions': [{'name': 'node'}], 'environments': []})
+    assert len(calls) == 2 and json.loads(cached.read_text())
+
+
+def test_what_the_file_states_is_not_overwritten():
+    entry = {
+        'partitions': [{'name': 'node', 'memory_per_node': '3 GiB'}],
+        'environments': [{'name': 'system', 'provider': 'system', 'features': ['mine']}],
+    }
+    detect.complete('localhost', entry)
+    assert entry['partitions'][0]['memory_per_node'] == '3 GiB'
+    assert entry['environments'][0]['features'] == ['mine']
+
+
+def test_benchmarks_come_from_path_each_time(tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', str(tmp_path))
+    assert detect.lacking_on_path()['likwid'] == 'likwid-bench not on PATH'
+    assert None not in detect.lacking_on_path().values()
+    (tmp_path / 'likwid-bench').touch(mode=0o755)
+    assert [name for name, lacking in detect.lacking_on_path().items() if lacking is None] == ['likwid']
+
+
+def fake_smi(folder: Path, script: str):
+    path = folder / 'nvidia-smi'
+    path.write_text(f'#!/bin/sh\n{script}\n')
+    path.chmod(0o755)
+
+
+def test_nvidia_gpus_are_counted_by_model(tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
+    assert detect.nvidia_devices() == []
+    fake_smi(tmp_path, "printf 'NVIDIA H100 80GB HBM3, 9.0\\nNVIDIA H100 80GB HBM3, 9.0\\n'")
+    assert detect.nvidia_devices() == [
+        {'type': 'gpu', 'model': 'NVIDIA H100 80GB HBM3', 'arch': 'sm_90', 'num_devices': 2}
+    ]
+    fake_smi(tmp_path, 'echo "NVIDIA-SMI has failed"; exit 9')
+    assert detect.nvidia_devices() == []
+
+
+def test_amd_gpus_come_from_the_kernel_driver(tmp_path):
+    for number, version in enumerate((0, 90010, 90010)):  # node 0 is the CPU
+        node = tmp_path / f'class/kfd/kfd/topology/nodes/{number}'
+        node.mkdir(parents=True)
+        (node / 'properties').write_text(f'cpu_cores_count 64\ngfx_target_version {version}\n')
+    assert detect.amd_devices(tmp_path) == [{'type': 'gpu', 'model': 'AMD gfx90a', 'arch': 'gfx90a', 'num_devices': 2}]
+
+
+def numa_node(folder: Path, number: int, cpumap: str, distance: str):
+    node = folder / f'devices/system/node/node{number}'
+    node.mkdir(parents=True)
+    (node / 'cpumap').write_text(f'{cpumap}\n')
+    (node / 'distance').write_text(f'{distance}\n')
+
+
+def test_numa_distances_are_those_of_the_domains_that_may_be_used(tmp_path):
+    """Domains numbered against the order of their CPUs; one of memory alone; one of CPUs of someone else."""
+    numa_node(tmp_path, 0, '00000000,0000000c', '10 20 30 40')
+    numa_node(tmp_path, 8, '00000000,00000003', '21 11 31 41')
+    numa_node(tmp_path, 9, '00000000,00000000', '22 23 12 42')
+    numa_node(tmp_path, 10, '00000001,00000000', '24 25 26 13')
+    assert detect.numa_distances({0, 1, 2, 3}, tmp_path) == {'numa_ids': [8, 0], 'numa_distances': [[11, 21], [20, 10]]}
+    assert detect.numa_distances({2, 32}, tmp_path)['numa_ids'] == [0, 10]
+
+
+def test_without_numa_there_are_no_distances(tmp_path):
+    assert detect.numa_distances({0}, tmp_path) == {}
+    numa_node(tmp_path, 0, '1', '')
+    assert detect.numa_distances({0}, tmp_path) == {}
+
+
+def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
+    (tmp_path / 'meminfo').write_text('MemTotal:       1048576 kB\n')
+    assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
+    (tmp_path / 'self').mkdir()
+    (tmp_path / 'self/cgroup').write_text('0::/job_7\n')
+    (tmp_path / 'fs/cgroup/job_7').mkdir(parents=True)
+    (tmp_path / 'fs/cgroup/job_7/memory.max').write_text('max\n')
+    assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
+    (tmp_path / 'fs/cgroup/job_7/memory.max').write_text('1048576\n')
+    assert detect.memory_bytes(tmp_path, tmp_path) == 2**20
+
+
+@pytest.mark.parametrize(
+    ('vendor', 'family', 'model', 'expected'),
+    [
+        ('GenuineIntel', 6, 143, {'scalar_dp': 4, 'avx_dp': 16, 'avx_sp': 32, 'avx512_dp': 32, 'avx512_sp': 64}),
+        ('AuthenticAMD', 25, 17, {'avx_dp': 16, 'avx512_dp': 16}),
+        ('AuthenticAMD', 25, 1, {'avx_dp': 16}),
+    ],
+)
+def test_theoretical_flop_per_cycle(vendor, family, model, expected):
+    """The first row is 000, table 1."""
+    text = f'processor\t: 0\nvendor_id\t: {vendor}\ncpu family\t: {family}\nmodel\t\t: {model}\nmodel name\t: X\n\n'
+    found = detect.flop_per_cycle_of(text)
+    assert expected.items() <= found.items()
+    assert ('avx512_dp' in found) == ('avx512_dp' in expected)
+
+
+def test_an_unknown_processor_has_no_invented_peak():
+    assert detect.flop_per_cycle_of('processor : 0\nvendor_id : Acme\ncpu family : 1\nmodel : 1\n') == {}
+    assert detect.flop_per_cycle_of('') == {}

@@ -1,0 +1,171 @@
+"""The 13 machines of the US DOE study of June 2023 (003) as sites: its Tables 4 and 5, and their nodes."""
+
+import csv
+import platform
+import re
+
+import pytest
+
+from checks.core.topology import topology_of
+from plumbline.paths import SITES
+from plumbline.references import load_references
+from plumbline.sites import load_site, name_of_this_site
+from plumbline.stacks.manifest import SPACK_ENVS, features_of, read_manifest
+
+# Typed again from the tables: memory bandwidth in GB/s of one thread and of all (mean, standard deviation), peak
+TABLE_4 = {
+    'trinity': ('12.36', '0.16', '347.28', '5.76', None),  # "> 450" is no peak
+    'theta': ('18.76', '0.58', '119.72', '0.54', None),
+    'sawtooth': ('13.06', '0.35', '238.70', '8.39', '281.50'),
+    'eagle': ('13.45', '0.03', '208.24', '0.92', '255.97'),
+    'manzano': ('15.27', '0.05', '234.86', '0.12', '281.50'),
+}
+# Memory bandwidth in GB/s of one device (mean, standard deviation), peak
+TABLE_5 = {
+    'frontier': ('1336.35', '1.11', '1600'),
+    'summit': ('786.43', '0.11', '900'),
+    'sierra': ('861.40', '0.65', '900'),
+    'perlmutter': ('1363.74', '0.23', '1555.2'),
+    'polaris': ('1362.75', '0.17', '1555.2'),
+    'lassen': ('861.03', '0.53', '900'),
+    'rzvernal': ('1291.38', '0.77', '1600'),
+    'tioga': ('1336.81', '0.97', '1600'),
+}
+# Cores, hardware threads, sockets, NUMA domains of a node; devices and their architecture
+NODES = {
+    'trinity': (68, 272, 1, 1, 0, None),
+    'theta': (64, 256, 1, 1, 0, None),
+    'sawtooth': (48, 48, 2, 2, 0, None),
+    'eagle': (36, 36, 2, 2, 0, None),
+    'manzano': (48, 48, 2, 2, 0, None),
+    'frontier': (64, 128, 1, 4, 8, 'gfx90a'),
+    'summit': (44, 176, 2, 2, 6, 'sm_70'),
+    'sierra': (44, 176, 2, 2, 4, 'sm_70'),
+    'perlmutter': (64, 128, 1, 4, 4, 'sm_80'),
+    'polaris': (32, 64, 1, 4, 4, 'sm_80'),
+    'lassen': (44, 176, 2, 2, 4, 'sm_70'),
+    'rzvernal': (64, 128, 1, 4, 8, 'gfx90a'),
+    'tioga': (64, 128, 1, 4, 8, 'gfx90a'),
+}
+
+
+def published(site: str) -> list[dict[str, str]]:
+    with (SITES / site / 'published.csv').open(newline='', encoding='utf-8') as stream:
+        return [row for row in csv.DictReader(stream) if row['check'].startswith('BabelStream')]
+
+
+def the_partition(site: str):
+    (partition,) = load_site(site).partitions.values()
+    return partition
+
+
+def manifest_of(site: str):
+    (stack,) = load_site(site).stacks.values()
+    return read_manifest(SPACK_ENVS / site / stack.name / 'spack.yaml')
+
+
+def test_all_thirteen_load():
+    assert len(NODES) == 13 and set(NODES) == set(TABLE_4) | set(TABLE_5)
+    for name in NODES:
+        site = load_site(name)
+        assert site.name == name and len(site.partitions) == 1 and len(site.stacks) == 1
+        assert the_partition(name).environs == tuple(site.stacks)
+
+
+@pytest.mark.parametrize('name', TABLE_4)
+def test_the_bandwidths_of_table_4_digit_for_digit(name):
+    single, single_std, every, every_std, peak = TABLE_4[name]
+    rows = published(name)
+    assert [(row['metric'], row['mean'], row['std']) for row in rows] == [
+        ('single_best', single, single_std), ('all_best', every, every_std),
+    ]  # fmt: skip
+    for row in rows:
+        assert (row['check'], row['n'], row['unit'], row['better']) == ('BabelStreamBest', '100', 'GB/s', 'higher')
+        assert (row['kind'], row['source']) == ('published', '003 Table 4')
+    partition = the_partition(name)
+    assert partition.entry.get('peaks', {}).get('memory_bandwidth') == (f'{peak} GB/s' if peak else None)
+    assert peak is None or float(every) < float(peak)
+    key = (partition.name, 'cpu', 'BabelStreamBest', '-')
+    assert load_references(name).find((*key, 'single_best')).mean == float(single)
+    assert load_references(name).find((*key, 'all_best')).std == float(every_std)
+
+
+@pytest.mark.parametrize('name', TABLE_5)
+def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
+    mean, std, peak = TABLE_5[name]
+    (row,) = published(name)
+    assert (row['check'], row['metric'], row['mean'], row['std']) == ('BabelStreamDevice', 'best', mean, std)
+    assert (row['n'], row['unit'], row['better']) == ('100', 'GB/s', 'higher')
+    assert (row['kind'], row['source']) == ('published', '003 Table 5')
+    partition = the_partition(name)
+    assert partition.entry['peaks'] == {'device_memory_bandwidth': f'{peak} GB/s'}
+    assert float(mean) < float(peak)
+    (stack,) = partition.environs
+    model = {'cuda': 'cuda', 'rocm': 'hip'}[stack]
+    references = load_references(name)
+    for device in range(NODES[name][4]):
+        found = references.find((partition.name, stack, 'BabelStreamDevice', f'device={device},model={model}', 'best'))
+        assert found.mean == float(mean)
+    assert references.find((partition.name, stack, 'BabelStreamDevice', 'device=0,model=sycl', 'best')) is None
+
+
+@pytest.mark.parametrize('name', NODES)
+def test_the_stack_offers_exactly_what_its_specs_bring(name):
+    (stack,) = load_site(name).stacks.values()
+    assert stack.provider == 'spack'
+    assert list(stack.features) == features_of(manifest_of(name).specs)
+
+
+@pytest.mark.parametrize('name', NODES)
+def test_the_node(name):
+    cores, threads, sockets, numa_domains, devices, arch = NODES[name]
+    topology = topology_of(name, the_partition(name).name)
+    assert len(topology.cores) == cores
+    assert sum(map(len, topology.cores)) == threads
+    assert (len(topology.sockets), len(topology.numa_domains)) == (sockets, numa_domains)
+    assert topology.gpus == (arch,) * devices
+    assert topology.last_level_cache_bytes(topology.cpu_of_core) >= 32 * 2**20
+
+
+def test_the_last_level_caches_of_the_cpu_machines():
+    mebibytes = {'trinity': 34, 'theta': 32, 'sawtooth': 71.5, 'eagle': 49.5, 'manzano': 71.5}
+    for name, size in mebibytes.items():
+        topology = topology_of(name, the_partition(name).name)
+        assert topology.last_level_cache_bytes(topology.cpu_of_core) == size * 2**20
+        assert topology.memory_bytes > 90e9
+
+
+@pytest.mark.parametrize('name', NODES)
+def test_site_and_spack_environment_speak_of_the_same_hardware(name):
+    settings = manifest_of(name).packages()['all']
+    target = settings['require'][0].removeprefix('target=')
+    assert target == ('ppc64le' if name == 'summit' else the_partition(name).processor['arch'])
+    arch = NODES[name][5]
+    if arch:
+        (variant,) = settings['variants']
+        assert variant in (f'amdgpu_target={arch}', f'cuda_arch={arch.removeprefix("sm_")}')
+
+
+def test_a_login_node_knows_its_site_and_no_other_host_takes_it_for_its_own(monkeypatch):
+    monkeypatch.delenv('PLUMBLINE_SITE', raising=False)
+    hosts = {
+        'login05.frontier.olcf.ornl.gov': 'frontier', 'login3.summit': 'summit', 'polaris-login-01': 'polaris',
+        'thetalogin4': 'theta', 'lassen708': 'lassen', 'sierra1': 'sierra', 'tioga10': 'tioga',
+        'rzvernal15': 'rzvernal',
+        'sawtooth1.ib0.sawtooth.hpc.inl.gov': 'sawtooth', 'manzano-login11': 'manzano', 'el2.hpc.nrel.gov': 'eagle',
+        'perlmutter': 'perlmutter', 'login01': 'localhost', 'el1': 'localhost', 'login01.mycluster': 'localhost',
+    }  # fmt: skip
+    for host, site in hosts.items():
+        monkeypatch.setattr(platform, 'node', lambda host=host: host)
+        assert name_of_this_site() == site, host
+        assert [name for name in NODES if load_site(name).matches(host)] == [site] * (site != 'localhost')
+
+
+def test_what_is_gone_and_where_it_is_said():
+    retired = {name: load_site(name).retired for name in NODES if load_site(name).retired}
+    assert retired == {'eagle': 2024, 'lassen': 2025, 'sierra': 2025, 'summit': 2024, 'theta': 2023}
+    for name in NODES:
+        text = (SITES / name / 'site.yaml').read_text()
+        assert '(003)' in text.split('descr:')[0]
+        if load_site(name).retired:
+            assert re.search(r'https://|github\.com/', text)

@@ -1,0 +1,271 @@
+"""plumbline probe: this machine as it is, and clusters whose Slurm is a stand-in that prints what sinfo prints."""
+
+import os
+from pathlib import Path
+
+import pytest
+from scratch import OUTPUTS
+from typer.testing import CliRunner
+
+from plumbline.machine import detect, probe
+from plumbline.sites import load_site
+from postprocess.cli import app
+
+GPU = 'gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1'
+SINFO = f"""\
+compute|100|2|48|1|385000|(null)
+compute|4|2|48|1|770000|(null)
+{GPU}
+2080ti|1|1|8|2|1|gpu:1
+empty|0|1|1|1|1|(null)
+"""
+SOCKETS = {
+    'arch': 'zen3', 'num_cpus': 256, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 128, 'num_sockets': 2,
+    'topology': {
+        'numa_nodes': [hex((2**64 - 1) << 64 * i | (2**64 - 1) << 128 + 64 * i) for i in range(2)],
+        'sockets': [hex((2**64 - 1) << 64 * i | (2**64 - 1) << 128 + 64 * i) for i in range(2)],
+        'cores': [hex(1 << i | 1 << 128 + i) for i in range(128)],
+        'caches': [
+            {'type': 'L1', 'size': 32768, 'cpusets': [hex(1 << i | 1 << 128 + i) for i in range(128)]},
+            {'type': 'L3', 'size': 2**25, 'cpusets': [hex(255 << 8 * i | 255 << 128 + 8 * i) for i in range(16)]},
+        ],
+    },
+    'numa_ids': [0, 1], 'numa_distances': [[10, 32], [32, 10]],
+}  # fmt: skip
+
+
+@pytest.fixture
+def programs(tmp_path, monkeypatch):
+    """Stand-ins of programs, and nothing else but the shell's on PATH; no Slurm job."""
+    folder = tmp_path / 'bin'
+    folder.mkdir()
+    (folder / 'cat').symlink_to('/bin/cat')
+    monkeypatch.setenv('PATH', str(folder))
+    for name in list(os.environ):
+        if name.startswith('SLURM'):
+            monkeypatch.delenv(name)
+
+    def put(name: str, script: str):
+        (folder / name).write_text(f'#!/bin/sh\n{script}\n')
+        (folder / name).chmod(0o755)
+
+    return put
+
+
+@pytest.fixture
+def slurm(programs, tmp_path):
+    """A sinfo that says `said` of the cluster, and `of_node` of a single node."""
+
+    def answers(said: str, of_node: str = ''):
+        (tmp_path / 'all').write_text(said)
+        (tmp_path / 'node').write_text(of_node)
+        programs('sinfo', f'case "$*" in *--nodes=*) cat {tmp_path}/node;; *) cat {tmp_path}/all;; esac')
+
+    return answers
+
+
+def plumbline(*words, code=0):
+    result = CliRunner().invoke(app, ['probe', *map(str, words)], env={'PLUMBLINE_SITE': None})
+    assert result.exit_code == code, result.output
+    return result
+
+
+def site_of(text: str, folder: Path):
+    """What the loader makes of the text."""
+    (folder / 'here').mkdir(exist_ok=True)
+    (folder / 'here/site.yaml').write_text(text)
+    load_site.cache_clear()
+    return load_site('here', folder)
+
+
+def test_this_machine_without_slurm(programs, tmp_path):
+    text = plumbline().stdout
+    site = site_of(text, tmp_path)
+    (partition,) = site.partitions.values()
+    assert (partition.name, partition.entry['scheduler'], partition.entry['max_jobs']) == ('node', 'local', 1)
+    assert site.matches(os.uname().nodename)
+    found = detect.detect_machine()
+    assert partition.processor['num_cpus'] == found['processor']['num_cpus'] == len(os.sched_getaffinity(0))
+    assert partition.memory_bytes == int(found['memory_per_node'].split()[0]) // 2**20 * 2**20
+    assert partition.flop_per_cycle == found.get('peaks', {}).get('flop_per_cycle', {})
+    assert '# add to peaks: memory_bandwidth of a node' in text
+    assert 'Slurm' not in text
+
+
+def test_benchmarks_on_path_are_features(programs, tmp_path):
+    assert site_of(plumbline().stdout, tmp_path).stacks['system'].features == ()
+    programs('likwid-bench', '')
+    assert site_of(plumbline().stdout, tmp_path).stacks['system'].features == ('likwid',)
+
+
+def test_gpus_and_their_links(programs, tmp_path):
+    models = 'case "$*" in *query*) for i in 1 2 3 4; do echo "NVIDIA A100-SXM4-40GB, 8.0"; done; exit;; esac'
+    programs('nvidia-smi', f'{models}\ncat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
+    (partition,) = site_of(plumbline().stdout, tmp_path).partitions.values()
+    assert partition.entry['devices'] == [
+        {'type': 'gpu', 'model': 'NVIDIA A100-SXM4-40GB', 'arch': 'sm_80', 'num_devices': 4}
+    ]
+    assert len(partition.link_classes['A'].pairs) == 6
+    programs('nvidia-smi', f'{models}\necho broken; exit 1')
+    text = plumbline().stdout
+    assert site_of(text, tmp_path).partitions['node'].link_classes == {}
+    assert '# add link_classes' in text
+    assert '(nvidia-smi topo -m: ended with 1 and said: broken)' in text
+
+
+def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
+    slurm(SINFO)
+    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None: pytest.fail('a login node was looked at'))
+    text = plumbline().stdout
+    site = site_of(text, tmp_path)
+    assert list(site.partitions) == ['compute', 'gpu', 'p2080ti']
+    compute, gpu, small = site.partitions.values()
+    assert compute.reframe()['access'] == ['-p compute']
+    assert (compute.entry['scheduler'], compute.entry['launcher'], compute.num_nodes) == ('slurm', 'srun', 100)
+    assert compute.processor == {'num_cpus': 96, 'num_cpus_per_core': 1, 'num_sockets': 2}
+    assert '# 4 nodes of 2 sockets, 96 cores, 770000 MiB are in it too: add a partition for them' in text
+    assert gpu.processor == {'num_cpus': 256, 'num_cpus_per_core': 2, 'num_sockets': 2}
+    assert (gpu.memory_bytes, gpu.entry['devices']) == (
+        515000 * 2**20,
+        [{'type': 'gpu', 'num_devices': 4, 'model': 'a100'}],
+    )
+    assert (small.memory_bytes, small.entry['devices']) == (None, [{'type': 'gpu', 'num_devices': 1}])
+    assert small.reframe()['access'] == ['-p 2080ti']
+    assert text.count('# add link_classes') == 1  # not for one GPU
+    assert 'no processor of a login node is described' in text
+    assert '#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n' in text
+
+
+@pytest.fixture
+def job(monkeypatch):
+    """In a job of the partition gpu on a node with two sockets and four GPUs, of which the job has one CPU."""
+    for name, value in {'JOB_PARTITION': 'gpu', 'SUBMIT_HOST': 'login1'}.items():
+        monkeypatch.setenv(f'SLURM_{name}', value)
+    monkeypatch.setenv('SLURMD_NODENAME', 'node7')
+    machine = {
+        'processor': SOCKETS,
+        'memory_per_node': '4096 B',
+        'devices': [{'type': 'gpu', 'arch': 'sm_80', 'model': 'NVIDIA A100', 'num_devices': 4}],
+        'link_classes': {'A': {'pairs': [[0, 1]], 'descr': '4 NVLinks'}},
+        'peaks': {'core_clock': '3500 MHz'},
+    }
+    asked = []
+    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None: asked.append(allowed) or machine)
+    machine['asked'] = asked
+    return machine
+
+
+def test_the_partition_of_a_job_is_described_from_its_node(slurm, tmp_path, job):
+    slurm(SINFO, of_node=GPU.replace('|16|', '|1|'))
+    asked = job.pop('asked')
+    text = plumbline().stdout
+    site = site_of(text, tmp_path)
+    assert asked == [set(range(os.sysconf('SC_NPROCESSORS_CONF')))]  # all of the node, not what the job has
+    gpu = site.partitions['gpu']
+    assert (gpu.num_nodes, gpu.memory_bytes, gpu.peaks) == (16, 515000 * 2**20, {'core_clock': 3.5e9})
+    assert gpu.entry['devices'] == job['devices']
+    assert list(gpu.link_classes) == ['A']
+    assert {key: gpu.processor[key] for key in ('num_cpus', 'num_numa_domains', 'numa_distances', 'caches')} == {
+        'num_cpus': 256,
+        'num_numa_domains': 2,
+        'numa_distances': [[10, 32], [32, 10]],
+        'caches': {'L1': {'size': '32 KiB', 'num_cpus': 2}, 'L3': {'size': '32768 KiB', 'num_cpus': 16}},
+    }
+    assert 'name: gpu  # as its node node7 is\n' in text
+    assert 'arch' not in site.partitions['compute'].processor
+    assert site.hostnames == ('^login1$',)
+
+
+def test_a_job_that_does_not_see_all_gpus_is_told_how_to_run(slurm, job):
+    slurm(SINFO, of_node=GPU.replace('|16|', '|1|'))
+    job.pop('asked')
+    job['devices'][0]['num_devices'] = 1
+    said = plumbline(code=2).stderr
+    assert said == (
+        'plumbline: this job sees 1 of the 4 GPUs of its node; expected all: '
+        'srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n'
+    )
+
+
+def test_a_job_of_the_fewer_nodes_of_a_partition_describes_those(slurm, tmp_path, job, monkeypatch):
+    monkeypatch.setenv('SLURM_JOB_PARTITION', 'compute')
+    slurm(SINFO, of_node='compute|1|2|48|1|770000|(null)\n')
+    job.pop('asked')
+    compute = site_of(plumbline().stdout, tmp_path).partitions['compute']
+    assert (compute.num_nodes, compute.memory_bytes, compute.processor['arch']) == (4, 770000 * 2**20, 'zen3')
+
+
+@pytest.mark.parametrize('of_node', ['', 'gpu|1|2|64|2|1|(null)', 'error'])
+def test_a_node_that_slurm_does_not_know_is_named(slurm, job, of_node):
+    slurm(SINFO, of_node)
+    assert plumbline(code=2).stderr.startswith('plumbline: node node7, partition gpu: sinfo ')
+
+
+def test_a_slurm_without_an_answer_is_said(programs, tmp_path):
+    programs('sinfo', 'echo "sinfo: error: no controller" >&2; exit 1')
+    text = plumbline().stdout
+    assert '# Slurm is not described: sinfo ended with 1 and said: sinfo: error: no controller\n' in text
+    assert list(site_of(text, tmp_path).partitions) == ['node']
+    programs('sinfo', '')
+    assert '# Slurm is not described: sinfo lists no node\n' in plumbline().stdout
+
+
+@pytest.mark.parametrize('line', ['gpu|16|2+|64|2|515000|(null)', 'gpu', 'gpu|a|b|c|d|e|f'])
+def test_what_sinfo_should_not_say_is_named(slurm, line):
+    slurm(f'{line}\n')
+    assert f'sinfo: expected a name, five numbers and the GRES between bars, found {line!r}' in plumbline(code=2).stderr
+
+
+@pytest.mark.parametrize(
+    ('gres', 'gpus'),
+    [
+        ('(null)', ()), ('gpu:4', (('', 4),)), ('gpu:a100:4(S:0-1),nvme:1', (('a100', 4),)),
+        ('craynetwork:4,gpu:8', (('', 8),)), ('gpu:a100_1g.5gb:7,gpu:a100:1', (('a100_1g.5gb', 7), ('a100', 1))),
+        ('shard:gpu:2', ()),
+    ],
+)  # fmt: skip
+def test_gres(gres, gpus):
+    assert probe._nodes(f'p|1|1|1|1|1|{gres}').gpus == gpus
+
+
+def test_an_unusual_numbering_keeps_its_masks():
+    odd = SOCKETS | {'topology': SOCKETS['topology'] | {'sockets': ['0x5', '0xa']}}
+    assert probe._in_counts(odd) == odd
+    assert 'topology' not in probe._in_counts(SOCKETS)
+
+
+def test_it_is_written_whole_and_not_over_another(programs, tmp_path):
+    path = tmp_path / 'deep/site.yaml'
+    assert plumbline('--output', path).stdout.startswith(f'{path}: written')
+    first = path.read_text()
+    path.write_text('mine')
+    assert plumbline('--output', path, code=2).stderr == f'plumbline: {path}: is there already; --force replaces it\n'
+    assert path.read_text() == 'mine'
+    plumbline('--output', path, '--force')
+    assert path.read_text() == first
+    assert [file.name for file in path.parent.iterdir()] == ['site.yaml']
+
+
+@pytest.mark.parametrize(
+    ('words', 'said'),
+    [
+        (['--name', 'a/b'], '--name a/b: expected a letter, then letters, digits'),
+        (['--name', 'here', '--output', 'x'], '--name and --output: expected one of them'),
+        (['--name', 'frontier'], 'frontier/site.yaml: is there already; --force replaces it'),
+        (['--output', '/proc/none/site.yaml'], '/proc/none: cannot be written'),
+    ],
+)  # fmt: skip
+def test_a_place_that_it_cannot_have_is_named(programs, words, said):
+    assert said in plumbline(*words, code=2).stderr
+
+
+def test_a_site_of_this_machine_passes_its_own_check(clone):
+    """The whole way, with the programs of this machine."""
+    written = clone.plumbline('probe', '--name', 'here')
+    assert written.returncode == 0, written.stderr
+    assert 'plumbline sites here --check' in written.stdout
+    checked = clone.plumbline('sites', 'here', '--check', PLUMBLINE_SITE='here')
+    assert checked.returncode == 0, checked.stderr
+    listed = clone.reframe('-l', '--system=here', checks='checks', PLUMBLINE_SITE='here')
+    assert listed.returncode == 0, listed.stdout
+    assert 'here' in clone.plumbline('sites', 'here').stdout

@@ -1,0 +1,143 @@
+"""The numbers of PRACE's report on prototypes (001): STREAM, HPL, I/O, metadata, energy, and which are wrong."""
+
+import pytest
+
+from plumbline.paths import SITES
+from plumbline.references import Reference, load_references, read_references
+
+PROTOTYPES = (
+    'coolmuc', 'castorc', 'tegra2', 'numaconnect', 'dsp-c6678', 'psnc', 'cea-clusterstor', 'cines-clusterstor',
+    'juniors',
+)  # fmt: skip
+KERNELS = ('copy', 'scale', 'sum', 'triad')
+# Table 24: MB/s and MB/J of the largest vectors, typed again
+TABLE_24 = {
+    'tegra2': '1487 1363 932 1041 155.5 138.4 94.3 105.3',
+    'castorc': '88530 88829 89283 89281 269.5 270.5 271.8 271.8',
+    'coolmuc': '49627 35458 39036 39010 228.5 163.2 179.7 179.6',
+    'dsp-c6678': '3028 2910 2979 3642 398.9 384.8 403.8 480.5',
+    'numaconnect': '602625 593412 633213 635794 132.8 130.8 139.5 140.1',
+}
+# Tables 106 and 110: nodes, GFlop/s, W, MFlop/J, typed again
+HPL = {
+    'tegra2': """
+        2 2.2 16.2 133, 4 4.3 33.4 130, 8 8.5 71.3 119, 16 17.3 141 123, 32 33.4 283 118, 64 63.0 562 112,
+        96 99.0 842 118, 128 127 1127 112, 160 152 1405 108, 192 175 1656 106, 224 200 1966 101
+    """,
+    'coolmuc': """
+        1 108 333 326, 2 200 696 286, 4 415 1332 312, 8 820 2602 315, 16 1275 5114 249, 32 2225 10209 218
+    """,
+}
+
+
+def rows(site: str) -> list[Reference]:
+    return read_references(SITES / site / 'published.csv', 'published')
+
+
+def stream(site: str) -> dict[str, float]:
+    """MB/s of each kernel with the largest vectors and the threads of Table 24."""
+    found = {}
+    for row in rows(site):
+        if row.check == 'STREAM' and row.metric == 'bandwidth' and row.unit == 'MB/s' and row.kind == 'unmeasured':
+            case = dict(pair.split('=') for pair in row.case.split(','))
+            if case.get('threads', '276') == '276' and 'doubles' not in case:
+                found[case['kernel']] = row.mean
+        if row.check in ('BabelStreamHost', 'BabelStreamDevice') and row.case != 'binding=one':
+            kernel = {'copy': 'copy', 'mul': 'scale', 'add': 'sum', 'triad': 'triad'}[row.metric]
+            found[kernel] = row.mean * 1e3
+    return found
+
+
+@pytest.mark.parametrize('site', TABLE_24)
+def test_table_24(site):
+    rates, efficiencies = TABLE_24[site].split()[:4], TABLE_24[site].split()[4:]
+    assert stream(site) == pytest.approx(dict(zip(KERNELS, map(float, rates), strict=True)))
+    found = [row for row in rows(site) if row.source == '001 Table 24']
+    assert [(row.metric, row.unit, row.mean) for row in found] == [
+        ('efficiency', 'MB/J', float(each)) for each in efficiencies
+    ]
+
+
+@pytest.mark.parametrize('site', HPL)
+def test_hpl_on_several_nodes(site):
+    """Numbers of nodes that are no power of two have no case."""
+    every = rows(site)
+    for entry in HPL[site].split(','):
+        nodes, rate, power, efficiency = entry.split()
+        several = f'num_nodes={nodes},' if nodes != '1' else ''
+        case = f'implementation=netlib,{several}size=full'
+        mine = [row for row in every if row.check == 'HPL' and row.metric == 'gflops' and row.case == case]
+        mine += [row for row in every if row.metric == 'gflops' and row.case.endswith(f',nodes={nodes}')
+                 and row.source != '001 Table 68']  # fmt: skip
+        assert [row.mean for row in mine] == [float(rate)]
+        assert mine[0].is_limit is (int(nodes) & (int(nodes) - 1) == 0)
+        table = {'coolmuc': '001 Table 110', 'tegra2': '001 Table 106'}[site]
+        spent = {row.metric: row.mean for row in every if row.case.endswith(f',nodes={nodes}') and row.source == table}
+        assert (spent['power'], spent['efficiency']) == (float(power), float(efficiency))
+
+
+def test_hpl_on_single_nodes():
+    found = {}
+    for site in PROTOTYPES:
+        for row in load_references(site).rows:
+            if (row.check, row.case, row.metric) == ('HPL', 'implementation=netlib,size=full', 'gflops'):
+                found[site, row.partition] = row.mean
+    assert found == {
+        ('coolmuc', 'node'): 108, ('tegra2', 'node'): 1.13, ('psnc', 'llano'): 24.8, ('psnc', 'trinity'): 34.7,
+        ('psnc', 'ivybridge'): 72.8,
+    }  # fmt: skip
+
+
+# What contradicts itself in the report: (site, check, metric, number), and a word of the reason
+KNOWN_TO_BE_WRONG = [
+    ('juniors', 'IOR', 'read', 13597, '12 GB/s'),
+    ('juniors', 'SIONlib', 'read', 13056, '12 GB/s'),
+    ('juniors', 'SIONlib', 'read', 12379, '12 GB/s'),
+    ('cea-clusterstor', 'SSU', 'efficiency', 3.69, '27 GB/s'),
+    ('cea-clusterstor', 'SIONlib', 'read', 28, 'write'),
+    ('cea-clusterstor', 'metadata', 'removal_per_process', 1500, 'total'),
+    ('cea-clusterstor', 'metadata', 'removal', 2000, '1500'),
+    ('castorc', 'HPL', 'power', 150, '24 s'),
+    ('castorc', 'HPL', 'efficiency', 689, '24 s'),
+    ('castorc', 'STREAM', 'efficiency', 269.5, 'two GPUs'),
+    ('tegra2', 'HPL', 'time', 575, '506 s'),
+    ('dsp-c6678', 'STREAM', 'efficiency_of_dsp', 5.50, '5.87'),
+    ('dsp-c6678', 'STREAM', 'efficiency_of_dsp', 0.87, '0.39'),
+    ('dsp-c6678', 'HPL', 'gflops', 3.0, '38.66'),
+    ('psnc', 'STREAM', 'bandwidth', 1862, 'to the digit'),
+    ('coolmuc', 'HPL', 'energy', 297000, 'twice'),
+    ('coolmuc', 'HPL', 'energy', 80038800, 'twice'),
+    ('coolmuc', 'HPL', 'gflops', 12.5, 'another rate'),
+    ('coolmuc', 'HPL', 'power', 272, '313'),
+    ('coolmuc', 'HPL', 'peak_fraction', 0.77, '84 %'),
+    ('coolmuc', 'STREAM', 'bandwidth', 3664, 'timer'),
+]
+
+
+@pytest.mark.parametrize(('site', 'check', 'metric', 'number', 'word'), KNOWN_TO_BE_WRONG)
+def test_what_is_wrong_stands_there_with_its_reason_and_is_no_limit(site, check, metric, number, word):
+    found = [row for row in rows(site) if (row.check, row.metric, row.mean) == (check, metric, number)]
+    wrong = [row for row in found if row.kind == 'void']
+    assert wrong and all(word in row.note for row in wrong)
+    assert not [row for row in found if row.is_limit]
+
+
+def test_energy_of_hpl_on_coolmuc_is_twice_its_time_times_power():
+    """Why it is void: 434 s at 333 W are 145 kJ and not 297."""
+    energies = [row.mean for row in rows('coolmuc') if row.metric == 'energy']
+    seconds, watts = (434, 668, 912, 1306, 2376, 3857), (333, 696, 1332, 2602, 5114, 10209)
+    assert len(energies) == 6
+    for energy, time, power in zip(energies, seconds, watts, strict=True):
+        assert 2.0 < energy / (time * power) < 2.1
+
+
+def test_the_spread_of_stream_on_a_gpu_is_the_printed_percentage_of_its_mean():
+    for row in load_references('castorc').rows:
+        assert row.n == 12
+        assert row.std / row.mean == pytest.approx(0.0002 if row.metric in ('add', 'triad') else 0.0003, rel=0.01)
+
+
+@pytest.mark.parametrize('site', PROTOTYPES)
+def test_every_row_names_its_table_or_section(site):
+    for row in rows(site):
+        assert row.source.startswith(('001 Table ', '001 section '))

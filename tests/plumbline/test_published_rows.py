@@ -1,0 +1,91 @@
+"""Rows that are no limit, and what every site has in common."""
+
+import pytest
+
+from checks.core import topology
+from plumbline.errors import SiteError
+from plumbline.paths import SITES
+from plumbline.references import COLUMNS, NO_LIMIT, load_references, read_references
+from plumbline.sites import load_site, site_names
+
+OF_003 = (
+    'trinity', 'theta', 'sawtooth', 'eagle', 'manzano', 'frontier', 'summit', 'sierra', 'perlmutter', 'polaris',
+    'lassen', 'rzvernal', 'tioga',
+)  # fmt: skip
+OF_001 = (
+    'coolmuc', 'castorc', 'tegra2', 'numaconnect', 'dsp-c6678', 'psnc', 'cea-clusterstor', 'cines-clusterstor',
+    'juniors',
+)  # fmt: skip
+OTHERS = ('marenostrum5', 'superdome-flex', 'cori')
+DESCRIBED = [name for name in site_names() if name != 'localhost']
+ROW = 'node,HPL,size=full,gflops,GFlop/s,higher,90,,,{kind},a paper,,system,,{note}'
+
+
+@pytest.fixture
+def site(tmp_path):
+    def site(*lines: str, file='published.csv'):
+        folder = tmp_path / 'cluster'
+        folder.mkdir(exist_ok=True)
+        (folder / file).write_text('\n'.join([','.join(COLUMNS), *lines, '']))
+        return folder / file
+
+    return site
+
+
+@pytest.mark.parametrize('kind', NO_LIMIT)
+def test_such_a_row_is_read_and_never_used_as_a_limit(site, tmp_path, kind):
+    (row,) = read_references(site(ROW.format(kind=kind, note='it is garbled')), 'published')
+    assert (row.kind, row.mean, row.is_limit) == (kind, 90, False)
+    references = load_references('cluster', tmp_path)
+    assert references.find(row.key) is None and references.rows == []
+
+
+@pytest.mark.parametrize('kind', NO_LIMIT)
+def test_such_a_row_says_why(site, kind):
+    path = site(ROW.format(kind=kind, note=''))
+    with pytest.raises(SiteError, match=rf'published\.csv:2: note: a row of kind {kind} says why'):
+        read_references(path, 'published')
+
+
+@pytest.mark.parametrize('kind', NO_LIMIT)
+def test_a_baseline_holds_none(site, kind):
+    path = site(ROW.format(kind=kind, note='x'), file='baseline.csv')
+    with pytest.raises(SiteError, match=f'kind: expected one of .*baseline; found {kind!r}'):
+        read_references(path, 'baseline')
+
+
+@pytest.mark.parametrize('name', DESCRIBED)
+def test_a_limit_has_a_stack_a_mode_and_a_source_of_the_four_documents(name):
+    stacks = load_site(name).stacks
+    for row in read_references(SITES / name / 'published.csv', 'published'):
+        assert row.source.startswith(('000 ', '001 ', '002 ', '003 '))
+        assert row.partition in (*load_site(name).partitions, '*')
+        if row.is_limit:
+            assert row.stack in stacks and row.mode
+        else:
+            assert (row.stack, row.mode) == ('*', '')
+
+
+@pytest.mark.parametrize('name', [*OF_001, *OTHERS])
+def test_the_nodes_have_the_caches_and_memory_by_which_the_benchmarks_are_sized(name):
+    for partition in load_site(name).partitions.values():
+        if partition.processor and partition.environs:
+            node = topology.topology_of(name, partition.name)
+            assert node.last_level_cache_bytes(node.cpu_of_core) > 0 and node.memory_bytes > 0
+            assert len(node.cores) % len(node.sockets) == 0
+
+
+def test_there_is_a_site_for_every_machine_of_the_documents():
+    assert {*OF_003, *OF_001, *OTHERS} <= set(DESCRIBED)
+    assert {name: load_site(name).retired for name in ('cori', 'coolmuc')} == {'cori': 2023, 'coolmuc': 2016}
+
+
+def test_partitions_without_a_described_processor_have_no_nodes_and_are_named_once(monkeypatch):
+    said = []
+    monkeypatch.setattr(topology, 'current_site', lambda: load_site('marenostrum5'))
+    monkeypatch.setattr(topology, 'getlogger', lambda: type('Log', (), {'warning': staticmethod(said.append)}))
+    topology.say_undescribed.cache_clear()
+    names = [name for name, _ in topology.topologies()]
+    assert names == [f'marenostrum5:{part}' for part in ('gpp-ddr', 'gpp-highmem', 'gpp-hbm', 'acc')]
+    assert topology.topologies() and len(said) == 1 and 'gpp-ng, acc-ng' in said[0]
+    topology.say_undescribed.cache_clear()

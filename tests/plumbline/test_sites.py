@@ -1,0 +1,139 @@
+"""A site's file: what is read from it, and one clear sentence for each thing that can be wrong in it."""
+
+import platform
+
+import pytest
+
+from plumbline import sites as loader
+from plumbline.errors import SiteError
+from plumbline.sites import load_site, name_of_this_site, site_names
+from plumbline.units import in_base_unit
+
+GOOD = """\
+descr: a cluster
+hostnames: ['^login']
+modules_system: lmod
+partitions:
+  - name: compute
+    scheduler: slurm
+    launcher: srun
+    access: [-p compute]
+    environs: [cpu]
+    env_vars: [[OMP_DISPLAY_ENV, 1]]
+    processor: {arch: zen4, num_cpus: 8, num_cpus_per_core: 2, num_sockets: 2}
+    memory_per_node: 256 GiB
+    peaks: {memory_bandwidth: 614.4 GB/s, flop_per_cycle: {avx512_dp: 32}}
+environments:
+  - {name: cpu, provider: modules, modules: [hpcc], features: [hpcc]}
+"""
+
+
+@pytest.fixture
+def write(tmp_path):
+    def write(text: str, name: str = 'cluster'):
+        folder = tmp_path / name
+        folder.mkdir(exist_ok=True)
+        (folder / 'site.yaml').write_text(text)
+        load_site.cache_clear()
+        return tmp_path
+
+    return write
+
+
+def test_every_shipped_site_loads():
+    for name in site_names():
+        assert load_site(name).name == name
+
+
+def test_values_in_base_units_and_reframes_words(write):
+    partition = load_site('cluster', write(GOOD)).partitions['compute']
+    assert partition.memory_bytes == 256 * 2**30
+    assert partition.peaks == {'memory_bandwidth': 614.4e9}
+    assert partition.flop_per_cycle == {'avx512_dp': 32}
+    reframe = partition.reframe()
+    assert reframe['access'] == ['-p compute']
+    assert reframe['env_vars'] == [['OMP_DISPLAY_ENV', '1']]
+    assert 'peaks' not in reframe and 'memory_per_node' not in reframe
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'line', 'words'),
+    [
+        ('descr: a cluster', 'descr: [a', 2, ['not valid YAML']),
+        ('    launcher: srun', '    luncher: srun', 7, ['partitions.0.luncher', 'unknown key', 'launcher']),
+        ('    environs: [cpu]', '    environs: [cpu]\n    max_jobs: x', 10, ['max_jobs', "found 'x'", 'integer']),
+        ('    scheduler: slurm\n', '', 5, ['partitions.0', "misses the key 'scheduler'"]),
+        ('256 GiB', '256 gigs', 12, ['memory_per_node', '256 gigs', '256 GiB']),
+        ('256 GiB', '256GiB', 12, ['memory_per_node', '256GiB']),
+        ('provider: modules, modules: [hpcc]', 'provider: rpm', 15, ['environments.0.provider', "'rpm'"]),
+        ('provider: modules, modules: [hpcc]', 'provider: modules', 15, ["misses the key 'modules'"]),
+        ('    access: [-p compute]', '    access: [a]\n    access: [b]', 9, ['access', 'stands twice', 'line 8']),
+        ("['^login']", "['(']", 2, ['hostnames.0', "'('"]),
+    ],
+)  # fmt: skip
+def test_one_sentence_names_file_line_key_and_what_was_expected(write, old, new, line, words):
+    assert old in GOOD
+    with pytest.raises(SiteError) as caught:
+        load_site('cluster', write(GOOD.replace(old, new)))
+    message = str(caught.value)
+    assert f'cluster/site.yaml:{line}: ' in message
+    assert '\n' not in message
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'words'),
+    [
+        ('    environs: [cpu]', '    environs: [gpu]', ["'gpu' is no environment", 'cpu']),
+        ('modules_system: lmod\n', '', ['modules_system']),
+    ],
+)
+def test_what_the_schema_cannot_see(write, old, new, words):
+    with pytest.raises(SiteError) as caught:
+        load_site('cluster', write(GOOD.replace(old, new)))
+    for word in words:
+        assert word in str(caught.value)
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(SiteError, match=r'cluster/site\.yaml: cannot be read'):
+        load_site('cluster', tmp_path)
+
+
+def test_this_site_is_the_first_whose_hostnames_match(write, monkeypatch):
+    monkeypatch.delenv('PLUMBLINE_SITE', raising=False)
+    monkeypatch.setattr(platform, 'node', lambda: 'login7')
+    root = write(GOOD)
+    assert name_of_this_site(root) == 'cluster'
+    monkeypatch.setattr(platform, 'node', lambda: 'laptop')
+    assert name_of_this_site(root) == loader.UNDESCRIBED
+
+
+def test_a_broken_site_stops_only_a_host_that_may_be_its_own(write, monkeypatch):
+    monkeypatch.delenv('PLUMBLINE_SITE', raising=False)
+    root = write(GOOD.replace('launcher', 'luncher'))
+    monkeypatch.setattr(platform, 'node', lambda: 'login7')
+    with pytest.raises(SiteError, match='luncher'):
+        name_of_this_site(root)
+    monkeypatch.setattr(platform, 'node', lambda: 'laptop')
+    assert name_of_this_site(root) == loader.UNDESCRIBED
+    write('hostnames: [')  # nobody can tell whose it is
+    with pytest.raises(SiteError, match=r'not valid YAML.*PLUMBLINE_SITE=localhost'):
+        name_of_this_site(root)
+    write(GOOD, 'other')  # but this host is described elsewhere
+    monkeypatch.setattr(platform, 'node', lambda: 'login7')
+    assert name_of_this_site(root) == 'other'
+
+
+def test_a_wrong_choice_lists_the_sites(write, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITE', 'nosuch')
+    with pytest.raises(SiteError, match='expected one of cluster'):
+        name_of_this_site(write(GOOD))
+
+
+def test_a_quantity_needs_number_and_unit():
+    assert in_base_unit('2.5 GHz') == 2.5e9
+    for wrong in ('2.5', '2.5GHz', 'fast GHz', '2.5 parsec'):
+        with pytest.raises(ValueError):
+            in_base_unit(wrong)

@@ -1,0 +1,297 @@
+"""Bringing a stack up: with a stand-in for Spack, and on what the real Spack printed when it failed."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+import pytest
+from spack_stand_in import StandIn, lock
+
+from plumbline.errors import SiteError
+from plumbline.stacks import install as spack
+from plumbline.stacks import manifest as environments
+from plumbline.stacks.install import BringUp, StackError, activation, why
+from plumbline.stacks.manifest import Installed, read_manifest
+
+MANIFEST = """\
+spack:
+  include: [../../common]
+  specs: [$demo]
+  packages:
+    gcc: {externals: [{spec: gcc@12.2.0, prefix: /usr}]}
+"""
+
+
+class Stack:
+    """Site `here` with one manifest, two partitions, and the stand-in as its Spack."""
+
+    def __init__(self, folder: Path, monkeypatch):
+        self.stand_in = StandIn(folder)
+        self.software = folder / 'software'
+        envs = folder / 'spack_envs'
+        self.manifest = envs / 'here/cpu/spack.yaml'
+        self.common = envs / 'common/definitions.yaml'
+        self.manifest.parent.mkdir(parents=True)
+        self.common.parent.mkdir()
+        self.manifest.write_text(MANIFEST)
+        self.common.write_text('definitions:\n  - demo: [demo@1.0]\n  - other: [other@1.0]\n')
+        monkeypatch.setenv('SPACK_ROOT', str(self.stand_in.root))
+        monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(self.software))
+        monkeypatch.setattr(environments, 'SPACK_ENVS', envs)
+
+    def installed(self, partition: str = 'node') -> Installed:
+        return Installed('here', partition, 'cpu')
+
+    def bring_up(self, partition: str = 'node'):
+        """As the cases and ci/provision do: nothing at all where the stack is up to date."""
+        stack = self.installed(partition)
+        if stack.fault():
+            BringUp(stack).run()
+        return stack
+
+
+@pytest.fixture
+def stack(tmp_path, monkeypatch):
+    return Stack(tmp_path, monkeypatch)
+
+
+def test_a_second_session_starts_no_spack_process(stack):
+    assert stack.installed().fault() == 'not installed'
+    stack.bring_up()
+    assert stack.stand_in.steps() == ['concretize', 'install', 'activate']
+    stack.bring_up()
+    assert len(stack.stand_in.steps()) == 3
+
+
+def test_jobs_find_the_programs_and_variables_without_spack(stack):
+    script = f'source {stack.bring_up().activation} && type -P demo && echo "$DEMO_HOME" && echo "$PATH"'
+    said = subprocess.run(['bash', '-c', script], env={'PATH': '/bin'}, capture_output=True, text=True, check=True)
+    program, home, path = said.stdout.splitlines()
+    assert program == f'{stack.installed().folder}/.spack-env/view/bin/demo'
+    assert home == '/a place'
+    assert path.endswith('/view/bin:/opt/mpi/bin:/bin')  # not the PATH of the host that installed it
+
+
+def test_a_node_that_does_not_see_the_software_says_so(stack):
+    installed = stack.bring_up()
+    shutil.rmtree(installed.folder / '.spack-env')
+    said = subprocess.run(['bash', '-c', f'source {installed.activation}'], capture_output=True, text=True, check=False)
+    assert said.returncode == 1
+    assert 'view/bin cannot be seen from this node' in said.stderr
+
+
+def test_what_was_installed_is_described(stack):
+    description = stack.bring_up().description()
+    (root,) = description['roots']
+    assert root | {'hash': ''} == {
+        'spec': 'demo@1.0', 'name': 'demo', 'version': '1.0', 'hash': '', 'target': 'zen3', 'compiler': 'gcc@12.2.0',
+        'mpi': '',
+    }  # fmt: skip
+    assert stack.installed().provenance()['stack_specs'] == 'demo@1.0/aaaaaaa %gcc@12.2.0 target=zen3'
+
+
+@pytest.mark.parametrize(
+    ('change', 'says', 'steps'),
+    [
+        (lambda s: s.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0')), 'spack.yaml', 3),
+        (lambda s: s.common.write_text('definitions:\n  - demo: [demo@2.0]\n'), 'spack.yaml', 3),
+        (lambda s: (s.installed().folder / '.spack-env/view/bin/demo').write_text('x'), 'view', 2),
+        (lambda s: (s.installed().folder / '.spack-env/view/bin/demo').unlink(), 'view', 2),
+        (lambda s: (s.installed().folder / 'spack.lock').write_text('{}'), 'spack.lock', 2),
+        (lambda s: s.installed().activation.unlink(), 'activation', 2),
+    ],
+)
+def test_a_change_brings_it_up_again(stack, change, says, steps):
+    stack.bring_up()
+    change(stack)
+    assert says in stack.installed().fault()
+    if says == 'spack.lock':
+        (stack.installed().folder / 'spack.lock').write_text(json.dumps(lock() | {'mine': 1}))
+    stack.bring_up()
+    assert len(stack.stand_in.steps()) == 3 + steps
+    assert stack.installed().fault() is None
+
+
+def test_comments_and_lists_of_others_change_nothing(stack):
+    stack.bring_up()
+    stack.manifest.write_text(f'# a remark\n{MANIFEST}')
+    stack.common.write_text('definitions:\n  - demo: [demo@1.0]\n  - other: [other@2.0]\n')
+    assert stack.installed().fault() is None
+
+
+def commit_lock(stack):
+    committed = read_manifest(stack.manifest).lock
+    committed.write_text(json.dumps(lock()))
+    inputs = {'inputs': read_manifest(stack.manifest).digest}
+    committed.with_name('spack.lock.json').write_text(json.dumps(inputs))
+    return committed
+
+
+def test_a_committed_lock_is_what_is_installed(stack):
+    committed = commit_lock(stack)
+    installed = stack.bring_up()
+    assert stack.stand_in.steps() == ['install', 'activate']
+    assert (installed.folder / 'spack.lock').read_text() == committed.read_text()
+
+
+def test_a_lock_of_another_manifest_is_refused(stack):
+    commit_lock(stack)
+    stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
+    with pytest.raises(SiteError, match=r'spack\.lock: does not belong to its spack\.yaml.*ci/provision.*--lock'):
+        stack.bring_up()
+    assert stack.stand_in.calls() == []
+
+
+def test_renewing_a_lock_makes_it_belong_again(stack):
+    committed = commit_lock(stack)
+    stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
+    assert BringUp(stack.installed()).renew_lock() == committed
+    assert read_manifest(stack.manifest).lock_fault() is None
+    assert stack.bring_up().fault() is None
+
+
+def test_partitions_do_not_share_a_folder_and_one_is_brought_up_once(stack):
+    """The stand-in fails where two processes work in one folder at a time."""
+    failures = []
+
+    def work(partition):
+        try:
+            BringUp(stack.installed(partition)).run()
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(partition,)) for partition in ('one', 'two', 'one', 'two')]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    calls = stack.stand_in.calls()
+    assert len(calls) == 6 and len({folder for _, folder in calls}) == 2
+
+
+def test_an_interrupted_installation_goes_on_where_it_stopped(stack):
+    stack.stand_in.say_and_fail('install', '==> Error: interrupted')
+    with pytest.raises(StackError, match='install failed: interrupted'):
+        stack.bring_up()
+    (stack.stand_in.root / 'fail-install').unlink()
+    stack.bring_up()
+    assert stack.stand_in.steps() == ['concretize', 'install', 'install', 'activate']
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can become another account')
+def test_another_account_uses_an_up_to_date_stack_that_it_cannot_write(monkeypatch):
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)  # pytest's own folders are closed to others
+        stack = Stack(Path(folder), monkeypatch)
+        stack.bring_up()
+        calls = len(stack.stand_in.calls())
+        assert as_nobody(lambda: stack.bring_up().fault()) == 'None'
+        stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
+        assert 'here/node/cpu' in (said := as_nobody(stack.bring_up)) and 'Permission denied' in said
+        assert len(stack.stand_in.calls()) == calls
+
+
+def as_nobody(action) -> str:
+    """What `action` returns or raises in a process of the account `nobody`."""
+    reader, writer = os.pipe()
+    if (child := os.fork()) == 0:
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+        try:
+            said = str(action())
+        except Exception as error:
+            said = f'{type(error).__name__}: {error}'
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader) as answer:
+        return answer.read()
+
+
+@pytest.mark.parametrize(
+    ('output', 'says'),
+    [
+        ('build', ['hpcc-1.5.0: ProcessError: Command exited with status 2', '/spack-build-out.txt']),
+        ('fetch', ['All fetchers failed for spack-stage-babelstream-3.4', 'file:///software/mirror']),
+        ('concretize', ['No version exists that satisfies these input specs: hpl@9.9']),
+    ],
+)
+def test_a_failure_of_the_real_spack_is_quoted(recorded, stack, output, says):
+    text = recorded(f'spack-1.1.1-{output}-failure.txt')
+    stack.stand_in.say_and_fail('concretize', text)
+    with pytest.raises(StackError) as raised:
+        stack.bring_up()
+    message = str(raised.value)
+    assert all(part in message for part in says), message
+    assert message.startswith('stack cpu of here:node: concretize failed: ')
+    assert '\n' not in message and len(message) < 700
+    assert str(stack.installed().folder / 'log.txt') in message
+
+
+def test_a_spack_that_says_nothing_is_a_sentence_too():
+    assert why([]) == 'it said nothing'
+    assert why(['a\n', ' the last words \n', '\n']) == 'the last words'
+    assert why(['fatal: unable to access x\n', '==> Error: no compiler configured\n']) == 'unable to access x'
+
+
+def test_without_spack_it_says_what_to_do(stack, monkeypatch):
+    monkeypatch.delenv('SPACK_ROOT')
+    monkeypatch.setenv('PATH', '/nonexistent')
+    with pytest.raises(StackError, match='no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one'):
+        stack.bring_up()
+    monkeypatch.setenv('SPACK_ROOT', '/nonexistent')
+    with pytest.raises(StackError, match='SPACK_ROOT=/nonexistent: expected a Spack with bin/spack in it'):
+        stack.bring_up()
+
+
+def test_a_spack_before_1_0_is_refused(stack):
+    (stack.stand_in.root / 'version').write_text('0.23.1')
+    with pytest.raises(StackError, match=r'is Spack 0\.23\.1; expected 1\.0 or later'):
+        stack.bring_up()
+    assert stack.stand_in.calls() == []
+
+
+def test_a_stack_without_the_program_of_its_benchmark_is_not_up(stack):
+    """The stand-in installs `demo` alone, and a job would take the system's xhpl, or none."""
+    stack.common.write_text('definitions:\n  - demo: [demo@1.0, hpl@2.3, osu-micro-benchmarks@7.4]\n')
+    with pytest.raises(StackError, match='its activation does not lead to osu_bw, osu_latency, xhpl'):
+        stack.bring_up()
+    assert stack.installed().fault() == 'not installed'
+
+
+@pytest.mark.parametrize('content', ['{}', '[]', '{"schema": 0}', '{"half'])
+def test_a_description_in_another_form_is_made_anew(stack, content):
+    (stack.bring_up().folder / 'stack.json').write_text(content)
+    assert stack.installed().fault() == 'not installed'
+    assert stack.bring_up().fault() is None
+
+
+def test_a_path_with_a_blank_is_refused(stack, monkeypatch, tmp_path):
+    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path / 'my software'))
+    with pytest.raises(StackError, match='a path with a blank: set PLUMBLINE_SOFTWARE'):
+        stack.bring_up()
+
+
+def test_nothing_of_the_users_own_spack_settings_is_touched(stack):
+    variables = spack.environment()
+    assert variables['SPACK_USER_CONFIG_PATH'] == str(stack.software / 'spack-config')
+    assert variables['SPACK_USER_CACHE_PATH'] == str(stack.software / 'spack-cache')
+    assert 'PYTHONDONTWRITEBYTECODE' not in variables
+
+
+def test_an_activation_keeps_odd_values(tmp_path):
+    """A value with quotes and blanks reaches the job as it is."""
+    value = """it's "$HOME" `x` \\ end"""
+    file = tmp_path / 'activate.sh'
+    file.write_text(activation({'ODD': value, 'NEW_PATH': '/a b'}, [], 'stack x'))
+    script = f'source {file}; "{sys.executable}" -c "import os; print(os.environ[\'ODD\'], os.environ[\'NEW_PATH\'])"'
+    said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True)
+    assert said.stdout == f'{value} /a b\n'

@@ -1,0 +1,39 @@
+"""The table of defaults in docs/tolerances.md says what the gate does."""
+
+import re
+
+import pytest
+from scratch import ROOT
+
+from plumbline.limits import Tolerance, limits, tolerance_for
+from plumbline.references import Reference
+
+PAGE = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
+DEFAULTS = {
+    name: Tolerance(int(floor) / 100, int(cap) / 100)
+    for name, floor, cap in re.findall(r'^\| ([^|]+) \| (\d+) % \| (\d+) % \|', PAGE, re.MULTILINE)
+}
+
+
+@pytest.mark.parametrize(
+    ('line', 'check', 'unit'),
+    [
+        ('bandwidth and all else', 'BabelStreamBest', 'GB/s'),
+        ('times: `s`, `ms`, `us`, `ns`', 'OsuLatency', 'us'),
+        ('times: `s`, `ms`, `us`, `ns`', 'NumaLatency', 'ns'),
+        ('HPL, HPCG', 'HPL', 'GFlop/s'),
+        ('HPL, HPCG', 'HPCG', 'GFlop/s'),
+        ('IOR', 'IOR', 'MiB/s'),
+        ('mdtest', 'Mdtest', 'ops/s'),
+    ],
+)
+def test_the_defaults(line, check, unit):
+    assert len(DEFAULTS) == 5
+    assert tolerance_for({}, check, '-', 'any', unit) == DEFAULTS[line]
+
+
+def test_a_number_without_a_spread_gets_the_floor_and_says_so():
+    row = Reference('node', 'HPL', '-', 'gflops', 'GFlop/s', 'higher', 100.0, None, None, 'published', 'a paper')
+    bound = limits(row, tolerance_for({}, row.check, row.case, row.metric, row.unit))
+    assert bound.bad == pytest.approx(97) and bound.gates
+    assert f'`{bound.why}`' in ' '.join(PAGE.split())

@@ -1,0 +1,118 @@
+"""What stands out after a night: `plumbline report --keep`, as ci/nightly runs it."""
+
+import re
+
+import pytest
+from lxml import html
+from run_reports import BEGAN, SITE, case, metric, report
+
+from postprocess.history import ledger
+
+DAY = 86400
+NODES = [f'n{i}' for i in range(12)]
+
+
+def night(work, number, levels=None, nodes=NODES, provenance=None):
+    """A session of a metric on each node, at 100 but for `levels`."""
+    noise = {node: 100 + (i * 7 + number * 3) % 5 / 10 for i, node in enumerate(nodes)}
+    entries = [
+        case(
+            metrics={'triad': metric([value] * 3, node=node)}, nodes=(node,), unique_name=node, provenance=provenance,
+        )
+        for node, value in (noise | (levels or {})).items()
+    ]  # fmt: skip
+    work.ingest(report(*entries, uuid=f'{number:08x}', began=BEGAN + number * DAY))
+
+
+def lines(work, number, code):
+    """What is said after a night but the path of the page, and the page."""
+    result = work.run('report', f'{number:08x}', '--keep')
+    assert result.exit_code == code, result.output
+    page = work.results / 'report.html'
+    *said, path = result.stdout.splitlines()
+    assert path == str(page)
+    return said, html.fromstring(page.read_text(encoding='utf-8'))
+
+
+def column(tree, table, title):
+    """The texts of a column."""
+    head, body = tree.get_element_by_id(table).find('thead'), tree.get_element_by_id(table).find('tbody')
+    place = [cell.text_content() for cell in head[0]].index(title)
+    return [row[place].text_content() for row in body]
+
+
+def test_an_ordinary_night_says_nothing_and_keeps_nothing(work):
+    for number in range(6):
+        night(work, number)
+    assert lines(work, 5, 0)[0] == []
+    assert not (work.results / 'ledger').exists()
+
+
+def test_a_slow_node_is_said_and_kept_and_matters_when_it_is_slow_again(work):
+    for number in range(6):
+        night(work, number, {'n3': 80} if number == 5 else {})
+    (line,), tree = lines(work, 5, 0)
+    assert line.startswith('NODE n3: -20.')
+    assert 'in STREAM size=big triad, compared with its own 5 nights' in line
+    assert line in tree.find_class('first')[0].text_content()
+    assert column(tree, 'events', 'Before') == ['']
+    assert [entry.node for entry in ledger.read(work.results, SITE)] == ['n3']
+
+    night(work, 6, {'n3': 80})
+    (line, proposal), tree = lines(work, 6, 1)
+    assert line.startswith('NODE n3, not for the first time: -20.')
+    assert proposal.startswith('proposal to drain 1 node, nothing was drained: ')
+    assert column(tree, 'events', 'Before') == ['2026-11-26']
+    assert len(ledger.read(work.results, SITE)) == 2
+
+    night(work, 7)
+    assert lines(work, 7, 0)[0] == []
+
+
+def test_of_many_nodes_the_worst_are_said_and_the_rest_counted(work):
+    nodes = [f'n{i}' for i in range(60)]
+    for number in range(6):
+        night(work, number, {f'n{i}': 80 + i for i in range(7)} if number == 5 else {}, nodes)
+    *worst, rest = lines(work, 5, 0)[0]
+    assert [line.split(':')[0] for line in worst] == [f'NODE n{i}' for i in range(5)]
+    assert rest.startswith('2 more stand out')
+
+
+def test_a_step_is_said_on_its_fifth_night_and_not_again(work):
+    told = []
+    for number in range(14):
+        levels = dict.fromkeys(NODES, 92.0 + number % 2 / 10) if number >= 7 else {}
+        night(work, number, levels, provenance={'kernel': '6.5' if levels else '6.1'})
+        if number >= 8:
+            said, tree = lines(work, number, int(number == 11))
+            told += [line for line in said if line.startswith('step')]
+            new = ['step, new'] if number == 11 else ['step']
+            assert number == 8 or column(tree, 'changes', 'What') == new
+    (line,) = told
+    assert line.startswith('step since 2026-11-28: -8.')
+    assert re.search(r'-8\.\d % in STREAM size=big triad: 100\.\d to 92\.?\d* GB/s; changed', line)
+    assert line.endswith('changed with it: kernel: 6.1 -> 6.5')
+
+
+def test_a_gain_is_no_news(work):
+    for number in range(12):
+        night(work, number, dict.fromkeys(NODES, 110.0) if number >= 7 else {})
+    said, tree = lines(work, 11, 0)
+    assert said == []
+    assert column(tree, 'changes', 'What') == ['step']
+
+
+@pytest.mark.parametrize(
+    ('place', 'text'), [('results/ledger/{}/x.csv', 'date\n1\n'), ('sites/{}/locations.csv', 'x\n')]
+)
+def test_a_file_that_cannot_be_read_costs_the_nodes_and_not_the_page(work, place, text):
+    path = work.results.parent / place.format(SITE)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    night(work, 0)
+    result = work.run('report', '--keep')
+    assert result.exit_code == 2
+    assert result.stderr.startswith(f'plumbline: the nodes were not compared: {path}: expected the columns')
+    tree = html.fromstring((work.results / 'report.html').read_text())
+    assert str(path) in tree.find_class('first')[0].text_content()
+    assert 'No change in 1 session' in tree.text_content()

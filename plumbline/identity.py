@@ -1,0 +1,91 @@
+"""The identity of a measured quantity: which case, metric and dims a number belongs to, and its unit and direction."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+Pairs = tuple[tuple[str, str], ...]
+#: Written in place of no pairs at all, in files and on the screen.
+NONE = '-'
+_DIGITS = re.compile(r'(\d+)')
+
+
+def pairs(values: Mapping[str, object]) -> Pairs:
+    """Return `values` as (name, value) pairs of text, sorted by name."""
+    return tuple(sorted((str(name), str(value)) for name, value in values.items()))
+
+
+def to_text(of: Pairs) -> str:
+    """Format pairs as ``name=value,name=value``; ``-`` where there are none."""
+    return ','.join(f'{name}={value}' for name, value in of) or NONE
+
+
+def from_text(text: str) -> Pairs:
+    """Parse what :func:`to_text` wrote; an empty text has no pairs. Raises ValueError."""
+    if text in (NONE, ''):
+        return ()
+    found = [item.partition('=') for item in text.split(',')]
+    if wrong := [name for name, equals, _ in found if not (name and equals)]:
+        raise ValueError(f'expected name=value pairs joined by commas, found {wrong[0]!r} in {text!r}')
+    return tuple(sorted((name, value) for name, _, value in found))
+
+
+def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+    """Return a sort key that orders the numbers inside a text by value: ``n9`` before ``n10``."""
+    return tuple((0, int(part), '') if part.isdigit() else (1, 0, part) for part in _DIGITS.split(text) if part)
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class CaseId:
+    """One test case: a check with fixed params, on a partition, with an environ."""
+
+    partition: str
+    environ: str
+    check: str
+    params: Pairs = ()
+
+    def __str__(self) -> str:
+        return f'{self.partition}/{self.environ} {self.check} {to_text(self.params)}'
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class SeriesId:
+    """One time series of a site: equal ids are the same quantity, whatever the session.
+
+    `params` distinguish the variants of a check, `dims` what one case measures at once, such as ``message_bytes=8``.
+    """
+
+    partition: str
+    environ: str
+    check: str
+    params: Pairs
+    metric: str
+    dims: Pairs = ()
+
+    @property
+    def case(self) -> CaseId:
+        """The case that measures this series."""
+        return CaseId(self.partition, self.environ, self.check, self.params)
+
+    @property
+    def name(self) -> str:
+        """The metric with its dims, ``latency message_bytes=8``: unique within the case."""
+        return f'{self.metric} {to_text(self.dims)}' if self.dims else self.metric
+
+    def __str__(self) -> str:
+        return f'{self.case} {self.name}'
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Quantity:
+    """What the numbers of a series are: their unit, and whether ``higher`` or ``lower`` is better."""
+
+    unit: str
+    better: str
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better, -1 where lower is."""
+        return 1 if self.better == 'higher' else -1

@@ -1,4 +1,4 @@
-"""What records, stored sessions and reference files of schema 1 mean today: metric names that held dims, old columns."""
+"""Read what schema 1 wrote: metric names that held dims, old columns and words."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ import math
 
 import numpy
 import pytest
-from studies.verdict_quality import LOSSES, simulate
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
@@ -20,6 +19,7 @@ from postprocess.verdicts.stats import (
     pool,
     summarize,
 )
+from studies.verdict_quality import LOSSES, simulate
 
 values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30)
 

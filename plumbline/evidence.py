@@ -1,0 +1,102 @@
+"""Evidence: what the benchmarks themselves wrote, one compressed archive a case below the results directory.
+
+``<results>/evidence/<site>/<YYYY-MM>/<time>-<check>-<id>.tar.gz`` holds the stage directory of the case: the job
+script, its generated inputs, and of every trial the program's output, stderr and binding. Beside an archive that is to
+stay longer lies ``<archive>.keep``, whose text says why.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import tarfile
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from plumbline.errors import InputError
+
+FOLDER = 'evidence'
+LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left out, and the archive says so
+_KEEP = '.keep'
+
+
+def pack(stage: Path, results: Path, site: str, name: str) -> str:
+    """Pack the regular files below `stage`, and return the archive's path relative to `results`.
+
+    `name` is that of the check with something that tells its cases apart. The archive takes its place as a whole.
+    Raises InputError where it cannot be written.
+    """
+    now = time.gmtime()
+    stem = f'{time.strftime("%Y%m%dT%H%M%S", now)}-{name}'
+    path = results / FOLDER / site / time.strftime('%Y-%m', now) / f'{stem}.tar.gz'
+    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(temporary, 'w:gz', compresslevel=6) as archive:
+            for file in _files(stage):
+                _add(archive, file, f'{stem}/{file.relative_to(stage)}')
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise InputError(f'{path}: the evidence cannot be written: {error.strerror or error}') from None
+    return str(path.relative_to(results))
+
+
+def _files(stage: Path) -> Iterator[Path]:
+    """Yield the regular files, sorted; links lead to files that are packed where they lie."""
+    for folder, names, files in os.walk(stage):
+        names.sort()
+        for name in sorted(files):
+            path = Path(folder, name)
+            if path.is_file() and not path.is_symlink():
+                yield path
+
+
+def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
+    info = archive.gettarinfo(file, name)
+    cut = info.size - LARGEST_FILE
+    info.size = min(info.size, LARGEST_FILE)
+    with file.open('rb') as stream:
+        archive.addfile(info, stream)
+    if cut > 0:
+        note = f'{file.name}: the last {cut} of {cut + LARGEST_FILE} bytes were left out\n'.encode()
+        info = tarfile.TarInfo(f'{name}.cut')
+        info.size = len(note)
+        archive.addfile(info, io.BytesIO(note))
+
+
+def keep(results: Path, evidence: str, why: str) -> None:
+    """Keep an archive longer than others, for a reason of one line such as ``failed``; the first reason stays."""
+    path = results / evidence
+    if evidence and path.is_file() and not _note(path).exists():
+        with suppress(OSError):  # it is then removed in its turn
+            _note(path).write_text(why + '\n', encoding='utf-8')
+
+
+def prune(results: Path, budget: float) -> int:
+    """Remove archives until all of them fit into `budget` bytes, and return how many were removed.
+
+    The oldest go first; those that are kept for a reason only after all others.
+    """
+    found = []
+    for path in (results / FOLDER).rglob('*.tar.gz'):
+        with suppress(OSError):
+            status = path.stat()
+            found.append((_note(path).exists(), status.st_mtime, status.st_size, path))
+    found.sort()
+    excess, removed = sum(size for _, _, size, _ in found) - budget, 0
+    for _, _, size, path in found:
+        if excess <= 0:
+            break
+        with suppress(OSError):
+            path.unlink()
+            _note(path).unlink(missing_ok=True)
+            excess, removed = excess - size, removed + 1
+    return removed
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(path.name + _KEEP)

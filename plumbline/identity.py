@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 Pairs = tuple[tuple[str, str], ...]
 #: Written in place of no pairs at all, in files and on the screen.
@@ -22,12 +23,22 @@ def to_text(of: Pairs) -> str:
     return ','.join(f'{name}={value}' for name, value in of) or NONE
 
 
+@lru_cache(2**16)
 def from_text(text: str) -> Pairs:
-    """Parse what :func:`to_text` wrote; an empty text has no pairs. Raises ValueError."""
+    """Parse what :func:`to_text` wrote; an empty text has no pairs. Raises ValueError.
+
+    A part without ``=`` belongs to the value before it: parameters of other suites may hold commas.
+    """
     if text in (NONE, ''):
         return ()
-    found = [item.partition('=') for item in text.split(',')]
-    if wrong := [name for name, equals, _ in found if not (name and equals)]:
+    items: list[str] = []
+    for item in text.split(','):
+        if '=' in item or not items:
+            items.append(item)
+        else:
+            items[-1] += f',{item}'
+    found = [item.partition('=') for item in items]
+    if wrong := [item for item, (name, equals, _) in zip(items, found, strict=True) if not (name and equals)]:
         raise ValueError(f'expected name=value pairs joined by commas, found {wrong[0]!r} in {text!r}')
     return tuple(sorted((name, value) for name, _, value in found))
 

@@ -58,7 +58,10 @@ def summarize(values: Sequence[float]) -> Summary:
         mean = math.fsum(values) / n
     except (OverflowError, ValueError):  # infinities of both signs, or a sum beyond the largest number
         mean = math.nan
-    std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else None
+    try:
+        std = math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (n - 1)) if n > 1 else None
+    except OverflowError:
+        std = math.inf
     return Summary(n, mean, std, min(values), max(values))
 
 
@@ -150,7 +153,7 @@ def from_dict(data: Any) -> Record:
         params=_pairs(_get(data, 'params', dict, 'record'), 'record.params'),
         tags=_list(data.get('tags') or [], str, 'record.tags'),
         trials=_get(data, 'trials', int, 'record'),
-        dims={name: _dim(dim, f'record.dims.{name}') for name, dim in (data.get('dims') or {}).items()},
+        dims={name: _dim(dim, f'record.dims.{name}') for name, dim in _mapping(data, 'dims').items()},
         metrics={
             name: _metric(metric, f'record.metrics.{name}')
             for name, metric in _get(data, 'metrics', dict, 'record').items()
@@ -175,10 +178,13 @@ def _metric(data: Any, where: str) -> MetricRecord:
     better = _get(data, 'better', str, where)
     if better not in ('higher', 'lower'):
         raise RecordError(f'{where}: better: expected higher or lower, found {better!r}')
+    series = [_series(series, where) for series in _get(data, 'series', list, where)]
+    if len({one.dims for one in series}) < len(series):
+        raise RecordError(f'{where}: series: expected different dims in each, found the same dims twice')
     return MetricRecord(
         unit=_get(data, 'unit', str, where),
         better=better,
-        series=[_series(series, where) for series in _get(data, 'series', list, where)],
+        series=series,
         **{key: _optional(data, key, (int, float), where) for key in ('usual_spread', 'floor', 'cap')},
     )
 

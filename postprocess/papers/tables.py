@@ -10,13 +10,14 @@ import yaml
 
 from plumbline.errors import InputError
 from plumbline.paths import SITES, YAML_LOADER
+from plumbline.record import Summary
 from plumbline.references import FILES, read_references
 from plumbline.sites import Site, load_site
 from plumbline.units import UNITS, in_base_unit
 from postprocess.results.store import Store
 from postprocess.text import Column, to_csv, to_json, to_markdown
 from postprocess.verdicts.measured import measured_in
-from postprocess.verdicts.stats import Summary, pool
+from postprocess.verdicts.stats import pool
 
 if TYPE_CHECKING:
     import pandas

@@ -17,9 +17,9 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from plumbline.record import summarize
 from postprocess.results.reports import NAME, ReportError, RunReport, check_and_case, clock_problems
 from postprocess.results.store import Store
-from postprocess.verdicts.stats import summarize
 
 _NOTHING = ('', 'null', 'None')
 _TIMES = ('s', 'ms', 'us', 'ns', 'sec', 'secs', 'second', 'seconds', 'usec', 'nsec')

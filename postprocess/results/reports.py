@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
+from plumbline.identity import to_text
+from plumbline.record import Record, RecordError, from_dict, summarize
 from plumbline.references import canonical_case
 from postprocess.results.cmdline import read_cmdline
-from postprocess.verdicts.stats import summarize
 
-RECORD_SCHEMA = 1
 _NO_RECORD = (None, {}, '<undefined>')  # what stands for the record of a case that ended before it could make one
 _NUMBER = (int, float)
 NAME = re.compile(r'\w[\w.-]*')  # what may name a file or folder of the store
@@ -118,11 +118,6 @@ def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> A
     return value
 
 
-def _mapping(record: dict[str, Any], key: str, where: str) -> dict[str, Any]:
-    """A part of a record that a case may lack."""
-    return _get(record, key, dict, f'{where}: record') if record.get(key) else {}
-
-
 def _words(value: Any, where: str) -> list[str]:
     """A list of texts, empty where there is none."""
     words = value or []
@@ -218,28 +213,39 @@ def _read(
     cases, metrics, samples = [], [], []
     for number, entry in enumerate(last.values()):
         where = f'case {entry["display_name"]!r}'
-        record = None if entry.get('record') in _NO_RECORD else _get(entry, 'record', dict, where)
+        record = _record(entry, where)
         cases.append(_case(number, entry, record, where))
-        for metric, row in _metrics(record, where):
-            values = row.pop('samples')
-            metrics.append({'case_id': number, 'metric': metric, **row})
-            samples += [
-                {'case_id': number, 'metric': metric, 'trial': trial, 'node': node, 'value': value}
-                for trial, node, value in values
-            ]
+        for metric, facts, series in record.series() if record else ():
+            name = metric if not series.dims else f'{metric} {to_text(series.dims)}'
+            key = {'case_id': number, 'metric': name}
+            metrics.append(
+                key | vars(summarize([value for *_, value in series.samples])) | {
+                    'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
+                    'void': one_line(series.invalid), 'missing': one_line(series.missing),
+                }
+            )  # fmt: skip
+            samples += [key | {'trial': trial, 'node': node, 'value': value} for trial, node, value in series.samples]
     return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
 
 
-def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, where: str) -> dict[str, Any]:
-    """The row of one test case; `record` is None for fixtures, other tests, and cases that ended too early."""
+def _record(entry: dict[str, Any], where: str) -> Record | None:
+    """Return what the case recorded; None for fixtures, other tests, and cases that ended too early."""
+    if entry.get('record') in _NO_RECORD:
+        return None
+    try:
+        return from_dict(entry['record'])
+    except RecordError as error:
+        raise _Unexpected(f'{where}: {error}') from None
+
+
+def _case(number: int, entry: dict[str, Any], record: Record | None, where: str) -> dict[str, Any]:
+    """Return the row of one test case."""
     check, case = check_and_case(entry['display_name'])
     if record is None:
-        record = {}
+        record = Record(check, ())
     else:
-        if _get(record, 'schema', int, f'{where}: record') != RECORD_SCHEMA:
-            raise _Unexpected(f'{where}: record: schema: expected {RECORD_SCHEMA}, found {record["schema"]}')
-        check, case = (_get(record, key, str, f'{where}: record') for key in ('check', 'case'))
-    job = _mapping(record, 'job', where)
+        check, case = record.check, to_text(record.params)
+    job = record.job
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
     nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
     return {
@@ -254,8 +260,8 @@ def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, whe
         'result': _get(entry, 'result', str, where),
         'fail_phase': entry.get('fail_phase'),
         'fail_reason': one_line(entry.get('fail_reason')),
-        'tags': sorted(_words(record.get('tags') or entry.get('tags'), f'{where}: tags')),
-        'trials': record.get('trials'),
+        'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')),
+        'trials': record.trials or None,
         'scheduler': entry.get('scheduler'),
         'job_id': job.get('id') or entry.get('jobid'),
         'job_state': job.get('state'),
@@ -265,47 +271,12 @@ def _case(number: int, entry: dict[str, Any], record: dict[str, Any] | None, whe
         **{key: entry.get(key) for key in (
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},
-        'trial_seconds': record.get('trial_seconds') or [],
-        'binding': _json(_mapping(record, 'binding', where)),
-        'provenance': _json(_mapping(record, 'provenance', where)),
+        'trial_seconds': record.trial_seconds,
+        'binding': _json(record.placement),
+        'provenance': _json(record.provenance),
     }  # fmt: skip
 
 
 def _json(value: dict[str, Any]) -> str:
     """As text that any encoding takes: what came from a file that is not UTF-8 holds surrogates."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()
-
-
-def _metrics(record: dict[str, Any] | None, where: str):
-    """Name and row of each metric that a record declares, its samples as (trial, node, value) under ``samples``."""
-    if record is None:
-        return
-    missing = _mapping(record, 'missing', where)
-    for metric, declared in _get(record, 'metrics', dict, f'{where}: record').items():
-        place = f'{where}: record.metrics.{metric}'
-        better = _get(declared, 'better', str, place)
-        if better not in ('higher', 'lower'):
-            raise _Unexpected(f'{place}: better: expected higher or lower, found {better!r}')
-        samples = [_sample(sample, place) for sample in _get(declared, 'samples', list, place)]
-        yield (
-            metric,
-            {
-                'unit': _get(declared, 'unit', str, place),
-                'better': better,
-                **vars(summarize([value for *_, value in samples])),
-                'void': one_line(declared.get('void')),
-                'missing': one_line(missing.get(metric)),
-                'judged': _get({'judged': True} | declared, 'judged', bool, place),
-                'samples': samples,
-            },
-        )
-
-
-def _sample(sample: Any, place: str) -> tuple[int, str, float]:
-    try:
-        trial, node, value = sample
-        if isinstance(value, bool) or not isinstance(value, _NUMBER):
-            raise TypeError
-        return int(trial), str(node), float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise _Unexpected(f'{place}: samples: expected [trial, node, number], found {sample!r:.80}') from None

@@ -12,6 +12,7 @@ from pathlib import Path
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text
 from plumbline.limits import Limits, limits, spread_of, tolerance_for
+from plumbline.record import summarize
 from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Key, Reference, read_references
 from plumbline.sites import site_names
 from plumbline.units import UNITS
@@ -19,7 +20,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import Column, count, number, percent, quantity, to_csv, to_json, to_markdown, to_table
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.measured import Measured, measured_in
-from postprocess.verdicts.stats import inliers, moderate, summarize
+from postprocess.verdicts.stats import inliers, moderate
 
 _BINARY = 'binary_sha256'  # the key of a case's provenance that names the program that ran
 # Beginnings of the keys whose values go into the baseline: what a later difference may be due to

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES, Key
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.stats import Summary
 
 _NEEDED_FAILED = 'fail_deps'  # ReFrame's result of a case whose fixture failed
 _RAN = ('pass', 'xfail', 'xpass')  # ReFrame's results of a case that reached its end
@@ -91,9 +91,8 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
             )  # fmt: skip
         if case['case_id'] not in declared and (failed or case['benchmark'] or case['fail_reason']):
             cause = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no metric'
-            nothing = Summary(0, None, None, None, None)
             found.append(
-                Measured(**common, metric='*', unit='', better='', summary=nothing, status='failed', cause=cause)
+                Measured(**common, metric='*', unit='', better='', summary=NOTHING, status='failed', cause=cause)
             )
     return found
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
+from plumbline.record import NOTHING, Summary, summarize
+
 if TYPE_CHECKING:
     from numpy import ndarray
 
@@ -16,35 +18,12 @@ _MAD_OF_NORMAL = 0.6744898
 ENOUGH_METRICS = 10  # to learn from how far their spreads differ
 
 
-@dataclass(frozen=True)
-class Summary:
-    """Of n samples, in their unit. Without samples all but n are None; `std` (n - 1 below the line) needs two."""
-
-    n: int
-    mean: float | None
-    std: float | None
-    min: float | None
-    max: float | None
-
-
-def summarize(values: Sequence[float]) -> Summary:
-    """The summary of `values`; a value that is not finite makes the mean not finite."""
-    import numpy  # only on the way into the store: comparing stored summaries does not pay for it
-
-    if not values:
-        return Summary(0, None, None, None, None)
-    array = numpy.asarray(values, dtype=float)
-    with numpy.errstate(all='ignore'):
-        std = float(array.std(ddof=1)) if len(array) > 1 else None
-        return Summary(len(array), float(array.mean()), std, float(array.min()), float(array.max()))
-
-
 def pool(summaries: Iterable[Summary]) -> Summary:
     """The summary of all samples together, from the summaries of the groups they came in."""
     groups = [group for group in summaries if group.n]
     n = sum(group.n for group in groups)
     if not n:
-        return Summary(0, None, None, None, None)
+        return NOTHING
     mean = math.fsum(group.n * group.mean for group in groups) / n
     squares = math.fsum(
         (group.n - 1) * (group.std or 0.0) ** 2 + group.n * (group.mean - mean) ** 2 for group in groups

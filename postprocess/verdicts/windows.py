@@ -12,6 +12,7 @@ from pathlib import Path
 from plumbline.errors import InputError
 from plumbline.limits import limits, tolerance_for
 from plumbline.paths import SITES
+from plumbline.record import Summary, summarize
 from plumbline.references import Key, Reference, References
 from postprocess.results.cmdline import read_cmdline
 from postprocess.results.store import Session, Store
@@ -25,7 +26,7 @@ from postprocess.verdicts.compare import (
     worst_first,
 )
 from postprocess.verdicts.measured import Measured, measured, measured_in
-from postprocess.verdicts.stats import Change, Summary, change_between, summarize
+from postprocess.verdicts.stats import Change, change_between
 
 _DAYS = re.compile(r'(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)')
 

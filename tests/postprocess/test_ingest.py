@@ -10,6 +10,8 @@ import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.errors import InputError
+from plumbline.identity import pairs
+from plumbline.record import MetricRecord, Record, Series
 from postprocess.results.reports import ReportError, check_and_case, read_report
 from postprocess.results.store import TABLES, Store
 
@@ -107,7 +109,7 @@ def broken(**record):
         ([], "no 'session_info'"),
         (report() | {'runs': None}, 'runs: expected list, found None'),
         (report() | {'runs': [{'testcases': [{}]}]}, "no 'unique_name'"),
-        (broken(schema=2), 'schema: expected 1, found 2'),
+        (broken(schema=3), 'schema: expected 2, found 3'),
         (broken(metrics=[]), 'metrics: expected dict'),
         (broken(metrics={'triad': {'unit': 'GB/s'}}), "triad has no 'better'"),
         (broken(metrics={'triad': metric([1.0], better='up')}), "expected higher or lower, found 'up'"),
@@ -115,6 +117,8 @@ def broken(**record):
         (broken(metrics={'triad': metric([True])}), 'expected [trial, node, number]'),
         (broken(metrics={'triad': metric() | {'samples': [[1, 2]]}}), 'expected [trial, node, number]'),
         (broken(job=['x']), 'job: expected dict'),
+        (broken(trials='three'), 'trials: expected int'),
+        (broken(trial_seconds='short'), 'trial_seconds: expected a list'),
         (broken(missing='x'), 'missing: expected dict'),
         (report(GOOD | {'job_completion_time_unix': 'noon'}), 'expected int or float, found'),
         (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),
@@ -144,9 +148,8 @@ def test_messages_become_plain_lines(work):
     assert store.rows('metrics', session)[0]['void'] == 'two lines'
 
 
-@pytest.mark.parametrize('wrong', [{'trials': 'three'}, {'trial_seconds': 'short'}, {'job': {'exitcode': 2**40}}])
-def test_a_value_of_another_type_is_said_and_nothing_is_written(work, wrong):
-    path = work.write(broken(**wrong))
+def test_a_value_that_does_not_fit_its_table_is_said_and_nothing_is_written(work):
+    path = work.write(broken(job={'exitcode': 2**40}))
     result = work.run('ingest', path)
     assert result.exit_code == 2
     assert f'{path}: a value does not fit the table cases' in result.stderr
@@ -269,3 +272,22 @@ def test_a_real_report_of_reframe_is_read():
 )
 def test_check_and_case_of_a_display_name(name, expected):
     assert check_and_case(name) == expected
+
+
+def test_a_record_of_schema_2_is_read_with_its_dims(work):
+    record = Record('OsuLatency', pairs({'place': 'nodes'}), trials=1)
+    of_sizes = [Series(pairs({'message_bytes': size}), [(1, 'n1,n2', 1.5)], judged=size == 8) for size in (4, 8)]
+    record.metrics['latency'] = MetricRecord('us', 'lower', of_sizes)
+    work.ingest(report(case(check='OsuLatency') | {'record': record.to_dict()}))
+    store = Store(work.results)
+    rows = store.rows('metrics', store.find())
+    assert [(row['metric'], row['unit'], row['judged']) for row in rows] == [
+        ('latency message_bytes=4', 'us', False), ('latency message_bytes=8', 'us', True),
+    ]  # fmt: skip
+
+
+def test_the_same_dims_twice_in_a_metric_are_refused(work):
+    record = Record('OsuLatency', (), trials=1, metrics={'latency': MetricRecord('us', 'lower', [Series(), Series()])})
+    result = work.run('ingest', work.write(report(case() | {'record': record.to_dict()})))
+    assert result.exit_code == 2
+    assert 'record.metrics.latency: series: expected different dims' in result.stderr

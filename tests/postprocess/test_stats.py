@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from plumbline.record import Summary, summarize
 from postprocess.verdicts.stats import (
-    Summary,
     _inverse_trigamma,
     chance,
     change_between,
@@ -17,7 +17,6 @@ from postprocess.verdicts.stats import (
     inliers,
     moderate,
     pool,
-    summarize,
 )
 from studies.verdict_quality import LOSSES, simulate
 

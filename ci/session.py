@@ -23,7 +23,7 @@ from typing import Any
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline.paths import ROOT
 
-SESSION_VARIABLE = 'PLUMBLINE_NIGHTLY'  # in the environment of all that a run starts; its value names the results
+SESSION_VARIABLE = 'PLUMBLINE_OWNER'  # in the environment of all that a run starts; its value names the results
 STAGE = 'nightly-stage'  # below the results, a folder a session: what its failed cases left
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
 GRACE = float(os.environ.get('PLUMBLINE_GRACE', 90))  # seconds that ReFrame has to cancel its jobs and write its report

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import yaml
+
+from plumbline import settings
 
 ROOT = Path(__file__).resolve().parent.parent
 SITES = ROOT / 'site_configs'
@@ -19,7 +20,7 @@ def results_directory() -> Path:
 
     ReFrame cannot start a local job below a path with a blank, so a clone in such a path gets ``~/plumbline-results``.
     """
-    return _folder('results')
+    return _folder('results', settings.RESULTS)
 
 
 def software_directory() -> Path:
@@ -27,10 +28,10 @@ def software_directory() -> Path:
 
     Must be one that the compute nodes see: it holds the stacks that Spack installs, their activation files and Spack.
     """
-    return _folder('software')
+    return _folder('software', settings.SOFTWARE)
 
 
-def _folder(name: str) -> Path:
-    if chosen := os.environ.get(f'PLUMBLINE_{name.upper()}'):
+def _folder(name: str, setting: settings.Setting[str]) -> Path:
+    if chosen := setting.get():
         return Path(chosen).absolute()
     return Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import platform
 import re
 from dataclasses import dataclass, field
@@ -13,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from plumbline import settings
 from plumbline.errors import SiteError
 from plumbline.paths import SCHEMAS, SITES, YAML_LOADER
 from plumbline.units import in_base_unit
@@ -150,7 +150,7 @@ def name_of_this_site(root: Path = SITES) -> str:
 
     Raises SiteError where that is no site, or where a site that does not load may be the one.
     """
-    chosen = os.environ.get('PLUMBLINE_SITE')
+    chosen = settings.SITE.get()
     if chosen:
         if chosen not in site_names(root):
             raise SiteError(f'PLUMBLINE_SITE={chosen}: expected one of {", ".join(site_names(root))}')

@@ -18,9 +18,9 @@ from ci.nightly import Stop, check_files, duration, list_cases, locked, plumblin
 from ci.session import Run, Session, last_of_each
 from plumbline.paths import ROOT
 from plumbline.references import MODES
-from postprocess import views as show
 from postprocess.results.store import Store
 from postprocess.verdicts.windows import compare_windows
+from postprocess.views import verdicts as views
 
 
 def main() -> int:
@@ -85,8 +85,7 @@ def compare_change(site: str, arguments: argparse.Namespace, results: Path) -> i
                 raise Stop(f'ended in round {number} of {arguments.rounds}: {run.ended_by}; the sessions are in {home}')
     store = Store(home)
     comparison = compare_windows(store, *([store.find(uuid) for uuid in uuids[state]] for state in ('before', 'after')))
-    print(show.table(comparison))
-    print(show.summary(comparison), end='')
+    print(views.comparison(comparison).render('table'), end='')
     return comparison.exit_code
 
 

@@ -3,3 +3,5 @@
 Imports no other package of this project, no ReFrame and no numpy; needs PyYAML, jsonschema and archspec, which ReFrame
 brings.
 """
+
+__version__ = '0.1.0'

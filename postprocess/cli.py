@@ -7,48 +7,63 @@ import gc
 import io
 import os
 import sys
+import traceback
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from typer.core import TyperGroup
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, SiteError
+
+if TYPE_CHECKING:
+    from postprocess.views.table import View
 
 
 class _Group(TyperGroup):
-    """Turns what is wrong with the input or its file system into one sentence on standard error and exit code 2."""
+    """Report an input or file system error as one sentence on standard error, with exit code 2.
+
+    `debug`: with its traceback before it.
+    """
+
+    debug = False
 
     def main(self, *args, **kwargs):
         try:
             return super().main(*args, **kwargs)
-        except OSError as error:
-            _complain(f'{error.filename}: {error.strerror}' if error.filename else error)
-        except ValueError as error:
-            from plumbline.errors import SiteError
-
-            if not isinstance(error, (InputError, SiteError)):
-                raise
-            _complain(error)
+        except (OSError, InputError, SiteError) as error:
+            if self.debug:
+                traceback.print_exception(error)
+            named = isinstance(error, OSError) and error.filename
+            _complain(f'{error.filename}: {error.strerror}' if named else error)
         sys.exit(2)
 
 
 class _Output(io.FileIO):
-    """Standard output. A reader that goes away, as `| head` does, changes neither what is done nor the exit code."""
+    """Standard output. A reader that goes away, such as `| head`, changes neither the work nor the exit code."""
 
     def write(self, data) -> int:
         try:
             return super().write(data)
         except OSError as error:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # what follows is lost as well, in silence
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # discard what follows, too
             if isinstance(error, BrokenPipeError):
                 return len(data)
             raise OSError(error.errno, error.strerror, 'standard output') from None
 
 
 def _complain(fault: object) -> None:
-    """One line on standard error, whatever it quotes."""
+    """Print one line on standard error, whatever `fault` quotes."""
     typer.echo(f'plumbline: {" ".join(str(fault).split())}', err=True)
+
+
+def _show(view: View, format: str) -> None:
+    """Print a view; its notes where a person reads them, its faults on standard error."""
+    typer.echo(view.render(format), nl=False)
+    for note in view.notes:
+        typer.echo(note, err=format != 'table')
+    for fault in view.faults:
+        _complain(fault)
 
 
 # rich_markup_mode=None: help in plain text starts twice as fast
@@ -63,6 +78,25 @@ record_app = typer.Typer(
     help='Turn accepted sessions into the baseline of their site, in two steps with a review between them.',
 )  # fmt: skip
 app.add_typer(record_app, name='record')
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from plumbline import __version__
+
+        typer.echo(f'plumbline {__version__}')
+        raise typer.Exit
+
+
+@app.callback()
+def _settings(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option('--version', callback=_print_version, is_eager=True, help='Print the version and exit.')
+    ] = False,
+    debug: Annotated[bool, typer.Option('--debug', help='Print the traceback of an input error, too.')] = False,
+) -> None:
+    context.command.debug = debug  # type: ignore[attr-defined]
 
 
 def _results(given: Path | None) -> Path:
@@ -167,17 +201,16 @@ def sites(
     """List the sites, show one, or validate their files."""
     from plumbline.paths import SITES
     from postprocess import sites as module
+    from postprocess.views import sites as views
 
     root = references or SITES
     if check:
         faults = module.check(site, root)
         for fault in faults:
-            typer.echo(fault, err=True)
+            _complain(fault.message)
         raise typer.Exit(2 if any(fault.is_error for fault in faults) else 0)
-    if site is None:
-        module.print_list(root, format.value, cases)
-    else:
-        module.print_details(site, root, format.value)
+    view = views.overview(module.overview(root, cases)) if site is None else views.details(module.details(site, root))
+    _show(view, format)
 
 
 @app.command()
@@ -276,11 +309,7 @@ def compare(
 
     With AFTER: how each metric changed between the two, paired where the same nodes ran on both sides.
     """
-    from dataclasses import asdict, fields
-
-    from postprocess import text
-    from postprocess import views as show
-    from postprocess.verdicts.compare import MetricVerdict
+    from postprocess.views import verdicts as views
 
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
@@ -299,7 +328,7 @@ def compare(
     if coverage:
         from postprocess.verdicts import coverage as module
 
-        typer.echo(module.to_text(comparison, format.value), nl=False)
+        _show(views.guarded(comparison), format)
         counts = module.counts(comparison)
         raise typer.Exit(int('vanished' in counts or not counts))
     if junit is not None:
@@ -307,19 +336,12 @@ def compare(
         from postprocess.report.junit import to_junit
 
         write_whole({junit: lambda stream: stream.write(to_junit(comparison))})
-    if summary or format is Format.table:
-        if not summary:
-            typer.echo(show.table(comparison))
-        typer.echo(show.summary(comparison), nl=False)
-    elif format is Format.markdown:
-        typer.echo(show.markdown(comparison), nl=False)
-    elif format is Format.json:
-        typer.echo(text.to_json(comparison.as_dict()), nl=False)
+    if summary:
+        typer.echo(views.summary(comparison), nl=False)
     else:
-        rows = [asdict(row) for row in comparison.verdicts]
-        typer.echo(text.to_csv(rows, [field.name for field in fields(MetricVerdict)]), nl=False)
-        for problem in comparison.problems:
-            typer.echo(f'plumbline: {problem}', err=True)
+        _show(views.comparison(comparison), format)
+        for problem in comparison.problems if format is Format.csv else ():
+            _complain(problem)
     raise typer.Exit(comparison.exit_code)
 
 
@@ -346,12 +368,13 @@ def propose(
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as record
     from postprocess.verdicts.windows import sessions_named
+    from postprocess.views import verdicts as views
 
     store = Store(results)
     chosen = [session for name in sessions or ['latest'] for session in sessions_named(store, name, site)]
     proposal = record.propose(store, chosen, references or SITES)
     path = record.save(proposal, results)
-    record.print_proposal(proposal, path, format.value)
+    _show(views.proposal(proposal, path), format)
     raise typer.Exit(1 if proposal.unusable else 0)
 
 
@@ -371,10 +394,11 @@ def accept(
     """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
     from plumbline.paths import SITES
     from postprocess.verdicts import baseline as record
+    from postprocess.views import verdicts as views
 
     accepted = record.accept(results, site, references or SITES, ' '.join(epoch.split()))
     if epoch:
-        typer.echo(record.difference(accepted.changes))
+        _show(views.changes(accepted.changes), 'table')
     typer.echo(
         f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; '
         'review the difference and commit it'
@@ -405,18 +429,19 @@ def tables(
     from plumbline.paths import SITES
     from postprocess.papers import tables as published_tables
     from postprocess.results.store import Store
+    from postprocess.views import papers as views
 
     if style not in published_tables.STYLES:
         raise InputError(f'tables {style}: expected one of {", ".join(published_tables.STYLES)}')
     store = None if published else Store(results)
     found = published_tables.tables(style, sites or [], store, session, references or SITES)
-    typer.echo(published_tables.render(found, format.value), nl=False)
+    typer.echo(views.tables(found, format), nl=False)
 
 
 @app.command()
 def trend(
     session: SessionName = 'latest',
-    nights: Annotated[int, _days('Days before the session whose sessions are looked at.')] = 180,
+    days: Annotated[int, _days('Days before the session whose sessions are looked at.')] = 180,
     recent: Annotated[int, _days('Exit code 1 for a change for the worse in so many days before the session.')] = 14,
     site: SiteName = None,
     format: OutputFormat = Format.table,
@@ -427,17 +452,18 @@ def trend(
     from plumbline.paths import SITES
     from postprocess.history import trend as module
     from postprocess.results.store import Store
+    from postprocess.views import history as views
 
     store = Store(results)
-    found = module.trend(store, store.history(store.find(session, site), nights), references or SITES)
-    module.print_trend(found, recent, format.value)
+    found = module.trend(store, store.history(store.find(session, site), days), references or SITES)
+    _show(views.trend(found, recent), format)
     raise typer.Exit(bool(found.recent(recent)))
 
 
 @app.command()
 def fleet(
     session: SessionName = 'latest',
-    nights: Annotated[int, _days('Days before the session that tell how its nodes were.')] = 30,
+    days: Annotated[int, _days('Days before the session that tell how its nodes were.')] = 30,
     site: SiteName = None,
     format: OutputFormat = Format.table,
     results: Results = None,
@@ -450,10 +476,11 @@ def fleet(
     from plumbline.paths import SITES
     from postprocess.history import fleet as module
     from postprocess.results.store import Store
+    from postprocess.views import history as views
 
     store = Store(results)
-    found = module.fleet(store, store.find(session, site), nights, results, references or SITES)
-    module.print_fleet(found, module.write_drain(found, results), format.value)
+    found = module.fleet(store, store.find(session, site), days, results, references or SITES)
+    _show(views.fleet(found, module.write_drain(found, results)), format)
     raise typer.Exit(bool(found.events))
 
 
@@ -467,16 +494,17 @@ def ledger(
     """Show which nodes stood out when."""
     from postprocess.history import ledger as module
     from postprocess.results.store import Store
+    from postprocess.views import history as views
 
     site = Store(results).find('latest', site).site
     found = module.read(results, site)
-    module.print_entries([entry for entry in found if not nodes or entry.node in nodes], format.value)
+    _show(views.ledger([entry for entry in found if not nodes or entry.node in nodes]), format)
 
 
 @app.command()
-def replay(
+def backtest(
     session: SessionName = 'latest',
-    nights: Annotated[int, _days('Days before the session whose sessions are replayed.')] = 90,
+    days: Annotated[int, _days('Days before the session whose sessions are judged again.')] = 90,
     site: SiteName = None,
     format: OutputFormat = Format.table,
     results: Results = None,
@@ -486,10 +514,12 @@ def replay(
     from plumbline.paths import SITES
     from postprocess.history import backtest as module
     from postprocess.results.store import Store
+    from postprocess.views import history as views
 
     store = Store(results)
-    sessions = store.history(store.find(session, site), nights)
-    module.print_replay(module.replay(store, sessions, references or SITES), sessions, format.value)
+    sessions = store.history(store.find(session, site), days)
+    found = module.backtest(store, sessions, references or SITES)
+    _show(views.backtest(found, sessions, module.BASELINE), format)
 
 
 @app.command()
@@ -498,7 +528,7 @@ def report(
     site: SiteName = None,
     against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
     rerun: Reruns = None,
-    nights: Annotated[int, _days('Days before the session whose history is shown.')] = 90,
+    days: Annotated[int, _days('Days before the session whose history is shown.')] = 90,
     output: Annotated[
         Path | None, typer.Option(help='The file to write. [default: report.html of the results]', dir_okay=False)
     ] = None,
@@ -520,7 +550,7 @@ def report(
     from postprocess.report.page import to_html
 
     store, comparison = _judged(session, site, against, results, references, rerun)
-    night = look(store, comparison.session, nights, references or SITES, keep)
+    night = look(store, comparison.session, days, references or SITES, keep)
     path = output or results / 'report.html'
     write_text(path, to_html(comparison, store, night, references or SITES))
     for line in night.lines() if keep else ():

@@ -14,15 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from plumbline.errors import InputError, SiteError
 from plumbline.paths import ROOT, SITES
 from plumbline.references import FILES, Key, Reference, read_references
 from plumbline.sites import Partition, Site, load_site, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from postprocess.results.reports import check_and_case
-from postprocess.text import Column, count, number, to_csv, to_json, to_markdown, to_table
+from postprocess.text import count, number
 
 _ANY = '*'  # stands for the metrics of a check that names them only when it runs
 _DESCRIBE_LIMIT = 300  # seconds; listing takes a few even where a parallel file system is slow
@@ -35,9 +33,6 @@ class Fault:
     message: str
     is_error: bool = True
 
-    def __str__(self) -> str:
-        return f'plumbline: {self.message}'
-
 
 def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any]]:
     """A row for each site below `root`; one whose files are wrong says so under `problem`, and no others suffer.
@@ -45,12 +40,12 @@ def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any
     `with_cases` asks ReFrame for each site, which takes a second or more of a core. Raises InputError without ReFrame.
     """
     rows = []
-    for name in site_names(root):
-        row = {'site': name, 'descr': '', 'partitions': [], 'stacks': [], 'published': None, 'baseline': None,
+    for name in _names(root):
+        row = {'site': name, 'descr': '', 'partitions': [], 'environs': [], 'published': None, 'baseline': None,
                'cases': None, 'retired': None, 'problem': ''}  # fmt: skip
         try:
             site = load_site(name, root)
-            row |= {'descr': site.descr, 'partitions': list(site.partitions), 'stacks': list(site.stacks)}
+            row |= {'descr': site.descr, 'partitions': list(site.partitions), 'environs': list(site.stacks)}
             row |= {'retired': site.retired, **{kind: _limits(name, kind, root) for kind in FILES}}
         except SiteError as error:
             row['problem'] = str(error)
@@ -80,60 +75,13 @@ def details(name: str, root: Path = SITES) -> dict[str, Any]:
         'hostnames': list(site.hostnames),
         'retired': site.retired,
         'partitions': [_partition(partition) for partition in site.partitions.values()],
-        'stacks': [
-            {'stack': stack.name, 'provider': stack.provider, 'benchmarks': list(stack.features)}
+        'environs': [
+            {'environ': stack.name, 'provider': stack.provider, 'benchmarks': list(stack.features)}
             for stack in site.stacks.values()
         ],
         'not_found': dict(site.not_found),
         **{kind: _limits(name, kind, root) for kind in FILES},
     }
-
-
-def print_list(root: Path, format: str, with_cases: bool) -> None:
-    """Every site on standard output."""
-    rows = overview(root, with_cases)
-    columns = [
-        Column('site', lambda row: row['site']),
-        Column('description', lambda row: row['descr']),
-        Column('partitions', lambda row: ', '.join(row['partitions'])),
-        Column('stacks', lambda row: ', '.join(row['stacks'])),
-        *([Column('cases', lambda row: _known(row['cases']), number=True)] if with_cases else []),
-        Column('published', lambda row: _known(row['published']), number=True),
-        Column('baseline', lambda row: _known(row['baseline']), number=True),
-        Column('retired', lambda row: _known(row['retired']), number=True),
-        Column('problem', lambda row: row['problem']),
-    ]
-    _print(rows, columns, format)
-
-
-def print_details(name: str, root: Path, format: str) -> None:
-    """One site on standard output; CSV has a line for each partition."""
-    site = details(name, root)
-    columns = [
-        Column('partition', lambda row: row['partition']),
-        Column('scheduler', lambda row: row['scheduler']),
-        Column('stacks', lambda row: ', '.join(row['stacks'])),
-        Column('processor', lambda row: row['processor']),
-        Column('memory', lambda row: row['memory']),
-        Column('devices', lambda row: ', '.join(row['devices'])),
-        Column('peaks of a node', lambda row: ', '.join(f'{key} {value}' for key, value in row['peaks'].items())),
-    ]
-    if format == 'json':
-        typer.echo(to_json(site), nl=False)
-        return
-    if format == 'csv':
-        _print(site['partitions'], columns, format)
-        return
-    retired = f', retired {site["retired"]}' if site['retired'] else ''
-    typer.echo(f'{name}: {site["descr"]}{retired}')
-    typer.echo(f'hostnames: {", ".join(site["hostnames"])}')
-    typer.echo(f'references: {site["published"]} published, {site["baseline"]} of the baseline\n')
-    _print(site['partitions'], columns, format)
-    typer.echo()
-    for stack in site['stacks']:
-        typer.echo(f'stack {stack["stack"]} ({stack["provider"]}): {", ".join(stack["benchmarks"]) or "no benchmark"}')
-    for benchmark, reason in site['not_found'].items():
-        typer.echo(f'not found: {benchmark}: {reason}')
 
 
 def check(name: str | None, root: Path = SITES) -> list[Fault]:
@@ -144,7 +92,7 @@ def check(name: str | None, root: Path = SITES) -> list[Fault]:
     faults = []
     if reframe is None:
         faults.append(Fault('reframe is not on PATH: whether references meet a case was not checked', is_error=False))
-    names = [name] if name else site_names(root)
+    names = [name] if name else _names(root)
     with ThreadPoolExecutor() as pool:
         for found in pool.map(lambda site: list(_check_site(site, root, reframe)), names):
             faults += found
@@ -288,6 +236,15 @@ def _some(names, most: int = 8) -> str:
     return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
 
 
+def _names(root: Path) -> list[str]:
+    """Return the sites below `root`. Raises InputError where there is none."""
+    if names := site_names(root):
+        return names
+    raise InputError(
+        f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one'
+    )
+
+
 def _must_exist(name: str, root: Path) -> None:
     if name not in site_names(root):
         raise InputError(f'{root}: has no site {name!r}; it has {", ".join(site_names(root)) or "none"}')
@@ -313,7 +270,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
     return {
         'partition': partition.name,
         'scheduler': partition.entry['scheduler'],
-        'stacks': list(partition.environs),
+        'environs': list(partition.environs),
         'processor': _processor(partition.processor),
         'memory': f'{number(partition.memory_bytes / 2**30)} GiB' if partition.memory_bytes else '',
         'devices': [f'{device["num_devices"]} x {device.get("model", device["type"])}' for device in devices],
@@ -329,19 +286,3 @@ def _processor(processor: dict[str, Any]) -> str:
     cores = threads // processor['num_cpus_per_core']
     name = processor.get('model') or processor.get('arch') or 'unnamed processor'
     return f'{name}, {count(sockets, "socket")}, {count(cores, "core")}, {count(threads, "thread")}'
-
-
-def _known(value: int | None) -> str:
-    return '' if value is None else str(value)
-
-
-def _print(rows: list[dict[str, Any]], columns: list[Column], format: str) -> None:
-    if format == 'json':
-        typer.echo(to_json(rows), nl=False)
-    elif format == 'csv':
-        texts = [{column.title: column.text(row) for column in columns} for row in rows]
-        typer.echo(to_csv(texts, [column.title for column in columns]), nl=False)
-    elif format == 'markdown':
-        typer.echo(to_markdown(rows, columns), nl=False)
-    else:
-        typer.echo(to_table(rows, columns), nl=False)

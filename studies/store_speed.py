@@ -99,10 +99,10 @@ def year(work: Workplace, scale: float) -> None:
     timed('record propose, 10 nights', 'record', 'propose', *first, work=work)
     timed('record accept', 'record', 'accept', work=work)
     timed('compare the last night', 'compare', work=work, goal='goal 2 s, 500 MB')
-    timed('trend over the year', 'trend', '--nights', 400, work=work, goal='goal 2 s, 500 MB')
+    timed('trend over the year', 'trend', '--days', 400, work=work, goal='goal 2 s, 500 MB')
     timed('report', 'report', work=work, goal='goal 2 s, 500 MB')
     timed('fleet, 30 nights', 'fleet', work=work)
-    timed('replay, 90 nights', 'replay', work=work)
+    timed('replay, 90 nights', 'backtest', work=work)
 
 
 def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, trials: int, rng) -> None:
@@ -167,7 +167,7 @@ def fleet(work: Workplace, scale: float) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
         print(f'{new} million samples written in {seconds:.1f} s, {seconds / new:.2f} s a million, {peak:.0f} MB')
         done = max(done, nights)
-        timed(f'fleet, {samples} million samples', 'fleet', '--nights', 60, work=work, goal='goal 2 GB, linear')
+        timed(f'fleet, {samples} million samples', 'fleet', '--days', 60, work=work, goal='goal 2 GB, linear')
         timed(f'compare, {samples} million samples', 'compare', '--summary', work=work, goal='goal 2 GB')
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy
@@ -16,7 +16,6 @@ from postprocess.history.fleet import of_night, outliers, tables
 from postprocess.history.series import Metric, Policy, Series, by_night, by_node
 from postprocess.history.trend import steps
 from postprocess.results.store import Session, Store
-from postprocess.text import Column, count, to_csv, to_json, to_markdown, to_table
 from postprocess.verdicts.stats import inliers
 
 BASELINE = 10  # nights at the beginning of the history of a metric that its limit is from
@@ -40,7 +39,7 @@ class Setting:
         return 100 * self.alarms / self.chances if self.chances else 0.0
 
 
-def replay(store: Store, sessions: Sequence[Session], root: Path = SITES) -> list[Setting]:
+def backtest(store: Store, sessions: Sequence[Session], root: Path = SITES) -> list[Setting]:
     """Every setting over the whole of a history. Raises InputError where the store cannot be read."""
     policy = Policy.of(sessions[-1].site, root)
     series = by_night(store, sessions)
@@ -123,32 +122,3 @@ def _fleets(series: Sequence[Series], nodes: list[str], nights: int, settings: S
             flagged[name] |= {(flag.node, night) for flag in flags if flag.loss < math.log1p(-its(flag.of).floor)}
     for name, _ in settings:
         yield Setting('fleet', name, len(flagged[name]), nights, 'nights', len({night for _, night in flagged[name]}))
-
-
-def print_replay(found: Sequence[Setting], sessions: Sequence[Session], format: str) -> None:
-    import typer
-
-    rows = [asdict(setting) | {'share': setting.share} for setting in found]
-    if format == 'json':
-        typer.echo(to_json(rows), nl=False)
-    elif format == 'csv':
-        typer.echo(to_csv(rows, list(rows[0])), nl=False)
-    elif format == 'markdown':
-        typer.echo(to_markdown(found, _SHOWN), nl=False)
-    else:
-        first, last = (f'{sessions[place].started:%Y-%m-%d}' for place in (0, -1))
-        typer.echo(f'{sessions[0].site}: {count(len(sessions), "session")}, {first} to {last}\n')
-        typer.echo(to_table(found, _SHOWN), nl=False)
-        typer.echo(
-            f'\nThe limit of the gate is from the first {BASELINE} nights of each metric; no rerun confirmed an alarm.'
-        )
-
-
-_SHOWN = [
-    Column('', lambda setting: setting.what),
-    Column('setting', lambda setting: setting.setting),
-    Column('alarms', lambda setting: str(setting.alarms), number=True),
-    Column('of', lambda setting: f'{setting.chances} {setting.of}'),
-    Column('share', lambda setting: f'{setting.share:.2f} %', number=True),
-    Column('nights with one', lambda setting: str(setting.nights), number=True),
-]

@@ -8,7 +8,7 @@ import re
 import shlex
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy
@@ -22,7 +22,7 @@ from plumbline.references import References, load_references
 from postprocess.history import ledger
 from postprocess.history.series import Metric, Policy, Series, by_node, changed, facts, facts_of, unlike
 from postprocess.results.store import Session, Store
-from postprocess.text import Column, count, percent, to_csv, to_json, to_markdown, to_table
+from postprocess.text import count, percent
 from postprocess.verdicts.stats import chance, false_discovery_rates
 
 FEWEST_NODES = 4  # that are compared with each other
@@ -537,54 +537,3 @@ def write_drain(found: Fleet, results: Path) -> Path | None:
     ]
     write_text(path, ''.join(lines))
     return path
-
-
-def print_fleet(found: Fleet, drain: Path | None, format: str) -> None:
-    """The events; what was left out and the proposal go with them in a table, else to standard error."""
-    import typer
-
-    rows = [asdict(event) | {'metric': asdict(event.metric)} for event in found.events]
-    if format == 'json':
-        document = {
-            'site': found.session.site, 'session': found.session.session, 'nodes': found.nodes,
-            'nights': found.nights, 'events': rows, 'drain': found.drain, 'left_out': found.left_out,
-        }  # fmt: skip
-        typer.echo(to_json(document), nl=False)
-    elif format == 'csv':
-        rows = [
-            row | row['metric'] | {'metrics': row['metrics'], 'evidence': '; '.join(row['evidence'])} for row in rows
-        ]
-        typer.echo(to_csv(rows, _FIELDS), nl=False)
-    elif format == 'markdown':
-        typer.echo(to_markdown(found.events, _SHOWN), nl=False)
-    else:
-        nodes, nights = count(found.nodes, 'node'), count(found.nights, 'session')
-        typer.echo(f'{found.session.site}: {nodes} in session {found.session.session}, compared over {nights}')
-        if found.events:
-            typer.echo(f'\n{to_table(found.events, _SHOWN)}', nl=False)
-        typer.echo(f'\n{count(len(found.events), "event")}')
-    for line in found.left_out:
-        typer.echo(f'not compared: {line}', err=format != 'table')
-    if drain is not None:
-        typer.echo(
-            f'{drain}: a proposal to drain {count(len(found.drain), "node")}; nothing was drained',
-            err=format != 'table',
-        )
-
-
-_FIELDS = [
-    'kind', 'where', 'partition', 'stack', 'check', 'case', 'metric', 'unit', 'better', 'change', 'metrics', 'how',
-    'evidence',
-]  # fmt: skip
-_SHOWN = [
-    Column('', lambda event: event.kind),
-    Column('where', lambda event: event.where),
-    Column('partition', lambda event: f'{event.metric.partition}/{event.metric.stack}'),
-    Column('check', lambda event: event.metric.check),
-    Column('case', lambda event: event.metric.case),
-    Column('metric', lambda event: event.metric.metric),
-    Column('performance', lambda event: percent(event.change), number=True),
-    Column('metrics', lambda event: str(event.metrics), number=True),
-    Column('compared with', lambda event: event.how),
-    Column('evidence', lambda event: '; '.join(event.evidence)),
-]

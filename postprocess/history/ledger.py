@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from postprocess.results.store import Session
-from postprocess.text import Column, percent, to_csv, to_json, to_markdown, to_table
+from postprocess.text import to_csv
 
 
 @dataclass(frozen=True)
@@ -49,29 +49,6 @@ def read(results: Path, site: str) -> list[Entry]:
             columns = ','.join(field.name for field in fields(Entry))
             raise InputError(f'{path}: expected the columns {columns}, all filled in; remove or repair it') from None
     return found
-
-
-def print_entries(entries: Sequence[Entry], format: str) -> None:
-    import typer
-
-    if format in ('json', 'csv'):
-        rows = [asdict(entry) for entry in entries]
-        text = to_json(rows) if format == 'json' else to_csv(rows, [field.name for field in fields(Entry)])
-    else:
-        text = (to_markdown if format == 'markdown' else to_table)(entries, _SHOWN)
-    typer.echo(text, nl=False)
-
-
-_SHOWN = [
-    Column('date', lambda entry: entry.date),
-    Column('node', lambda entry: entry.node),
-    Column('', lambda entry: entry.kind),
-    Column('check', lambda entry: entry.check),
-    Column('case', lambda entry: entry.case),
-    Column('metric', lambda entry: entry.metric),
-    Column('performance', lambda entry: percent(entry.change), number=True),
-    Column('compared with', lambda entry: entry.how),
-]
 
 
 def _folder(results: Path, site: str) -> Path:

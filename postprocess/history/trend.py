@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 from statistics import median
@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from plumbline.paths import SITES
 from postprocess.history.series import Metric, Policy, Series, by_night, changed, facts, facts_of
 from postprocess.results.store import Session, Store
-from postprocess.text import Column, count, number, percent, to_csv, to_json, to_markdown, to_table
+from postprocess.text import count
 
 SHORTEST = 5  # nights of a segment: a step is seen on the fifth night
 _WEEK = 7  # nights whose median is one point of the drift test: nights that follow each other are not independent
@@ -49,15 +49,6 @@ class Change:
     change: float
     nights: int
     with_it: tuple[str, ...] = ()
-
-    def as_dict(self) -> dict:
-        return asdict(self) | {
-            'metric': asdict(self.metric),
-            'before': _day(self.before.started),
-            'night': _day(self.night.started),
-            'session': self.night.session,
-            'with_it': list(self.with_it),
-        }
 
 
 @dataclass(frozen=True)
@@ -305,54 +296,3 @@ def _with_facts(store: Store, sessions: list[Session], changes: list[Change]) ->
         before, after = (facts_of(found, changes[i].metric, side) for side in both)
         changes[i] = replace(changes[i], with_it=tuple(changed(before, after)))
     return changes
-
-
-def print_trend(found: Trend, days: int, format: str) -> None:
-    """The changes; what was left out goes with them in a table, else to standard error."""
-    import typer
-
-    if format == 'json':
-        document = {
-            'site': found.site, 'nights': len(found.sessions), 'metrics': found.looked_at,
-            'changes': [change.as_dict() for change in found.changes], 'left_out': found.left_out,
-        }  # fmt: skip
-        typer.echo(to_json(document), nl=False)
-    elif format == 'csv':
-        rows = [change.as_dict() for change in found.changes]
-        rows = [row | row.pop('metric') | {'with_it': '; '.join(row['with_it'])} for row in rows]
-        typer.echo(to_csv(rows, _FIELDS), nl=False)
-    elif format == 'markdown':
-        typer.echo(to_markdown(found.changes, _SHOWN), nl=False)
-    else:
-        first, last = (_day(found.sessions[i].started) for i in (0, -1))
-        sessions = count(len(found.sessions), 'session')
-        typer.echo(f'{found.site}: {count(found.looked_at, "metric")} over {sessions}, {first} to {last}')
-        if found.changes:
-            typer.echo(f'\n{to_table(found.changes, _SHOWN)}', nl=False)
-        worse = count(len(found.recent(days)), 'change')
-        typer.echo(f'\n{worse} for the worse in the last {count(days, "day")}, {len(found.changes)} in all')
-    for line in found.left_out:
-        typer.echo(f'not looked at: {line}', err=format != 'table')
-
-
-_FIELDS = [
-    'kind', 'partition', 'stack', 'check', 'case', 'metric', 'unit', 'better', 'before', 'night', 'session', 'was',
-    'became', 'change', 'nights', 'with_it',
-]  # fmt: skip
-_SHOWN = [
-    Column('', lambda change: change.kind),
-    Column('since', lambda change: _day((change.night if change.kind == 'step' else change.before).started)),
-    Column('partition', lambda change: f'{change.metric.partition}/{change.metric.stack}'),
-    Column('check', lambda change: change.metric.check),
-    Column('case', lambda change: change.metric.case),
-    Column('metric', lambda change: change.metric.metric),
-    Column('was', lambda change: number(change.was), number=True),
-    Column('is', lambda change: f'{number(change.became)} {change.metric.unit}', number=True),
-    Column('performance', lambda change: percent(change.change), number=True),
-    Column('nights', lambda change: str(change.nights), number=True),
-    Column('changed with it', lambda change: '; '.join(change.with_it)),
-]
-
-
-def _day(time: datetime) -> str:
-    return f'{time:%Y-%m-%d}'

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -15,12 +15,8 @@ from plumbline.references import FILES, read_references
 from plumbline.sites import Site, load_site
 from plumbline.units import UNITS, in_base_unit
 from postprocess.results.store import Store
-from postprocess.text import Column, to_csv, to_json, to_markdown
 from postprocess.verdicts.measured import measured_in
 from postprocess.verdicts.stats import pool
-
-if TYPE_CHECKING:
-    import pandas
 
 _LAYOUTS = Path(__file__).parent
 _CONVERTED = ('B/s', 'Flop/s')  # ends of units that a column may show in another size of them
@@ -242,50 +238,3 @@ def _range(column: dict[str, Any], sites: list[str], made: dict[str, Table]) -> 
         return Cell()
     low, high = (f'{cell.mean:{column.get("format", ".2f")}}' for cell in (found[0], found[-1]))
     return Cell(f'{low} - {high}', unit=found[0].unit)
-
-
-def render(found: list[Table], format: str) -> str:
-    """As text, ``markdown``, ``latex``, or tidy as ``csv`` and ``json``: one entry a cell that holds something."""
-    if format in ('csv', 'json'):
-        rows = [
-            {'table': table.title, 'row': row.title, 'site': row.site, 'kind': row.kind}
-            | {'group': group, 'column': title}
-            | asdict(cell)
-            for table in found
-            for row in table.rows
-            for (group, title), cell in zip(table.columns, row.cells, strict=True)
-            if cell.text
-        ]
-        return to_json(rows) if format == 'json' else to_csv(rows, list(rows[0]))
-    return '\n'.join(_FORMATS[format](table) for table in found)
-
-
-def _markdown(table: Table) -> str:
-    columns = [Column(table.row_title, lambda row: row.title)]
-    columns += [
-        Column(f'{group}: {title}' if group else title, lambda row, i=i: row.cells[i].text, number=True)
-        for i, (group, title) in enumerate(table.columns)
-    ]
-    notes = ''.join(f'\n{note}\n' for note in table.notes)
-    return f'**{table.title}**\n\n{to_markdown(table.rows, columns)}{notes}'
-
-
-def _text(table: Table) -> str:
-    return '\n'.join([table.title, _frame(table).to_string(), *table.notes, ''])
-
-
-def _latex(table: Table) -> str:
-    aligned = 'l' + 'r' * len(table.columns)
-    latex = _frame(table).to_latex(caption=' '.join([table.title, *table.notes]), column_format=aligned, escape=True)
-    return latex.replace('±', r'$\pm$').replace(' - ', ' -- ').replace(' > ', ' $>$ ')
-
-
-def _frame(table: Table) -> pandas.DataFrame:
-    import pandas
-
-    columns = pandas.MultiIndex.from_tuples(table.columns, names=('', table.row_title))
-    cells = [[cell.text for cell in row.cells] for row in table.rows]
-    return pandas.DataFrame(cells, index=[row.title for row in table.rows], columns=columns)
-
-
-_FORMATS = {'table': _text, 'markdown': _markdown, 'latex': _latex}

@@ -30,7 +30,7 @@ from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts import coverage
 from postprocess.verdicts.compare import BAD, Comparison, MetricVerdict
 from postprocess.verdicts.measured import failure
-from postprocess.views import HOW_TO_RECORD, guard, headline
+from postprocess.views.verdicts import HOW_TO_RECORD, guard, headline
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn

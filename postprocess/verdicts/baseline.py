@@ -6,7 +6,7 @@ import csv
 import io
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
@@ -17,7 +17,7 @@ from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Key, Reference
 from plumbline.sites import site_names
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
-from postprocess.text import Column, count, number, percent, quantity, to_csv, to_json, to_markdown, to_table
+from postprocess.text import count
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.measured import Measured, measured_in
 from postprocess.verdicts.stats import inliers, moderate
@@ -193,35 +193,6 @@ def to_baseline(rows: Iterable[Reference]) -> str:
     return out.getvalue()
 
 
-def print_proposal(proposal: Proposal, path: Path | None, format: str) -> None:
-    """The difference to the baseline in force; refusals go with it in a table, else to standard error."""
-    import typer
-
-    if format == 'json':
-        rows = [_as_dict(change) for change in proposal.changes]
-        document = {'site': proposal.site, 'changes': rows, 'refused': refusals(proposal)}
-        typer.echo(to_json(document), nl=False)
-    elif format == 'csv':
-        rows = [_as_dict(change) for change in proposal.changes]
-        typer.echo(to_csv(rows, list(rows[0]) if rows else []), nl=False)
-    elif format == 'markdown':
-        typer.echo(to_markdown(proposal.changes, _SHOWN), nl=False)
-    else:
-        typer.echo(f'Proposed baseline of {proposal.site}\n{difference(proposal.changes)}')
-    for line in refusals(proposal):
-        typer.echo(f'refused: {line}', err=format != 'table')
-    for session in proposal.unusable:
-        typer.echo(f'plumbline: session {session} holds nothing that can be recorded', err=True)
-    if path is not None:
-        rows = count(len(proposal.changes), 'row')
-        typer.echo(f'{path}: {rows}; `plumbline record accept` puts them in force', err=format != 'table')
-
-
-def difference(changes: list[Change]) -> str:
-    """The rows before and after, as a table."""
-    return to_table(changes, _SHOWN)
-
-
 def refusals(proposal: Proposal) -> list[str]:
     """What is refused and why; the metrics of a case that share their cause share the line."""
     groups: dict[tuple, list[str]] = {}
@@ -231,42 +202,6 @@ def refusals(proposal: Proposal) -> list[str]:
         f'{partition}/{stack} {check} {case} {", ".join(metrics)}: {cause}{f" (session {session})" if session else ""}'
         for (partition, stack, check, case, cause, session), metrics in groups.items()
     ]
-
-
-_SHOWN = [
-    Column('', lambda change: change.what),
-    Column('partition', lambda change: f'{change.new.partition}/{change.new.stack}'),
-    Column('check', lambda change: change.new.check),
-    Column('case', lambda change: change.new.case),
-    Column('metric', lambda change: change.new.metric),
-    Column('old', lambda change: _shown(change.old), number=True),
-    Column('limit', lambda change: number(change.old_limits and change.old_limits.bad), number=True),
-    Column('new', lambda change: _shown(change.new), number=True),
-    Column('limit', lambda change: number(change.new_limits.bad), number=True),
-    Column('moves', lambda change: percent(change.difference), number=True),
-    Column('n', lambda change: str(change.new.n), number=True),
-    Column('limit from', lambda change: change.new_limits.why),
-    Column('recorded', lambda change: change.new.recorded_at),
-    Column('from', lambda change: change.new.note),
-    Column('epoch', lambda change: change.new.epoch),
-]
-
-
-def _shown(row: Reference | None) -> str:
-    return '' if row is None else quantity(row.mean, row.std, row.unit)
-
-
-def _as_dict(change: Change) -> dict:
-    old = {'mean': change.old and change.old.mean, 'limit': change.old_limits and change.old_limits.bad}
-    return {
-        'change': change.what,
-        **{f'old_{name}': value for name, value in old.items()},
-        **asdict(change.new),
-        'limit': change.new_limits.bad,
-        'limit_why': change.new_limits.why,
-        'difference': change.difference,
-        'gate': change.new_limits.gate,
-    }
 
 
 def _refuse(rows: list[Measured]) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -116,22 +116,6 @@ class Comparison:
     @property
     def nothing_to_compare_with(self) -> bool:
         return set(self.counts) - {'not_judged'} == {'no_reference'}
-
-    def as_dict(self) -> dict[str, Any]:
-        """Everything, for JSON."""
-        return {
-            'site': self.session.site,
-            'session': self.session.session,
-            'started': f'{self.session.started:%Y-%m-%dT%H:%M:%SZ}',
-            'mode': self.session.mode,
-            'against': self.against and self.against.session,
-            'scope': self.scope,
-            'exit_code': self.exit_code,
-            'counts': self.counts,
-            'expected_false_flags': self.false_flags,
-            'problems': self.problems,
-            'verdicts': [asdict(row) for row in self.verdicts],
-        }
 
 
 def compare(

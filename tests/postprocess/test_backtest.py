@@ -27,7 +27,7 @@ def replayed(work):
     work.ingest(*nights)
 
     def run(*options):
-        result = work.run('replay', '--format', 'json', *options)
+        result = work.run('backtest', '--format', 'json', *options)
         assert result.exit_code == 0, result.output
         return {(row['what'], row['setting']): row for row in json.loads(result.stdout)}
 
@@ -54,10 +54,10 @@ def test_a_wider_floor_raises_no_more(replayed):
 
 
 def test_only_the_days_asked_for_count(replayed):
-    assert replayed('--nights', '20')['gate', 'floor 2 %']['chances'] == 2 * 10
+    assert replayed('--days', '20')['gate', 'floor 2 %']['chances'] == 2 * 10
 
 
 def test_the_table_says_what_it_is_of(work, replayed):
-    shown = work.run('replay').stdout
+    shown = work.run('backtest').stdout
     assert shown.startswith('cluster: 40 sessions, 2026-11-21 to 2026-12-30\n')
     assert 'no rerun confirmed an alarm' in shown

@@ -252,7 +252,7 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
         "scontrol update NodeName=n3 State=DRAIN Reason='plumbline 2026-11-29 STREAM triad "
         f"{events(work)[1]['events'][0]['change']:+.1f} %, not for the first time'\n"
     )
-    assert 'a proposal to drain 1 node; nothing was drained' in shown.stdout
+    assert 'a proposal to drain 1 node; no node was drained' in shown.stdout
     assert [(entry.session, entry.node) for entry in ledger.read(work.results, SITE)] == [
         ('0007', 'n3'),
         ('0008', 'n3'),

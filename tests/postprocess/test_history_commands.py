@@ -8,7 +8,7 @@ from run_reports import BEGAN, case, metric, report
 from postprocess.history.series import Metric, changed, unlike
 
 DAY = 86400
-COMMANDS = ('compare', 'trend', 'fleet', 'report', 'replay')
+COMMANDS = ('compare', 'trend', 'fleet', 'report', 'backtest')
 FORMATS = ('table', 'markdown', 'json', 'csv')
 
 
@@ -35,7 +35,7 @@ def test_a_site_that_the_store_does_not_hold_is_said(work, command):
     assert 'holds no session of site nowhere' in result.stderr
 
 
-@pytest.mark.parametrize('command', ['trend', 'fleet', 'replay', 'ledger'])
+@pytest.mark.parametrize('command', ['trend', 'fleet', 'backtest', 'ledger'])
 @pytest.mark.parametrize('format', FORMATS)
 def test_one_session_of_a_site_that_nobody_described(work, command, format):
     work.ingest(night(0, triad(site='elsewhere')))
@@ -45,7 +45,7 @@ def test_one_session_of_a_site_that_nobody_described(work, command, format):
         json.loads(result.stdout)
 
 
-@pytest.mark.parametrize('command', ['trend', 'fleet', 'replay'])
+@pytest.mark.parametrize('command', ['trend', 'fleet', 'backtest'])
 def test_sessions_without_a_number(work, command):
     empty = triad()
     empty['record']['metrics']['triad']['samples'] = []
@@ -60,7 +60,7 @@ def test_a_unit_that_changed_is_said_and_the_new_one_counts(work):
     assert result.exit_code == 0
     assert '1 metric over 24 sessions' in result.stdout
     assert 'not looked at: cpu/system STREAM size=big triad: 12 nights in MB/s' in result.stdout
-    assert work.run('fleet').exit_code == work.run('replay').exit_code == 0
+    assert work.run('fleet').exit_code == work.run('backtest').exit_code == 0
 
 
 @pytest.mark.parametrize('command', COMMANDS)
@@ -86,7 +86,7 @@ def test_numbers_that_have_no_logarithm_are_left_out(work):
     values = {'triad': metric([100.0]), 'zero': metric([0.0]), 'below': metric([-1.0]), 'most': metric([float('inf')])}
     work.ingest(*(night(n, case(metrics=values)) for n in range(12)))
     assert '1 metric over 12 sessions' in work.run('trend').stdout
-    assert work.run('fleet').exit_code == work.run('replay').exit_code == 0
+    assert work.run('fleet').exit_code == work.run('backtest').exit_code == 0
 
 
 def test_only_what_is_the_same_on_all_nights_of_a_side_changed_between_them():

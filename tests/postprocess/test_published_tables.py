@@ -8,7 +8,8 @@ import re
 import pytest
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
-from postprocess.papers.tables import render, tables
+from postprocess.papers.tables import tables
+from postprocess.views.papers import tables as render
 
 # As the papers print their tables, typed from them; columns apart by blanks, `+-` before a standard deviation. Columns
 # that are not numbers, and signs such as %, are left out.

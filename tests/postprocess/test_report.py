@@ -205,7 +205,7 @@ def test_a_quiet_history_says_so_and_is_in_the_details(work):
 
 def test_days_of_history_can_be_chosen(work):
     nights(work, [100.0] * 8)
-    assert 'No change in 5 sessions' in section(tree_of(work, '--nights', '5'), 'history')
+    assert 'No change in 5 sessions' in section(tree_of(work, '--days', '5'), 'history')
 
 
 def test_a_slow_node_is_named_and_the_metric_is_one_row(work):

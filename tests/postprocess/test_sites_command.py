@@ -35,8 +35,18 @@ def test_a_broken_site_does_not_stop_the_others(work):
     rows = {row['site']: row for row in json.loads(work.run('sites', '--format', 'json').stdout)}
     assert 'site.yaml:2: bogus: unknown key' in rows['broken']['problem']
     cluster = rows['cluster']
-    assert (cluster['partitions'], cluster['stacks']) == (['cpu', 'gpu'], ['system', 'other'])
+    assert (cluster['partitions'], cluster['environs']) == (['cpu', 'gpu'], ['system', 'other'])
     assert (cluster['baseline'], cluster['published'], cluster['problem']) == (1, 0, '')
+
+
+@pytest.mark.parametrize('words', [[], ['--check'], ['--cases']])
+def test_no_site_at_all_is_an_input_error(work, tmp_path, words):
+    (tmp_path / 'empty').mkdir()
+    work.sites = tmp_path / 'empty'
+    result = work.run('sites', *words)
+    assert (result.exit_code, result.stdout) == (2, '')
+    assert str(work.sites) in result.stderr and 'plumbline probe' in result.stderr
+    assert len(result.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize('format', ['table', 'markdown', 'csv'])
@@ -61,7 +71,7 @@ def test_the_details_of_a_site(work, format):
     assert '256 GiB' in text
     assert '409.6 GB/s' in text
     if format == 'json':
-        assert json.loads(text)['stacks'] == [{'stack': 's', 'provider': 'system', 'benchmarks': ['hpcc']}]
+        assert json.loads(text)['environs'] == [{'environ': 's', 'provider': 'system', 'benchmarks': ['hpcc']}]
 
 
 def test_an_unknown_site_is_an_input_error(work):

@@ -41,7 +41,7 @@ COMMANDS = (
     'sites --format csv', 'compare --summary --junit {0}/junit.xml', 'compare --format markdown',
     'compare --format json', 'compare --format csv', 'compare --coverage', 'compare --against 0000 --format json',
     'compare 0000 latest --format json', 'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
-    'ledger --format csv', 'replay --format markdown', 'tables mn5 cluster --format json',
+    'ledger --format csv', 'backtest --format markdown', 'tables mn5 cluster --format json',
     'report --output {0}/report.html', 'record propose --format json', 'record accept', 'ingest {0}/reports/0000.json',
 )  # fmt: skip
 
@@ -306,7 +306,7 @@ def test_results_below_a_name_that_is_not_utf_8_are_refused(work):
 
 
 @pytest.mark.parametrize(
-    'words', ['trend --nights', 'trend --recent', 'fleet --nights', 'replay --nights', 'report --nights']
+    'words', ['trend --days', 'trend --recent', 'fleet --days', 'backtest --days', 'report --days']
 )
 def test_more_days_than_there_are_is_said(work, words):
     result = work.run(*words.split(), 999_999_999)
@@ -412,7 +412,7 @@ def test_results_that_cannot_be_written(work, trouble):
                 while True:
                     filler.write(bytes(4096))
         before = contents(work.results)
-        for command in ('compare', 'compare --junit {0}/x.xml', 'trend', 'fleet', 'ledger', 'replay'):
+        for command in ('compare', 'compare --junit {0}/x.xml', 'trend', 'fleet', 'ledger', 'backtest'):
             assert run(work, command).exit_code == 0
         for command in (f'ingest {path}', 'report', 'record propose', 'compare --junit {0}/results/x.xml'):
             result = run(work, command)

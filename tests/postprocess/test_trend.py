@@ -138,13 +138,13 @@ def test_a_step_is_dated_and_comes_with_what_changed_at_it(work):
 
     history(work, values, provenance=provenance)
     (change,) = changes(work, code=1)
-    assert (change['kind'], change['session'], change['before'], change['night']) == (
+    assert (change['kind'], change['session'], change['before'], change['since']) == (
         'step', '0033', '2026-12-23', '2026-12-24',
     )  # fmt: skip
     assert change['change'] == pytest.approx(-7, abs=1.5)
     assert (change['was'], change['became']) == (pytest.approx(100, rel=0.01), pytest.approx(93, rel=0.01))
     assert change['with_it'] == ['kernel: 6.1.0 -> 6.5.0']
-    assert change['metric']['metric'] == 'triad'
+    assert change['metric'] == 'triad'
     shown = work.run('trend').stdout
     assert 'kernel: 6.1.0 -> 6.5.0' in shown
     assert '1 change for the worse in the last 14 days, 1 in all' in shown
@@ -166,7 +166,7 @@ def test_what_became_better_or_happened_long_ago_is_shown_and_is_no_failure(work
     history(work, values)
     assert [round(change['change'] / 10) for change in changes(work, code=0)] == [-1, 2]
     assert len(changes(work, '--recent', '60', code=1)) == 2
-    assert len(changes(work, '--nights', '25', code=0)) == 1
+    assert len(changes(work, '--days', '25', code=0)) == 1
 
 
 def test_a_slow_drift_is_a_failure_as_long_as_it_lasts(work):

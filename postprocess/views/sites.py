@@ -1,0 +1,50 @@
+"""Tables of the sites, and of the partitions of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from postprocess.views.table import Column, View
+
+_SITES = [
+    Column('site', 'site'),
+    Column('descr', 'description'),
+    Column('partitions', 'partitions'),
+    Column('environs', 'environs'),
+    Column('cases', 'cases', number=True),
+    Column('published', 'published', number=True),
+    Column('baseline', 'baseline', number=True),
+    Column('retired', 'retired', number=True),
+    Column('problem', 'problem'),
+]
+_PARTITIONS = [
+    Column('partition', 'partition'),
+    Column('scheduler', 'scheduler'),
+    Column('environs', 'environs'),
+    Column('processor', 'processor'),
+    Column('memory', 'memory'),
+    Column('devices', 'devices'),
+    Column('peaks', 'peaks of a node'),
+]
+
+
+def overview(rows: Sequence[dict[str, Any]]) -> View:
+    """Return the list of the sites, as :func:`postprocess.sites.overview` makes it."""
+    return View(_SITES, rows)
+
+
+def details(site: dict[str, Any]) -> View:
+    """Return one site, as :func:`postprocess.sites.details` describes it; CSV has a line for each partition."""
+    retired = f', retired {site["retired"]}' if site['retired'] else ''
+    before = [
+        f'{site["site"]}: {site["descr"]}{retired}',
+        f'hostnames: {", ".join(site["hostnames"])}',
+        f'references: {site["published"]} published, {site["baseline"]} of the baseline',
+    ]
+    after = [
+        f'environ {one["environ"]} ({one["provider"]}): {", ".join(one["benchmarks"]) or "no benchmark"}'
+        for one in site['environs']
+    ]
+    after += [f'not found: {benchmark}: {reason}' for benchmark, reason in site['not_found'].items()]
+    return View(_PARTITIONS, site['partitions'], '\n'.join(before), '\n'.join(after), name='partitions', document=site)

@@ -1,0 +1,127 @@
+"""Render rows of plain values as aligned text, Markdown, CSV or JSON, from one description of their columns."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from postprocess.text import to_csv
+
+Row = Mapping[str, Any]
+
+
+def as_text(value: Any) -> str:
+    """Format a value without a format of its own: lists and mappings on one line, nothing for None."""
+    if value is None:
+        return ''
+    if isinstance(value, Mapping):
+        return ', '.join(f'{key} {item}' for key, item in value.items())
+    return ', '.join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a table.
+
+    `key` names its values in the rows, in CSV and in JSON. `title` is its heading for people; None: only programs see
+    it. `format` makes text of the value, and of those under the keys `beside` where several make one cell; `unit`
+    follows it. `number`: aligned to the right.
+    """
+
+    key: str
+    title: str | None = None
+    format: Callable[..., str] = as_text
+    unit: str = ''
+    number: bool = False
+    beside: tuple[str, ...] = ()
+
+    def text(self, row: Row) -> str:
+        """Return the cell of `row` for people."""
+        text = self.format(row[self.key], *(row[key] for key in self.beside))
+        return f'{text} {self.unit}' if text and self.unit else text
+
+
+@dataclass(frozen=True)
+class View:
+    """What a command shows: a table, and the sentences before and after it.
+
+    `document` and `name`: what JSON has beside the rows, and their key there; without a name it is the list of rows.
+    `markdown`: takes the place of `before` in Markdown. `notes` follow the table on a terminal, and go to standard
+    error where standard output is for programs; `faults` always go there.
+    """
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    before: str = ''
+    after: str = ''
+    markdown: str = ''
+    name: str = ''
+    document: Row = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    faults: Sequence[str] = ()
+
+    def render(self, format: str) -> str:
+        """Return the whole as ``table``, ``markdown``, ``csv`` or ``json``, ending in a line feed."""
+        keys = [column.key for column in self.columns]
+        if format == 'csv':
+            return to_csv(({key: _joined(row[key]) for key in keys} for row in self.rows), keys)
+        if format == 'json':
+            rows = [{key: row[key] for key in keys} for row in self.rows]
+            return to_json(dict(self.document) | {self.name: rows} if self.name else rows)
+        if format == 'markdown':
+            around = (self.markdown, '') if self.markdown else (self.before, self.after)
+            table = to_markdown(self.rows, self.columns)
+        else:
+            around = self.before, self.after
+            table = to_table(self.rows, self.columns) if self.rows else ''
+        parts = (around[0], table, around[1])
+        return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
+
+
+def to_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    """Return aligned columns below their headings, a line to a row. rich takes seconds for thousands of rows."""
+    shown = [column for column in columns if column.title is not None]
+    cells = [[column.title or '' for column in shown], *([column.text(row) for column in shown] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    cells.insert(1, ['-' * width for width in widths])
+    aligned = [
+        (
+            text.rjust(width) if column.number else text.ljust(width)
+            for text, width, column in zip(line, widths, shown, strict=True)
+        )
+        for line in cells
+    ]
+    return ''.join('  '.join(line).rstrip() + '\n' for line in aligned)
+
+
+def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
+    """Return a table in GitHub's Markdown."""
+    shown = [column for column in columns if column.title is not None]
+    lines = [
+        [column.title or '' for column in shown],
+        ['---:' if column.number else '---' for column in shown],
+        *([column.text(row).replace('|', '\\|').replace('\n', ' ') for column in shown] for row in rows),
+    ]
+    return ''.join(f'| {" | ".join(cells)} |\n' for cells in lines)
+
+
+def to_json(value: Any) -> str:
+    """Return standard JSON: a number that is not finite, which JSON does not have, becomes null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + '\n'
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and value - value != 0 else value
+
+
+def _joined(value: Any) -> Any:
+    """Return a value for a field of CSV, which holds no list."""
+    if isinstance(value, (list, tuple)):
+        return '; '.join(map(str, value))
+    return as_text(value) if isinstance(value, Mapping) else value

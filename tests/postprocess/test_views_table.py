@@ -1,0 +1,60 @@
+"""One description of columns, in every format."""
+
+import csv
+import io
+import json
+
+import pytest
+
+from postprocess.text import quantity, signed
+from postprocess.views.table import Column, View
+
+COLUMNS = [
+    Column('name', 'name'),
+    Column('mean', 'measured', quantity, number=True, beside=('std', 'unit')),
+    Column('std'),
+    Column('unit'),
+    Column('change', 'change', signed, '%', number=True),
+    Column('nodes', 'nodes'),
+]
+ROWS = [
+    {'name': 'a|b', 'mean': 61.4, 'std': 0.35, 'unit': 'GB/s', 'change': -3.14, 'nodes': ['n1', 'n2']},
+    {'name': 'none', 'mean': None, 'std': None, 'unit': 'GB/s', 'change': None, 'nodes': ()},
+    {'name': 'wild', 'mean': float('inf'), 'std': None, 'unit': 's', 'change': 0.0, 'nodes': ['n1']},
+]
+VIEW = View(COLUMNS, ROWS, before='above', after='below', name='rows', document={'site': 'x'})
+
+
+def test_people_see_the_columns_with_a_title_formatted():
+    above, empty, header, rule, *rows, after_rows, below = VIEW.render('table').splitlines()
+    assert (above, empty, after_rows, below) == ('above', '', '', 'below')
+    assert header.split() == ['name', 'measured', 'change', 'nodes']
+    assert set(rule) == {'-', ' '}
+    assert rows[0].split('  ')[0] == 'a|b'
+    assert '61.4 ± 0.35 GB/s' in rows[0] and '-3.1 %' in rows[0] and 'n1, n2' in rows[0]
+    assert rows[1] == 'none'
+
+
+def test_markdown_has_as_many_cells_in_every_line():
+    lines = [line for line in VIEW.render('markdown').splitlines() if line.startswith('|')]
+    assert len(lines) == 2 + len(ROWS)
+    assert {line.replace('\\|', '').count('|') for line in lines} == {5}
+
+
+def test_programs_get_every_key_and_the_plain_values():
+    rows = list(csv.DictReader(io.StringIO(VIEW.render('csv'))))
+    assert list(rows[0]) == ['name', 'mean', 'std', 'unit', 'change', 'nodes']
+    assert (rows[0]['change'], rows[0]['nodes'], rows[1]['mean']) == ('-3.14', 'n1; n2', '')
+    document = json.loads(VIEW.render('json'), parse_constant=lambda name: pytest.fail(f'{name} is no JSON'))
+    assert document['site'] == 'x'
+    assert document['rows'][0] == ROWS[0]
+    assert document['rows'][2]['mean'] is None
+
+
+def test_without_a_name_json_is_the_list_of_rows():
+    assert [row['name'] for row in json.loads(View(COLUMNS, ROWS).render('json'))] == ['a|b', 'none', 'wild']
+
+
+@pytest.mark.parametrize('format', ['table', 'markdown', 'csv'])
+def test_a_table_without_rows_is_no_error(format):
+    assert View(COLUMNS, []).render(format).endswith('\n')

@@ -150,27 +150,6 @@ Reruns = Annotated[
 OutputFormat = Annotated[Format, typer.Option('--format', help='How to print it.')]
 
 
-def _judged(
-    session: str,
-    site: str | None,
-    against: str | None,
-    results: Path,
-    references: Path | None,
-    reruns: list[Path] | None = None,
-):
-    """The store, and the comparison of a session with its site's references or with the session `against`."""
-    from plumbline.paths import SITES
-    from postprocess.results.reports import read_report
-    from postprocess.results.store import Store
-    from postprocess.verdicts.compare import compare as judge_session
-
-    store = Store(results)
-    chosen = store.find(session, site)
-    other = store.find(against, chosen.site) if against else None
-    again = [read_report(path, chosen.site) for path in reruns or ()]
-    return store, judge_session(store, chosen, other, references or SITES, again)
-
-
 def main() -> None:
     """Entry point of the console script."""
     gc.disable()  # what a command makes it needs to its end; looking for garbage takes a tenth of the time
@@ -309,22 +288,25 @@ def compare(
 
     With AFTER: how each metric changed between the two, paired where the same nodes ran on both sides.
     """
+    from plumbline.paths import SITES
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
     from postprocess.views import verdicts as views
 
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
+    store, root = Store(results), references or SITES
     if after is None:
-        _, comparison = _judged(session, site, against, results, references, rerun)
+        chosen = store.find(session, site)
+        other = store.find(against, chosen.site) if against else None
+        comparison = judge_session(store, chosen, other, root, rerun or ())
     elif against or rerun:
         raise InputError('SESSION and AFTER are judged by each other: give neither --against nor --rerun')
     else:
-        from plumbline.paths import SITES
-        from postprocess.results.store import Store
         from postprocess.verdicts.windows import compare_windows, sessions_named
 
-        store = Store(results)
         sides = [sessions_named(store, name, site) for name in (session, after)]
-        comparison = compare_windows(store, *sides, references or SITES)
+        comparison = compare_windows(store, *sides, root)
     if coverage:
         from postprocess.verdicts import coverage as module
 
@@ -548,11 +530,16 @@ def report(
     from plumbline.paths import SITES
     from postprocess.history.digest import look
     from postprocess.report.page import to_html
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
 
-    store, comparison = _judged(session, site, against, results, references, rerun)
-    night = look(store, comparison.session, days, references or SITES, keep)
+    store, root = Store(results), references or SITES
+    chosen = store.find(session, site)
+    other = store.find(against, chosen.site) if against else None
+    comparison = judge_session(store, chosen, other, root, rerun or ())
+    night = look(store, chosen, days, root, keep)
     path = output or results / 'report.html'
-    write_text(path, to_html(comparison, store, night, references or SITES))
+    write_text(path, to_html(comparison, store, night, root))
     for line in night.lines() if keep else ():
         typer.echo(line)
     typer.echo(f'{path}')

@@ -16,7 +16,7 @@ from plumbline.paths import SITES
 from plumbline.references import KINDS, MODES, Key, Reference, References, load_references
 from plumbline.sites import read_site_file
 from postprocess.results.cmdline import Selection, read_cmdline
-from postprocess.results.reports import RunReport
+from postprocess.results.reports import RunReport, read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
 from postprocess.verdicts.measured import Measured, failure, measured, measured_in
@@ -118,17 +118,18 @@ class Comparison:
         return set(self.counts) - {'not_judged'} == {'no_reference'}
 
 
-def compare(
+def judge_session(
     store: Store,
     session: Session,
     against: Session | None = None,
     root: Path = SITES,
-    reruns: Sequence[RunReport] = (),
+    reruns: Sequence[Path] = (),
 ) -> Comparison:
     """Judge `session` by the references of its site below `root`, or by what the session `against` measured.
 
-    A metric beyond its limit has regressed unless its median with that of the `reruns` is not. Raises SiteError for a
-    site or reference file that is wrong, InputError for a store that cannot be read or a rerun of another site.
+    `reruns`: run reports of the same cases, run again. A metric beyond its limit has regressed unless the median of all
+    its values is within it. Raises SiteError for a wrong file of the site, InputError for a store or report that cannot
+    be read, or a report of another site.
     """
     cases = store.rows('cases', session)
     rows = measured(cases, store.rows('metrics', session))
@@ -139,7 +140,7 @@ def compare(
         references, reasons = references_from(measured_in(store, against), against)
     policy = site_policy(session.site, root)
     lookup = References(references)
-    again = [_by_key(report, session) for report in reruns]
+    again = [_by_key(read_report(path, session.site), session) for path in reruns]
     verdicts = []
     for row in rows:
         rules = [] if row.metric == '*' else judges(lookup, row.key, policy)

@@ -19,7 +19,7 @@ from plumbline.references import MODES, Key, Reference, load_references
 from plumbline.sites import load_site, site_names
 from postprocess.results.reports import read_report
 from postprocess.results.store import Store
-from postprocess.verdicts.compare import MetricVerdict, compare
+from postprocess.verdicts.compare import MetricVerdict, judge_session
 
 SITES = [name for name in site_names() if name != 'localhost']
 # One line each, of partitions whose processor the machine's documents do not describe
@@ -170,7 +170,7 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         path.write_text(json.dumps(report))
         store = Store(tmp_path)
         store.add(read_report(path))
-        comparison = compare(store, store.find(report['session_info']['uuid']), root=ROOT / 'site_configs')
+        comparison = judge_session(store, store.find(report['session_info']['uuid']), root=ROOT / 'site_configs')
         assert not comparison.problems
         return {(row.partition, row.stack, row.check, row.case, row.metric): row for row in comparison.verdicts}
 

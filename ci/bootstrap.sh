@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# Sourced by ci/nightly and ci/test, from the top of the clone: makes the virtual environment (PLUMBLINE_VENV, by
-# default .venv) hold what pyproject.toml asks for, and puts it on PATH. Does nothing when it already does.
+# Sourced by ci/nightly and its siblings, from the top of the checkout: puts a virtual environment (PLUMBLINE_VENV, by
+# default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for.
 
 # debian_packages PACKAGE...   installs those that are missing, when this is Debian and we are root; says so in a line.
 debian_packages() {
@@ -29,8 +29,13 @@ debian_packages() {
 # python_environment EXTRA   EXTRA: optional dependencies of pyproject.toml, or empty.
 python_environment() {
     local venv=${PLUMBLINE_VENV:-$PWD/.venv} wanted
-    wanted="$(sha256sum < pyproject.toml) $PWD $1"
     export PATH="$venv/bin:$PATH"
+    if [ ! -f pyproject.toml ]; then # written by `plumbline init`, which left a link to its environment in .venv
+        python -c 'import plumbline.paths' 2> /dev/null && return 0
+        echo "plumbline: no plumbline-hpc in $venv, nor for the python on PATH: install it there or set PLUMBLINE_VENV" >&2
+        return 2
+    fi
+    wanted="$(sha256sum < pyproject.toml) $PWD $1"
     [ "$(cat "$venv/plumbline-ready" 2> /dev/null)" = "$wanted" ] && return 0
     [ -z "$1" ] && [ "$(cat "$venv/plumbline-ready" 2> /dev/null)" = "${wanted}test" ] && return 0
     if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then

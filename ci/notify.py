@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import platform
+import shlex
 import sys
 import time
 from contextlib import suppress
 from pathlib import Path
 
 from ci.cleanup import SUMMARY
-from plumbline.paths import ROOT
+from plumbline.checkout import pip_requirement
 
 ADDRESSES = 'PLUMBLINE_NOTIFY'
 _SECRETS = (ADDRESSES, 'PLUMBLINE_NOTIFY_FILE')
@@ -38,7 +39,8 @@ def notify(addresses: list[str], results: Path, since: float):
     try:
         import apprise
     except ImportError:
-        print(f'plumbline: nobody was told: {ADDRESSES} needs: pip install "{ROOT}[notify]"', file=sys.stderr)
+        needed = f'pip install {shlex.join(pip_requirement("notify"))}'
+        print(f'plumbline: nobody was told: {ADDRESSES} needs: {needed}', file=sys.stderr)
         return
     site = os.environ.get('PLUMBLINE_SITE', platform.node())
     body = f'ci/nightly on {platform.node()} ended with an error; its log says which'

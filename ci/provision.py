@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.paths import ROOT, software_directory
@@ -162,7 +163,7 @@ def get_solver():
     try:
         import clingo  # noqa: F401
     except ImportError:
-        subprocess.run([*pip, '--editable', '.[spack]'], cwd=ROOT, check=False)
+        subprocess.run([*pip, *pip_requirement('spack')], cwd=ROOT, check=False)
 
 
 def use_build_cache(url: str):

@@ -1,32 +1,64 @@
-"""Where results and software go: one answer for the run, the post-processing and the nightly job."""
+"""Locate the checkout, its parts, and the directories of results and software."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import yaml
 
 from plumbline import settings
 
-ROOT = Path(__file__).resolve().parent.parent
-SITES = ROOT / 'site_configs'
-SPACK_ENVS = ROOT / 'spack_envs'
-SCHEMAS = Path(__file__).resolve().parent / 'schemas'
+_PACKAGE = Path(__file__).resolve().parent
 YAML_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
 
 
-def results_directory() -> Path:
-    """``$PLUMBLINE_RESULTS``, else ``results/`` of this clone.
+def is_checkout(folder: Path) -> bool:
+    """Return True if `folder` holds the parts that a site works with: a clone, or what ``plumbline init`` wrote."""
+    return (folder / 'reframe_settings' / 'settings.py').is_file() and (folder / 'site_configs').is_dir()
 
-    ReFrame cannot start a local job below a path with a blank, so a clone in such a path gets ``~/plumbline-results``.
+
+def _find_root() -> Path:
+    """Return the clone that this module is in, else ``$PLUMBLINE_ROOT``, else the nearest checkout around the current
+    folder, else the current folder."""
+    if is_checkout(_PACKAGE.parent):
+        return _PACKAGE.parent
+    if chosen := settings.ROOT.get():
+        return Path(chosen).absolute()
+    try:
+        here = Path.cwd()
+    except FileNotFoundError:  # the current folder was deleted
+        return Path('/')
+    return next(filter(is_checkout, (here, *here.parents)), here)
+
+
+ROOT = _find_root()
+SITES = ROOT / 'site_configs'
+SPACK_ENVS = ROOT / 'spack_envs'
+SCHEMAS = _PACKAGE / 'schemas'
+# Only a wheel has these two: the post-processing, and the files that ``plumbline init`` writes.
+_LIBRARY = _PACKAGE / '_library'
+CHECKOUT_FILES = _PACKAGE / '_checkout'
+
+
+def add_library() -> None:
+    """Make `postprocess` importable where Plumbline was installed from a wheel, which has no such top-level name."""
+    if _LIBRARY.is_dir() and str(_LIBRARY) not in sys.path:
+        sys.path.insert(0, str(_LIBRARY))
+
+
+def results_directory() -> Path:
+    """Return ``$PLUMBLINE_RESULTS``, else ``results/`` of the checkout.
+
+    ReFrame cannot start a local job below a path with a blank: such a checkout gets ``~/plumbline-results``.
     """
     return _folder('results', settings.RESULTS)
 
 
 def software_directory() -> Path:
-    """``$PLUMBLINE_SOFTWARE``, else ``software/`` of this clone, or ``~/plumbline-software`` as for the results.
+    """Return ``$PLUMBLINE_SOFTWARE``, else ``software/`` of the checkout, or ``~/plumbline-software`` as for results.
 
-    Must be one that the compute nodes see: it holds the stacks that Spack installs, their activation files and Spack.
+    Compute nodes must see it: it holds the stacks that Spack installs, their activation files and Spack itself.
     """
     return _folder('software', settings.SOFTWARE)
 

@@ -59,6 +59,10 @@ class Setting(Generic[T]):
 SITE = Setting(
     'site', 'PLUMBLINE_SITE', str, '', 'The site of this host: a folder of `site_configs/`.',
     'the site whose `hostnames` match, else `localhost`')
+ROOT = Setting(
+    'site', 'PLUMBLINE_ROOT', str, '',
+    'Checkout that an installed `plumbline` works in; a clone works in itself.',
+    'the checkout around the current directory')
 RESULTS = Setting(
     'site', 'PLUMBLINE_RESULTS', str, '',
     'Directory of run reports, logs and the store, on a file system that the compute nodes see.',

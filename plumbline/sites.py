@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from plumbline import settings
+from plumbline import checkout, settings
 from plumbline.errors import SiteError
 from plumbline.paths import SCHEMAS, SITES, YAML_LOADER
 from plumbline.units import in_base_unit
@@ -141,8 +141,12 @@ class Site:
 
 
 def site_names(root: Path = SITES) -> list[str]:
-    """The folders of `root` that hold a ``site.yaml``, sorted."""
-    return sorted(path.parent.name for path in root.glob('*/site.yaml'))
+    """Return the folders of `root` that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
+    if root == SITES and (wrong := checkout.fault()):
+        raise SiteError(wrong)
+    if names := sorted(path.parent.name for path in root.glob('*/site.yaml')):
+        return names
+    raise SiteError(f'{root}: expected a folder for each site, with a site.yaml in it')
 
 
 def name_of_this_site(root: Path = SITES) -> str:

@@ -166,6 +166,21 @@ def _stream(number: int, given: io.TextIOWrapper | None) -> io.TextIOWrapper:
 
 
 @app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar='DIR', help='A new folder, or one that this command wrote.')],
+) -> None:
+    """Write what a site needs to work in: checks, ReFrame's settings, an example site, Spack environments, ci.
+
+    With DIR of an earlier version: renew its files, except those that were edited.
+    """
+    from plumbline import checkout
+
+    for path in checkout.write(folder):
+        typer.echo(f'plumbline: {path}: was edited and stays; the new text is in {path.name}.new', err=True)
+    typer.echo(f'{folder}: written; next: cd {folder}; plumbline probe --name SITE; plumbline sites SITE --check')
+
+
+@app.command()
 def sites(
     site: Annotated[str | None, typer.Argument(metavar='SITE', help='Show the details of this site.')] = None,
     check: Annotated[

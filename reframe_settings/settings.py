@@ -17,8 +17,9 @@ from reframe.core.launchers import JobLauncher
 from reframe.core.launchers.mpi import SrunLauncher
 
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:  # the one place that makes site_configs and checks.core importable, installed or not
+if str(ROOT) not in sys.path:  # the one place that makes reframe_settings and checks.core importable, installed or not
     sys.path.insert(0, str(ROOT))
+os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # for a `plumbline` that is installed elsewhere, whatever the current folder
 
 from plumbline.errors import SiteError  # noqa: E402
 from plumbline.paths import results_directory  # noqa: E402

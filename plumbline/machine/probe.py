@@ -18,6 +18,7 @@ from typing import Any
 
 import yaml
 
+from plumbline import checkout
 from plumbline.errors import InputError, SiteError
 from plumbline.machine import detect
 from plumbline.machine.gpu_links import answer
@@ -53,6 +54,8 @@ def destination(name: str | None, output: Path | None, force: bool) -> Path | No
         raise InputError('--name and --output: expected one of them')
     if name is not None and not re.fullmatch('[a-zA-Z_][a-zA-Z0-9_-]*', name):
         raise InputError(f'--name {name}: expected a letter, then letters, digits, "_" and "-"')
+    if name is not None and (wrong := checkout.fault()):
+        raise InputError(f'--name {name}: {wrong}')
     path = output if name is None else SITES / name / 'site.yaml'
     if path is not None and path.exists() and not force:
         raise InputError(f'{path}: is there already; --force replaces it')

@@ -14,12 +14,13 @@ from pathlib import Path
 
 import yaml
 
-from plumbline.paths import ROOT, software_directory
+from plumbline import checkout
+from plumbline.paths import software_directory
 from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
 from plumbline.stacks.manifest import SPACK_ENVS, Installed
 
 _INDEX = 'plumbline-export.json'
-_BUILD_SYSTEM = ('setuptools>=77', 'wheel')  # what pip needs to install Plumbline itself
+_BUILD_SYSTEM = ('hatchling>=1.27,<2', 'editables>=0.5,<1')  # what pip needs to install a clone of Plumbline
 _NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack has installed and fetched, not Spack
 
 
@@ -56,8 +57,8 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool):
     shutil.copytree(recipes(), folder / 'recipes', symlinks=True, ignore=shutil.ignore_patterns('__pycache__'))
     say('Python packages')
     command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check']
-    wanted = [f'{ROOT}[spack]', *_BUILD_SYSTEM]
-    subprocess.run([*command, '--dest', str(folder / 'wheels'), *wanted], check=True)
+    wanted = [word for word in checkout.pip_requirement('spack') if word != '--editable']
+    subprocess.run([*command, '--dest', str(folder / 'wheels'), *wanted, *_BUILD_SYSTEM], check=True)
     index = {'schema': 1, 'site': stacks[0].site, 'stacks': sorted({s.stack for s in stacks}), 'binaries': binaries}
     (folder / _INDEX).write_text(json.dumps(index | {'spack': release()['tag'], 'recipes': recipes().name}))
     say(f'{folder} is complete: carry it there, with this clone, and run ci/provision --import')

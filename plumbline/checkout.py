@@ -1,0 +1,95 @@
+"""Write the checkout that a site works in from an installed wheel, and name the version of the suite."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from plumbline import __version__
+from plumbline.errors import InputError
+from plumbline.files import write_text
+from plumbline.paths import CHECKOUT_FILES, ROOT, is_checkout
+
+DISTRIBUTION = 'plumbline-hpc'  # as pip knows it; the package index holds an unrelated `plumbline`
+_MARKER = '.plumbline.json'  # in a checkout that `write` made: its version, and the digest of each file as written
+
+
+@functools.cache
+def version() -> str:
+    """Return ``0.1.0``, in a clone with its commit: ``0.1.0 (68b1365-dirty)``."""
+    if not (ROOT / '.git').exists() or CHECKOUT_FILES.is_dir():
+        return __version__
+    try:
+        command = ['git', '-C', str(ROOT), 'describe', '--always', '--dirty']
+        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    except (OSError, subprocess.CalledProcessError):
+        return __version__
+    return f'{__version__} ({commit})'
+
+
+def fault() -> str | None:
+    """Return why the commands that need a checkout cannot work here and what to do; None if they can."""
+    if not is_checkout(ROOT):
+        return f'{ROOT}: is not in a checkout of Plumbline; change to one, or write one with: plumbline init DIR'
+    made_by = _marker(ROOT).get('version', __version__)
+    if CHECKOUT_FILES.is_dir() and made_by != __version__:
+        return f'{ROOT}: was written by version {made_by}, this is {__version__}; renew it with: plumbline init {ROOT}'
+    return None
+
+
+def pip_requirement(extra: str) -> list[str]:
+    """Return the arguments of ``pip install`` for the optional dependencies `extra`."""
+    if CHECKOUT_FILES.is_dir():
+        return [f'{DISTRIBUTION}[{extra}]=={__version__}']
+    return ['--editable', f'{ROOT}[{extra}]']
+
+
+def write(folder: Path) -> list[Path]:
+    """Write the parts of a checkout to `folder`, or renew those that an earlier version wrote there.
+
+    Returns the files that were edited since and therefore stay; the new text is beside each as ``<name>.new``.
+    Raises InputError.
+    """
+    if not CHECKOUT_FILES.is_dir():
+        raise InputError(f'{ROOT}: is a clone, which is a checkout already; work in it, or clone once more')
+    before: dict[str, str] = _marker(folder).get('files', {})
+    if not before and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise InputError(f'{folder}: expected a new or empty folder, or one that plumbline init wrote')
+    written, edited = {}, []
+    for source in sorted(path for path in CHECKOUT_FILES.rglob('*') if path.is_file() and path.suffix != '.pyc'):
+        name = source.relative_to(CHECKOUT_FILES).as_posix()
+        target = folder / name
+        written[name] = _digest(source)
+        if target.exists() and _digest(target) not in (before.get(name), written[name]):
+            edited.append(target)
+            target = target.with_name(f'{target.name}.new')
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(source, target)
+    for name in before.keys() - written.keys():
+        if (folder / name).exists() and _digest(folder / name) == before[name]:
+            (folder / name).unlink()  # no longer part of the suite; ReFrame would go on running it
+    environment = folder / '.venv'  # where ci/nightly and its siblings look for Python
+    if sys.prefix != sys.base_prefix and not environment.exists():
+        environment.unlink(missing_ok=True)
+        environment.symlink_to(sys.prefix)
+    write_text(folder / _MARKER, json.dumps({'version': __version__, 'files': written}, indent=1) + '\n')
+    return edited
+
+
+def _marker(folder: Path) -> dict[str, Any]:
+    try:
+        return json.loads((folder / _MARKER).read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise InputError(f'{folder / _MARKER}: expected what plumbline init writes: {error}') from None
+
+
+def _digest(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()

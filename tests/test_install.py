@@ -1,0 +1,145 @@
+"""The wheel, installed into an environment of its own: the command, `plumbline init`, and what a site does with it."""
+
+import json
+import os
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+from scratch import ROOT
+
+from plumbline import __version__
+
+
+class Installed:
+    """A virtual environment with nothing but our wheel; its dependencies are those of the tests' environment."""
+
+    def __init__(self, folder: Path, wheel: Path):
+        self.prefix = folder / 'environment'
+        venv.create(self.prefix, with_pip=False)
+        site_packages = Path(sysconfig.get_path('purelib', vars={'base': str(self.prefix)}))
+        (site_packages / 'dependencies.pth').write_text(f'{sysconfig.get_path("purelib")}\n')
+        pip = [sys.executable, '-m', 'pip', '--python', self.prefix / 'bin/python', '--disable-pip-version-check']
+        subprocess.run([*pip, 'install', '--quiet', '--no-deps', '--no-index', wheel], check=True)
+        (self.prefix / 'bin/reframe').write_text(
+            f'#!{self.prefix}/bin/python\nimport sys\nfrom reframe.frontend.cli import main\nsys.exit(main())\n'
+        )
+        (self.prefix / 'bin/reframe').chmod(0o755)
+
+    def run(self, *command: str, cwd: Path) -> subprocess.CompletedProcess:
+        own = ('PLUMBLINE', 'RFM', 'PYTHON')
+        kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+        environment = kept | {'PATH': f'{self.prefix}/bin:{os.environ["PATH"]}', 'VIRTUAL_ENV': str(self.prefix)}
+        return subprocess.run(command, cwd=cwd, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture(scope='module')
+def wheel(tmp_path_factory):
+    folder = tmp_path_factory.mktemp('wheel')
+    command = [sys.executable, '-m', 'build', '--wheel', '--no-isolation', '--outdir', folder, ROOT]
+    subprocess.run(command, check=True, capture_output=True)
+    (path,) = folder.glob('*.whl')
+    return path
+
+
+@pytest.fixture(scope='module')
+def installed(wheel, tmp_path_factory):
+    return Installed(tmp_path_factory.mktemp('installed'), wheel)
+
+
+@pytest.fixture(scope='module')
+def checkout(installed, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('sites') / 'ours'
+    done = installed.run('plumbline', 'init', str(folder), cwd=folder.parent)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_wheel_has_one_top_level_name(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {name.partition('/')[0] for name in names} == {'plumbline', f'plumbline_hpc-{__version__}.dist-info'}
+    assert not [name for name in names if '__pycache__' in name or name.endswith('baseline.csv')]
+
+
+@pytest.mark.parametrize('command', ['sites', 'sites --check', 'sites localhost', 'probe --name here'])
+def test_outside_a_checkout_a_command_says_what_to_do(installed, tmp_path, command):
+    done = installed.run('plumbline', *command.split(), cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (2, '')
+    assert 'plumbline init DIR' in done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
+def test_commands_that_need_no_site_work_anywhere(installed, tmp_path):
+    assert installed.run('plumbline', '--help', cwd=tmp_path).returncode == 0
+    assert 'partitions:' in installed.run('plumbline', 'probe', cwd=tmp_path).stdout
+
+
+@pytest.mark.parametrize(
+    ('command', 'expected'),
+    [
+        ('plumbline sites', 'localhost'),
+        ('plumbline sites --check', ''),
+        ('plumbline probe', 'partitions:'),
+        ('reframe -C reframe_settings/settings.py -c checks/ -R -l', 'Found'),
+        ('ci/nightly --help', 'usage'),
+        ('ci/sweep --help', 'usage'),
+        ('ci/provision --help', 'usage'),
+    ],
+)
+def test_commands_in_a_checkout(installed, checkout, command, expected):
+    done = installed.run(*command.split(), cwd=checkout)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert expected in done.stdout
+    assert 'Found 0 check' not in done.stdout
+
+
+def test_settings_find_their_checkout_from_any_folder(installed, checkout, tmp_path):
+    settings = checkout / 'reframe_settings/settings.py'
+    done = installed.run('reframe', '-C', str(settings), '--show-config=storage', cwd=tmp_path)
+    assert done.returncode == 0, done.stderr + done.stdout
+    assert str(checkout / 'results') in done.stdout
+
+
+def test_init_refuses_a_folder_with_other_files(installed, tmp_path):
+    (tmp_path / 'mine.txt').write_text('mine')
+    done = installed.run('plumbline', 'init', '.', cwd=tmp_path)
+    assert done.returncode == 2
+    assert 'empty' in done.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ['mine.txt']
+
+
+def test_another_version_renews_a_checkout_and_keeps_what_was_edited(installed, tmp_path):
+    folder = tmp_path / 'ours'
+    installed.run('plumbline', 'init', str(folder), cwd=tmp_path)
+    marker = folder / '.plumbline.json'
+    old = json.loads(marker.read_text())
+    gone, edited, untouched = folder / 'checks/gone.py', folder / 'ci/nightly.py', folder / 'ci/nightly'
+    gone.write_text('')  # a check that the earlier version had
+    old['files']['checks/gone.py'] = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'
+    edited.write_text('# ours\n')
+    old['version'] = '0.0.1'
+    marker.write_text(json.dumps(old))
+
+    refused = installed.run('plumbline', 'sites', cwd=folder)
+    assert refused.returncode == 2
+    assert '0.0.1' in refused.stderr and 'plumbline init' in refused.stderr
+
+    done = installed.run('plumbline', 'init', '.', cwd=folder)
+    assert done.returncode == 0
+    assert 'nightly.py' in done.stderr
+    assert edited.read_text() == '# ours\n'
+    assert edited.with_name('nightly.py.new').read_text() == (ROOT / 'ci/nightly.py').read_text()
+    assert not gone.exists()
+    assert os.access(untouched, os.X_OK)
+    assert installed.run('plumbline', 'sites', cwd=folder).returncode == 0
+
+
+def test_a_clone_is_not_written_again(tmp_path):
+    command = [sys.executable, '-m', 'plumbline', 'init', str(tmp_path / 'new')]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert 'clone' in done.stderr

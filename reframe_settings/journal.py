@@ -1,16 +1,17 @@
-"""What leaves ReFrame as soon as a case ends, beside its performance logs: a journal, and JSON over HTTP."""
+"""Log handlers of finished cases, beside ReFrame's performance logs: a journal, and JSON over HTTP."""
 
 from __future__ import annotations
 
 import logging
-import os
 
 from reframe.core.logging import register_log_handler
 from reframe.utility import jsonext
 
+from plumbline import settings
+
 
 class Journal(logging.FileHandler):
-    """A line of JSON a case, with all that the run report will say of it, for when there will be no report."""
+    """Append one line of JSON for each case, with what the run report will hold of it, in case no report is written."""
 
     def format(self, record):
         known = {key.removeprefix('check_'): value for key, value in vars(record).items() if key.startswith('check_')}
@@ -22,21 +23,16 @@ def _journal(site_config, config_prefix):
     return Journal(site_config.get(f'{config_prefix}/name'))
 
 
-def _authorization() -> str:
-    return os.environ['PLUMBLINE_HTTPJSON_AUTHORIZATION']
+def handlers_of_cases() -> list[dict]:
+    """Return the entries of ReFrame's ``handlers_perflog`` that the environment asks for.
 
-
-def further_handlers() -> list[dict]:
-    """ReFrame's handlers of finished cases that the environment asks for.
-
-    ``PLUMBLINE_HTTPJSON``: where each case is posted as JSON; ``PLUMBLINE_HTTPJSON_AUTHORIZATION``: the header of that
-    name, such as ``Bearer ...``. ``PLUMBLINE_JOURNAL``: a file.
+    A function gives the secret of the HTTP header, so that no log and no report of ReFrame's configuration shows it.
     """
     handlers = []
-    if journal := os.environ.get('PLUMBLINE_JOURNAL'):
+    if journal := settings.JOURNAL.get():
         handlers.append({'type': 'journal', 'name': journal, 'level': 'info'})
-    if url := os.environ.get('PLUMBLINE_HTTPJSON'):
-        secret = 'PLUMBLINE_HTTPJSON_AUTHORIZATION' in os.environ
-        header = {'authorization_header': _authorization} if secret else {}
+    if url := settings.HTTPJSON.get():
+        secret = settings.HTTPJSON_AUTHORIZATION
+        header = {'authorization_header': secret.get} if secret.get() else {}
         handlers.append({'type': 'httpjson', 'url': url, 'level': 'info', **header})
     return handlers

@@ -1,7 +1,7 @@
-"""ReFrame's configuration: this host's site as a ReFrame system, and every site of ``site_configs/`` for ``--system``.
+"""Configure ReFrame: this host's site as its system; with ``--system`` every site of ``site_configs/``.
 
-Which site this is: ``$PLUMBLINE_SITE``, or ``--system``, or the first site whose ``hostnames`` match, and for a host
-that nobody described ``localhost``. Results go to ``$PLUMBLINE_RESULTS``, by default ``results/`` beside this folder.
+The site of this host is ``$PLUMBLINE_SITE``, else the first whose ``hostnames`` match, else ``localhost``. Results go
+to ``$PLUMBLINE_RESULTS``, by default ``results/`` of this clone.
 """
 
 import argparse
@@ -10,58 +10,24 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-import reframe
-from reframe.core.backends import register_launcher
 from reframe.core.exceptions import ConfigError
-from reframe.core.launchers import JobLauncher
-from reframe.core.launchers.mpi import SrunLauncher
 
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:  # the one place that makes reframe_settings and checks.core importable, installed or not
+if str(ROOT) not in sys.path:  # so that checks.core and reframe_settings import, installed or not
     sys.path.insert(0, str(ROOT))
-os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # for a `plumbline` that is installed elsewhere, whatever the current folder
+os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is installed
 
+import reframe_settings.launchers  # noqa: E402, F401  registers them
+from plumbline import settings  # noqa: E402
 from plumbline.errors import SiteError  # noqa: E402
 from plumbline.paths import results_directory  # noqa: E402
 from plumbline.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
-from reframe_settings.journal import further_handlers  # noqa: E402
-
-if reframe.VERSION.startswith('4.10.'):  # they replace parts of it that a later one may not have
-    import reframe_settings.slurm  # noqa: F401
+from reframe_settings import schedulers  # noqa: E402
+from reframe_settings.journal import handlers_of_cases  # noqa: E402
 
 
-@register_launcher('jsrun')
-class Jsrun(JobLauncher):
-    """IBM's launcher, which ReFrame lacks: all of each node for its ranks, which the job itself binds."""
-
-    def command(self, job):
-        ranks = job.num_tasks_per_node or 1
-        return [
-            'jsrun', f'--nrs {job.num_tasks // ranks}', '--rs_per_host 1', f'--tasks_per_rs {ranks}',
-            '--cpu_per_rs ALL_CPUS', '--gpu_per_rs ALL_GPUS', '--bind none',
-        ]  # fmt: skip
-
-
-@register_launcher('srun-on-whole-nodes')
-class SrunOnWholeNodes(SrunLauncher):
-    """Without the CPUs of a task: with them a step has these alone (--exact, from Slurm 22.05 on), and no rank could be
-    placed on another CPU of its node, all of which the job has."""
-
-    def __init__(self):
-        super().__init__()
-        self.use_cpus_per_task = False
-
-
-@register_launcher('pals')
-class Pals(JobLauncher):
-    """HPE's mpiexec under PBS, which must be told the ranks of a node; the job itself binds them."""
-
-    def command(self, job):
-        return ['mpiexec', f'-n {job.num_tasks}', f'--ppn {job.num_tasks_per_node or 1}', '--cpu-bind none']
-
-
-def _asked_system() -> str | None:
-    """What ``--system=SITE[:PARTITION]`` or its variable asks ReFrame for."""
+def _requested_system() -> str | None:
+    """Return the site of ``--system=SITE[:PARTITION]`` or of ReFrame's variable for it."""
     parser = argparse.ArgumentParser(add_help=False)
     parser.add_argument('--system', default=os.environ.get('RFM_SYSTEM'))
     system = parser.parse_known_args()[0].system
@@ -69,28 +35,27 @@ def _asked_system() -> str | None:
 
 
 def _sites() -> list[Site]:
-    """This host's own site, first and matching always; where another is asked for, then all others that load."""
+    """Return this host's site, made to match any host name; where ``--system`` names another, all that load, too."""
     try:
         own = load_site(name_of_this_site())
     except SiteError as error:
         raise ConfigError(str(error)) from None
     others = []
-    stay = os.environ.get('PLUMBLINE_SITE') or _asked_system() in (None, '', own.name)
-    for name in () if stay else site_names():
-        try:
-            others += [load_site(name)] if name != own.name else []
-        except SiteError as error:
-            print(f'plumbline: site left out: {error}', file=sys.stderr)
+    if not settings.SITE.get() and _requested_system() not in (None, '', own.name):
+        for name in site_names():
+            try:
+                others += [load_site(name)] if name != own.name else []
+            except SiteError as error:
+                print(f'plumbline: site left out: {error}', file=sys.stderr)
     return [replace(own, hostnames=('.*',)), *others]
 
 
 _RESULTS = results_directory()
-# Slurm only: an accounting database or a controller that is away for minutes must not end the session or fail its
-# cases, and a job that can never start must not wait for ever.
-_SLURM = {
+_SLURM_OPTIONS = {
+    # An outage of minutes of the accounting database or the controller must not end the session or fail its cases
     'max_sacct_failures': 1000,
     'resubmit_on_errors': ['Unable to contact slurm controller'],
-    'slurm_pending_job_reason_poll_freq': 1,
+    # A job that can never start must not wait for ever
     'slurm_job_cancel_reasons': ['ReqNodeNotAvail', 'PartitionConfig', 'BadConstraints'],
 }
 
@@ -99,12 +64,14 @@ def _system(site: Site) -> dict:
     system = site.reframe() | {'prefix': str(_RESULTS)}
     for partition in system['partitions']:
         if partition['scheduler'] in ('slurm', 'squeue'):
-            partition['sched_options'] = _SLURM | partition.get('sched_options', {})
+            partition['sched_options'] = _SLURM_OPTIONS | partition.get('sched_options', {})
+            # A second run of a job would find in its directory what the first one left
             partition['access'] = ['--no-requeue', *partition.get('access', [])]
         if partition['launcher'] == 'srun':
             partition['launcher'] = 'srun-on-whole-nodes'
-        if 'PLUMBLINE_SWEEP' in os.environ:  # ci/sweep holds the nodes; each job uses them all, the second waits
+        if settings.NODE_SWEEP.get():  # ci/sweep holds the nodes; each job uses them all, the second waits
             partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 2}
+        partition['scheduler'] = schedulers.register(partition['scheduler'])
     return system
 
 
@@ -160,7 +127,7 @@ site_configuration = {
                     '%(check_perf_lower_thres)s|%(check_perf_upper_thres)s|',
                     'locking_enable': True,
                 },
-                *further_handlers(),
+                *handlers_of_cases(),
             ],
         }
     ],

@@ -31,7 +31,7 @@ def on_slurm(clone, slurm):
     def run(*options):
         environment = slurm | {'PATH': f'{clone.environment()["PATH"]}:{slurm["PATH"]}'}
         clone.reframe('-r', '-n', 'Demo', '-S', 'trials=1', *options, **environment)
-        (report,) = clone.results.glob('reports/*[0-9].json')
+        report = max(clone.results.glob('reports/*[0-9].json'), key=lambda path: path.stat().st_mtime)
         (found,) = (e for e in json.loads(report.read_text())['runs'][-1]['testcases'] if not e['fixture'])
         return found
 
@@ -47,6 +47,17 @@ def test_a_job_that_completes(on_slurm):
     assert node in ('n1', 'n2', 'n3')
     assert record['binding']['got'] == {f'{node}.0': '0'}
     assert {sample[1] for sample in record['metrics']['rate']['samples']} == {node}
+
+
+def test_a_site_without_accounting_learns_exit_code_and_node_from_the_controller(on_slurm, clone):
+    clone.site_file.write_text(clone.site_file.read_text().replace('scheduler: slurm', 'scheduler: squeue'))
+    found = on_slurm()
+    assert found['result'] == 'pass', found['fail_reason']
+    assert (found['scheduler'], found['job_exitcode']) == ('squeue', 0)
+    assert set(found['job_nodelist']) <= {'n1', 'n2', 'n3'}
+    clone.program('echo "rate: 50.5"; scancel $SLURM_JOB_ID; sleep 60')
+    found = on_slurm()
+    assert found['result'] == 'fail' and 'CANCELLED' in found['fail_reason']
 
 
 def test_slurm_accepts_the_example_of_its_own_cron(slurm):

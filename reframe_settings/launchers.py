@@ -1,0 +1,39 @@
+"""Launchers that ReFrame lacks, and its srun for jobs that place their ranks themselves."""
+
+from __future__ import annotations
+
+from reframe.core.backends import register_launcher
+from reframe.core.launchers import JobLauncher
+from reframe.core.launchers.mpi import SrunLauncher
+
+
+@register_launcher('jsrun')
+class Jsrun(JobLauncher):
+    """Launch with IBM's jsrun, one resource set per node; the job itself binds the ranks."""
+
+    def command(self, job):
+        ranks = job.num_tasks_per_node or 1
+        return [
+            'jsrun', f'--nrs {job.num_tasks // ranks}', '--rs_per_host 1', f'--tasks_per_rs {ranks}',
+            '--cpu_per_rs ALL_CPUS', '--gpu_per_rs ALL_GPUS', '--bind none',
+        ]  # fmt: skip
+
+
+@register_launcher('srun-on-whole-nodes')
+class SrunOnWholeNodes(SrunLauncher):
+    """Launch with srun without ``--cpus-per-task``, so that a rank may be bound to any CPU of its node.
+
+    From Slurm 22.05 on, ``--cpus-per-task`` implies ``--exact``: the step would have these CPUs only.
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.use_cpus_per_task = False
+
+
+@register_launcher('pals')
+class Pals(JobLauncher):
+    """Launch with HPE's mpiexec under PBS, which must be given the ranks per node; the job itself binds them."""
+
+    def command(self, job):
+        return ['mpiexec', f'-n {job.num_tasks}', f'--ppn {job.num_tasks_per_node or 1}', '--cpu-bind none']

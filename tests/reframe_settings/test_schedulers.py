@@ -1,0 +1,134 @@
+"""`reframe_settings.schedulers` without a cluster; tests/end_to_end/test_slurm*.py have a real Slurm."""
+
+import subprocess
+import sys
+from types import SimpleNamespace
+
+import pytest
+from reframe.core.backends import getscheduler
+from scratch import ROOT
+
+from reframe_settings import schedulers
+
+COMPARE_REFRAME = """
+import importlib, inspect, os, pkgutil, runpy, sys
+import reframe
+
+for found in pkgutil.walk_packages(reframe.__path__, 'reframe.'):
+    try:
+        importlib.import_module(found.name)
+    except ImportError:  # a Python module that this backend needs is not installed
+        pass
+
+def contents():
+    modules = {name: module for name, module in sys.modules.items() if name.split('.')[0] == 'reframe'}
+    found = {(name, key): value for name, module in modules.items() for key, value in vars(module).items()}
+    for (name, key), value in list(found.items()):
+        if inspect.isclass(value) and value.__module__ == name:
+            found |= {(f'{name}.{key}', attribute): kept for attribute, kept in vars(value).items()}
+    return found
+
+before = contents()
+sys.path.insert(0, os.getcwd())
+runpy.run_path('reframe_settings/settings.py')
+import checks.core.benchmark, reframe_settings.schedulers
+after = contents()
+changed = [key for key, value in before.items() if after.get(key) is not value]
+assert len(before) > 1000 and not changed, changed
+"""
+
+
+def test_nothing_of_reframe_is_replaced():
+    answer = subprocess.run(
+        [sys.executable, '-c', COMPARE_REFRAME], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert answer.returncode == 0, answer.stderr
+
+
+def test_each_scheduler_keeps_the_word_of_the_site_in_reports():
+    wrong = []
+    for word in ('local', 'slurm', 'squeue', 'pbs', 'pbspro', 'torque', 'lsf'):
+        theirs, ours = getscheduler(word), getscheduler(schedulers.register(word))
+        if theirs is ours or (ours.registered_name, ours.is_local) != (word, theirs.is_local):
+            wrong.append(word)
+    assert not wrong
+    assert issubclass(getscheduler(schedulers.register('local')), getscheduler('local'))
+
+
+def test_a_scheduler_that_reframe_lacks_is_left_to_its_own_message():
+    assert schedulers.register('nosuch') == 'nosuch'
+
+
+class Clock:
+    """The clocks as `schedulers` sees them: sleeping takes no time, and the time of day can be set."""
+
+    def __init__(self):
+        self.monotonic_now, self.ahead = 1000.0, 1_700_000_000.0
+
+    def time(self):
+        return self.monotonic_now + self.ahead
+
+    def monotonic(self):
+        return self.monotonic_now
+
+    def sleep(self, seconds):
+        self.monotonic_now += seconds
+
+
+class TenSeconds:
+    """A scheduler whose jobs take ten seconds."""
+
+    def submit(self, job):
+        job._submit_time = schedulers.time.time()
+
+    def poll(self, *jobs):
+        self.elapsed = [schedulers.time.time() - job._submit_time for job in jobs]
+
+    def finished(self, job):
+        return schedulers.time.monotonic() - job.submitted >= 10
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    clock = Clock()
+    monkeypatch.setattr(schedulers, 'time', clock)
+    monkeypatch.setattr(schedulers.SteadyClock, '_offset', clock.ahead)
+    return clock
+
+
+@pytest.mark.parametrize('step', [-86400.0, 86400.0])
+def test_a_set_clock_ends_the_poll_with_the_first_job_and_shifts_no_time_limit(clock, step):
+    scheduler = type('Steady', (schedulers.SteadyClock, TenSeconds), {})()
+    first, second = SimpleNamespace(), SimpleNamespace()
+    scheduler.submit(first)
+    clock.sleep(4)
+    scheduler.submit(second)
+    scheduler.poll(first, None, second)
+    assert scheduler.elapsed == [4, 0]
+    clock.ahead += step
+    scheduler.poll(first, second)
+    assert scheduler.elapsed == [10, 6], 'polled until one job had ended, by a clock that is not set'
+    scheduler.poll(second)
+    assert scheduler.elapsed == [6], 'one such wait is enough'
+
+
+def test_a_small_step_of_the_clock_waits_for_no_job(clock):
+    scheduler = type('Steady', (schedulers.SteadyClock, TenSeconds), {})()
+    job = SimpleNamespace()
+    scheduler.submit(job)
+    clock.ahead -= schedulers.CLOCK_STEP / 2
+    scheduler.poll(job)
+    assert scheduler.elapsed == [0]
+
+
+def test_rows_of_slurm_are_read_by_job():
+    text = (
+        '12|COMPLETED|0:0|1700000000|n[1-2]\n'
+        '13_1|RUNNING|0:0|Unknown|n1\n13_2|CANCELLED by 0|1:0|1700000001|None assigned\n'
+        '14+0|TIMEOUT|0:15|1700000002|n1\nslurm: error: no number\n'
+    )
+    rows = schedulers._rows(text, lambda status: int(status.partition(':')[0]))
+    assert {job: [(row.state, row.exit_code) for row in found] for job, found in rows.items()} == {
+        '12': [('COMPLETED', 0)], '13': [('RUNNING', 0), ('CANCELLED', 1)], '14': [('TIMEOUT', 0)],
+    }  # fmt: skip
+    assert rows['12'][0].nodes == 'n[1-2]'

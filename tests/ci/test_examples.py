@@ -71,6 +71,7 @@ def test_systemd_units(program, tmp_path):
         ('vendor.gitlab-ci', 'ci/pipelines/gitlab.yml'),
         ('vendor.github-workflows', 'ci/pipelines/github.yml'),
         ('vendor.github-workflows', '.github/workflows/tests.yml'),
+        ('vendor.github-workflows', '.github/workflows/reframe.yml'),
     ],
 )
 def test_pipelines_follow_their_schema(schema, path, tmp_path):
@@ -101,7 +102,7 @@ def test_pipelines_take_every_check_into_one_class():
 def test_pipeline_scripts_are_shell():
     gitlab = yaml.safe_load((ROOT / 'ci/pipelines/gitlab.yml').read_text())
     scripts = ['\n'.join(job['script']) for job in gitlab.values() if isinstance(job, dict) and 'script' in job]
-    for name in ('ci/pipelines/github.yml', '.github/workflows/tests.yml'):
+    for name in ('ci/pipelines/github.yml', '.github/workflows/tests.yml', '.github/workflows/reframe.yml'):
         jobs = yaml.safe_load((ROOT / name).read_text())['jobs'].values()
         scripts += [step['run'] for job in jobs for step in job['steps'] if 'run' in step]
     assert len(scripts) >= 8

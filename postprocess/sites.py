@@ -19,7 +19,7 @@ from plumbline.paths import ROOT, SITES
 from plumbline.references import FILES, Key, Reference, read_references
 from plumbline.sites import Partition, Site, load_site, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
-from postprocess.results.reports import check_and_case
+from postprocess.results.reports import check_and_params
 from postprocess.text import count, number
 
 _ANY = '*'  # stands for the metrics of a check that names them only when it runs
@@ -194,7 +194,7 @@ def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[Key]:
         if isinstance(record, dict) and 'check' in record:
             check_name, case, metrics = record['check'], record['case'], record['metrics']
         else:
-            check_name, case = check_and_case(test['display_name'])
+            check_name, case = check_and_params(test['display_name'])
             metrics = test['perf_variables']
         named = {system.partition(':')[2] for system in test['valid_systems'] if system.startswith(f'{site.name}:')}
         for partition in site.partitions.values():

@@ -27,7 +27,8 @@ import pyarrow as pa  # noqa: E402
 from run_reports import BEGAN, SITE, Workplace, case, metric, report  # noqa: E402
 
 from postprocess.results.reports import read_report  # noqa: E402
-from postprocess.results.store import SCHEMA, TABLES, Store  # noqa: E402
+from postprocess.results.store import Store  # noqa: E402
+from postprocess.results.tables import SCHEMA, TABLES  # noqa: E402
 
 DAY = 86400
 FIRST = BEGAN - 730 * DAY  # a night of the future would have a wrong clock
@@ -126,27 +127,31 @@ def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, t
         'samples': table(
             'samples', n_metrics * trials, case_id=numpy.repeat(of_metric // metrics, trials),
             metric=names.take(pa.array(numpy.repeat(of_metric % metrics, trials))),
+            dims=pa.repeat('-', n_metrics * trials),
             trial=numpy.tile(numpy.arange(1, trials + 1), n_metrics),
             node=node.take(pa.array(numpy.repeat(of_metric // metrics % nodes, trials))), value=samples,
         ),
         'metrics': table(
             'metrics', n_metrics, case_id=of_metric // metrics, metric=names.take(pa.array(of_metric % metrics)),
+            dims=pa.repeat('-', n_metrics), status=pa.repeat('measured', n_metrics),
             unit=pa.repeat('GB/s', n_metrics), better=pa.repeat('higher', n_metrics), n=pa.repeat(trials, n_metrics),
             mean=samples.reshape(-1, trials).mean(axis=1), std=samples.reshape(-1, trials).std(axis=1, ddof=1),
             judged=pa.repeat(True, n_metrics),
         ),
         'cases': table(
-            'cases', n_cases, case_id=of_case, partition=pa.repeat('cpu', n_cases), stack=pa.repeat('system', n_cases),
+            'cases', n_cases, case_id=of_case, partition=pa.repeat('cpu', n_cases),
+            environ=pa.repeat('system', n_cases),
             check=pa.array([f'Check{i}' for i in range(cases)]).take(pa.array(of_case // nodes)),
-            case=pa.repeat('-', n_cases), name=pa.repeat('Check', n_cases), fixture=pa.repeat(False, n_cases),
+            params=pa.repeat('-', n_cases), name=pa.repeat('Check', n_cases), fixture=pa.repeat(False, n_cases),
             benchmark=pa.repeat(True, n_cases), result=pa.repeat('pass', n_cases),
             tags=pa.array([[]] * n_cases, pa.list_(pa.string())),
             nodes=pa.ListArray.from_arrays(numpy.arange(n_cases + 1), node.take(pa.array(of_case % nodes))),
-            binding=pa.repeat('{}', n_cases), provenance=pa.repeat('{"kernel": "6.1.0"}', n_cases),
+            placement=pa.repeat('{}', n_cases), provenance=pa.repeat('{"kernel": "6.1.0"}', n_cases),
         ),
         'sessions': table(
             'sessions', 1, started=started, ended=started, hostname=pa.array(['login1']), reframe=pa.array(['4.10.4']),
-            cmdline=pa.array(['reframe -r']), runs=pa.array([1]), ran=pa.array([n_cases]),
+            cmdline=pa.array(['reframe -r']), selection=pa.array([[]], pa.list_(pa.string())),
+            narrowed_by=pa.array([[]], pa.list_(pa.string())), runs=pa.array([1]), ran=pa.array([n_cases]),
             problems=pa.array([[]], pa.list_(pa.string())), report=pa.array(['']), report_sha256=pa.array(['']),
             source=pa.array(['report']),
         ),

@@ -194,7 +194,7 @@ def series_of(results: Path, fewest: int) -> Iterable[tuple[str, numpy.ndarray]]
     """The nightly means of each judged metric of a store, in time order, as performance: higher is better."""
     frame = Store(results).frame('metrics')
     sessions = Store(results).frame('sessions')[['site', 'session', 'started']]
-    cases = Store(results).frame('cases')[['session', 'case_id', 'partition', 'stack', 'check', 'case', 'result']]
+    cases = Store(results).frame('cases')[['session', 'case_id', 'partition', 'environ', 'check', 'params', 'result']]
     frame = frame.drop(columns=['site', 'month'], errors='ignore').merge(sessions, on='session')
     frame = frame.merge(cases, on=['session', 'case_id'])
     frame = frame[frame['void'].isna() & (frame['mean'] > 0) & (frame['result'] == 'pass') & frame['judged']]

@@ -18,17 +18,15 @@ from postprocess.results.reports import one_line
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import site_policy
 
-# Numbers to be judged, of cases that reached their end or failed only against their references (measured.failure).
-# Their logarithms are taken, so they must be above zero.
-_COUNTS = """
-    NOT fixture AND n > 0 AND void IS NULL AND judged AND isfinite(mean) AND mean > 0
-    AND (result IN ('pass', 'xfail', 'xpass') OR (result = 'fail' AND fail_phase = 'performance'))
-"""
-_CASE = '"partition", stack, "check", "case"'
-_METRIC = f'{_CASE}, metric, unit, better'
+# Logarithms of the numbers are taken, so they must be above zero.
+_COUNTS = "status = 'measured' AND judged AND mean > 0"
+_CASE = '"partition", environ, "check", params'
+_METRIC = f'{_CASE}, metric, metrics.dims, unit, better'
+_SHOWN = {'environ': 'stack', 'params': '"case"'}
 # Grouping by a hash of the names takes half the time of grouping by them; 64 bits are enough to tell them apart.
-_NAMES = ', '.join(f'any_value({name}) AS {name}' for name in _METRIC.split(', '))
-_BY_NAME = attrgetter(*(f'of.{name}' for name in _METRIC.replace('"', '').split(', ')))
+_NAMES = ', '.join(f'any_value({name}) AS {_SHOWN.get(name, name)}' for name in (*_CASE.split(', '), 'unit', 'better'))
+_NAMES += ", any_value(if(metrics.dims = '-', metric, metric || ' ' || metrics.dims)) AS metric"
+_BY_NAME = attrgetter(*(f'of.{name}' for name in ('partition', 'stack', 'check', 'case', 'metric', 'unit', 'better')))
 _LISTS = {'nights': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
 
 
@@ -161,7 +159,7 @@ def facts(
     keys = sorted({(*_case(metric), night) for metric, night in wanted})
     if not keys:
         return {}
-    names = ('partition', 'stack', 'check', 'case', 'night')
+    names = ('partition', 'environ', 'check', 'params', 'night')
     rows = store.query(
         f"""
         SELECT DISTINCT {_CASE}, night, array_to_string(list_sort(nodes), ',') AS node, provenance

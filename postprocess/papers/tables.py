@@ -133,7 +133,9 @@ def _measured(site: str, store: Store, session: str) -> list[_Number]:
     found = store.find(session, site)
     source = f'session {found.session}'
     return [
-        _Number(row.partition, row.check, _parameters(row.case), row.metric, row.summary, row.unit, source)
+        _Number(
+            row.id.partition, row.id.check, dict(row.id.params), row.id.name, row.summary, row.quantity.unit, source
+        )
         for row in measured_in(store, found)
         if row.status == 'measured'
     ]

@@ -122,8 +122,10 @@ def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Sam
     """Every sample of some cases, in the order of the trials."""
     rows = store.query(
         """
-        SELECT case_id, metric, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
-        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, node ORDER BY node
+        SELECT
+            case_id, if(dims = '-', metric, metric || ' ' || dims) AS metric, coalesce(node, '') AS node,
+            list(value ORDER BY trial) AS "values"
+        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
         """,
         [session],
         wanted={'case_id': [case for case in cases if case is not None]},
@@ -198,9 +200,12 @@ def _usual(store: Store, sessions: Sequence[Session], groups: Sequence[Group]) -
         return {}
     rows = store.query(
         f"""
-        SELECT "partition", stack, "check", "case", metric, quantile_cont(mean, 0.05), quantile_cont(mean, 0.95)
+        SELECT
+            "partition", environ, "check", params,
+            if(metrics.dims = '-', metric, metric || ' ' || metrics.dims),
+            quantile_cont(mean, 0.05), quantile_cont(mean, 0.95)
         FROM metrics JOIN cases USING (night, case_id)
-        WHERE NOT fixture AND n > 0 AND void IS NULL AND isfinite(mean) AND regexp_matches(metric, '_[0-9]+$')
+        WHERE status = 'measured' AND regexp_matches(metric, '_[0-9]+$')
         GROUP BY ALL HAVING count(DISTINCT night) >= {_FEWEST_NIGHTS}
         """,
         before,
@@ -251,7 +256,7 @@ def _provenance(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[str
     """By check: each fact of its cases with the values it took, the one of most cases first."""
     facts: dict[str, dict[str, Counter]] = {}
     for case in cases:
-        place = f'{case["check"]} on {case["partition"]} with {case["stack"]}'
+        place = f'{case["check"]} on {case["partition"]} with {case["environ"]}'
         for key, value in json.loads(case['provenance']).items():
             facts.setdefault(place, {}).setdefault(key, Counter())[str(value)] += 1
     return {
@@ -265,7 +270,7 @@ def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tu
     found: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case['result'] in ('skip', 'fail_deps', 'abort'):
-            found[f'{case["check"]} {case["case"]} on {case["partition"]}', failure(case)] = []
+            found[f'{case["check"]} {case["params"]} on {case["partition"]}', failure(case)] = []
     for row in comparison.verdicts:
         if row.case_id is None:
             found.setdefault((f'{row.check} {row.case} on {row.partition}', row.cause), []).append(row.metric)

@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
 class Selection:
-    """Which part of a site a ReFrame run was asked for. `narrowed_by`: the options that left cases out."""
+    """Which cases a ReFrame run was asked for.
+
+    `selection`: each option that chooses cases as ``option=value``, with ReFrame's long name of it: ``name=Osu``,
+    ``system=cluster:cpu``, ``cpu-only``. `narrowed_by`: those that left cases out, such as ``--name``.
+    """
 
     mode: str | None = None
     site: str | None = None
     partition: str | None = None
     narrowed_by: tuple[str, ...] = ()
+    selection: tuple[str, ...] = ()
 
 
 class _Parser(argparse.ArgumentParser):
@@ -57,8 +63,17 @@ def read_cmdline(text: str, mode: str | None = None) -> Selection:
     except ValueError as error:  # no command line that ReFrame accepts
         return Selection(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
     mode = mode or options.mode
+    selection = tuple(_asked(options))
     options.tag = [tag for tag in options.tag if tag != mode]
     site, _, partition = (options.system or '').partition(':')
     used = (name for name in _NARROWING if getattr(options, name) not in (None, False, []))
     narrowed = tuple(f'--{name.replace("_", "-")}' for name in used)
-    return Selection(mode, site or None, partition or None, narrowed)
+    return Selection(mode, site or None, partition or None, narrowed, selection)
+
+
+def _asked(options: argparse.Namespace) -> Iterator[str]:
+    for name in ('mode', 'system', *_NARROWING):
+        given = getattr(options, name)
+        for value in given if isinstance(given, list) else [given]:
+            if value not in (None, False):
+                yield name.replace('_', '-') + (f'={value}' if value not in (True, '') else '')

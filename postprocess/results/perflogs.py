@@ -17,12 +17,16 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from plumbline.identity import NONE
 from plumbline.record import summarize
-from postprocess.results.reports import NAME, ReportError, RunReport, check_and_case, clock_problems
+from postprocess.results.reports import NAME, ReportError, RunReport, check_and_params, clock_problems
 from postprocess.results.store import Store
+from postprocess.results.tables import metric_row
 
 _NOTHING = ('', 'null', 'None')
 _TIMES = ('s', 'ms', 'us', 'ns', 'sec', 'secs', 'second', 'seconds', 'usec', 'nsec')
+_FACTS_OF_METRIC = {'invalid': None, 'missing': None, 'judged': True}
+_TOLERANCE_OF_TIMES = 0.05, 0.25  # times of other suites move more than rates
 _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 
@@ -63,7 +67,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
             )
     for (system, day), lines in sorted(days.items()):
         stored = {
-            (case['name'], case['completed'], case['partition'], case['stack'], case['job_id'])
+            (case['name'], case['completed'], case['partition'], case['environ'], case['job_id'])
             for session in store.sessions(system, day[:7], f'perflog-{day}-')
             for case in store.rows('cases', session)
         }
@@ -110,7 +114,8 @@ def _report(system: str, day: str, lines: list[Line]) -> RunReport:
     times = [line.completed for line in lines]
     session = {
         'session': f'perflog-{day}-{digest[:12]}', 'started': min(times), 'ended': max(times), 'hostname': '',
-        'user': None, 'reframe': lines[0].fields.get('version', ''), 'mode': None, 'cmdline': '', 'runs': 1,
+        'user': None, 'reframe': lines[0].fields.get('version', ''), 'mode': None, 'cmdline': '', 'selection': [],
+        'narrowed_by': [], 'runs': 1,
         'ran': len(lines), 'expected': None, 'problems': clock_problems(min(times), max(times)),
         'report': f'performance logs of {day}', 'report_sha256': digest, 'source': 'perflog',
     }  # fmt: skip
@@ -121,8 +126,8 @@ def _report(system: str, day: str, lines: list[Line]) -> RunReport:
         cases.append(_case(number, line, nodes, all([row.pop('within') for row in found])))
         for row in found:
             value = row.pop('value')
-            key = {'case_id': number, 'metric': row['metric']}
-            metrics.append({'case_id': number, **row, **vars(summarize([value])), 'judged': True})
+            key = {'case_id': number, 'metric': row['metric'], 'dims': NONE}
+            metrics.append(metric_row(cases[-1], {**row, 'dims': NONE, **vars(summarize([value])), **_FACTS_OF_METRIC}))
             samples.append(key | {'trial': 1, 'node': ','.join(nodes), 'value': value})
     return RunReport(system, session, cases, metrics, samples)
 
@@ -130,14 +135,16 @@ def _report(system: str, day: str, lines: list[Line]) -> RunReport:
 def _case(number: int, line: Line, nodes: list[str], within: bool) -> dict[str, Any]:
     """`within`: whether all metrics are within their references; where one is not, it is why the case failed."""
     fields = line.fields
-    check, case = check_and_case(line.name)
+    check, params = check_and_params(line.name)
     result = fields.get('result', 'pass')
     return {
-        'case_id': number, 'partition': fields['partition'], 'stack': fields['environ'], 'check': check, 'case': case,
+        'case_id': number, 'partition': fields['partition'], 'environ': fields['environ'], 'check': check,
+        'params': params,
         'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
         'fail_phase': 'performance' if result == 'fail' and not within else None, 'fail_reason': None, 'tags': [],
         'trials': 1, 'job_id': fields.get('jobid'), 'job_exitcode': _integer(fields.get('job_exitcode')),
-        'nodes': nodes, 'completed': line.completed, 'trial_seconds': [], 'binding': '{}',
+        'nodes': nodes, 'completed': line.completed, 'trial_seconds': [], 'dims': '{}', 'draw': '{}',
+        'placement': '{}', 'evidence': '',
         'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
     }  # fmt: skip
 
@@ -159,7 +166,11 @@ def _metrics(fields: dict[str, str]) -> Iterator[dict[str, Any]]:
             better = 'lower' if unit in _TIMES else 'higher'
         low, high = (reference * (1 + bound) if reference and bound is not None else None for bound in (lower, upper))
         within = (low is None or value >= low) and (high is None or value <= high)
-        yield {'metric': name, 'unit': unit, 'better': better, 'value': value, 'within': within}
+        floor, cap = _TOLERANCE_OF_TIMES if unit in _TIMES else (None, None)
+        yield {
+            'metric': name, 'unit': unit, 'better': better, 'value': value, 'within': within, 'floor': floor,
+            'cap': cap,
+        }  # fmt: skip
 
 
 def _nodes(text: str) -> list[str]:

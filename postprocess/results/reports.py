@@ -8,16 +8,16 @@ import re
 import sqlite3
 from collections.abc import Container, Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.identity import to_text
+from plumbline.identity import pairs, to_text
 from plumbline.record import Record, RecordError, from_dict, summarize
-from plumbline.references import canonical_case
 from postprocess.results.cmdline import read_cmdline
+from postprocess.results.tables import metric_row
 
 _NO_RECORD = (None, {}, '<undefined>')  # what stands for the record of a case that ended before it could make one
 _NUMBER = (int, float)
@@ -93,14 +93,14 @@ def _parse(
         raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
 
 
-def check_and_case(display_name: str) -> tuple[str, str]:
-    """Check and canonical case of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
+def check_and_params(display_name: str) -> tuple[str, str]:
+    """Return check and params of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
 
-    Parameters with a dot belong to fixtures or were put there by ``--distribute``; they name no case of ours.
+    Parameters with a dot belong to fixtures or were put there by ``--distribute``; they are not the check's own.
     """
     check, *parameters = display_name.split(' %')
-    pairs = (parameter.partition('=') for parameter in parameters)
-    return check, canonical_case({key: value for key, _, value in pairs if '.' not in key})
+    found = (parameter.partition('=') for parameter in parameters)
+    return check, to_text(pairs({key: value for key, _, value in found if '.' not in key}))
 
 
 class _Unexpected(ValueError):
@@ -204,6 +204,8 @@ def _read(
         'reframe': _get(info, 'version', str, 'session_info'),
         'mode': selection.mode,
         'cmdline': cmdline,
+        'selection': _chosen(info, 'selection') or list(selection.selection),
+        'narrowed_by': list(selection.narrowed_by) if (given := _chosen(info, 'narrowed_by')) is None else given,
         'runs': len(runs),
         'ran': sum(not _get(entry, 'fixture', bool, 'a case') for entry in last.values()),
         'expected': expected,
@@ -216,16 +218,28 @@ def _read(
         record = _record(entry, where)
         cases.append(_case(number, entry, record, where))
         for metric, facts, series in record.series() if record else ():
-            name = metric if not series.dims else f'{metric} {to_text(series.dims)}'
-            key = {'case_id': number, 'metric': name}
+            name = {'metric': metric, 'dims': to_text(series.dims)}
             metrics.append(
-                key | vars(summarize([value for *_, value in series.samples])) | {
+                metric_row(cases[-1], name | vars(summarize([value for *_, value in series.samples])) | {
                     'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
-                    'void': one_line(series.invalid), 'missing': one_line(series.missing),
-                }
+                    'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
+                    'usual_spread': facts.usual_spread, 'floor': facts.floor, 'cap': facts.cap,
+                })
             )  # fmt: skip
-            samples += [key | {'trial': trial, 'node': node, 'value': value} for trial, node, value in series.samples]
+            samples += [
+                {'case_id': number} | name | {'trial': trial, 'node': node, 'value': value}
+                for trial, node, value in series.samples
+            ]
     return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+
+
+def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
+    """Return a list that the session's driver wrote; None where it wrote none, as a plain ``reframe`` command."""
+    key = f'plumbline_{name}'
+    try:
+        return None if key not in info else _words(json.loads(info[key]), key)
+    except (TypeError, ValueError):
+        raise _Unexpected(f'session_info: {key}: expected a JSON list of texts, found {info[key]!r:.80}') from None
 
 
 def _record(entry: dict[str, Any], where: str) -> Record | None:
@@ -240,20 +254,20 @@ def _record(entry: dict[str, Any], where: str) -> Record | None:
 
 def _case(number: int, entry: dict[str, Any], record: Record | None, where: str) -> dict[str, Any]:
     """Return the row of one test case."""
-    check, case = check_and_case(entry['display_name'])
+    check, params = check_and_params(entry['display_name'])
     if record is None:
         record = Record(check, ())
     else:
-        check, case = record.check, to_text(record.params)
+        check, params = record.check, to_text(record.params)
     job = record.job
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
     nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
     return {
         'case_id': number,
         'partition': entry['partition'],
-        'stack': entry['environ'],
+        'environ': entry['environ'],
         'check': check,
-        'case': case,
+        'params': params,
         'name': entry['display_name'],
         'fixture': entry['fixture'],
         'benchmark': 'record' in entry and not entry['fixture'],
@@ -272,8 +286,11 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},
         'trial_seconds': record.trial_seconds,
-        'binding': _json(record.placement),
+        'dims': _json({name: asdict(dim) for name, dim in record.dims.items()}),
+        'draw': _json(record.draw),
+        'placement': _json(record.placement),
         'provenance': _json(record.provenance),
+        'evidence': record.evidence,
     }  # fmt: skip
 
 

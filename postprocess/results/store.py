@@ -28,18 +28,16 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
+from postprocess.results import older
+from postprocess.results.cmdline import read_cmdline
 from postprocess.results.reports import RunReport, is_ahead
+from postprocess.results.tables import COMMON, SCHEMA, TABLES, table_of
 
 if TYPE_CHECKING:
     import duckdb
     import pandas
 
-SCHEMA = 2
-#: Columns that schema 1 lacks, and what its rows mean by that.
-_SINCE_1 = {'judged': True, 'source': 'report'}
 _TOGETHER = 'together-'  # begins the names of the files of several sessions
-_TIME = pa.timestamp('us')
-_WORDS = pa.list_(pa.string())
 _Result = TypeVar('_Result')
 
 
@@ -47,44 +45,13 @@ class _Gone(Exception):
     """A file that was listed is not there any more: compacted, or another process was faster."""
 
 
-_COMMON = {'schema': pa.int32(), 'session': pa.string()}
-
-
-def _schema(**columns: pa.DataType) -> pa.Schema:
-    return pa.schema(_COMMON | columns)
-
-
-# In the order in which their files are written. `case_id` is a number within the session.
-TABLES = {
-    'samples': _schema(
-        case_id=pa.int32(), metric=pa.string(), trial=pa.int32(), node=pa.string(), value=pa.float64()
-    ),
-    'metrics': _schema(
-        case_id=pa.int32(), metric=pa.string(), unit=pa.string(), better=pa.string(), n=pa.int32(), mean=pa.float64(),
-        std=pa.float64(), min=pa.float64(), max=pa.float64(), void=pa.string(), missing=pa.string(), judged=pa.bool_(),
-    ),
-    'cases': _schema(
-        case_id=pa.int32(), partition=pa.string(), stack=pa.string(), check=pa.string(), case=pa.string(),
-        name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(), result=pa.string(), fail_phase=pa.string(),
-        fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(), scheduler=pa.string(), job_id=pa.string(),
-        job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS, completed=_TIME, time_setup=pa.float64(),
-        time_compile=pa.float64(), time_run=pa.float64(), time_sanity=pa.float64(), time_performance=pa.float64(),
-        time_total=pa.float64(), trial_seconds=pa.list_(pa.float64()), binding=pa.string(), provenance=pa.string(),
-    ),
-    'sessions': _schema(
-        started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),
-        cmdline=pa.string(), runs=pa.int32(), ran=pa.int32(), expected=pa.int32(), problems=_WORDS,
-        report=pa.string(), report_sha256=pa.string(), source=pa.string(),
-    ),
-}  # fmt: skip
-
-
 @dataclass(frozen=True)
 class Session:
     """One stored session. `ran`: cases of its report; `expected`: cases that were to run, None where nobody said.
 
-    `source`: ``report``, ``database`` or ``perflog``, where `report` came from. `file`: the name of the files of the
-    month that hold it.
+    `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
+    ``name=Osu``; `narrowed_by`: what of it left out cases of the mode. `source`: ``report``, ``database`` or
+    ``perflog``, where `report` came from. `file`: the name of the files of the month that hold it.
     """
 
     site: str
@@ -99,6 +66,8 @@ class Session:
     reframe: str
     mode: str | None
     cmdline: str
+    selection: list[str]
+    narrowed_by: list[str]
     runs: int
     ran: int
     expected: int | None
@@ -106,6 +75,12 @@ class Session:
     report: str
     report_sha256: str
     source: str
+
+    @property
+    def partition(self) -> str | None:
+        """The one partition that was asked for, None where it was not one."""
+        system = next((word for word in self.selection if word.startswith('system=')), '')
+        return system.partition(':')[2] or None
 
 
 class Store:
@@ -133,7 +108,7 @@ class Store:
             ('samples', report.samples), ('metrics', report.metrics), ('cases', report.cases), ('sessions', [row]),
         ):  # fmt: skip
             try:
-                tables[table] = _table_of(table, session, rows)
+                tables[table] = table_of(table, session, rows)
             except (TypeError, ValueError, OverflowError) as error:  # Arrow's errors are of these kinds
                 raise InputError(f'{row["report"]}: a value does not fit the table {table}: {error}') from None
         self.write(report.site, month, session, tables)
@@ -148,11 +123,11 @@ class Store:
         done = []
         for month in self._months(site)[:-1]:
             before = self._files(site, month)
-            if len(before) < 2:
-                continue
             try:
                 sessions = self.sessions(site, month)
-                names = ' '.join(sorted(session.session for session in sessions))
+                if len(before) < 2 and all(session.schema == SCHEMA for session in sessions):
+                    continue
+                names = ' '.join([str(SCHEMA), *sorted(session.session for session in sessions)])
                 file = _TOGETHER + hashlib.sha256(names.encode()).hexdigest()[:16]
                 write_whole(
                     {
@@ -242,7 +217,10 @@ class Store:
                     for path in {self._path(table, session) for session in sessions}:
                         with _opened(path):  # DuckDB would take a foreign file for one without rows of these sessions
                             pass
-                    self._duckdb.execute(f'CREATE OR REPLACE TEMP VIEW {table} AS {self._select(table, sessions)}')
+                    rows = self._select(table, sessions)
+                    self._duckdb.execute(
+                        f'CREATE OR REPLACE TEMP VIEW {table} AS FROM ({rows}) JOIN nights USING (session)'
+                    )
             return self._duckdb.sql(sql).to_arrow_table()
         except duckdb.IOException as error:
             raise _Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
@@ -250,17 +228,23 @@ class Store:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
     def _select(self, table: str, sessions: list[Session]) -> str:
-        """A query for the rows of `sessions`."""
-        files = ', '.join(sorted({_quoted(str(self._path(table, session))) for session in sessions}))
-        rows = [f'FROM read_parquet([{files}], union_by_name=true, hive_partitioning=false)'] if files else []
-        meant = ''
-        if not files or any(session.schema < SCHEMA for session in sessions):
-            self._duckdb.register(f'no_{table}', TABLES[table].empty_table())  # has the columns that files may lack
-            rows.append(f'FROM no_{table}')
-            since = [name for name in _SINCE_1 if name in TABLES[table].names]
-            meant = ''.join(f', coalesce({name}, {_SINCE_1[name]!r}) AS {name}' for name in since)
-        together = ' UNION ALL BY NAME '.join(rows)
-        return f'SELECT * REPLACE ({SCHEMA} AS schema{meant}) FROM ({together}) JOIN nights USING (session)'
+        """Return a query for the rows of `sessions`, in the columns of the present schema."""
+        old = [session for session in sessions if session.schema < SCHEMA]
+        if (table == 'sessions' and old) or not sessions:
+            rows = [vars(session) | {'schema': SCHEMA} for session in sessions]
+            self._duckdb.register(f'of_{table}', pa.Table.from_pylist(rows, TABLES[table]))
+            return f'FROM of_{table}'
+        new = [session for session in sessions if session.schema == SCHEMA]
+        parts = [f'FROM read_parquet({self._paths(table, new)}, hive_partitioning=false)'] if new else []
+        if old:
+            parts.append(
+                f'FROM ({older.select(self._duckdb, table, {name: self._paths(name, old) for name in TABLES})})'
+            )
+        return ' UNION ALL BY NAME '.join(parts)
+
+    def _paths(self, table: str, sessions: list[Session]) -> str:
+        """Return the files of `sessions` as a list in DuckDB's syntax."""
+        return f'[{", ".join(sorted({_quoted(str(self._path(table, session))) for session in sessions}))}]'
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
@@ -270,9 +254,11 @@ class Store:
         return duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir()})
 
     def _table(self, table: str, session: Session) -> pa.Table:
-        """The rows of a session in the present schema."""
-        path = self._path(table, session)
-        return _in_schema(_read(path, session.session if session.file.startswith(_TOGETHER) else None), table)
+        """Return the rows of a session in the present schema."""
+        if session.schema < SCHEMA:
+            names = ', '.join(f'"{name}"' for name in TABLES[table].names)
+            return self._query(f'SELECT {names} FROM {table}', {}, [session]).cast(TABLES[table])
+        return _read(self._path(table, session), session.session if session.file.startswith(_TOGETHER) else None)
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """The sessions, in the order in which they started, each from one file. `name`: the beginning of their uuid."""
@@ -282,10 +268,8 @@ class Store:
             found: dict[tuple[str, str], Session] = {}
             for path, rows in sorted(((path, _read(path)) for path in files), key=lambda item: -item[1].num_rows):
                 place = {'site': path.parts[-3].removeprefix('site='), 'month': path.parts[-2].removeprefix('month=')}
-                for row, schema in zip(
-                    _in_schema(rows, 'sessions').to_pylist(), rows['schema'].to_pylist(), strict=True
-                ):
-                    session = Session(**place, file=path.stem, **row | {'schema': schema})
+                for row in rows.to_pylist():
+                    session = Session(**place, file=path.stem, **_in_schema(row))
                     if session.session.startswith(name):
                         found.setdefault((session.site, session.session), session)
             return sorted(found.values(), key=_order)
@@ -345,8 +329,8 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
     repair = f'to replace it, remove {index} and ingest its reports again'
     try:
         with pq.ParquetFile(path) as file:
-            if not _COMMON.keys() <= set(file.schema_arrow.names):
-                raise ValueError(f'it has no columns {" and ".join(_COMMON)}')
+            if not COMMON.keys() <= set(file.schema_arrow.names):
+                raise ValueError(f'it has no columns {" and ".join(COMMON)}')
             yield file
     except FileNotFoundError:
         raise _Gone(f'{path}: is not there, and the session has it; {repair}') from None
@@ -366,26 +350,14 @@ def _read(path: Path, session: str | None = None) -> pa.Table:
         return pq.read_table(path, filters=[('session', '==', session)], partitioning=None)
 
 
-def _table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
-    schema = TABLES[table]
-    own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(_COMMON) :]))
-    common = pa.repeat(pa.scalar(SCHEMA, _COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
-    return pa.Table.from_arrays([*common, *own.columns], schema=schema)
-
-
-def _in_schema(rows: pa.Table, table: str) -> pa.Table:
-    """`rows` of an earlier schema in the present one. Raises InputError for a later one."""
-    found = rows['schema'][0].as_py() if rows.num_rows else SCHEMA  # the same in all of a file
-    if found == SCHEMA:
-        return rows
-    if found > SCHEMA:
-        session = rows['session'][0]
+def _in_schema(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the table `sessions`, perhaps of an earlier schema. Raises InputError for a later one."""
+    if row['schema'] > SCHEMA:
         raise InputError(
-            f'session {session} was stored with schema {found}, this version knows up to {SCHEMA}: update it'
+            f'session {row["session"]} was stored with schema {row["schema"]}, this version knows up to {SCHEMA}: '
+            'update Plumbline'
         )
-    rows = rows.set_column(0, 'schema', pa.repeat(pa.scalar(SCHEMA, pa.int32()), rows.num_rows))
-    for name in TABLES[table].names:
-        if name not in rows.column_names:
-            value = pa.scalar(_SINCE_1.get(name), TABLES[table].field(name).type)
-            rows = rows.append_column(name, pa.repeat(value, rows.num_rows))
-    return rows.select(TABLES[table].names).cast(TABLES[table])
+    if row['schema'] == SCHEMA:
+        return row
+    asked = read_cmdline(row['cmdline'], row['mode'])
+    return {'source': 'report', 'selection': list(asked.selection), 'narrowed_by': list(asked.narrowed_by)} | row

@@ -206,11 +206,11 @@ def refusals(proposal: Proposal) -> list[str]:
 
 def _refuse(rows: list[Measured]) -> str | None:
     """Why the measurements of one metric make no reference; None where they do."""
-    units = sorted({f'{row.unit}, {row.better} is better' for row in rows})
+    units = sorted({f'{row.quantity.unit}, {row.quantity.better} is better' for row in rows})
     if len(units) > 1:
         return f'its unit or direction differs between the sessions: {"; ".join(units)}'
-    if rows[0].unit not in UNITS:
-        return f'unit {rows[0].unit!r} is none of {", ".join(UNITS)}'
+    if rows[0].quantity.unit not in UNITS:
+        return f'unit {rows[0].quantity.unit!r} is none of {", ".join(UNITS)}'
     if sum(row.summary.n for row in rows) < 2:
         return 'one sample shows no spread: at least two are needed'
     least = min(row.summary.mean for row in rows)
@@ -265,7 +265,8 @@ def _row(
     known |= {'dates': {dates}, 'nodes': {nodelist_abbrev(nodes)}, 'sessions': {names}}
     measured_spread = dict(zip(('spread', 'df'), spread, strict=True)) | {'spread_n': len(sessions)} if spread else {}
     return Reference(
-        partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.unit, better=first.better,
+        partition=partition, stack=stack, check=check, case=case, metric=metric,
+        unit=first.quantity.unit, better=first.quantity.better,
         mean=jobs.mean, std=jobs.std if len(group) > 1 else first.summary.std, n=len(sessions), kind='baseline',
         source=f'{source} on {hosts}', recorded_at=days[-1],
         mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),

@@ -15,7 +15,6 @@ from plumbline.limits import Limits, judges, limits, quantile_t99, tolerance_for
 from plumbline.paths import SITES
 from plumbline.references import KINDS, MODES, Key, Reference, References, load_references
 from plumbline.sites import read_site_file
-from postprocess.results.cmdline import Selection, read_cmdline
 from postprocess.results.reports import RunReport, read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
@@ -24,10 +23,10 @@ from postprocess.verdicts.stats import chance, false_discovery_rates, pool
 
 #: From worst to best.
 VERDICTS = (
-    'regressed', 'missing', 'failed', 'void', 'warned', 'improved', 'ok', 'no_reference', 'not_judged',
+    'regressed', 'missing', 'failed', 'invalid', 'warned', 'improved', 'ok', 'no_reference', 'not_judged',
 )  # fmt: skip
 WANTED = 0.05  # the loss that each metric should notice
-BAD = frozenset(('regressed', 'missing', 'failed', 'void'))
+BAD = frozenset(('regressed', 'missing', 'failed', 'invalid'))
 
 
 @dataclass(frozen=True)
@@ -143,15 +142,14 @@ def judge_session(
     again = [_by_key(read_report(path, session.site), session) for path in reruns]
     verdicts = []
     for row in rows:
-        rules = [] if row.metric == '*' else judges(lookup, row.key, policy)
+        rules = [] if row.id.metric == '*' else judges(lookup, row.key, policy)
         verdict = judge(row, rules, session.session, reasons.get(row.key, ''))
         if again and verdict.verdict == 'regressed':
             verdict = confirm(verdict, row, again)
         verdicts.append(verdict)
-    selection = read_cmdline(session.cmdline, session.mode)
-    verdicts += not_measured(lookup, rows, cases, selection, session.session, policy)
+    verdicts += not_measured(lookup, rows, cases, session, policy)
     verdicts, false_flags = with_chances(verdicts)
-    problems = session_problems(session, cases, rows, selection)
+    problems = session_problems(session, cases, rows)
     return Comparison(session, against, worst_first(verdicts), problems, false_flags)
 
 
@@ -183,18 +181,21 @@ def judge(
     common |= _describe_reference(reference, bound)
     if row.status != 'measured':
         return MetricVerdict(row.status, **common, cause=row.cause)
-    for what, mine, theirs in (('unit', row.unit, reference.unit), ('better', row.better, reference.better)):
+    for what, mine, theirs in (
+        ('unit', row.quantity.unit, reference.unit),
+        ('better', row.quantity.better, reference.better),
+    ):
         if mine != theirs:
             cause = f'{what} differs: measured {mine}, the reference ({_origin(reference)}) says {theirs}'
             return MetricVerdict('failed', **common, cause=cause)
     value = row.summary.mean
-    sign = 1 if row.better == 'higher' else -1
+    sign = row.quantity.sign
     verdict, cause = 'improved' if sign * value > sign * bound.good else 'ok', ''
     for other, its in rules:
-        if other.unit == row.unit and sign * value < sign * its.bad:
+        if other.unit == row.quantity.unit and sign * value < sign * its.bad:
             verdict = 'regressed' if its is bound and its.gates else 'warned'
             cause = (
-                f'{value:.6g} {row.unit} in session {session} is {"below" if sign > 0 else "above"} the limit '
+                f'{value:.6g} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the limit '
                 f'{its.bad:.6g} ({its.why}); expected {other.mean:.6g} ({_origin(other)})'
             )
             break
@@ -232,7 +233,7 @@ def confirm(verdict: MetricVerdict, row: Measured, reruns: Sequence[dict[Key, li
     middle = median([row.summary.mean, *here, *elsewhere])
 
     def beyond(value: float) -> bool:
-        return value < verdict.limit if row.better == 'higher' else value > verdict.limit
+        return value < verdict.limit if row.quantity.sign > 0 else value > verdict.limit
 
     evidence = f'{verdict.cause}; run again: {" and ".join(said)}, median {number(middle)}'
     if not beyond(middle):
@@ -291,17 +292,15 @@ def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Re
         partition, stack, check, case, metric = key
         references.append(
             Reference(
-                partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.unit,
-                better=first.better, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
+                partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.quantity.unit,
+                better=first.quantity.better, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
                 source=f'session {session.session} on {session.hostname}', mode=first.mode,
             )
         )  # fmt: skip
     return references, reasons
 
 
-def session_problems(
-    session: Session, cases: list[dict[str, Any]], rows: list[Measured], selection: Selection
-) -> list[str]:
+def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[Measured]) -> list[str]:
     """What went wrong outside the metrics, a sentence each."""
     problems = list(session.problems)
     if session.expected is not None and session.expected != session.ran:
@@ -310,15 +309,15 @@ def session_problems(
         problems.append('no case ran')
     elif all(row.status != 'measured' for row in rows):
         problems.append(f'{count(session.ran, "case")} ran and nothing was measured that counts')
-    if selection.mode is not None and selection.mode not in MODES:
+    if session.mode is not None and session.mode not in MODES:
         problems.append(
-            f'mode {selection.mode!r} is none of {", ".join(MODES)}: nobody can tell what it should have measured'
+            f'mode {session.mode!r} is none of {", ".join(MODES)}: nobody can tell what it should have measured'
         )
     explained = {row.case_id for row in rows if row.status != 'measured'}
     for case in cases:
         reason = case['fail_reason'] or ''
         if case['fixture'] and (failed := failure(case) or reason):
-            problems.append(f'fixture {case["name"]} of {case["partition"]} with {case["stack"]}: {failed}')
+            problems.append(f'fixture {case["name"]} of {case["partition"]} with {case["environ"]}: {failed}')
         # The performance phase fails for what the metrics show, or for something else that no metric shows
         elif (
             failure(case) is None
@@ -326,7 +325,7 @@ def session_problems(
             and 'failed to meet reference' not in reason
             and case['case_id'] not in explained
         ):
-            problems.append(f'{case["check"]} {case["case"]} of {case["partition"]} with {case["stack"]}: {reason}')
+            problems.append(f'{case["check"]} {case["params"]} of {case["partition"]} with {case["environ"]}: {reason}')
     return list(dict.fromkeys(problems))
 
 
@@ -334,8 +333,7 @@ def not_measured(
     lookup: References,
     rows: list[Measured],
     cases: list[dict[str, Any]],
-    selection: Selection,
-    session: str,
+    session: Session,
     policy: dict[str, Any],
 ) -> list[MetricVerdict]:
     """`missing` for each reference that the session should have met with a metric and did not.
@@ -344,12 +342,12 @@ def not_measured(
     """
     keys = {row.key for row in rows}
     cases = [case for case in cases if not case['fixture']]
-    ended = {(case['partition'], case['stack'], case['check'], case['case']): case for case in cases}
-    whole_mode = selection.mode in MODES and not selection.narrowed_by
-    modes = MODES[: MODES.index(selection.mode) + 1] if whole_mode else ()
+    ended = {(case['partition'], case['environ'], case['check'], case['params']): case for case in cases}
+    whole_mode = session.mode in MODES and not session.narrowed_by
+    modes = MODES[: MODES.index(session.mode) + 1] if whole_mode else ()
 
     def in_mode(row: Reference) -> bool:
-        partition = selection.partition in (None, row.partition)
+        partition = session.partition in (None, row.partition)
         return row.mode in modes and row.kind not in KINDS['published'] and partition
 
     unmet = [
@@ -362,13 +360,13 @@ def not_measured(
     for row in unmet:
         case = None if row.is_pattern else ended.get(row.key[:4])
         if case is None:
-            cause = f'no case of this {selection.mode} session measured it'
+            cause = f'no case of this {session.mode} session measured it'
         else:
             cause = failure(case) or 'its case ran and does not declare this metric'
         bound = limits(row, tolerance_for(policy, *row.key[2:], row.unit))
         verdicts.append(
             MetricVerdict(
-                'missing', *_key(row), row.unit, row.better, cause=cause, session=session,
+                'missing', *_key(row), row.unit, row.better, cause=cause, session=session.session,
                 **_describe_reference(row, bound),
             )
         )  # fmt: skip
@@ -378,8 +376,9 @@ def not_measured(
 def _describe(row: Measured, session: str) -> dict[str, Any]:
     summary = row.summary
     return {
-        'partition': row.partition, 'stack': row.stack, 'check': row.check, 'case': row.case, 'metric': row.metric,
-        'unit': row.unit, 'better': row.better, 'value': summary.mean, 'std': summary.std, 'n': summary.n,
+        **dict(zip(('partition', 'stack', 'check', 'case', 'metric'), row.key, strict=True)),
+        'unit': row.quantity.unit, 'better': row.quantity.better,
+        'value': summary.mean, 'std': summary.std, 'n': summary.n,
         'min': summary.min, 'max': summary.max, 'nodes': len(row.nodes), 'session': session, 'case_id': row.case_id,
     }  # fmt: skip
 

@@ -2,43 +2,40 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from plumbline.identity import CaseId, Quantity, SeriesId, from_text, to_text
 from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES, Key
 from postprocess.results.store import Session, Store
-
-_NEEDED_FAILED = 'fail_deps'  # ReFrame's result of a case whose fixture failed
-_RAN = ('pass', 'xfail', 'xpass')  # ReFrame's results of a case that reached its end
+from postprocess.results.tables import NEEDED_FAILED, reached_its_end
 
 
 @dataclass(frozen=True)
 class Measured:
-    """A metric of one case; metric ``*`` stands for a case that names none.
+    """One series of one case of a session; metric ``*`` stands for a case that declares none.
 
-    `status` is ``measured``, ``void`` (not to be believed), ``failed`` (its case is not to be believed) or ``missing``
-    (declared, no number); `cause` says why in all but the first.
+    `status` is that of `postprocess.results.tables.status_of`; `cause` says why it is not ``measured``. One that is not
+    `judged` is judged only where a reference names it. `floor` and `cap` are the check's own, None: the default.
     """
 
     case_id: int
-    partition: str
-    stack: str
-    check: str
-    case: str
-    metric: str
-    unit: str
-    better: str
+    id: SeriesId
+    quantity: Quantity
     summary: Summary
     nodes: tuple[str, ...]
     mode: str
     status: str
     cause: str
-    judged: bool = True  # the other sizes of a curve, say, are shown, and judged only by a reference that names them
+    judged: bool = True
+    floor: float | None = None
+    cap: float | None = None
 
     @property
     def key(self) -> Key:
-        return self.partition, self.stack, self.check, self.case, self.metric
+        """The identity as texts, for look-ups in references of the present form."""
+        return self.id.partition, self.id.environ, self.id.check, to_text(self.id.params), self.id.name
 
 
 def smallest_mode(tags: list[str]) -> str:
@@ -47,65 +44,70 @@ def smallest_mode(tags: list[str]) -> str:
 
 
 def failure(case: dict[str, Any]) -> str | None:
-    """Why nothing that a case measured counts; None where it ended well, or failed only against its references."""
-    if case['result'] in _RAN or (case['result'] == 'fail' and case['fail_phase'] == 'performance'):
+    """Return why nothing that a case measured counts; None where it ended well, or failed only against references."""
+    if reached_its_end(case['result'], case['fail_phase']):
         return None
     if case['fail_reason']:
         phase = f' in {case["fail_phase"]}' if case['fail_phase'] else ''
         return f'failed{phase}: {case["fail_reason"]}'
     return {
-        _NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
+        NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
         'skip': 'not run: ReFrame skipped it',
         'abort': 'not run: the session was aborted',
     }.get(case['result'], f'ended with result {case["result"]!r} in {case["fail_phase"] or "an unknown phase"}')
 
 
 def measured_in(store: Store, session: Session) -> list[Measured]:
-    """Every metric of every case of a session, read from the store."""
+    """Return every series of every case of a session, read from the store."""
     return measured(store.rows('cases', session), store.rows('metrics', session))
 
 
 def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list[Measured]:
-    """Every metric of every case, from the session's rows of the tables `cases` and `metrics`; fixtures have none."""
-    declared: dict[int, list[dict]] = {}
+    """Return every series of every case, from a session's rows of the tables `cases` and `metrics`."""
+    declared: dict[int, list[dict[str, Any]]] = {}
     for row in metrics:
         declared.setdefault(row['case_id'], []).append(row)
-    broken = {(case['partition'], case['stack']): failure(case) for case in cases if case['fixture'] and failure(case)}
+    broken = {
+        (case['partition'], case['environ']): failure(case) for case in cases if case['fixture'] and failure(case)
+    }
     found = []
     for case in cases:
         if case['fixture']:
             continue
-        common = {key: case[key] for key in ('case_id', 'partition', 'stack', 'check', 'case')}
-        common |= {'nodes': tuple(case['nodes']), 'mode': smallest_mode(case['tags'])}
         failed = failure(case)
-        if case['result'] == _NEEDED_FAILED and (why := broken.get((case['partition'], case['stack']))):
-            failed = f'not run: its stack {case["stack"]} {why}'
+        if case['result'] == NEEDED_FAILED and (why := broken.get((case['partition'], case['environ']))):
+            failed = f'not run: its stack {case["environ"]} {why}'
+        of = CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))
+        nothing = Measured(
+            case_id=case['case_id'], id=SeriesId(of.partition, of.environ, of.check, of.params, '*'),
+            quantity=Quantity('', ''), summary=NOTHING, nodes=tuple(case['nodes']), mode=smallest_mode(case['tags']),
+            status='failed', cause='',
+        )  # fmt: skip
         for row in declared.get(case['case_id'], []):
-            summary = Summary(row['n'], row['mean'], row['std'], row['min'], row['max'])
-            status, cause = _status(row, summary, failed, ran=case['result'] != _NEEDED_FAILED)
             found.append(
-                Measured(
-                    **common, metric=row['metric'], unit=row['unit'], better=row['better'], summary=summary,
-                    status=status, cause=cause, judged=row.get('judged') is not False,
+                replace(
+                    nothing,
+                    id=replace(nothing.id, metric=row['metric'], dims=from_text(row['dims'])),
+                    quantity=Quantity(row['unit'], row['better']),
+                    summary=Summary(row['n'], row['mean'], row['std'], row['min'], row['max']),
+                    status=row['status'],
+                    cause=_cause(row, failed),
+                    judged=row['judged'],
+                    floor=row['floor'],
+                    cap=row['cap'],
                 )
-            )  # fmt: skip
+            )
         if case['case_id'] not in declared and (failed or case['benchmark'] or case['fail_reason']):
             cause = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no metric'
-            found.append(
-                Measured(**common, metric='*', unit='', better='', summary=NOTHING, status='failed', cause=cause)
-            )
+            found.append(replace(nothing, cause=cause))
     return found
 
 
-def _status(row: dict[str, Any], summary: Summary, failed: str | None, ran: bool) -> tuple[str, str]:
-    if not ran:
-        return 'failed', failed
-    if row['void']:
-        return 'void', row['void']
-    if not summary.n:
-        return 'missing', row['missing'] or failed or 'the check declares it and reported no number for it'
-    if failed:
-        return 'failed', failed
-    if summary.mean - summary.mean != 0:  # infinite or not a number: would compare as "not worse than"
-        return 'failed', f'a sample is not a finite number (mean {summary.mean})'
-    return 'measured', ''
+def _cause(row: dict[str, Any], failed: str | None) -> str:
+    if row['status'] == 'invalid':
+        return row['invalid']
+    if row['status'] == 'missing':
+        return row['missing'] or failed or 'the check declares it and reported no number for it'
+    if row['status'] == 'failed':
+        return failed or f'a sample is not a finite number (mean {row["mean"]})'
+    return ''

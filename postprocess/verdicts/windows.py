@@ -14,7 +14,6 @@ from plumbline.limits import limits, tolerance_for
 from plumbline.paths import SITES
 from plumbline.record import Summary, summarize
 from plumbline.references import Key, Reference, References
-from postprocess.results.cmdline import read_cmdline
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import (
     Comparison,
@@ -79,12 +78,11 @@ def compare_windows(
             bound = limits(reference, tolerance_for(policy, *key[2:], reference.unit))
             rules = [(reference, replace(bound, why=bound.why + how))]
         verdicts.append(judge(row, rules, newest.session))
-    selection = read_cmdline(newest.cmdline, newest.mode)
     rows = [row for group in new.values() for row in group]
     lookup = References(references.values())
-    verdicts += not_measured(lookup, rows, cases, selection, newest.session, policy)
+    verdicts += not_measured(lookup, rows, cases, newest, policy)
     verdicts, false_flags = with_chances(verdicts)
-    problems = session_problems(newest, cases, latest, selection)
+    problems = session_problems(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
     return Comparison(newest, before[-1], worst_first(verdicts), problems, false_flags, scope)
 
@@ -112,9 +110,9 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
     first, summary = rows[0], summarize([row.summary.mean for row in rows])
     return Reference(
-        partition=first.partition, stack=first.stack, check=first.check, case=first.case, metric=first.metric,
-        unit=first.unit, better=first.better, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
-        source=source, mode=first.mode,
+        **dict(zip(('partition', 'stack', 'check', 'case', 'metric'), first.key, strict=True)),
+        unit=first.quantity.unit, better=first.quantity.better, mean=summary.mean, std=summary.std, n=summary.n,
+        kind='session', source=source, mode=first.mode,
     )  # fmt: skip
 
 

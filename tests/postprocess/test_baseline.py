@@ -208,7 +208,7 @@ def test_what_cannot_be_trusted_is_refused_and_named(work):
     assert result.exit_code == 0
     refused = [line for line in result.stdout.splitlines() if line.startswith('refused: ')]
     for name, why in (
-        ('void', 'void: above the peak'), ('lost', 'missing: no match'), ('single', 'at least two'),
+        ('void', 'invalid: above the peak'), ('lost', 'missing: no match'), ('single', 'at least two'),
         ('zero', 'above 0'), ('odd', "unit 'furlong'"), ('endless', 'not a finite number'),
         ('hpl', 'failed in sanity: x'),
     ):  # fmt: skip

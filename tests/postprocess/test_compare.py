@@ -72,12 +72,12 @@ def test_void_goes_before_everything(work):
         metrics={'triad': metric([100.0], void='above the peak')}, result='fail', fail_phase='sanity', fail_reason='bad'
     )
     row = only(work.judge(entry, reference(unit='MB/s')))
-    assert (row['verdict'], row['cause'], row['value']) == ('void', 'above the peak', 100)
+    assert (row['verdict'], row['cause'], row['value']) == ('invalid', 'above the peak', 100)
 
 
 def test_void_without_a_reference_is_void(work):
     document = work.judge(case(metrics={'triad': metric([100.0], void='above the peak'), 'copy': metric([1.0])}))
-    assert document['counts'] == {'void': 1, 'no_reference': 1}
+    assert document['counts'] == {'invalid': 1, 'no_reference': 1}
     assert document['exit_code'] == 1
 
 
@@ -339,7 +339,7 @@ def test_another_session_as_reference(work):
     triad = rows['triad']
     assert (triad['expected'], triad['expected_std'], triad['expected_n']) == (pytest.approx(100), 1, 3)
     assert triad['reference_source'] == 'session aaaa on login1'
-    assert rows['add']['cause'] == 'void in session aaaa: no'
+    assert rows['add']['cause'] == 'invalid in session aaaa: no'
 
 
 def test_against_itself_everything_is_ok(work):
@@ -597,7 +597,7 @@ def _columns():
 
 def test_the_worst_comes_first(mixed):
     document = mixed.compare()
-    assert list(document['counts']) == ['regressed', 'missing', 'failed', 'void', 'improved', 'ok', 'no_reference']
+    assert list(document['counts']) == ['regressed', 'missing', 'failed', 'invalid', 'improved', 'ok', 'no_reference']
     assert [row['verdict'] for row in document['verdicts']] == list(document['counts'])
 
 
@@ -619,7 +619,7 @@ def test_the_summary_fits_80_columns_and_says_everything_that_is_wrong(mixed):
     result = mixed.run('compare', '--summary')
     assert max(map(len, result.stdout.splitlines())) <= 80
     text = ' '.join(result.stdout.split())
-    assert 'FAILED: 1 regressed, 1 missing, 1 failed, 1 void, 1 improved, 1 ok, 1 no reference' in text
+    assert 'FAILED: 1 regressed, 1 missing, 1 failed, 1 invalid, 1 improved, 1 ok, 1 no reference' in text
     for part in ('3 cases expected, 2 ran', '-49.5 %', 'above <peak> & "more" | [bold]', '<script>alert(1)</script>'):
         assert part in text
 
@@ -642,8 +642,8 @@ def test_junit_is_well_formed_and_complete(mixed, tmp_path):
     assert (suite.get('tests'), suite.get('failures'), suite.get('skipped')) == ('7', '4', '1')
     testcases = {(t.get('classname'), t.get('name')): t for t in suite}
     wrong = testcases['STREAM.size=big', 'wrong @system'].find('failure')
-    assert wrong.get('type') == 'void'
-    assert wrong.get('message') == 'wrong: void: above <peak> & "more" | [bold]'
+    assert wrong.get('type') == 'invalid'
+    assert wrong.get('message') == 'wrong: invalid: above <peak> & "more" | [bold]'
     assert testcases['STREAM.size=big', 'new @system'].find('skipped') is not None
     assert testcases['STREAM.size=big', 'fast @system'].find('system-out') is not None
     assert '<script>alert(1)</script>' in testcases['HPCC.size=big', '* @system'].find('failure').get('message')

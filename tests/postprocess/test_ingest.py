@@ -12,8 +12,9 @@ from run_reports import BEGAN, SITE, case, metric, report
 from plumbline.errors import InputError
 from plumbline.identity import pairs
 from plumbline.record import MetricRecord, Record, Series
-from postprocess.results.reports import ReportError, check_and_case, read_report
-from postprocess.results.store import TABLES, Store
+from postprocess.results.reports import ReportError, check_and_params, read_report
+from postprocess.results.store import Store
+from postprocess.results.tables import TABLES
 
 GOOD = case(
     metrics={'triad': metric([1.0, 2.0, 3.0], node='n7'), 'copy': metric([])}, missing={'copy': 'matched nothing'},
@@ -38,7 +39,7 @@ def test_a_session_is_a_file_of_each_table_and_comes_back_as_it_was(work):
     assert session.problems == ['checks/x.py does not import']
     assert (session.reframe, session.hostname) == ('4.10.4', 'login1')
     (entry,) = store.rows('cases', session)
-    assert (entry['check'], entry['case'], entry['stack'], entry['partition']) == (
+    assert (entry['check'], entry['params'], entry['environ'], entry['partition']) == (
         'STREAM', 'size=big', 'system', 'cpu',
     )  # fmt: skip
     assert entry['nodes'] == ['n7', 'n8']
@@ -145,7 +146,7 @@ def test_messages_become_plain_lines(work):
     session = store.find()
     assert session.problems == ['a b']
     assert store.rows('cases', session)[0]['fail_reason'] == 'red and tab'
-    assert store.rows('metrics', session)[0]['void'] == 'two lines'
+    assert store.rows('metrics', session)[0]['invalid'] == 'two lines'
 
 
 def test_a_value_that_does_not_fit_its_table_is_said_and_nothing_is_written(work):
@@ -256,7 +257,7 @@ def test_a_real_report_of_reframe_is_read():
     assert found.site == 'localhost'
     assert found.session['mode'] == 'quick'
     assert found.session['ran'] == 2
-    assert [(row['check'], row['case']) for row in found.cases if not row['fixture']] == [
+    assert [(row['check'], row['params']) for row in found.cases if not row['fixture']] == [
         ('Desc', 'num=1.5,size=quick'), ('Desc', 'num=1.5,size=full'),
     ]  # fmt: skip
     assert [row['benchmark'] for row in found.cases] == [False, True, True]
@@ -270,8 +271,8 @@ def test_a_real_report_of_reframe_is_read():
         ('A %z=1 %b=x=y %stack.v=2 %.nid=n1 %.part=s:p', ('A', 'b=x=y,z=1')),
     ],
 )
-def test_check_and_case_of_a_display_name(name, expected):
-    assert check_and_case(name) == expected
+def test_check_and_params_of_a_display_name(name, expected):
+    assert check_and_params(name) == expected
 
 
 def test_a_record_of_schema_2_is_read_with_its_dims(work):
@@ -281,8 +282,8 @@ def test_a_record_of_schema_2_is_read_with_its_dims(work):
     work.ingest(report(case(check='OsuLatency') | {'record': record.to_dict()}))
     store = Store(work.results)
     rows = store.rows('metrics', store.find())
-    assert [(row['metric'], row['unit'], row['judged']) for row in rows] == [
-        ('latency message_bytes=4', 'us', False), ('latency message_bytes=8', 'us', True),
+    assert [(row['metric'], row['dims'], row['unit'], row['judged']) for row in rows] == [
+        ('latency', 'message_bytes=4', 'us', False), ('latency', 'message_bytes=8', 'us', True),
     ]  # fmt: skip
 
 

@@ -41,13 +41,13 @@ def test_a_log_that_reframe_wrote(work):
     session = store.find()
     assert (session.site, session.source, session.ran) == ('generic', 'perflog', 4)
     cases = store.rows('cases', session)
-    assert {(row['check'], row['case'], row['partition'], row['stack']) for row in cases} == {
+    assert {(row['check'], row['params'], row['partition'], row['environ']) for row in cases} == {
         ('Guest', 'size=small', 'default', 'builtin'), ('Guest', 'size=big', 'default', 'builtin'),
     }  # fmt: skip
     assert all(row['nodes'] == ['vm'] for row in cases)
     assert {row['fail_phase'] for row in cases} == {'performance'}  # lat is beyond its reference
     rows = metrics(work)
-    assert {(row.metric, row.unit, row.better, row.summary.mean, row.status) for row in rows} == {
+    assert {(row.id.metric, row.quantity.unit, row.quantity.better, row.summary.mean, row.status) for row in rows} == {
         ('bw', 'GB/s', 'higher', 98.5, 'measured'), ('lat', 'us', 'lower', 1.25, 'measured'),
     }  # fmt: skip
 
@@ -72,7 +72,7 @@ def test_a_log_that_grew_adds_its_new_lines_only(work):
 )  # fmt: skip
 def test_the_better_direction_is_that_of_the_bound_else_of_the_unit(work, bounds, unit, better):
     ingest(work, log(work, line(bounds=bounds, unit=unit)))
-    assert [row.better for row in metrics(work)] == [better]
+    assert [row.quantity.better for row in metrics(work)] == [better]
 
 
 def test_a_case_that_failed_within_its_references_counts_for_nothing(work):
@@ -91,7 +91,7 @@ def test_lines_that_cannot_be_used_are_counted_and_the_others_come_in(work):
     )
     result = ingest(work, path, code=2)
     assert f'{path}: left out 3 lines that have no time of completion, or other fields than the header' in result.stderr
-    assert [(row.metric, row.status) for row in metrics(work)] == [('bw', 'measured'), ('*', 'failed')]
+    assert [(row.id.metric, row.status) for row in metrics(work)] == [('bw', 'measured'), ('*', 'failed')]
 
 
 @pytest.mark.parametrize('content', [b'', b'\xff\xfe\x00', b'a,b\n1,2\n', b'result\n'])

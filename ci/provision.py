@@ -22,7 +22,7 @@ from plumbline.paths import ROOT, software_directory
 from plumbline.sites import UNDESCRIBED, Site, load_site, name_of_this_site
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
-from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
+from plumbline.stacks.install import BringUp, StackError, find_spack, needed_spack, release, run_spack
 from plumbline.stacks.manifest import Installed, known_benchmarks
 
 _BUILD_PACKAGES = (
@@ -92,8 +92,8 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
     if undescribed:
         if packages:
             debian_packages(_BUILD_PACKAGES)
-        partition = next(iter(site.partitions.values()))
-        for sentence in find_externals(partition, stacks[0].externals):
+        devices = next(iter(site.partitions.values())).entry.get('devices', [])
+        for sentence in find_externals([device['arch'] for device in devices], stacks[0].externals):
             print(f'plumbline: {sentence}')
     if arguments.lock:
         return renew_locks(stacks)
@@ -105,7 +105,7 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
 
 def stacks_of(site: Site, chosen: list[str] | None) -> Iterator[Installed]:
     """Every partition's stacks that Spack provides; on an undescribed machine without those for GPUs it lacks."""
-    known = [stack.name for stack in site.stacks.values() if stack.provider == 'spack']
+    known = [environ.name for environ in site.environs.values() if environ.provider == 'spack']
     for name in chosen or ():
         if name not in known:
             raise SiteError(f'site {site.name}: {name!r} is no stack that Spack provides; it has {known or "none"}')
@@ -173,8 +173,8 @@ def use_build_cache(url: str):
     mirrors = config / 'mirrors.yaml'
     if not mirrors.exists() or url not in mirrors.read_text(encoding='utf-8'):
         add = ['mirror', 'add', '--scope=user', '--type=binary', name, url]
-        run_spack(find_spack(), *add, log=config / 'log.txt')
-    run_spack(find_spack(), 'buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
+        run_spack(needed_spack(), *add, log=config / 'log.txt')
+    run_spack(needed_spack(), 'buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
 
 
 def renew_locks(stacks: list[Installed]) -> int:

@@ -1,4 +1,4 @@
-"""Files that exist whole or not at all."""
+"""Write files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from plumbline.errors import InputError
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
-    """Write each file by calling its value with an open binary stream; they take their places in the order given.
+    """Write each file by calling its value with an open binary stream, then replace the files in the order given.
 
-    Every file is complete on disk before the first one takes its place, so a full disk leaves none of them behind.
-    Raises InputError when the file system refuses.
+    All are complete on disk before the first is replaced, so a full disk changes none of them. Raises InputError.
     """
     waiting: dict[Path, Path] = {}
     try:
         for path, write in contents.items():
             path.parent.mkdir(parents=True, exist_ok=True)
-            if path.exists() and not path.is_file():  # nothing may take the place of /dev/stdout or another device
+            if path.exists() and not path.is_file():  # /dev/stdout and other devices must not be replaced
                 with path.open('wb') as stream:
                     write(stream)
                 continue
-            temporary = path.with_name(f'.{path.name}.{platform.node()}.{os.getpid()}')  # hosts may share the folder
+            # unique, as hosts may share the folder
+            temporary = path.with_name(f'.{path.name}.{platform.node()}.{os.getpid()}')
             waiting[path] = temporary
             with temporary.open('wb') as stream:
                 write(stream)
@@ -45,5 +45,5 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """One text file, as :func:`write_whole` writes."""
+    """Write one text file with :func:`write_whole`."""
     write_whole({path: lambda stream: stream.write(text.encode())})

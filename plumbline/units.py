@@ -1,4 +1,4 @@
-"""Units of the metrics and peaks: each name with its factor to the base unit of its dimension."""
+"""Units of metrics and peaks: the factor of each to the base unit of its dimension."""
 
 UNITS = {
     'B/s': 1.0, 'MB/s': 1e6, 'GB/s': 1e9, 'TB/s': 1e12, 'MiB/s': 2.0**20, 'GiB/s': 2.0**30,
@@ -14,11 +14,11 @@ UNITS = {
 
 
 def in_base_unit(quantity: str) -> float:
-    """The value of a text such as ``614.4 GB/s`` or ``256 GiB``, in the base unit of its dimension.
+    """Return the value of a text such as ``614.4 GB/s`` or ``256 GiB`` in the base unit of its dimension.
 
-    Raises ValueError when the text is not a number, one blank and a unit of :data:`UNITS`.
+    Raises ValueError unless the text is a number, one blank and a unit of :data:`UNITS`.
     """
     number, _, unit = quantity.partition(' ')
     if unit not in UNITS:
-        raise ValueError(f'{quantity!r} is not a number, a blank and one of the units {", ".join(UNITS)}')
+        raise ValueError(f'{quantity!r}: expected a number, a blank and one of the units {", ".join(UNITS)}')
     return float(number) * UNITS[unit]

@@ -45,7 +45,7 @@ def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any
                'cases': None, 'retired': None, 'problem': ''}  # fmt: skip
         try:
             site = load_site(name, root)
-            row |= {'descr': site.descr, 'partitions': list(site.partitions), 'environs': list(site.stacks)}
+            row |= {'descr': site.descr, 'partitions': list(site.partitions), 'environs': list(site.environs)}
             row |= {'retired': site.retired, **{kind: _limits(name, kind, root) for kind in FILES}}
         except SiteError as error:
             row['problem'] = str(error)
@@ -77,7 +77,7 @@ def details(name: str, root: Path = SITES) -> dict[str, Any]:
         'partitions': [_partition(partition) for partition in site.partitions.values()],
         'environs': [
             {'environ': stack.name, 'provider': stack.provider, 'benchmarks': list(stack.features)}
-            for stack in site.stacks.values()
+            for stack in site.environs.values()
         ],
         'not_found': dict(site.not_found),
         **{kind: _limits(name, kind, root) for kind in FILES},
@@ -131,7 +131,7 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
 
 def _faults_of_stacks(site: Site) -> Iterator[str]:
     """What is wrong with the Spack environments of a site: the manifest, its lock, and features that nothing backs."""
-    for stack in site.stacks.values():
+    for stack in site.environs.values():
         if stack.provider != 'spack':
             continue
         try:
@@ -213,7 +213,7 @@ def _meets_a_case(row: Reference, keys: set[Key]) -> bool:
 
 def _why_unmatched(row: Reference, site: Site, keys: set[Key]) -> str:
     """The first column from the left in which no case of the site has what the row says."""
-    partitions, stacks = sorted(site.partitions), sorted(site.stacks)
+    partitions, stacks = sorted(site.partitions), sorted(site.environs)
     if row.partition != '*' and row.partition not in partitions:
         return f'partition {row.partition!r}: the site has {", ".join(partitions)}'
     if row.stack != '*' and row.stack not in stacks:

@@ -38,7 +38,7 @@ from scratch import ScratchClone  # noqa: E402
 
 from checks.core.stacks import activation  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
-from plumbline.sites import Stack  # noqa: E402
+from plumbline.sites import Environ  # noqa: E402
 from plumbline.stacks.install import environment, find_spack  # noqa: E402
 from plumbline.stacks.manifest import Installed, known_benchmarks  # noqa: E402
 
@@ -336,7 +336,7 @@ def stacks(rounds: int):
         ways = {'nothing': 'true'}
         for provider, stack in (('system', None), ('spack', installed)):
             file = Path(folder, provider)
-            file.write_text('\n'.join(activation(Stack('cpu', provider, prefix='/usr'), stack)))
+            file.write_text('\n'.join(activation(Environ('cpu', provider, prefix='/usr'), stack)))
             ways[f'{provider} provider'] = f'source {file}'
         ways["ReFrame's stock Spack, load"] = f'eval `{find_spack()} -e {installed.folder} load --sh ior`'
         ways["ReFrame's stock Spack, install"] = f'{find_spack()} -e {installed.folder} install'

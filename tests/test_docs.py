@@ -40,7 +40,7 @@ def test_the_example_of_a_site_loads(tmp_path):
     (tmp_path / 'mycluster/site.yaml').write_text(example)
     site = load_site('mycluster', tmp_path)
     assert site.partitions['compute'].processor['caches']['L1']['size'] == '32 KiB'
-    assert site.stacks['cpu'].modules == ('hpcc', 'likwid')
+    assert site.environs['cpu'].modules == ('hpcc', 'likwid')
 
 
 def test_every_feature_is_in_the_table_of_stacks():

@@ -9,7 +9,7 @@ from checks.core.topology import current_site, node_counts
 
 def offered_here(implementations: Mapping[str, Any]) -> list[str]:
     """Those that a stack of this system offers, for a parameter; the first where none is: ReFrame wants a value."""
-    offered = {feature for stack in current_site().stacks.values() for feature in stack.features}
+    offered = {feature for environ in current_site().environs.values() for feature in environ.features}
     return [name for name, row in implementations.items() if row.feature in offered] or list(implementations)[:1]
 
 

@@ -143,7 +143,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.site = current_site()
         self.partition: Partition = self.site.partitions[self.current_partition.name]
         self.topology = topology_of(self.site.name, self.partition.name)
-        self.stack = self.site.stacks[self.current_environ.name]
+        self.stack = self.site.environs[self.current_environ.name]
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
         # of single cases, such as the nodes that ci/nightly wants one to run on again

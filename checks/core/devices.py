@@ -19,7 +19,7 @@ def models_for(topology: Topology, models: Models) -> list[str]:
 
 def models_of_this_system(models: Models) -> list[str | None]:
     """Those that a partition can run and a stack offers; a parameter must not be empty, and None exists nowhere."""
-    offered = {feature for stack in current_site().stacks.values() for feature in stack.features}
+    offered = {feature for environ in current_site().environs.values() for feature in environ.features}
     able = {model for _, topology in topologies() for model in models_for(topology, models)}
     return [model for model, (feature, *_) in models.items() if model in able and feature in offered] or [None]
 

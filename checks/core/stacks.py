@@ -7,12 +7,12 @@ import shlex
 from pathlib import Path
 
 from plumbline.errors import SiteError
-from plumbline.sites import Stack
+from plumbline.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
 
 
-def activation(stack: Stack, installed: Installed | None = None) -> list[str]:
+def activation(stack: Environ, installed: Installed | None = None) -> list[str]:
     """The lines of a job's script that put the benchmarks of `stack` on PATH, and end the job where one fails."""
     lines = [f'# stack {stack.name}, provider {stack.provider}']
     for module in stack.modules:

@@ -14,7 +14,7 @@ BYTES_OF_RANK = 64 * MIB  # where their number is varied
 
 def apis() -> list[str]:
     """Those that the stacks of the current system offer; IOR is built with HDF5 where the feature says so."""
-    offered = {feature for stack in current_site().stacks.values() for feature in stack.features}
+    offered = {feature for environ in current_site().environs.values() for feature in environ.features}
     return ['POSIX', 'MPIIO', *(['HDF5'] if 'ior-hdf5' in offered else [])]
 
 

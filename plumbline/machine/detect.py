@@ -1,7 +1,7 @@
-"""Finds out what this machine is: processor, memory, GPUs, peaks, and which benchmarks stand on PATH.
+"""Detect this machine: processor, memory, GPUs, peaks, and which benchmarks are on PATH.
 
-Detected once: the facts are cached under ``$XDG_CACHE_HOME/plumbline``, keyed by host name, boot id and the hardware
-threads this process may use. PATH is looked at anew each time, since installing a benchmark takes no reboot.
+The facts are cached in ``$XDG_CACHE_HOME/plumbline`` by host name, boot id and the hardware threads that this process
+may use. PATH is searched each time, since a benchmark is installed without a reboot.
 """
 
 from __future__ import annotations
@@ -18,35 +18,37 @@ from typing import Any
 
 import yaml
 
-from plumbline.machine.gpu_links import answer, find_link_classes, near_numa_domains
+from plumbline.errors import SiteError
+from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
+from plumbline.programs import find_reframe, output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
 from plumbline.units import in_base_unit
 
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
-_CODE = ('detect.py', 'gpu_links.py', 'microarchitectures.yaml')  # what the cached facts follow from
+_CODE = ('detect.py', 'gpu_links.py', 'microarchitectures.yaml')  # the cached facts depend on these
 
 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
-    """Fill what `entry` (a site.yaml) leaves out, in place; returns the benchmarks not found, each with the reason."""
+    """Fill in what `entry`, the content of a site.yaml, leaves out; return the reason of each benchmark not found."""
     machine = _machine()
     fault = machine.pop('no_link_classes', None)
     missing = {'pairs of GPUs': fault} if fault else {}
     for partition in entry['partitions']:
         stated = set(partition)
         for key, value in machine.items():
-            if key != 'link_classes' or 'devices' not in stated:  # its pairs are of the devices found here
+            if key != 'link_classes' or 'devices' not in stated:  # its pairs number the detected devices
                 partition.setdefault(key, value)
         for file_system, described in list(partition.get('file_systems', {}).items()):
             if 'if_free' in described and (reason := lacking_for(described)):
                 del partition['file_systems'][file_system]
                 missing[f'ior, mdtest on {file_system}'] = reason
-    return _complete_stacks(name, entry, machine.get('devices', [])) | missing
+    return _complete_environs(name, entry, machine.get('devices', [])) | missing
 
 
-def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, Any]]) -> dict[str, str]:
-    """Which stack offers which benchmark: each the first in the file that has it, so that none is measured twice."""
+def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str, Any]]) -> dict[str, str]:
+    """Set the features of each environment; the first one that has a benchmark gets it, so it is measured once."""
     partition = entry['partitions'][0]['name']
     gpus = gpu_kinds(devices)
     offered: set[str] = set()
@@ -68,27 +70,27 @@ def _complete_stacks(site: str, entry: dict[str, Any], devices: list[dict[str, A
 
 
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
-    """Why this machine does not have a file system of site.yaml as its ``if_free`` wants it; None where it does."""
+    """Return why a file system of site.yaml is not here with ``if_free`` bytes free; None if it is."""
     path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
     mounts = [line.split()[1:3] for line in (_read(proc / 'self/mounts') or '').splitlines()]
     kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
     if kind != file_system['kind']:
-        return f'{path}: no file system of the kind {file_system["kind"]} is mounted there'
+        return f'{path}: expected a mounted file system of kind {file_system["kind"]}'
     found = os.statvfs(path)
     free = found.f_bavail * found.f_frsize
     if free < wanted:
-        return f'{path}: {free / 2**30:.1f} GiB are free, expected {wanted / 2**30:.1f}'
+        return f'{path}: expected {wanted / 2**30:.1f} GiB free, found {free / 2**30:.1f}'
     return None
 
 
 def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
-    """Those of ``cuda`` and ``rocm`` that a partition's GPUs are for; an undescribed machine names its stacks so."""
+    """Return those of ``cuda`` and ``rocm`` that the GPUs need: names of stacks of an undescribed machine."""
     kinds = {'sm': 'cuda', 'gf': 'rocm'}
     return {kinds[device['arch'][:2]] for device in devices if device.get('arch', '')[:2] in kinds}
 
 
 def lacking_on_path() -> dict[str, str | None]:
-    """Feature -> what of it is not on PATH, None where all of it is; only benchmarks that can be told by a program."""
+    """Return for each benchmark that has programs which of them are not on PATH, None if all are."""
     lacking = {}
     for feature, wants in known_benchmarks().items():
         if programs := wants.get('executables'):
@@ -98,14 +100,14 @@ def lacking_on_path() -> dict[str, str | None]:
 
 
 def _lacking_in_stack(installed: Installed) -> dict[str, str | None]:
-    """Feature -> why the Spack stack of an undescribed machine does not have it, None where it does."""
+    """Return for each benchmark of a Spack stack why it is not there, None if it is."""
     fault = installed.fault()
     reason = fault and f'stack {installed.stack}: {fault} (ci/provision installs it)'
     return {feature: reason for feature in features_of(installed.manifest().specs)}
 
 
 def _machine() -> dict[str, Any]:
-    """The facts of this machine as keys of a partition of site.yaml, from the cache when it knows them."""
+    """Return the facts of this machine as keys of a partition of site.yaml, from the cache if it has them."""
     path = _cache_file()
     try:
         return json.loads(path.read_text(encoding='utf-8'))
@@ -117,7 +119,7 @@ def _machine() -> dict[str, Any]:
             json.dump(machine, temporary)
         os.replace(temporary.name, path)
     except OSError:
-        pass  # a home that cannot be written costs a detection each time, nothing else
+        pass  # without a cache the machine is detected each time
     return machine
 
 
@@ -131,12 +133,12 @@ def _cache_file() -> Path:
 
 
 def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
-    """Processor (ReFrame's detection, cut to the hardware threads `allowed`, else to those this process may use),
-    memory, GPUs with the kinds of path between them, and peaks."""
-    from reframe.utility.cpuinfo import cpuinfo  # imports archspec; only on the way to a fresh detection
+    """Return processor, memory, GPUs, link classes and peaks as keys of a partition of site.yaml.
 
+    The processor has the hardware threads `allowed`, by default those that this process may use. Raises SiteError.
+    """
     allowed = allowed or os.sched_getaffinity(0)
-    processor = restrict_to(cpuinfo(), allowed) | numa_distances(allowed)
+    processor = restrict_to(_processor(), allowed) | numa_distances(allowed)
     machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
     if devices := nvidia_devices() + amd_devices():
         machine['devices'] = devices
@@ -150,8 +152,22 @@ def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
     return machine
 
 
+def _processor() -> dict[str, Any]:
+    """Return what ReFrame detects of the processor. Raises SiteError."""
+    # its settings would load this site again
+    environment = {name: value for name, value in os.environ.items() if not name.startswith('RFM_')}
+    with tempfile.TemporaryDirectory() as folder:
+        found = Path(folder, 'processor.json')
+        command = [find_reframe() or 'reframe', f'--detect-host-topology={found}']
+        try:
+            output_of(command, env=environment, cwd=folder)
+            return json.loads(found.read_text(encoding='utf-8'))
+        except (OSError, ValueError) as error:
+            raise SiteError(f'the processor cannot be detected: {" ".join(command)}: {error}') from None
+
+
 def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
-    """ReFrame's processor information without the hardware threads that are not in `allowed` (cgroup, taskset)."""
+    """Return ReFrame's processor information with only the hardware threads `allowed` (cgroup, taskset)."""
     allow = sum(1 << cpu for cpu in allowed)
 
     def cut(masks: list[str]) -> list[str]:
@@ -171,11 +187,13 @@ def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
 
 
 def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
-    """``numa_ids`` and ``numa_distances`` of the NUMA domains with CPUs of `allowed`, in the order of their first ones;
-    empty where the kernel does not show them."""
+    """Return ``numa_ids`` and ``numa_distances`` of the NUMA domains that have CPUs of `allowed`, by their first CPU.
+
+    Empty if the kernel does not show them.
+    """
     allow = sum(1 << cpu for cpu in allowed)
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
-    found = {}  # (lowest bit of its CPUs, number) -> distances; a row has a column for each of `nodes`
+    found = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
     for column, node in enumerate(nodes):
         cpus = int((_read(node / 'cpumap') or '0').replace(',', ''), 16) & allow
         if cpus:
@@ -190,13 +208,13 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
 
 
 def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
-    """MemTotal of the kernel, or the limit of this process's cgroup where that is lower."""
+    """Return the kernel's MemTotal, or the limit of this process's cgroup if that is lower."""
     for line in (_read(proc / 'meminfo') or '').splitlines():
         if line.startswith('MemTotal:'):
             total = int(line.split()[1]) * 1024
             break
     else:
-        raise OSError(f'{proc / "meminfo"}: no line MemTotal')
+        raise OSError(f'{proc / "meminfo"}: expected a line MemTotal')
     group = (_read(proc / 'self/cgroup') or '').rpartition('::')[2].strip().lstrip('/')
     for name in (sys / 'fs/cgroup' / group / 'memory.max', sys / 'fs/cgroup/memory/memory.limit_in_bytes'):
         limit = _read(name)
@@ -206,17 +224,17 @@ def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
 
 
 def nvidia_devices() -> list[dict[str, Any]]:
-    """GPUs that ``nvidia-smi`` lists, by model; none where it is not there or has no answer."""
+    """Return the GPUs that ``nvidia-smi`` lists, by model."""
     try:
-        said = answer(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
-        rows = csv.reader(said.splitlines(), skipinitialspace=True)
+        printed = output_of(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
+        rows = csv.reader(printed.splitlines(), skipinitialspace=True)
         return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
     except ValueError:
-        return []  # no such program; or the driver's tools are installed, but no GPU answers
+        return []  # no driver, or a driver without a GPU
 
 
 def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:
-    """GPUs that the amdgpu kernel driver lists, by architecture: needs no ROCm program.
+    """Return the GPUs that the amdgpu kernel driver lists, by architecture; needs no ROCm program.
 
     ``gfx_target_version`` 90010 is gfx90a: two decimal digits each of minor and stepping, the last shown in hex.
     """
@@ -238,7 +256,7 @@ def _count(gpus: list[tuple[str, str]]) -> list[dict[str, Any]]:
 
 
 def _peaks(processor: dict[str, Any]) -> dict[str, Any]:
-    """Theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s where both are known."""
+    """Return the theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s if both are known."""
     peaks: dict[str, Any] = {}
     if flop_per_cycle := flop_per_cycle_of(_read(_PROC / 'cpuinfo') or ''):
         peaks['flop_per_cycle'] = flop_per_cycle
@@ -252,7 +270,7 @@ def _peaks(processor: dict[str, Any]) -> dict[str, Any]:
 
 
 def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
-    """V x N x 2 by instruction set and precision for the first processor of a /proc/cpuinfo; empty when unknown.
+    """Return V x N x 2 by instruction set and precision for the first processor of a /proc/cpuinfo; empty if unknown.
 
     V: elements of a vector register, N: fused multiply-add pipelines, as in ``microarchitectures.yaml``.
     """

@@ -1,7 +1,7 @@
-"""A site.yaml of the machine or cluster at hand: what can be found out, and comments on what cannot.
+"""Write a site.yaml of this machine or cluster: what is detected, and comments on what is not.
 
-Slurm says which partitions there are and what their nodes have. NUMA domains, caches, links between GPUs and peaks are
-those of a node: of this machine where there is no Slurm, else of the node of the Slurm job that this runs in.
+Slurm lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on a node:
+on this machine if there is no Slurm, else on the node of the Slurm job that this runs in.
 """
 
 from __future__ import annotations
@@ -21,18 +21,17 @@ import yaml
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
 from plumbline.machine import detect
-from plumbline.machine.gpu_links import answer
 from plumbline.paths import SITES
-from plumbline.sites import load_site
+from plumbline.programs import output_of
+from plumbline.site_file import read_site_file
 from plumbline.units import in_base_unit
-from postprocess.text import count
 
 _SINFO = ['sinfo', '--noheader', '--exact', '--format=%R|%D|%X|%Y|%Z|%m|%G']
 
 
 @dataclass(frozen=True)
 class Nodes:
-    """Like nodes of a Slurm partition; memory in MiB."""
+    """Equal nodes of a Slurm partition; memory in MiB."""
 
     partition: str
     number: int
@@ -40,45 +39,45 @@ class Nodes:
     cores_per_socket: int
     threads_per_core: int
     memory: int
-    gpus: tuple[tuple[str, int], ...]  # (model as Slurm names it, how many of a node)
+    gpus: tuple[tuple[str, int], ...]  # (Slurm's name of the model, number in a node)
 
     def __str__(self) -> str:
         gpus = ''.join(f', {n} x {model or "GPU"}' for model, n in self.gpus)
-        cores = count(self.sockets * self.cores_per_socket, 'core')
-        return f'{count(self.number, "node")} of {count(self.sockets, "socket")}, {cores}, {self.memory} MiB{gpus}'
+        cores = _count(self.sockets * self.cores_per_socket, 'core')
+        return f'{_count(self.number, "node")} of {_count(self.sockets, "socket")}, {cores}, {self.memory} MiB{gpus}'
 
 
 def destination(name: str | None, output: Path | None, force: bool) -> Path | None:
-    """Where the file goes: to the site `name`, to `output`, or nowhere. Raises InputError."""
+    """Return the path of the site `name`, or `output`; None for standard output. Raises InputError."""
     if name is not None and output is not None:
-        raise InputError('--name and --output: expected one of them')
+        raise InputError('--name and --output: expected only one of them')
     if name is not None and not re.fullmatch('[a-zA-Z_][a-zA-Z0-9_-]*', name):
         raise InputError(f'--name {name}: expected a letter, then letters, digits, "_" and "-"')
     if name is not None and (wrong := checkout.fault()):
         raise InputError(f'--name {name}: {wrong}')
     path = output if name is None else SITES / name / 'site.yaml'
     if path is not None and path.exists() and not force:
-        raise InputError(f'{path}: is there already; --force replaces it')
+        raise InputError(f'{path}: exists already; --force replaces it')
     return path
 
 
 def site_yaml() -> str:
-    """The text of a site.yaml for this machine or cluster. Raises InputError."""
+    """Return the text of a site.yaml for this machine or cluster. Raises InputError."""
     slurm, why_not = _slurm()
     here = _this_node(slurm) if slurm else None
     host = (here and os.environ.get('SLURM_SUBMIT_HOST')) or platform.node()
     lines = [
         f'# Written by `plumbline probe` on {platform.node()}, {datetime.date.today()}.',
-        '# Check it: what could not be found out is left out, and a comment says what to add.',
+        '# Check it: what could not be detected is left out, and a comment says what to add.',
     ]
     if slurm:
         lines += [
-            '# Partitions are what Slurm says of them: no processor of a login node is described. NUMA domains,',
-            '# caches, links between GPUs and peaks of one are in what this command prints on a node of it:',
+            '# The partitions are as Slurm describes them. Their NUMA domains, caches, links between GPUs and peaks',
+            '# are in the output of this command on one of their nodes:',
             *(f'#   {_srun(nodes)}' for nodes in _one_kind_each(slurm, here)),
         ]
     elif why_not:
-        lines.append(f'# Slurm is not described: {why_not}')
+        lines.append(f'# Slurm did not answer: {why_not}')
     lines += [
         f'descr: {_flow(host)}  # add what it is',
         f'hostnames: [{_flow("^" + re.escape(host) + "$")}]  # regular expressions of the login nodes',
@@ -92,7 +91,7 @@ def site_yaml() -> str:
     features = [name for name, lacking in detect.lacking_on_path().items() if lacking is None]
     lines += [
         'environments:',
-        f'  - {{name: system, provider: system, features: {_flow(features)}}}  # what is on PATH here',
+        f'  - {{name: system, provider: system, features: {_flow(features)}}}  # found on PATH',
         '  # add {name: cpu, provider: spack, features: [hpcc, osu]} and its spack_envs/<site>/cpu, or modules',
     ]
     text = '\n'.join(lines) + '\n'
@@ -101,31 +100,30 @@ def site_yaml() -> str:
 
 
 def _check(text: str) -> None:
-    """Raises InputError where what was found out makes no valid site."""
+    """Raise InputError if the text is not a valid site.yaml."""
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / 'site' / 'site.yaml'
-        path.parent.mkdir()
+        path = Path(folder) / 'site.yaml'
         path.write_text(text, encoding='utf-8')
         try:
-            load_site('site', Path(folder))
+            read_site_file(path)
         except SiteError as error:
-            raise InputError(f'what was found out here makes no valid site: {error}') from None
+            raise InputError(f'what was detected here is not a valid site: {error}') from None
 
 
 def _slurm() -> tuple[list[Nodes], str | None]:
-    """The nodes of all partitions; none, and why, where ``sinfo`` has no answer."""
+    """Return the nodes of all partitions, and if there are none why ``sinfo`` did not list any."""
     if shutil.which('sinfo') is None:
         return [], None
     try:
-        said = answer(_SINFO)
+        printed = output_of(_SINFO)
     except ValueError as error:
         return [], f'sinfo {error}'
-    found = [nodes for nodes in map(_nodes, said.splitlines()) if nodes.number]
+    found = [nodes for nodes in map(_nodes, printed.splitlines()) if nodes.number]
     return found, None if found else 'sinfo lists no node'
 
 
 def _nodes(line: str) -> Nodes:
-    """Reads ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1``."""
+    """Parse a line such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1``. Raises InputError."""
     try:
         name, *numbers, resources = line.strip().split('|')
         number, sockets, cores, threads, memory = map(int, numbers)
@@ -136,22 +134,22 @@ def _nodes(line: str) -> Nodes:
 
 
 def _this_node(slurm: list[Nodes]) -> Nodes | None:
-    """The nodes like that of the Slurm job that this runs in; None in no job. Raises InputError."""
+    """Return the nodes that equal the node of the Slurm job of this process; None outside a job. Raises InputError."""
     partition, node = os.environ.get('SLURM_JOB_PARTITION'), os.environ.get('SLURMD_NODENAME')
     if not partition or not node:
         return None
     try:
-        this = _nodes(answer([*_SINFO, f'--nodes={node}', f'--partition={partition}']))
+        this = _nodes(output_of([*_SINFO, f'--nodes={node}', f'--partition={partition}']))
     except ValueError as error:
         raise InputError(f'node {node}, partition {partition}: sinfo {error}') from None
-    like_it = [nodes for nodes in slurm if replace(nodes, number=1) == this]
-    if not like_it:
-        raise InputError(f'node {node}, partition {partition}: sinfo without a node lists none like it')
-    return like_it[0]
+    equal = [nodes for nodes in slurm if replace(nodes, number=1) == this]
+    if not equal:
+        raise InputError(f'node {node}, partition {partition}: expected its kind in the output of {" ".join(_SINFO)}')
+    return equal[0]
 
 
 def _one_kind_each(slurm: list[Nodes], here: Nodes | None) -> list[Nodes]:
-    """For each partition one kind of nodes: that of this job, else the most numerous one."""
+    """Return one kind of nodes for each partition: that of this job, else the most frequent one."""
     kinds: dict[str, Nodes] = {}
     for nodes in sorted(slurm, key=lambda nodes: (nodes == here, nodes.number)):
         kinds[nodes.partition] = nodes
@@ -160,8 +158,8 @@ def _one_kind_each(slurm: list[Nodes], here: Nodes | None) -> list[Nodes]:
 
 def _srun(nodes: Nodes) -> str:
     gpus = sum(number for _, number in nodes.gpus)
-    asked = f' --gpus-per-node={gpus}' if gpus else ''
-    return f'srun -p {nodes.partition} -N 1 -n 1 --exclusive{asked} plumbline probe'
+    requested = f' --gpus-per-node={gpus}' if gpus else ''
+    return f'srun -p {nodes.partition} -N 1 -n 1 --exclusive{requested} plumbline probe'
 
 
 def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[str]:
@@ -175,20 +173,20 @@ def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> l
         ],
     }
     if of_this_node:
-        # the node as a whole, whichever part of it the job has
+        # the whole node, also where the job has only a part of it
         machine |= _detected(set(range(os.sysconf('SC_NPROCESSORS_CONF'))))
         _must_see_all_gpus(nodes, machine['devices'])
-    if nodes.memory > 1:  # 1 is what Slurm says where its administrator says nothing
+    if nodes.memory > 1:  # 1: Slurm's default, not configured
         machine['memory_per_node'] = f'{nodes.memory} MiB'
     return [
         f'  - name: {name if re.match("[a-zA-Z_]", name) else "p" + name}'
-        + (f'  # as its node {os.environ["SLURMD_NODENAME"]} is' if of_this_node else ''),
+        + (f'  # detected on node {os.environ["SLURMD_NODENAME"]}' if of_this_node else ''),
         '    scheduler: slurm',
         '    launcher: srun',
         f'    access: {_flow([f"-p {nodes.partition}"])}  # add -A ACCOUNT and the like where jobs need them',
         '    environs: [system]',
         f'    num_nodes: {nodes.number}',
-        *(f'    # {other} are in it too: add a partition for them, with -C FEATURE in its access' for other in others),
+        *(f'    # it also has {other}: add a partition for them, with -C FEATURE in its access' for other in others),
         *_node(machine, known=of_this_node),
     ]
 
@@ -196,7 +194,7 @@ def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> l
 def _must_see_all_gpus(nodes: Nodes, devices: list[dict[str, Any]]) -> None:
     has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in devices)
     if sees < has:
-        raise InputError(f'this job sees {sees} of the {count(has, "GPU")} of its node; expected all: {_srun(nodes)}')
+        raise InputError(f'this job sees {sees} of the {_count(has, "GPU")} of its node; expected all: {_srun(nodes)}')
 
 
 def _detected(allowed: set[int] | None = None) -> dict[str, Any]:
@@ -210,14 +208,14 @@ def _local_partition() -> list[str]:
         '    scheduler: local',
         '    launcher: mpirun',
         '    environs: [system]',
-        '    max_jobs: 1  # benchmarks of one node must not run beside each other',
+        '    max_jobs: 1  # benchmarks of one node must not run at the same time',
         '    env_vars: [[OMPI_MCA_hwloc_base_binding_policy, none]]  # the suite binds each rank itself',
         *_node(_detected(), known=True),
     ]
 
 
 def _node(machine: dict[str, Any], known: bool) -> list[str]:
-    """Processor, memory, GPUs, links and peaks of a node; `known`: detected on one, not only said by Slurm."""
+    """Return the lines of processor, memory, GPUs, links and peaks; `known`: detected on a node, not only by Slurm."""
     lines = ['    processor:']
     lines += [f'      {key}: {_flow(value)}' for key, value in _in_counts(machine['processor']).items()]
     if not known:
@@ -250,8 +248,10 @@ def _links(machine: dict[str, Any], gpus: int) -> list[str]:
 
 
 def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """A processor without its masks, where they follow the usual numbering: cores first, socket by socket, then their
-    second hardware threads."""
+    """Return a processor without masks if its numbering is the usual one.
+
+    That is: first one hardware thread of each core, socket by socket, then the second ones.
+    """
     if 'topology' not in processor:
         return processor
     topology, threads = processor['topology'], processor['num_cpus_per_core']
@@ -280,6 +280,10 @@ def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _flow(value: Any) -> str:
-    """YAML in one line."""
+    """Return YAML in one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return text.removesuffix('...\n').strip()
+
+
+def _count(number: int, noun: str) -> str:
+    return f'{number} {noun}{"" if number == 1 else "s"}'

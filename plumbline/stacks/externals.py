@@ -1,22 +1,21 @@
-"""What Spack need not build on a machine that nobody described: compiler, MPI, BLAS, build tools, GPU libraries.
+"""Find what Spack need not build on an undescribed machine: compiler, MPI, BLAS, build tools, GPU libraries.
 
-Spack finds most of it. MPI and BLAS it does not find where a distribution spreads them over ``/usr``, and HPL's
-configure script finds no MPI below ``/usr`` at all, so these two get a prefix of links: bin, include and lib.
+Spack finds most of it, but not an MPI and BLAS that a distribution spreads over ``/usr``; HPL's configure script does
+not find an MPI below ``/usr`` either. These two get a prefix of links: bin, include and lib.
 """
 
 from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from pathlib import Path
 from typing import Any
 
 import yaml
 
 from plumbline.paths import SPACK_ENVS
-from plumbline.sites import Partition
-from plumbline.stacks.install import find_spack, run_spack
+from plumbline.programs import output_of
+from plumbline.stacks.install import needed_spack, run_spack
 
 _TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
 _GPU = {
@@ -27,9 +26,8 @@ _MPI_PROGRAMS = ('mpicc', 'mpicxx', 'mpic++', 'mpif77', 'mpif90', 'mpifort', 'mp
 _ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')
 
 
-def find_externals(partition: Partition, path: Path) -> list[str]:
-    """Writes the ``packages`` section to `path`; returns a sentence for each thing that will have to be built."""
-    archs = [device['arch'] for device in partition.entry.get('devices', [])]
+def find_externals(archs: list[str], path: Path) -> list[str]:
+    """Write the ``packages`` section for GPUs of `archs` to `path`; return a sentence for each package to be built."""
     gpu = [name for prefix, names in _GPU.items() for name in names if any(arch.startswith(prefix) for arch in archs)]
     path.parent.mkdir(parents=True, exist_ok=True)
     packages = _found_by_spack(path.parent / 'externals', [*_TOOLS, *gpu])
@@ -40,13 +38,13 @@ def find_externals(partition: Partition, path: Path) -> list[str]:
         if found:
             packages[package] = {'externals': [found], 'buildable': False}
         else:
-            missing.append(f'{package} was not found on this machine: Spack builds it')
+            missing.append(f'{package}: not found on this machine; Spack builds it')
     for virtual, package in (('mpi', 'openmpi'), ('blas', 'openblas'), ('lapack', 'openblas')):
         if packages.get(package, {}).get('externals'):
             packages[virtual] = {'require': package}
     packages['all'] = {'variants': _architectures(archs)} if archs else {}
     text = (
-        f'# What ci/provision found on this machine; it is written anew where a stack is brought up.\n'
+        f'# What ci/provision found on this machine; written again whenever a stack is installed.\n'
         f'{yaml.safe_dump({"packages": packages})}'
     )
     if not path.exists() or path.read_text(encoding='utf-8') != text:
@@ -55,18 +53,18 @@ def find_externals(partition: Partition, path: Path) -> list[str]:
 
 
 def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
-    """``spack external find`` in an environment of its own: it writes what it finds into that one's manifest."""
+    """Run ``spack external find`` in an environment of its own, in whose manifest it writes what it finds."""
     folder.mkdir(exist_ok=True)
     manifest = folder / 'spack.yaml'
     common = SPACK_ENVS / 'common'
     manifest.write_text(yaml.safe_dump({'spack': {'include': [str(common)], 'specs': []}}), encoding='utf-8')
-    run_spack(find_spack(), '-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
+    run_spack(needed_spack(), '-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
     return yaml.safe_load(manifest.read_text(encoding='utf-8'))['spack'].get('packages', {})
 
 
 def _openmpi(links: Path) -> dict[str, str] | None:
-    says = _answer('ompi_info', '--parsable', '--path', 'bindir', '--path', 'incdir', '--path', 'libdir')
-    where = dict(line.split(':', 2)[1:] for line in says.splitlines() if line.startswith('path:'))
+    printed = _answer('ompi_info', '--parsable', '--path', 'bindir', '--path', 'incdir', '--path', 'libdir')
+    where = dict(line.split(':', 2)[1:] for line in printed.splitlines() if line.startswith('path:'))
     version = re.search(r'v([\d.]+)', _answer('ompi_info', '--version'))
     if not version or not Path(where.get('incdir', ''), 'mpi.h').exists() or shutil.which('mpicc') is None:
         return None
@@ -94,12 +92,12 @@ def _openblas(links: Path) -> dict[str, str] | None:
 
 
 def _autoconf_archive() -> dict[str, str] | None:
-    """Has no program that Spack could find it by. HPL's configure script wants one of its macros."""
+    """Return the external of which HPL's configure script needs a macro; it has no program for Spack to find."""
     return {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
 
 
 def _architectures(archs: list[str]) -> list[str]:
-    """``sm_90`` and ``gfx90a`` as the variants that CUDA and ROCm packages know."""
+    """Return architectures such as ``sm_90`` and ``gfx90a`` as variants of CUDA and ROCm packages."""
     cuda = sorted({arch.removeprefix('sm_') for arch in archs if arch.startswith('sm_')})
     rocm = sorted({arch for arch in archs if arch.startswith('gfx')})
     return [f'{name}={",".join(values)}' for name, values in (('cuda_arch', cuda), ('amdgpu_target', rocm)) if values]
@@ -113,6 +111,6 @@ def _link(path: Path, target: Path):
 
 def _answer(*command: str) -> str:
     try:
-        return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
-    except (OSError, subprocess.TimeoutExpired):
-        return ''
+        return output_of(command)
+    except ValueError:
+        return ''  # not installed

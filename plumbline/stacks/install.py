@@ -1,12 +1,13 @@
-"""Runs Spack to bring up the stack of one partition.
+"""Run Spack to install the stack of one partition.
 
-The only place that starts Spack for a case, and only where the stack is not up to date. Needs no ReFrame.
+Only this module starts Spack for a case, and only if the stack is not up to date. Needs no ReFrame.
 """
 
 from __future__ import annotations
 
 import fcntl
 import functools
+import importlib.util
 import json
 import os
 import re
@@ -36,28 +37,31 @@ from plumbline.stacks.manifest import (  # fmt: skip
     view_digest,
 )
 
-_PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded; what Spack puts before it is the stack's
+_PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded; what precedes it then is the stack's
 _BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
-_ERROR = re.compile(r'(?:==> Error: |^fatal: )(.*(?:\n +.*){0,3})', re.MULTILINE)  # with the lines that go on with it
+_ERROR = re.compile(r'(?:==> Error: |^fatal: )(.*(?:\n +.*){0,3})', re.MULTILINE)  # with its continuation lines
 _BUILD_LOG = re.compile(r'See build log for details:\s+(\S+)')
 
 
 class StackError(Exception):
-    """A stack cannot be brought up; the message says which, in which step and why."""
+    """Report that a stack cannot be installed; the message names the stack, the step and the cause."""
 
 
 @functools.cache
 def release() -> dict[str, str]:
-    """``spack_envs/release.yaml``: where the pinned Spack comes from."""
+    """Return ``spack_envs/release.yaml``: the source of the pinned Spack."""
     return yaml.safe_load((SPACK_ENVS / 'release.yaml').read_text(encoding='utf-8'))
 
 
 def find_spack() -> Path | None:
-    """The Spack of ``$SPACK_ROOT``, else that on PATH, else the one that `ci/provision` got; None without any."""
+    """Return the Spack of ``$SPACK_ROOT``, else that on PATH, else that of `ci/provision`, else None.
+
+    Raises StackError if ``$SPACK_ROOT`` is not a Spack.
+    """
     if root := os.environ.get('SPACK_ROOT'):
         given = Path(root, 'bin', 'spack')
         if not given.exists():
-            raise StackError(f'SPACK_ROOT={root}: expected a Spack with bin/spack in it')
+            raise StackError(f'SPACK_ROOT={root}: expected a folder with bin/spack in it')
         return given
     if found := shutil.which('spack'):
         return Path(found)
@@ -65,15 +69,22 @@ def find_spack() -> Path | None:
     return own if own.exists() else None
 
 
+def needed_spack() -> Path:
+    """Return :func:`find_spack`. Raises StackError if there is none."""
+    if (found := find_spack()) is None:
+        raise StackError('no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one')
+    return found
+
+
 def environment() -> dict[str, str]:
-    """Variables for Spack: nothing of ~/.spack is read or written, and caches stay in the software directory."""
+    """Return the variables for Spack: ~/.spack is neither read nor written, caches are in the software directory."""
     software = software_directory()
     own = {
         'SPACK_USER_CACHE_PATH': str(software / 'spack-cache'),
         'SPACK_USER_CONFIG_PATH': str(software / 'spack-config'),
     }
     if _has_clingo():
-        own['SPACK_PYTHON'] = sys.executable  # else Spack bootstraps its solver from the network
+        own['SPACK_PYTHON'] = sys.executable  # otherwise Spack gets its solver from the network
     # without byte code every call of Spack takes twice as long
     inherited = {key: value for key, value in os.environ.items() if key not in ('PYTHONDONTWRITEBYTECODE', 'SPACK_ENV')}
     return inherited | own
@@ -81,36 +92,32 @@ def environment() -> dict[str, str]:
 
 @functools.cache
 def _has_clingo() -> bool:
-    try:
-        import clingo  # noqa: F401
-    except ImportError:
-        return False
-    return True
+    return importlib.util.find_spec('clingo') is not None
 
 
 class BringUp:
-    """Brings `stack` up step by step; each step's output goes to the terminal and to ``log.txt`` of its folder."""
+    """Install `stack` step by step; the output of each step goes to the terminal and to ``log.txt`` of its folder."""
 
     def __init__(self, stack: Installed):
         self.stack = stack
         self.name = f'stack {stack.stack} of {stack.site}:{stack.partition}'
         self.log = stack.folder / 'log.txt'
-        spack = find_spack()
-        if spack is None:
-            raise StackError(f'{self.name}: no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one')
+        try:
+            self.spack = needed_spack()
+        except StackError as error:
+            raise StackError(f'{self.name}: {error}') from None
         if re.search(r'\s', str(stack.folder)):
             raise StackError(f'{stack.folder}: Spack cannot build below a path with a blank: set PLUMBLINE_SOFTWARE')
-        self.spack = spack
 
-    def run(self):
-        """Does what is not done yet, so that a run after an interruption goes on where that stopped."""
+    def run(self) -> None:
+        """Do the steps that are not done yet, also after an interruption. Raises StackError."""
         folder = self.stack.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / 'lock').open('w') as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if self.stack.fault() is None:
-                    return  # another process was faster
+                    return  # done by another process meanwhile
                 self.refuse_old_spack()
                 self.prepare()
                 self.concretize()
@@ -119,16 +126,17 @@ class BringUp:
         except OSError as error:
             raise StackError(f'{self.name}: {error.filename or folder}: {error.strerror}') from None
 
-    def refuse_old_spack(self):
+    def refuse_old_spack(self) -> None:
+        """Raise StackError if Spack is older than 1.0."""
         version = self.call('version', '--version', show=False).strip()
         if not re.match(r'[1-9]', version):
             raise StackError(f'{self.name}: {self.spack} is Spack {version}; expected 1.0 or later')
 
     def renew_lock(self) -> Path:
-        """Concretizes anew into ``spack_envs/<site>/<stack>/spack.lock``; returns its path."""
+        """Concretize again into ``spack_envs/<site>/<stack>/spack.lock``; return its path. Raises StackError."""
         manifest = self.stack.manifest()
         if self.stack.externals.exists():
-            raise StackError(f'{self.name}: has no lock to commit: its externals are those of this very machine')
+            raise StackError(f'{self.name}: its lock is not one to commit, as its externals are those of this machine')
         folder = software_directory() / self.stack.site / 'lock' / self.stack.stack
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -140,34 +148,35 @@ class BringUp:
         manifest.lock.with_name(LOCK_INPUTS).write_text(f'{origin}\n', encoding='utf-8')
         return manifest.lock
 
-    def concretize_only(self):
-        """Leaves the lock in the environment directory, without building anything."""
+    def concretize_only(self) -> None:
+        """Write the lock in the environment directory without building. Raises StackError."""
         self.stack.folder.mkdir(parents=True, exist_ok=True)
         self.prepare()
         self.concretize()
 
-    def prepare(self):
-        """The environment directory: a manifest whose includes are absolute, and the committed lock."""
+    def prepare(self) -> None:
+        """Write the environment directory: a manifest with absolute includes, and the committed lock."""
         folder, manifest = self.stack.folder, self.stack.manifest()
         if write_environment(folder, self.stack):
             (folder / LOCK).unlink(missing_ok=True)
         if file_digest(manifest.lock) not in (None, file_digest(folder / LOCK)):
             shutil.copyfile(manifest.lock, folder / LOCK)
 
-    def concretize(self):
+    def concretize(self) -> None:
+        """Run the solver unless there is a lock."""
         if not (self.stack.folder / LOCK).exists():
             self.call('concretize', '-e', str(self.stack.folder), 'concretize')
 
-    def describe(self):
-        """Writes the activation file, then ``stack.json``, which makes the stack count as installed."""
+    def describe(self) -> None:
+        """Write the activation file, then ``stack.json``, which marks the stack as installed. Raises StackError."""
         folder = self.stack.folder
         script = self.call('activation', 'env', 'activate', '--sh', '-d', str(folder), path=_PATH, show=False)
         exports = dict(_exports(script))
         path = exports.get('PATH', '').removesuffix(_PATH)
         programs = [part for part in path.split(':') if part.startswith(f'{folder}/')]
         if lost := programs_lost(self.stack.manifest().specs, path):
-            # a job would take another program of this name, or none
-            raise StackError(f'{self.name}: installed, but its activation does not lead to {", ".join(lost)}')
+            # a job would run another program of this name, or none
+            raise StackError(f'{self.name}: installed, but its activation does not put {", ".join(lost)} on PATH')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
         description = {
             'schema': SCHEMA,
@@ -184,7 +193,7 @@ class BringUp:
         unfinished.replace(folder / INSTALLED)
 
     def call(self, step: str, *arguments: str, path: str | None = None, show: bool = True) -> str:
-        """:func:`run_spack` for this stack."""
+        """Call :func:`run_spack` for this stack. Raises StackError."""
         try:
             return run_spack(self.spack, *arguments, log=self.log, path=path, show=show)
         except StackError as error:
@@ -192,7 +201,7 @@ class BringUp:
 
 
 def write_environment(folder: Path, stack: Installed) -> bool:
-    """The manifest of `stack` as one that stands in `folder`, its includes absolute; returns whether it changed."""
+    """Write the manifest of `stack` into `folder` with absolute includes; return True if it changed."""
     manifest = stack.manifest()
     content = yaml.safe_load(manifest.path.read_text(encoding='utf-8'))
     own = content['spack']
@@ -200,7 +209,7 @@ def write_environment(folder: Path, stack: Installed) -> bool:
     if stack.externals.exists():
         own['include'].append(str(stack.externals))
     own['config'] = {'install_tree': {'root': str(software_directory() / 'store')}} | own.get('config', {})
-    text = f'# inputs {manifest.digest}, made from {manifest.path}; edit that\n{yaml.safe_dump(content)}'
+    text = f'# inputs {manifest.digest}, written from {manifest.path}; edit that file\n{yaml.safe_dump(content)}'
     written = folder / MANIFEST
     if written.exists() and written.read_text(encoding='utf-8') == text:
         return False
@@ -209,12 +218,12 @@ def write_environment(folder: Path, stack: Installed) -> bool:
 
 
 def run_spack(spack: Path, *arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
-    """Runs Spack with its output in `log` and, with `show`, on the terminal; returns what it said.
+    """Run Spack with its output in `log` and, with `show`, on the terminal; return the output.
 
     Raises StackError with the package that failed and its build log.
     """
     variables = environment() | ({'PATH': path} if path else {})
-    said = []
+    printed: list[str] = []
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open('a', encoding='utf-8') as kept:
         kept.write(f'$ spack {shlex.join(arguments)}\n')
@@ -222,43 +231,44 @@ def run_spack(spack: Path, *arguments: str, log: Path, path: str | None = None, 
             [spack, '--color=never', *arguments], env=variables, text=True, errors='replace',
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
         )  # fmt: skip
-        for line in process.stdout:
+        for line in process.stdout or ():
             kept.write(line)
-            said.append(line)
-            if show and not line.startswith('remote:'):  # git's own progress
-                print(line, end='', flush=True)
+            printed.append(line)
+            if show and not line.startswith('remote:'):  # git's progress
+                sys.stdout.write(line)
+                sys.stdout.flush()
     if process.wait():
-        raise StackError(f'{why(said)}; all that Spack said: {log}')
-    return ''.join(said)
+        raise StackError(f'{why(printed)}; complete output: {log}')
+    return ''.join(printed)
 
 
-def why(said: list[str]) -> str:
-    """What failed and where its log is, from the output of a failing Spack."""
-    text = ''.join(said)
+def why(printed: list[str]) -> str:
+    """Return what failed and where its log is, from the output of a failed Spack."""
+    text = ''.join(printed)
     logs = sorted(set(_BUILD_LOG.findall(text)))
     where = f' (build log: {", ".join(logs)})' if logs else ''
     failures: dict[str, str] = {}
     for package, cause in _BUILT_FOR.findall(text):
-        if cause != 'Package was not installed':  # said too of what only needs the one that failed
+        if cause != 'Package was not installed':  # also printed for the packages that need the failed one
             failures.setdefault(package, cause.strip())
     if failures:
         return '; '.join(f'{package}: {cause}' for package, cause in failures.items()) + where
     error = _ERROR.search(text)
-    last = next((line.strip() for line in reversed(said) if line.strip()), 'it said nothing')
+    last = next((line.strip() for line in reversed(printed) if line.strip()), 'it printed nothing')
     return (textwrap.shorten(error[1], 300, placeholder=' ...') if error else last) + where
 
 
 def programs_lost(specs: list[str], path: str) -> list[str]:
-    """The programs of the benchmarks that `specs` bring which are not on `path`; MPI's launcher may be the system's."""
+    """Return the programs of the benchmarks of `specs` that are not on `path`; MPI's launcher may be the system's."""
     wanted = {name for feature in features_of(specs) for name in known_benchmarks()[feature].get('executables', ())}
     return sorted(name for name in wanted - {'mpirun'} if shutil.which(name, path=path or '/nonexistent') is None)
 
 
 def activation(exports: dict[str, str], programs: list[str], name: str) -> str:
-    """The shell lines that jobs source: the view on PATH and Spack's other variables, with no Spack process."""
+    """Return the shell lines that jobs source: the view on PATH and Spack's variables, without a Spack process."""
     lines = [f'# {name}, written when it was installed']
     for folder in programs[:1]:
-        sentence = shlex.quote(f'plumbline: {name}: {folder} cannot be seen from this node')
+        sentence = shlex.quote(f'plumbline: {name}: {folder} is not visible on this node')
         lines.append(f'[ -d {shlex.quote(folder)} ] || {{ echo {sentence} >&2; return 1; }}')
     for variable, value in exports.items():
         if variable.endswith('PATH'):
@@ -270,7 +280,7 @@ def activation(exports: dict[str, str], programs: list[str], name: str) -> str:
 
 
 def _exports(script: str) -> Iterable[tuple[str, str]]:
-    """The variables that ``spack env activate --sh`` sets, without those of Spack's own shell function."""
+    """Yield the variables that ``spack env activate --sh`` sets, without those of Spack's shell function."""
     for line in script.splitlines():
         if line.startswith('export ') and '=' in line:
             name, _, value = shlex.split(line.rstrip(';'))[1].partition('=')
@@ -285,7 +295,7 @@ def _absolute(entry: Any, folder: Path) -> Any:
 
 
 def read_lock(path: Path) -> dict[str, Any]:
-    """Spack's version and the root specs of a ``spack.lock``: name, version, variants, hash, compiler and MPI."""
+    """Return Spack's version and the root specs of a ``spack.lock``: name, version, hash, compiler and MPI."""
     lock = json.loads(path.read_text(encoding='utf-8'))
     nodes, roots = lock['concrete_specs'], []
     for root in lock['roots']:

@@ -1,6 +1,6 @@
-"""Spack environments of the sites: what ``spack_envs/<site>/<stack>`` asks for, and what of it is installed.
+"""Read the stacks of the sites: what ``spack_envs/<site>/<stack>`` requests, and what of it is installed.
 
-Reads files only. `plumbline.stacks.install` is what runs Spack.
+Only reads files; `plumbline.stacks.install` runs Spack.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,20 +20,20 @@ from plumbline.errors import SiteError
 from plumbline.paths import SPACK_ENVS, YAML_LOADER, software_directory
 
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
-LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of what it was concretized from
+LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
 INSTALLED, SCHEMA = 'stack.json', 1
 _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 
 
 @functools.cache
 def known_benchmarks() -> dict[str, dict[str, Any]]:
-    """``benchmarks.yaml``: feature -> its executables, Debian packages and Spack spec, those that it has."""
+    """Return ``benchmarks.yaml``: for each feature its executables, Debian packages and Spack spec, as far as known."""
     return yaml.load(_BENCHMARKS.read_text(encoding='utf-8'), Loader=YAML_LOADER)
 
 
 @dataclass(frozen=True)
 class Manifest:
-    """A ``spack.yaml`` with the local files that it includes; `sections` holds (name, content), own ones last."""
+    """A ``spack.yaml`` with the local files that it includes; `sections`: (name, content), its own ones last."""
 
     path: Path
     sections: tuple[tuple[str, Any], ...]
@@ -44,22 +44,22 @@ class Manifest:
 
     @property
     def specs(self) -> list[str]:
-        """The root specs, lists of ``definitions`` put in their place."""
+        """The root specs, with the lists of ``definitions`` expanded."""
         return list(self._expanded(spec for name, content in self.sections if name == 'specs' for spec in content))
 
-    def _expanded(self, specs) -> Iterator[str]:
+    def _expanded(self, specs: Iterable[Any]) -> Iterator[str]:
         for spec in specs:
             if isinstance(spec, str) and spec.startswith('$'):
                 named = [d[spec[1:]] for n, c in self.sections if n == 'definitions' for d in c if spec[1:] in d]
                 if not named:
-                    raise SiteError(f'{self.path}: specs: {spec} is no list of its definitions')
+                    raise SiteError(f'{self.path}: specs: {spec}: expected a list of this name in definitions')
                 for items in named:
                     yield from self._expanded(items)
             else:
                 yield spec if isinstance(spec, str) else json.dumps(spec, sort_keys=True)
 
     def packages(self) -> dict[str, dict[str, Any]]:
-        """The ``packages`` sections, a later one winning key by key."""
+        """Return the ``packages`` sections merged; a key of a later one wins."""
         merged: dict[str, dict[str, Any]] = {}
         for name, content in self.sections:
             if name == 'packages':
@@ -69,30 +69,31 @@ class Manifest:
 
     @property
     def digest(self) -> str:
-        """What a lock depends on, in 16 hexadecimal digits; comments and unused definitions change nothing."""
+        """16 hexadecimal digits of what a lock depends on; comments and unused definitions are ignored."""
         content = [self.specs, [item for item in self.sections if item[0] not in ('definitions', 'include', 'specs')]]
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def lock_fault(self) -> str | None:
-        """Why the committed lock is not one of this manifest; None where it is, or where there is no lock."""
+        """Return why the committed lock is not of this manifest; None if it is, or if there is no lock."""
         if not self.lock.exists():
             return None
         renew = f'renew it: ci/provision --site {self.path.parent.parent.name} --lock'
         try:
             made_from = json.loads(self.lock.with_name(LOCK_INPUTS).read_text(encoding='utf-8'))['inputs']
         except (OSError, ValueError, KeyError):
-            return f'{self.lock}: nothing says from which spack.yaml it was made ({LOCK_INPUTS}); {renew}'
+            return f'{self.lock}: expected {LOCK_INPUTS} beside it, with the digest of its spack.yaml; {renew}'
         if made_from != self.digest:
-            return f'{self.lock}: does not belong to its spack.yaml, which changed since; {renew}'
+            return f'{self.lock}: spack.yaml changed since it was written; {renew}'
         return None
 
 
 def manifest_path(site: str, stack: str) -> Path:
+    """Return the path of the ``spack.yaml`` of a stack."""
     return SPACK_ENVS / site / stack / MANIFEST
 
 
 def read_manifest(path: Path) -> Manifest:
-    """The manifest at `path` and its local includes. Raises SiteError: file, and what was expected."""
+    """Return the manifest at `path` with its local includes. Raises SiteError."""
     own = _yaml(path).get('spack')
     if not isinstance(own, dict) or not isinstance(own.get('specs'), list):
         raise SiteError(f'{path}: expected a Spack environment: the key spack with a list of specs')
@@ -132,12 +133,12 @@ def _yaml(path: Path) -> dict[str, Any]:
 
 
 def package_of(spec: str) -> str:
-    """``hpl`` of ``hpl@2.3 +openmp``."""
-    return re.match(r'[\w.-]*', spec)[0]
+    """Return ``hpl`` of ``hpl@2.3 +openmp``."""
+    return re.split(r'[^\w.-]', spec, maxsplit=1)[0]
 
 
 def backs(spec: str, feature: str) -> bool:
-    """Whether the root spec `spec`, as a manifest states it, brings the benchmark `feature`."""
+    """Return True if the root spec `spec` of a manifest contains the benchmark `feature`."""
     wanted = known_benchmarks()[feature].get('spec')
     if wanted is None or package_of(spec) != package_of(wanted):
         return False
@@ -145,13 +146,13 @@ def backs(spec: str, feature: str) -> bool:
 
 
 def features_of(specs: list[str]) -> list[str]:
-    """The benchmarks that root specs bring."""
+    """Return the benchmarks that the root specs contain."""
     return [feature for feature in known_benchmarks() if any(backs(spec, feature) for spec in specs)]
 
 
 @dataclass(frozen=True)
 class Installed:
-    """Where one stack of one partition is installed, and whether it still is what its files ask for."""
+    """Where one stack of one partition is installed, and whether it still is what its files request."""
 
     site: str
     partition: str
@@ -168,18 +169,18 @@ class Installed:
 
     @property
     def externals(self) -> Path:
-        """What `ci/provision` found on a machine that nobody described; part of the manifest where it exists."""
+        """What `ci/provision` found on an undescribed machine; part of the manifest if it exists."""
         return software_directory() / self.site / 'externals.yaml'
 
     def manifest(self) -> Manifest:
-        """What is asked for. Raises SiteError."""
+        """Return what is requested. Raises SiteError."""
         manifest = read_manifest(manifest_path(self.site, self.stack))
         if self.externals.exists():
             return Manifest(manifest.path, (*_sections(self.externals), *manifest.sections))
         return manifest
 
     def description(self) -> dict[str, Any]:
-        """``stack.json``: inputs, lock, Spack's version, roots; empty where nothing, or of another form, is there."""
+        """Return ``stack.json``: inputs, lock, Spack's version, roots; empty if it is absent or of another schema."""
         try:
             description = json.loads((self.folder / INSTALLED).read_text(encoding='utf-8'))
             return description if description['schema'] == SCHEMA else {}
@@ -187,7 +188,7 @@ class Installed:
             return {}
 
     def provenance(self) -> dict[str, str]:
-        """What of ``stack.json`` goes with every number: lock, Spack's version and the root specs with their hashes."""
+        """Return the provenance of every number: lock, Spack's version and the root specs with their hashes."""
         description = self.description()
         roots = (
             f'{root["name"]}@{root["version"]}/{root["hash"][:7]} %{root["compiler"]} target={root["target"]}'
@@ -202,9 +203,9 @@ class Installed:
         }
 
     def fault(self) -> str | None:
-        """Why the stack must be brought up; None where manifest, lock, view and activation file are those installed.
+        """Return why the stack must be installed; None if manifest, lock, view and activation file are unchanged.
 
-        Raises SiteError where the manifest cannot be read or the committed lock is not its own.
+        Raises SiteError if the manifest cannot be read or the committed lock is of another manifest.
         """
         manifest, description = self.manifest(), self.description()
         if wrong := manifest.lock_fault():
@@ -212,7 +213,7 @@ class Installed:
         if not description:
             return 'not installed'
         if description['inputs'] != manifest.digest:
-            return 'its spack.yaml or what that includes changed'
+            return 'its spack.yaml or a file included there changed'
         committed = file_digest(manifest.lock)
         if committed not in (None, description['lock']) or file_digest(self.folder / LOCK) != description['lock']:
             return 'its spack.lock changed'
@@ -224,7 +225,7 @@ class Installed:
 
 
 def file_digest(path: Path) -> str | None:
-    """First 16 hexadecimal digits of the SHA-256 of a file; None where there is none."""
+    """Return the first 16 hexadecimal digits of the SHA-256 of a file; None if it cannot be read."""
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError:
@@ -232,7 +233,7 @@ def file_digest(path: Path) -> str | None:
 
 
 def view_digest(folders: list[str]) -> str:
-    """Name, size and time of every program in `folders`, links followed, as 16 hexadecimal digits."""
+    """Return 16 hexadecimal digits of name, size and time of every program in `folders`; links are followed."""
     found = []
     for folder in map(Path, folders):
         if not folder.is_dir():

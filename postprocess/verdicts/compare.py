@@ -14,7 +14,7 @@ from plumbline.errors import InputError
 from plumbline.limits import Limits, judges, limits, quantile_t99, tolerance_for
 from plumbline.paths import SITES
 from plumbline.references import KINDS, MODES, Key, Reference, References, load_references
-from plumbline.sites import read_site_file
+from plumbline.site_file import read_site_file
 from postprocess.results.reports import RunReport, read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number

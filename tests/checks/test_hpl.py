@@ -26,7 +26,7 @@ from checks.compute.hpl_input import (
 from checks.core.metrics import NotMeasured
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
-from plumbline.sites import read_site_file
+from plumbline.site_file import read_site_file
 
 ONE = 'hpl-2.3.txt'
 ASKED = ((2000, 192, 1, 2),)  # of ONE

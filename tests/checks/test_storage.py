@@ -278,14 +278,14 @@ def test_the_metadata_study_of_001(mdtest):
 @pytest.mark.parametrize(
     ('entry', 'words'),
     [
-        ('{path: /scratch}', "misses the key 'kind'"),
+        ('{path: /scratch}', "lacks the key 'kind'"),
         ('{path: /scratch, kind: luster}', 'expected one of lustre, gpfs'),
         ('{path: scratch, kind: local}', 'file_systems.scratch.path'),
         ('{path: "/scratch;ls", kind: local}', 'file_systems.scratch.path'),
         ('{path: "/$(ls)", kind: local}', 'file_systems.scratch.path'),
         ('{path: /scratch, kind: local, size: much}', 'expected a number and a unit'),
         ('{path: /scratch, kind: local, max_percent_of_free: 90}', 'file_systems.scratch.max_percent_of_free'),
-        ('{path: /dev/shm, kind: tmpfs, if_free: 4 GiB}', 'only a site with detect: true'),
+        ('{path: /dev/shm, kind: tmpfs, if_free: 4 GiB}', 'detect: true'),
     ],
 )
 def test_a_mistake_in_a_file_system_is_named(tmp_path, entry, words):
@@ -303,9 +303,9 @@ def test_a_mistake_in_a_file_system_is_named(tmp_path, entry, words):
     ('mounts', 'wanted', 'reason'),
     [
         ('tmpfs PATH tmpfs rw 0 0', '1 B', None),
-        ('tmpfs PATH tmpfs rw 0 0', '1e9 TiB', 'GiB are free, expected'),
-        ('/dev/sda1 / ext4 rw 0 0', '1 B', 'no file system of the kind tmpfs is mounted there'),
-        ('tmpfs PATH tmpfs rw 0 0\noverlay PATH overlay rw 0 0', '1 B', 'no file system of the kind tmpfs'),
+        ('tmpfs PATH tmpfs rw 0 0', '1e9 TiB', 'GiB free, found'),
+        ('/dev/sda1 / ext4 rw 0 0', '1 B', 'of kind tmpfs'),
+        ('tmpfs PATH tmpfs rw 0 0\noverlay PATH overlay rw 0 0', '1 B', 'of kind tmpfs'),
     ],
     ids=['there', 'small', 'absent', 'covered'],
 )

@@ -138,7 +138,7 @@ def test_the_directives_of_each_scheduler(jobs):
 )  # fmt: skip
 def test_ranks_are_started_by_the_launcher_of_the_site(doe, site, cpus, launch):
     """With a stack that holds HPL and HPCG, which those of the study do not."""
-    assert not {'hpl', 'hpcg'} & {feature for stack in load_site(site).stacks.values() for feature in stack.features}
+    assert not {'hpl', 'hpcg'} & {feature for stack in load_site(site).environs.values() for feature in stack.features}
     file = doe.root / 'site_configs' / site / 'site.yaml'
     file.write_text(file.read_text().replace('features: [', 'features: [hpl, hpcg, '))
     scripts = dry_run(doe, site, 'checks/compute', '-n', 'HP(L|CG).*size=quick')

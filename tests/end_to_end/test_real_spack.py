@@ -170,4 +170,4 @@ def test_a_site_without_network_installs_what_another_machine_exported(tmp_path,
     assert 'Triad' in run.stdout, run.stdout + run.stderr
     incomplete = here.run(sys.executable, '-m', 'ci.provision', '--import', str(tmp_path), **no_network)
     assert incomplete.returncode == 2
-    assert 'expected a whole folder of ci/provision --export' in incomplete.stderr
+    assert 'expected a complete folder of ci/provision --export' in incomplete.stderr

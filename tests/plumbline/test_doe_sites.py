@@ -60,7 +60,7 @@ def the_partition(site: str):
 
 
 def manifest_of(site: str):
-    (stack,) = load_site(site).stacks.values()
+    (stack,) = load_site(site).environs.values()
     return read_manifest(SPACK_ENVS / site / stack.name / 'spack.yaml')
 
 
@@ -68,8 +68,8 @@ def test_all_thirteen_load():
     assert len(NODES) == 13 and set(NODES) == set(TABLE_4) | set(TABLE_5)
     for name in NODES:
         site = load_site(name)
-        assert site.name == name and len(site.partitions) == 1 and len(site.stacks) == 1
-        assert the_partition(name).environs == tuple(site.stacks)
+        assert site.name == name and len(site.partitions) == 1 and len(site.environs) == 1
+        assert the_partition(name).environs == tuple(site.environs)
 
 
 @pytest.mark.parametrize('name', TABLE_4)
@@ -111,7 +111,7 @@ def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
 
 @pytest.mark.parametrize('name', NODES)
 def test_the_stack_offers_exactly_what_its_specs_bring(name):
-    (stack,) = load_site(name).stacks.values()
+    (stack,) = load_site(name).environs.values()
     assert stack.provider == 'spack'
     assert list(stack.features) == features_of(manifest_of(name).specs)
 

@@ -70,14 +70,14 @@ def test_classes_of_a_site(load):
     [
         ('- [6, 7]', '- [6, 8]', '18: partitions.0.link_classes.A.pairs.1: [6, 8]: expected two different ones of'),
         ('- [6, 7]', '- [7, 7]', '18: partitions.0.link_classes.A.pairs.1: [7, 7]: expected two different ones of'),
-        ('- [6, 7]', '- [1, 0]', '18: partitions.0.link_classes.A.pairs.1: [1, 0]: this pair stands already in'),
-        ('[[1, 2]]', '[[1, 2], [7, 6]]', '19: partitions.0.link_classes.B.pairs.1: [7, 6]: this pair stands already'),
+        ('- [6, 7]', '- [1, 0]', '18: partitions.0.link_classes.A.pairs.1: [1, 0]: is in class A'),
+        ('[[1, 2]]', '[[1, 2], [7, 6]]', '19: partitions.0.link_classes.B.pairs.1: [7, 6]: is in class A'),
         ('[[1, 2]]', '[]', '19: partitions.0.link_classes.B.pairs: [] should be non-empty'),
         ('[[1, 2]]', '[[1, 2, 3]]', '19: partitions.0.link_classes.B.pairs.0: [1, 2, 3]: expected two different ones'),
         ('[[1, 2]]', '[[1, -1]]', '19: partitions.0.link_classes.B.pairs.0: [1, -1]: expected two different ones of'),
         ('[[1, 2]]', '[[1, GPU2]]', "19: partitions.0.link_classes.B.pairs.0: [1, 'GPU2']: expected two different"),
         ('[[1, 2]]', '[1, 2]', '19: partitions.0.link_classes.B.pairs.0: 1: expected two different ones of'),
-        ('{pairs: [[1, 2]],', '{', "19: partitions.0.link_classes.B: misses the key 'pairs'"),
+        ('{pairs: [[1, 2]],', '{', "19: partitions.0.link_classes.B: lacks the key 'pairs'"),
         ('100 GB/s', '100 Gb/s', '15: partitions.0.link_classes.A.peak: expected a number and a unit'),
         ('      B: {', '      B/C: {', "12: partitions.0.link_classes: 'B/C' does not match"),
     ],
@@ -268,14 +268,14 @@ def test_a_garbled_table_of_nvidia(recorded, change, said):
 def test_garbled_tables_of_amd(recorded):
     four, eight = recorded('rocm-smi-showtopo-mi210.txt'), recorded('rocm-smi-showtopo-8-gpus.txt')
     parts = ('link type', 'hops', 'weight')
-    with pytest.raises(ValueError, match=r'^two tables of weight$'):
+    with pytest.raises(ValueError, match=r'^expected one table of weight, found two$'):
         amd_links(four + four, parts)
-    with pytest.raises(ValueError, match=r'^the tables have different numbers of GPUs$'):
+    with pytest.raises(ValueError, match=r'^expected the same number of GPUs in all tables$'):
         amd_links(four.partition('=== Hops')[0] + eight[eight.index('=== Hops') :], parts)
-    with pytest.raises(ValueError, match=r'^no table of bandwidth$'):
+    with pytest.raises(ValueError, match=r'table of bandwidth'):
         amd_links(four)
     for text in ('[]', '{}', '[{"gpu": 0}]', '[1]', 'null'):
-        with pytest.raises(ValueError, match=r'no link_type|expected a link from each GPU to each'):
+        with pytest.raises(ValueError, match=r'link_type|expected a link from each GPU to each'):
             amd_links_from_json(text)
 
 
@@ -325,22 +325,24 @@ def test_the_next_program_is_asked_where_one_has_no_answer(programs):
     programs('amd-smi', 'echo no driver >&2; exit 4')
     classes, fault = find_link_classes(AMD)
     assert classes == {}
-    assert 'amd-smi topology: ended with 4 and said: no driver; rocm-smi --showtopo --shownodesbw: cannot be' in fault
+    assert (
+        'amd-smi topology: ended with 4 and printed: no driver; rocm-smi --showtopo --shownodesbw: cannot be' in fault
+    )
 
 
 @pytest.mark.parametrize(
     ('devices', 'script', 'expected'),
     [
         (NVIDIA, None, 'nvidia-smi topo -m: cannot be run: No such file or directory'),
-        (NVIDIA, 'exit 9', 'nvidia-smi topo -m: ended with 9 and said: nothing'),
+        (NVIDIA, 'exit 9', 'nvidia-smi topo -m: ended with 9 and printed: nothing'),
         (NVIDIA, 'exec sleep 60', 'nvidia-smi topo -m: did not end within 0.2 s'),
         (NVIDIA, f'cat {OUTPUTS}/nvidia-smi-topo-summit.txt', 'nvidia-smi topo -m: expected 4 GPUs, found 6'),
         (NVIDIA, f'cat {OUTPUTS}/nvidia-smi-topo-1-gpu.txt', 'nvidia-smi topo -m: expected 4 GPUs, found 1'),
-        (NVIDIA + AMD, 'exit 0', 'GPUs of two vendors, which no program numbers together'),
+        (NVIDIA + AMD, 'exit 0', 'GPUs of two vendors: no program lists both'),
     ],
 )  # fmt: skip
 def test_why_there_are_no_links_is_said(programs, monkeypatch, devices, script, expected):
-    monkeypatch.setattr('plumbline.machine.gpu_links._LIMIT', 0.2)
+    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     if script:
         programs('nvidia-smi', script)
     assert find_link_classes(devices) == ({}, expected)
@@ -411,11 +413,11 @@ def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monk
     load_site.cache_clear()
     assert site.partitions['node'].entry['devices'][0]['num_devices'] == 4
     assert site.partitions['node'].link_classes == {}
-    assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and said: nothing'
+    assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and printed: nothing'
 
 
 def test_a_driver_that_hangs_is_no_gpu(programs, monkeypatch):
-    monkeypatch.setattr('plumbline.machine.gpu_links._LIMIT', 0.2)
+    monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     programs('nvidia-smi', 'exec sleep 60')
     assert detect.nvidia_devices() == []
 

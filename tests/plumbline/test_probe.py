@@ -93,9 +93,9 @@ def test_this_machine_without_slurm(programs, tmp_path):
 
 
 def test_benchmarks_on_path_are_features(programs, tmp_path):
-    assert site_of(plumbline().stdout, tmp_path).stacks['system'].features == ()
+    assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ()
     programs('likwid-bench', '')
-    assert site_of(plumbline().stdout, tmp_path).stacks['system'].features == ('likwid',)
+    assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ('likwid',)
 
 
 def test_gpus_and_their_links(programs, tmp_path):
@@ -110,7 +110,7 @@ def test_gpus_and_their_links(programs, tmp_path):
     text = plumbline().stdout
     assert site_of(text, tmp_path).partitions['node'].link_classes == {}
     assert '# add link_classes' in text
-    assert '(nvidia-smi topo -m: ended with 1 and said: broken)' in text
+    assert '(nvidia-smi topo -m: ended with 1 and printed: broken)' in text
 
 
 def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
@@ -123,7 +123,7 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     assert compute.reframe()['access'] == ['-p compute']
     assert (compute.entry['scheduler'], compute.entry['launcher'], compute.num_nodes) == ('slurm', 'srun', 100)
     assert compute.processor == {'num_cpus': 96, 'num_cpus_per_core': 1, 'num_sockets': 2}
-    assert '# 4 nodes of 2 sockets, 96 cores, 770000 MiB are in it too: add a partition for them' in text
+    assert '# it also has 4 nodes of 2 sockets, 96 cores, 770000 MiB: add a partition for them' in text
     assert gpu.processor == {'num_cpus': 256, 'num_cpus_per_core': 2, 'num_sockets': 2}
     assert (gpu.memory_bytes, gpu.entry['devices']) == (
         515000 * 2**20,
@@ -132,7 +132,7 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     assert (small.memory_bytes, small.entry['devices']) == (None, [{'type': 'gpu', 'num_devices': 1}])
     assert small.reframe()['access'] == ['-p 2080ti']
     assert text.count('# add link_classes') == 1  # not for one GPU
-    assert 'no processor of a login node is described' in text
+    assert 'as Slurm describes them' in text
     assert '#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n' in text
 
 
@@ -171,7 +171,7 @@ def test_the_partition_of_a_job_is_described_from_its_node(slurm, tmp_path, job)
         'numa_distances': [[10, 32], [32, 10]],
         'caches': {'L1': {'size': '32 KiB', 'num_cpus': 2}, 'L3': {'size': '32768 KiB', 'num_cpus': 16}},
     }
-    assert 'name: gpu  # as its node node7 is\n' in text
+    assert 'name: gpu  # detected on node node7\n' in text
     assert 'arch' not in site.partitions['compute'].processor
     assert site.hostnames == ('^login1$',)
 
@@ -198,16 +198,16 @@ def test_a_job_of_the_fewer_nodes_of_a_partition_describes_those(slurm, tmp_path
 @pytest.mark.parametrize('of_node', ['', 'gpu|1|2|64|2|1|(null)', 'error'])
 def test_a_node_that_slurm_does_not_know_is_named(slurm, job, of_node):
     slurm(SINFO, of_node)
-    assert plumbline(code=2).stderr.startswith('plumbline: node node7, partition gpu: sinfo ')
+    assert plumbline(code=2).stderr.startswith('plumbline: node node7, partition gpu: ')
 
 
 def test_a_slurm_without_an_answer_is_said(programs, tmp_path):
     programs('sinfo', 'echo "sinfo: error: no controller" >&2; exit 1')
     text = plumbline().stdout
-    assert '# Slurm is not described: sinfo ended with 1 and said: sinfo: error: no controller\n' in text
+    assert '# Slurm did not answer: sinfo ended with 1 and printed: sinfo: error: no controller\n' in text
     assert list(site_of(text, tmp_path).partitions) == ['node']
     programs('sinfo', '')
-    assert '# Slurm is not described: sinfo lists no node\n' in plumbline().stdout
+    assert '# Slurm did not answer: sinfo lists no node\n' in plumbline().stdout
 
 
 @pytest.mark.parametrize('line', ['gpu|16|2+|64|2|515000|(null)', 'gpu', 'gpu|a|b|c|d|e|f'])
@@ -239,7 +239,7 @@ def test_it_is_written_whole_and_not_over_another(programs, tmp_path):
     assert plumbline('--output', path).stdout.startswith(f'{path}: written')
     first = path.read_text()
     path.write_text('mine')
-    assert plumbline('--output', path, code=2).stderr == f'plumbline: {path}: is there already; --force replaces it\n'
+    assert plumbline('--output', path, code=2).stderr == f'plumbline: {path}: exists already; --force replaces it\n'
     assert path.read_text() == 'mine'
     plumbline('--output', path, '--force')
     assert path.read_text() == first
@@ -250,8 +250,8 @@ def test_it_is_written_whole_and_not_over_another(programs, tmp_path):
     ('words', 'said'),
     [
         (['--name', 'a/b'], '--name a/b: expected a letter, then letters, digits'),
-        (['--name', 'here', '--output', 'x'], '--name and --output: expected one of them'),
-        (['--name', 'frontier'], 'frontier/site.yaml: is there already; --force replaces it'),
+        (['--name', 'here', '--output', 'x'], '--name and --output: expected only one of them'),
+        (['--name', 'frontier'], 'frontier/site.yaml: exists already; --force replaces it'),
         (['--output', '/proc/none/site.yaml'], '/proc/none: cannot be written'),
     ],
 )  # fmt: skip

@@ -56,7 +56,7 @@ def test_a_baseline_holds_none(site, kind):
 
 @pytest.mark.parametrize('name', DESCRIBED)
 def test_a_limit_has_a_stack_a_mode_and_a_source_of_the_four_documents(name):
-    stacks = load_site(name).stacks
+    stacks = load_site(name).environs
     for row in read_references(SITES / name / 'published.csv', 'published'):
         assert row.source.startswith(('000 ', '001 ', '002 ', '003 '))
         assert row.partition in (*load_site(name).partitions, '*')

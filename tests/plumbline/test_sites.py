@@ -62,12 +62,12 @@ def test_values_in_base_units_and_reframes_words(write):
         ('descr: a cluster', 'descr: [a', 2, ['not valid YAML']),
         ('    launcher: srun', '    luncher: srun', 7, ['partitions.0.luncher', 'unknown key', 'launcher']),
         ('    environs: [cpu]', '    environs: [cpu]\n    max_jobs: x', 10, ['max_jobs', "found 'x'", 'integer']),
-        ('    scheduler: slurm\n', '', 5, ['partitions.0', "misses the key 'scheduler'"]),
+        ('    scheduler: slurm\n', '', 5, ['partitions.0', "lacks the key 'scheduler'"]),
         ('256 GiB', '256 gigs', 12, ['memory_per_node', '256 gigs', '256 GiB']),
         ('256 GiB', '256GiB', 12, ['memory_per_node', '256GiB']),
         ('provider: modules, modules: [hpcc]', 'provider: rpm', 15, ['environments.0.provider', "'rpm'"]),
-        ('provider: modules, modules: [hpcc]', 'provider: modules', 15, ["misses the key 'modules'"]),
-        ('    access: [-p compute]', '    access: [a]\n    access: [b]', 9, ['access', 'stands twice', 'line 8']),
+        ('provider: modules, modules: [hpcc]', 'provider: modules', 15, ["lacks the key 'modules'"]),
+        ('    access: [-p compute]', '    access: [a]\n    access: [b]', 9, ['access', 'twice', 'line 8']),
         ("['^login']", "['(']", 2, ['hostnames.0', "'('"]),
     ],
 )  # fmt: skip
@@ -85,7 +85,7 @@ def test_one_sentence_names_file_line_key_and_what_was_expected(write, old, new,
 @pytest.mark.parametrize(
     ('old', 'new', 'words'),
     [
-        ('    environs: [cpu]', '    environs: [gpu]', ["'gpu' is no environment", 'cpu']),
+        ('    environs: [cpu]', '    environs: [gpu]', ["'gpu' is not an environment", 'cpu']),
         ('modules_system: lmod\n', '', ['modules_system']),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_node_that_does_not_see_the_software_says_so(stack):
     shutil.rmtree(installed.folder / '.spack-env')
     said = subprocess.run(['bash', '-c', f'source {installed.activation}'], capture_output=True, text=True, check=False)
     assert said.returncode == 1
-    assert 'view/bin cannot be seen from this node' in said.stderr
+    assert 'view/bin is not visible on this node' in said.stderr
 
 
 def test_what_was_installed_is_described(stack):
@@ -142,7 +142,7 @@ def test_a_committed_lock_is_what_is_installed(stack):
 def test_a_lock_of_another_manifest_is_refused(stack):
     commit_lock(stack)
     stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
-    with pytest.raises(SiteError, match=r'spack\.lock: does not belong to its spack\.yaml.*ci/provision.*--lock'):
+    with pytest.raises(SiteError, match=r'spack\.lock: .*spack\.yaml.*ci/provision.*--lock'):
         stack.bring_up()
     assert stack.stand_in.calls() == []
 
@@ -237,7 +237,7 @@ def test_a_failure_of_the_real_spack_is_quoted(recorded, stack, output, says):
 
 
 def test_a_spack_that_says_nothing_is_a_sentence_too():
-    assert why([]) == 'it said nothing'
+    assert why([]) == 'it printed nothing'
     assert why(['a\n', ' the last words \n', '\n']) == 'the last words'
     assert why(['fatal: unable to access x\n', '==> Error: no compiler configured\n']) == 'unable to access x'
 
@@ -248,7 +248,7 @@ def test_without_spack_it_says_what_to_do(stack, monkeypatch):
     with pytest.raises(StackError, match='no Spack: set SPACK_ROOT, put spack on PATH, or let ci/provision get one'):
         stack.bring_up()
     monkeypatch.setenv('SPACK_ROOT', '/nonexistent')
-    with pytest.raises(StackError, match='SPACK_ROOT=/nonexistent: expected a Spack with bin/spack in it'):
+    with pytest.raises(StackError, match=r'SPACK_ROOT=/nonexistent: .*bin/spack'):
         stack.bring_up()
 
 
@@ -262,7 +262,7 @@ def test_a_spack_before_1_0_is_refused(stack):
 def test_a_stack_without_the_program_of_its_benchmark_is_not_up(stack):
     """The stand-in installs `demo` alone, and a job would take the system's xhpl, or none."""
     stack.common.write_text('definitions:\n  - demo: [demo@1.0, hpl@2.3, osu-micro-benchmarks@7.4]\n')
-    with pytest.raises(StackError, match='its activation does not lead to osu_bw, osu_latency, xhpl'):
+    with pytest.raises(StackError, match='its activation does not put osu_bw, osu_latency, xhpl'):
         stack.bring_up()
     assert stack.installed().fault() == 'not installed'
 

@@ -1,0 +1,37 @@
+"""Find and run programs of this machine."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+TIME_LIMIT = 60.0  # seconds for a program that asks a driver or a scheduler
+
+
+def output_of(command: Sequence[str], **options) -> str:
+    """Return the standard output of a program; `options` go to :func:`subprocess.run`.
+
+    Raises ValueError if the program is absent, fails, or does not end within :data:`TIME_LIMIT`.
+    """
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors='replace', timeout=TIME_LIMIT, check=False,
+            stdin=subprocess.DEVNULL, **options,
+        )  # fmt: skip
+    except OSError as error:
+        raise ValueError(f'cannot be run: {error.strerror}') from None
+    except subprocess.TimeoutExpired:
+        raise ValueError(f'did not end within {TIME_LIMIT:g} s') from None
+    if done.returncode != 0:
+        printed = (done.stderr + done.stdout).strip().splitlines() or ['nothing']
+        raise ValueError(f'ended with {done.returncode} and printed: {printed[-1]}')
+    return done.stdout
+
+
+def find_reframe() -> str | None:
+    """Return the ReFrame of this Python's environment, else that on PATH."""
+    sibling = Path(sys.executable).with_name('reframe')
+    return str(sibling) if sibling.exists() else shutil.which('reframe')

@@ -150,7 +150,7 @@ def site_names(root: Path = SITES) -> list[str]:
         raise SiteError(wrong)
     if names := sorted(path.parent.name for path in root.glob('*/site.yaml')):
         return names
-    raise SiteError(f'{root}: expected a folder for each site, with a site.yaml in it')
+    raise SiteError(f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one')
 
 
 def name_of_this_site(root: Path = SITES) -> str:

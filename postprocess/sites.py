@@ -40,7 +40,7 @@ def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any
     `with_cases` asks ReFrame for each site, which takes a second or more of a core. Raises InputError without ReFrame.
     """
     rows = []
-    for name in _names(root):
+    for name in site_names(root):
         row = {'site': name, 'descr': '', 'partitions': [], 'environs': [], 'published': None, 'baseline': None,
                'cases': None, 'retired': None, 'problem': ''}  # fmt: skip
         try:
@@ -92,7 +92,7 @@ def check(name: str | None, root: Path = SITES) -> list[Fault]:
     faults = []
     if reframe is None:
         faults.append(Fault('reframe is not on PATH: whether references meet a case was not checked', is_error=False))
-    names = [name] if name else _names(root)
+    names = [name] if name else site_names(root)
     with ThreadPoolExecutor() as pool:
         for found in pool.map(lambda site: list(_check_site(site, root, reframe)), names):
             faults += found
@@ -234,15 +234,6 @@ def _why_unmatched(row: Reference, site: Site, keys: set[Key]) -> str:
 def _some(names, most: int = 8) -> str:
     names = sorted(names)
     return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
-
-
-def _names(root: Path) -> list[str]:
-    """Return the sites below `root`. Raises InputError where there is none."""
-    if names := site_names(root):
-        return names
-    raise InputError(
-        f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one'
-    )
 
 
 def _must_exist(name: str, root: Path) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ci.session import Content, Run, Session, case_of, distributes, last_of_each, only
 from ci.slurm_nodes import free_nodes, slurm_partitions
+from plumbline.identity import pairs, to_text
 from plumbline.paths import ROOT
 from plumbline.sites import Site
 
@@ -71,5 +72,6 @@ def breaches(session: Session, content: Content) -> list[dict]:
     return [
         case
         for case in cases  # on several nodes, each that ReFrame found beyond its limit
-        if (case['partition'], case['environ'], case['record']['check'], case['record']['case']) in regressed
+        if (case['partition'], case['environ'], case['record']['check'], to_text(pairs(case['record']['params'])))
+        in regressed
     ]

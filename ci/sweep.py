@@ -17,12 +17,12 @@ import time
 from pathlib import Path
 from typing import Any
 
-from checks.core.sweep import number_of_rounds
 from ci.nightly import Stop, check_files, duration, list_cases, locked, plumbline
 from ci.session import STAGE, Content, Run, Session, save
 from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
 from plumbline.paths import ROOT
 from plumbline.references import MODES
+from plumbline.rounds import number_of_rounds
 from plumbline.sites import Partition, Site
 
 STATE = 'sweep-unfinished.json'  # below the results: the reports of a sweep that has nodes left

@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError, SiteError
+from plumbline.identity import SeriesId, to_text
 from plumbline.paths import ROOT, SITES
+from plumbline.record import from_dict
 from plumbline.references import FILES, Key, Reference, read_references
 from plumbline.sites import Partition, Site, load_site, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
@@ -192,7 +194,9 @@ def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[Key]:
     for test in described:
         record = test.get('record')
         if isinstance(record, dict) and 'check' in record:
-            check_name, case, metrics = record['check'], record['case'], record['metrics']
+            found = from_dict(record)
+            check_name, case = found.check, to_text(found.params)
+            metrics = [SeriesId('', '', '', (), metric, one.dims).name for metric, _, one in found.series()]
         else:
             check_name, case = check_and_params(test['display_name'])
             metrics = test['perf_variables']

@@ -75,19 +75,12 @@ def _system(site: Site) -> dict:
     return system
 
 
-_LONG = ('HPCC', 'HPL', 'HPCG', 'NumaBandwidth', 'NumaLatency', 'IOR', 'IORRanks', 'Mdtest', 'MdtestRanks')
-# Mode -> trials of a case, and the exceptions by check. Each mode runs the checks tagged with its name.
-# acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
-_MODES = (
-    ('quick', 3, {}),
-    ('nightly', 10, dict.fromkeys(_LONG, 3)),
-    ('acceptance', 100, dict.fromkeys(_LONG, 5)),
-)
+# Each mode runs the checks tagged with its name, which state their trials in it.
+_MODES = ('quick', 'nightly', 'acceptance')
 
 
-def _mode(name: str, trials: int, exceptions: dict[str, int]) -> dict:
-    options = [f'--tag={name}', f'--session-extras=plumbline_mode={name}', f'-S trials={trials}']
-    return {'name': name, 'options': options + [f'-S {check}.trials={n}' for check, n in exceptions.items()]}
+def _mode(name: str) -> dict:
+    return {'name': name, 'options': [f'--tag={name}', f'--session-extras=plumbline_mode={name}', f'-S mode={name}']}
 
 
 _SITES = _sites()
@@ -102,7 +95,7 @@ _PERFLOG_COLUMNS = '|'.join(
 site_configuration = {
     'systems': [_system(site) for site in _SITES],
     'environments': [environment for site in _SITES for environment in site.reframe_environments()],
-    'modes': [_mode(*row) for row in _MODES],
+    'modes': [_mode(name) for name in _MODES],
     'general': [
         {
             'check_search_path': [str(ROOT / 'checks')],

@@ -36,7 +36,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 
 from scratch import ScratchClone  # noqa: E402
 
-from checks.core.stacks import activation  # noqa: E402
+from checks.core.jobscript import activation  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from plumbline.sites import Environ  # noqa: E402
 from plumbline.stacks.install import environment, find_spack  # noqa: E402

@@ -9,6 +9,9 @@ import sys
 import textwrap
 from pathlib import Path
 
+from plumbline.identity import to_text
+from plumbline.record import from_dict
+
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS = ROOT / 'tests/outputs'
 PARTS = ('checks', 'ci', 'plumbline', 'postprocess', 'reframe_settings', 'site_configs', 'spack_envs')
@@ -35,7 +38,7 @@ peaks: {memory_bandwidth: 100 GB/s}
 DEMO_CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
+from checks.core.trials import Metric
 from checks.core.placement import Placement
 
 
@@ -43,7 +46,7 @@ from checks.core.placement import Placement
 class Demo(Benchmark):
     """A benchmark of two metrics whose program each test writes as it needs."""
 
-    offers = 'demo'
+    requires = 'demo'
     executable = 'demo'
     tags = {'quick', 'nightly', 'acceptance'}
     size = parameter(['small'], loggable=True)
@@ -71,6 +74,27 @@ def site_text(partition: str, *features: str, launcher: str = 'local', prefix: P
         'FEATURES': ', '.join(features),
     }
     return re.sub('|'.join(values), lambda match: values[match[0]], DEMO_SITE)
+
+
+def cases_in(report: Path) -> list[dict]:
+    """The cases of the last run of a run report, without fixtures; of each the record as `plain` gives it."""
+    cases = [case for case in json.loads(report.read_text())['runs'][-1]['testcases'] if not case['fixture']]
+    return [
+        case | {'record': plain(case['record'])} if isinstance(case.get('record'), dict) else case for case in cases
+    ]
+
+
+def plain(record: dict) -> dict:
+    """A record with its params as text and a metric for each series, such as ``latency message_bytes=8``; `missing`
+    holds the reasons of those that have one."""
+    found = from_dict(record)
+    metrics = {
+        f'{name} {to_text(series.dims)}'.removesuffix(' -'):
+            vars(series) | {'unit': metric.unit, 'better': metric.better, 'samples': [*map(list, series.samples)]}
+        for name, metric, series in found.series()
+    }  # fmt: skip
+    missing = {name: metric['missing'] for name, metric in metrics.items() if metric['missing']}
+    return record | {'params': to_text(found.params), 'metrics': metrics, 'missing': missing}
 
 
 class ScratchClone:
@@ -128,7 +152,7 @@ class ScratchClone:
         answer = self.reframe('-r', '-n', name, *options, checks=checks, **kwargs)
         reports = sorted(self.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
         assert reports, answer.stdout + answer.stderr
-        cases = [case for case in json.loads(reports[-1].read_text())['runs'][-1]['testcases'] if not case['fixture']]
+        cases = cases_in(reports[-1])
         assert len(cases) == 1, answer.stdout
         assert (answer.returncode == 0) is (cases[0]['result'] == 'pass')
         return cases[0]

@@ -4,12 +4,11 @@ The one for mdtest makes 200 files at most, however many it is asked for.
 """
 
 import contextlib
-import json
 import os
 import subprocess
 
 import pytest
-from scratch import OUTPUTS
+from scratch import OUTPUTS, cases_in
 
 # A node of one core, so that neither MPI nor a second core is needed.
 NODE = """\
@@ -83,8 +82,7 @@ def cases(clone, *options: str, **environment: str) -> dict[str, dict]:
     answer = clone.reframe('-r', '-S', 'trials=1', *options, checks='checks/storage', **environment)
     reports = sorted(clone.results.glob('reports/*[0-9].json'), key=lambda path: path.stat().st_mtime)
     assert reports, answer.stdout + answer.stderr
-    found = json.loads(reports[-1].read_text())['runs'][-1]['testcases']
-    return {f'{case["record"]["check"]} {case["record"]["case"]}': case for case in found if not case['fixture']}
+    return {f'{case["record"]["check"]} {case["record"]["params"]}': case for case in cases_in(reports[-1])}
 
 
 def why(clone, *options: str, **environment: str) -> str:

@@ -5,11 +5,12 @@ import re
 from pathlib import Path
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute.hpl_input import nearly_square
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
 from checks.core.placement import one_rank_per_core
+from checks.core.trials import Metric
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')
@@ -40,10 +41,11 @@ class HPCC(Benchmark):
     """
 
     descr = 'HPC Challenge'
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
     size = parameter(['quick', 'full'], loggable=True)
     memory_fraction = variable(float, value=0.8)
     block_size = variable(int, value=192)
-    offers = 'hpcc'
+    requires = 'hpcc'
     executable = 'hpcc'
     mpi = True
     output = 'hpccoutf.txt'
@@ -63,7 +65,7 @@ class HPCC(Benchmark):
         *(summary(f'{order}OrderedRingBandwidth_GBytes', 'GB/s') for order in ('Naturally', 'Randomly')),
     ]  # fmt: skip
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return len(topology.cores) > 1  # hpcc's ping-pong takes two ranks
 
     @run_after('init')
@@ -78,7 +80,7 @@ class HPCC(Benchmark):
         p, q = nearly_square(self.placement.ranks_per_node * self.num_nodes)
         text = INPUT.read_text(encoding='utf-8').format(n=self.n, nb=self.block_size, p=p, q=q)
         Path(self.stagedir, 'hpccinf.txt').write_text(text, encoding='utf-8')
-        self.remarks |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
+        self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
 
     def matrix_order(self) -> int:
         """N: a multiple of the block size whose N^2 doubles fill the wanted part of the nodes' memory."""
@@ -92,10 +94,10 @@ class HPCC(Benchmark):
         alone = ranks * self.topology.last_level_cache_bytes(cpus[:1])
         return self.num_nodes * 3 * 4 * max(alone, self.topology.last_level_cache_bytes(cpus))
 
-    def void_reason(self, metric, value):
+    def invalid_reason(self, metric, value, run):
         if 'STREAM' in metric.name and self.n**2 * 8 < self.bytes_beyond_caches():
             return 'the memory is too small for STREAM arrays of four times the last-level cache'
-        return super().void_reason(metric, value)
+        return super().invalid_reason(metric, value, run)
 
-    def sanity_faults(self, output):
-        return faults_of(output, self.n)
+    def sanity_faults(self, run):
+        return faults_of(run.output, self.n)

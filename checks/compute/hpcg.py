@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute.hpcg_output import BYTES_PER_POINT, accepts, faults_of, local_grid, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
@@ -48,7 +49,7 @@ class HPCG(ScaledBenchmark):
     @run_after('setup')
     def write_input(self):
         self.output = self.program.output
-        settings = self.partition.benchmarks.get(self.offers, {})
+        settings = self.partition.benchmarks.get(self.requires, {})
         ranks = settings.get('ranks_per_node') or (
             len(self.topology.gpus) if self.program.on_gpus else self.most_ranks()
         )
@@ -58,12 +59,12 @@ class HPCG(ScaledBenchmark):
             )
         self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
         if self.program.on_gpus and 'grid' not in settings:
-            raise SiteError(f'site.yaml: benchmarks.{self.offers}.grid: expected one that fits into the GPU of a rank')
+            raise SiteError(f'site.yaml: benchmarks.{self.requires}.grid: expected one that fits the GPU of a rank')
         self.grid = tuple(settings.get('grid') or local_grid(self.bytes_of_node() / ranks / BYTES_PER_POINT))
         seconds = self.run_seconds or (settings.get('run_seconds', 1800) if self.size == 'full' else 10)
         lines = ('HPCG benchmark input file', 'of Plumbline', ' '.join(map(str, self.grid)), str(seconds))
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
-        self.remarks |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
+        self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
         self.trial_time_limit = seconds + (3600 if self.size == 'full' else 600)
         # the peak that sites state is that of the processors
         self.metrics = metrics_of(self.nodes, None if self.program.on_gpus else self.partition.peaks.get('flops_dp'))
@@ -83,6 +84,6 @@ class HPCG(ScaledBenchmark):
             return part_of_memory
         return min(part_of_memory, 4 * self.topology.last_level_cache_bytes(self.topology.cpu_of_core))
 
-    def sanity_faults(self, output):
+    def sanity_faults(self, run):
         ranks = self.placement.ranks_per_node * self.num_nodes
-        return faults_of(output, self.grid, ranks, self.placement.threads)
+        return faults_of(run.output, self.grid, ranks, self.placement.threads)

@@ -7,7 +7,7 @@ it ``  key: value``. Both end each line: a number at the end of a file that was 
 import math
 import re
 
-from checks.core.metrics import Metric
+from checks.core.trials import Metric
 
 NUMBER = r'([0-9.eE+-]+)'
 FINAL = '(?:_+ )?Final Summary(?: _+)?'

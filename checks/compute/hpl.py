@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute.hpl_input import (
     configurations,
@@ -18,8 +19,7 @@ from checks.compute.hpl_input import (
     text_of,
 )
 from checks.compute.scaled import ScaledBenchmark, offered_here
-from checks.core.devices import cpus_of_devices
-from checks.core.placement import Placement, one_rank_per_core, ranks_with_threads
+from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
@@ -70,7 +70,7 @@ class HPL(ScaledBenchmark):
 
     @run_after('setup')
     def write_input(self):
-        self.settings = self.partition.benchmarks.get(self.offers, {})
+        self.settings = self.partition.benchmarks.get(self.requires, {})
         self.placement = self.program.placement(self.topology)
         if 'ranks_per_node' in self.settings:
             ranks, threads = self.settings['ranks_per_node'], self.settings.get('threads_per_rank')
@@ -82,7 +82,7 @@ class HPL(ScaledBenchmark):
         lines = lines_of(n, block_size, ranks, site)
         self.asked = configurations(lines, ranks)
         Path(self.stagedir, 'HPL.dat').write_text(text_of(lines), encoding='utf-8')
-        self.remarks['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
+        self.provenance['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
         seconds = sum(operations(n) for n, *_ in self.asked) / (len(self.topology.cores) * self.nodes * SLOWEST_CORE)
         self.trial_time_limit = 120 + int(seconds)
         peak = (
@@ -100,11 +100,8 @@ class HPL(ScaledBenchmark):
         if 'memory' in self.settings:
             return in_base_unit(self.settings['memory'])
         if self.program.on_gpus:
-            raise SiteError(f'site.yaml: benchmarks.{self.offers}.memory: expected that of all GPUs of a node')
+            raise SiteError(f'site.yaml: benchmarks.{self.requires}.memory: expected that of all GPUs of a node')
         return self.topology.memory_bytes
 
-    def sanity_faults(self, output):
-        return faults_of(output, self.asked)
-
-    def stderr_faults(self, errors):
-        return errors_of(errors)
+    def sanity_faults(self, run):
+        return errors_of(run.errors) + faults_of(run.output, self.asked)

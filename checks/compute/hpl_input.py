@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from checks.core.metrics import Metric, NotMeasured
+from checks.core.trials import Metric, NotMeasured
 from plumbline.errors import SiteError
 
 # The lines of HPL.dat in its order and under its names, with the algorithm that hpcc ships: row-major grid,
@@ -44,18 +44,15 @@ class Result:
 class OfResults(Metric):
     """A metric that `of` takes from all results of a run, which must be those of the configurations `asked`."""
 
-    pattern: str | None = RESULT.pattern  # that there is one says that an output is read for it
+    rows: str | None = RESULT.pattern
     of: Callable[[list[Result]], float] | None = None
     asked: tuple[Configuration, ...] = ()
 
-    def read(self, output):
+    def found(self, output):
         results = results_of(output)
         if Counter(result.configuration for result in results) != Counter(self.asked):
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
-        value = self.of(results) * self.scale
-        if value <= 0:
-            raise NotMeasured(f'{value} {self.unit} is no measurement: expected a number above zero')
-        return value
+        return [({}, self.of(results))]
 
 
 def metrics_of(asked: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:

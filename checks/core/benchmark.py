@@ -1,43 +1,43 @@
-"""The base class of every check: stack, trials, binding, metrics, references and provenance."""
+"""The base class of every check: stack, job, placement, metrics, references and provenance."""
 
 from __future__ import annotations
 
 import functools
 import json
 import os
-import re
-import shlex
 import shutil
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
 
 import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
+from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from checks.core import sweep
-from checks.core.metrics import Metric, NotMeasured
-from checks.core.placement import Placement, binding_faults, granted
-from checks.core.stacks import activation, bring_up
+from checks.core import node_sweep
+from checks.core.jobscript import JobScript, activation, bring_up
+from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, topologies, topology_of
+from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
 from plumbline.errors import SiteError
+from plumbline.identity import Pairs, pairs, to_text
 from plumbline.limits import judges
-from plumbline.references import canonical_case, load_references
+from plumbline.paths import ROOT
+from plumbline.record import Dim, Record
+from plumbline.references import load_references
 from plumbline.sites import Partition
 from plumbline.stacks.manifest import Installed
 from plumbline.units import UNITS
 
-ROOT = Path(__file__).resolve().parent.parent.parent
-CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'  # nobody can set the second one
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 
 
 @functools.cache
 def suite_version() -> str:
-    """``git describe`` of this clone; ``unknown`` where it is none."""
+    """Return ``git describe`` of this clone, or ``unknown``."""
     answer = subprocess.run(
         ['git', '-C', str(ROOT), 'describe', '--always', '--dirty'], capture_output=True, text=True, check=False
     )
@@ -45,17 +45,19 @@ def suite_version() -> str:
 
 
 class Benchmark(rfm.RunOnlyRegressionTest):
-    """A check states `offers`, `executable`, its options, `metrics` and its `placement`; this class does the rest.
+    """A check states `requires`, `executable`, its options, `metrics`, `dims` and `placement`; the rest is done here.
 
     One job holds `trials` trials. A trial executes the program once, or once for each of `runs` where a check needs
     several (kernels, say), each in a folder ``trial_<i>/<run>`` of its own that keeps stdout, stderr, the files that
     the program wrote and the binding of each rank. What was measured leaves in the one variable `record`.
     """
 
-    #: Feature of the stack that holds this benchmark; of several with blanks between, any.
-    offers = variable(str)
-    #: Executions of the benchmark in the job.
-    trials = variable(int, value=3, loggable=True)
+    #: Feature of the environ that holds this benchmark; of several separated by blanks, any.
+    requires = variable(str)
+    #: What decides the number of trials where `trials` does not: quick, nightly or acceptance.
+    mode = variable(str, type(None), value=None)
+    #: Executions of the benchmark in the job; None: what `trials_by_mode` says of the mode.
+    trials = variable(int, type(None), value=None, loggable=True)
     #: Seconds after which one trial, all its runs together, is taken for hung.
     trial_time_limit = variable(int, value=120)
     #: Whether the launcher must start it; other benchmarks run as one plain process on the job's first node.
@@ -67,25 +69,47 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     inputs = variable(typ.List[str], value=[])
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
-    #: Whether the words of each of `runs` begin with a program; `executable` is then the one that provenance names.
+    #: Whether the options of each of `runs` begin with a program; `executable` is then the one that provenance names.
     own_programs = variable(bool, value=False)
 
+    #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
+    trials_by_mode: Mapping[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
     metrics: list[Metric] = []
-    placement: Placement
-    runs: dict[str, list[str]]  # name -> options of the program
-    run_env: dict[str, dict[str, str]]  # name -> variables of that run alone
-    reading: str  # name of the run whose output is being read
+    #: The dims of the metrics: name -> kind and unit.
+    dims: Mapping[str, Dim] = {}
+    #: Least and largest loss of performance that a limit of this check allows; None: the default of the suite.
+    floor: float | None = None
+    cap: float | None = None
+    placement: Placement | None = None
+    facts: Sequence[str] = ('provenance.txt',)  # files of the job with lines for the provenance, key=value
     wrapper: list[str] = []  # words before the program, such as numactl and its options
+    before_trials: list[str] = []  # lines of the job when programs are found
+    after_trials: list[str] = []
     sourcesdir = str(Path(__file__).parent / 'job')
     exclusive_access = True
     maintainers = ['plumbline']
 
-    def exists_on(self, topology: Topology) -> bool:
-        """Whether this case makes sense on such a node; cases that do not are never listed."""
+    # What a check may override
+
+    def supports(self, topology: Topology) -> bool:
+        """Return whether this case makes sense on such a node; cases that do not are never listed."""
         return True
 
-    def void_reason(self, metric: Metric, value: float) -> str | None:
-        """Why a measured value cannot be true; None where it can."""
+    def sanity_faults(self, run: Run) -> list[str]:
+        """Return one sentence for each sign in a run's output or stderr that the program did not do its work."""
+        return []
+
+    def complaints(self, folder: Path) -> list[str]:
+        """Return one sentence for each fault that the files of a run tell, also where it wrote no output."""
+        return []
+
+    def peak_of(self, metric: Metric) -> float | None:
+        """Return what a value of the case cannot exceed, in the base unit of its dimension; None where unknown."""
+        peak = self.partition.peaks.get(metric.peak)
+        return None if peak is None else peak * self.num_nodes
+
+    def invalid_reason(self, metric: Metric, value: float, run: Run) -> str | None:
+        """Return why a measured value cannot be true or trusted; None where it can."""
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
         peak = self.peak_of(metric)
@@ -93,50 +117,38 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             return None
         return f'{value:.6g} {metric.unit} is above the physical peak of {peak / UNITS[metric.unit]:.6g}'
 
-    def peak_of(self, metric: Metric) -> float | None:
-        """What a value of the case cannot exceed, in the base unit of its dimension; None where nobody says."""
-        peak = self.partition.peaks.get(metric.peak)
-        return None if peak is None else peak * self.num_nodes
-
-    def sanity_faults(self, output: str) -> list[str]:
-        """One sentence for each sign in a run's output that the program did not do its work."""
-        return []
-
-    def stderr_faults(self, errors: str) -> list[str]:
-        """The same for its standard error, where some programs tell of a failed validation and exit with 0."""
-        return []
-
-    def derive(self):
-        """Adds the samples of the metrics that have no pattern, from those of the others, when all trials are read."""
+    def derive(self, record: Record) -> None:
+        """Add the samples of the computed metrics, from those of the others, after all trials are read."""
 
     # Before the run
 
     @run_after('init')
     def start_empty(self):
-        self.forget()
-        self.swept: list[dict] = []  # of a sweep: the record of each of its places
-        self.runs, self.run_env = {}, {}
-
-    def forget(self):
-        """What was measured, before anything is."""
-        self.samples: dict[str, list[tuple[int, str, float]]] = {}
-        self.missing: dict[str, str] = {}
-        self.void: dict[str, str] = {}
-        self.bound: dict[str, str] = {}
-        self.remarks: dict[str, str] = {}
-        self.trial_seconds: list[float] = []
+        self.runs: dict[str, list[str]] = {}  # name -> options of the program
+        self.run_env: dict[str, dict[str, str]] = {}  # name -> variables of that run alone
+        self.before_run: dict[str, str] = {}  # name -> a shell command just before it
+        self.provenance: dict[str, str] = {}
+        self.result: Record | None = None
+        self.faults: list[str] = []
+        self.swept: list[dict] = []  # in a node sweep: the record of each of its places
 
     @run_after('init', always_last=True)
     def select(self):
-        """After the check's own hooks: one may choose `offers` from its parameters."""
-        self.valid_systems = [fullname for fullname, topology in topologies() if self.exists_on(topology)]
+        """Choose systems and environs after the check's own hooks, which may set `requires` from a parameter."""
+        if self.trials is None:
+            self.trials = self.trials_by_mode[self.mode or 'quick']
+        self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
         if hasattr(self, '.nid'):  # --distribute: a case of its own for each node, which -n /HASH cannot select
             wanted = os.environ.get('PLUMBLINE_CASES', self.hashcode).split()
             own = getattr(self, '.part') if self.hashcode in wanted else None
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == own]
-        if sweep.swept_nodes() and not sweep.can_be_swept(self):
+        if node_sweep.swept_nodes() and not self.can_be_swept():
             self.valid_systems = []
-        self.valid_prog_environs = [f'+{feature}' for feature in self.offers.split()]
+        self.valid_prog_environs = [f'+{feature}' for feature in self.requires.split()]
+
+    def can_be_swept(self) -> bool:
+        """Return whether a node sweep can run this case: not locally, and not where the scheduler must place it."""
+        return node_sweep.can_be_swept(self.num_nodes) and not self.local and not self.extra_resources
 
     @run_after('setup')
     def look_at_the_partition(self):
@@ -154,97 +166,87 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         if self.installed and not self.is_dry_run() and (fault := bring_up(self.installed)):
             raise SanityError(fault)
 
-    @run_before('run')
+    @run_before('run', always_last=True)
     def assemble_job(self):
+        """Write the job after the check's own hooks."""
+        if problems := self.plan().problems():
+            raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
         ranks = self.placement.ranks_per_node
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         self.num_cpus_per_task = max(len(cpus) for cpus in self.placement.cpus) if self.placement.cpus else None
-        if not self.mpi:
-            self.job.launcher = getlauncher('local')()
         self.time_limit = self.time_limit or f'{60 + self.trials * self.trial_time_limit}s'
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # or srun waits for the ranks that wait for one that has failed
-        runs = self.runs or {'run': self.executable_opts}
-        self.prerun_cmds = [
-            f'unset {" ".join(self.placement.unset)}',
-            *activation(self.stack, self.installed),
-            f'bash ./provenance.sh {shlex.quote(self.executable)} > provenance.txt',
-            f'for trial in {" ".join(str(i + 1) for i in range(self.trials))}; do',
-            'mkdir trial_$trial',
-            f'{CLOCKS} > trial_$trial/started',
-            f'for run in {" ".join(runs)}; do',
-            'mkdir trial_$trial/$run',
-            *(f'cp {shlex.quote(name)} trial_$trial/$run/' for name in self.inputs),
-            'cd trial_$trial/$run',
-            'case $run in',
-            *(self.shell_case(name, options) for name, options in runs.items()),
-            'esac',
-        ]
-        program = [] if self.own_programs else [self.executable]
-        self.executable = shlex.join(['bash', '../../rank.sh', *self.wrapper, *program])
-        self.executable_opts = ['"${options[@]}"', '> stdout', '2> stderr']
-        wait_for_all = []
-        if self.concurrent:
-            self.executable_opts.append('& started+=($!)')
-            # none may be left running when another has failed
-            wait_for_all = ['code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=(); (exit $code)']
-        self.postrun_cmds = ['cd ../..', 'done', *wait_for_all, f'{CLOCKS} > trial_$trial/ended', 'done']
-
-    @run_before('run', always_last=True)
-    def spread_over_all_nodes(self):
-        """After the check's own hooks, which may change the job of a place."""
-        if sweep.swept_nodes():
-            sweep.spread(self)
+        script = JobScript(
+            executable=self.executable, runs=self.runs or {'run': self.executable_opts}, trials=self.trials,
+            activation=activation(self.stack, self.installed), unset=self.placement.unset, run_env=self.run_env,
+            before_run=self.before_run, inputs=self.inputs, wrapper=self.wrapper, own_programs=self.own_programs,
+            concurrent=self.concurrent, before_trials=self.before_trials, after_trials=self.after_trials,
+        )  # fmt: skip
+        self.prerun_cmds, self.postrun_cmds = script.prerun(), script.postrun()
+        self.executable, self.executable_opts = script.command()
+        if not self.mpi or node_sweep.swept_nodes():
             self.job.launcher = getlauncher('local')()
+        if node_sweep.swept_nodes():
+            self.spread_over_all_nodes()
 
-    def shell_case(self, name: str, options: list[str]) -> str:
-        exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in self.run_env.get(name, {}).items())
-        return f'{name}){exports} options=({" ".join(map(shlex.quote, options))}) ;;'
+    def spread_over_all_nodes(self):
+        """Turn the job of one place into that of all places, a step of Slurm for each round."""
+        start = node_sweep.step(self.num_nodes, self.num_tasks, self.num_tasks_per_node) if self.mpi else ''
+        run = f'{start}{self.executable} {" ".join(self.executable_opts)}'
+        self.prerun_cmds = node_sweep.write_places(
+            Path(self.stagedir), self.num_nodes, [*self.prerun_cmds, run, *self.postrun_cmds], int(self.time_limit),
+            self.mpi,
+        )  # fmt: skip
+        self.time_limit = node_sweep.WEEK  # each place keeps to its own, and all to the allocation's
+        self.postrun_cmds = []
+        self.executable, self.executable_opts = 'true', []
+
+    def plan(self) -> Plan:
+        """Return what the trials of this case must have measured."""
+        return Plan(
+            check=self.check, params=self.params, tags=sorted(self.tags), metrics=self.metrics, dims=self.dims,
+            floor=self.floor, cap=self.cap, trials=self.trials, num_nodes=self.num_nodes, placement=self.placement,
+            runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, output=self.output, facts=self.facts,
+            provenance={'suite_version': suite_version(), **self.provenance},
+            sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
+            derive=self.derive,
+        )  # fmt: skip
 
     # After the run
 
     @run_before('sanity')
-    def measure(self):
-        """Reads all trials, also those before a failure; then fails with what went wrong, worst first."""
+    def read_trials(self):
+        """Read all trials, also those before a failure."""
         if self.is_dry_run():
             return
-        job = self.job_faults()
-        faults = job + ([] if self.metrics else ['the check declares no metric'])
-        if sweep.swept_nodes():
-            faults += sweep.measure(self)
+        if self.installed:
+            self.provenance |= self.installed.provenance()
+        job, stage, plan = self.job_faults(), Path(self.stagedir), self.plan()
+        if node_sweep.swept_nodes():
+            self.swept, self.result = node_sweep.read_places(stage, plan, self.limits())
+            self.faults = job + node_sweep.summary(self.swept, 'faults')
         else:
-            faults += self.read_trials(Path(self.stagedir), ','.join(self.job.nodelist or []))
-        self.missing = {name: '; '.join([why, *job]) for name, why in self.missing.items()}
-        if faults:
-            if shutil.disk_usage(self.stagedir).free < 2**20:
-                faults.insert(0, f'the file system of {self.stagedir} is full')
-            raise SanityError('; '.join(faults[:3]) + (f'; and {len(faults) - 3} more' if faults[3:] else ''))
+            self.result, faults = read(stage, plan, ','.join(self.job.nodelist or []))
+            self.faults = job + faults
+        for fault in job:
+            explain_missing(self.result, fault)
+        if self.faults and shutil.disk_usage(stage).free < 2**20:
+            self.faults.insert(0, f'the file system of {stage} is full')
+        if job:
+            self.ran_as_asked().evaluate()  # ReFrame itself would name the exit code alone
 
-    def read_trials(self, where: Path, nodes: str) -> list[str]:
-        """Takes the samples of all trials below a folder, and returns a sentence for each thing that is wrong."""
-        faults = []
-        for trial in range(1, self.trials + 1):
-            folder = where / f'trial_{trial}'
-            for run in self.runs or ['run']:
-                if found := self.measure_run(trial, run, folder / run, nodes):
-                    faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(folder / run / "stderr")}')
-            for by_time_of_day, by_uptime in seconds_of(folder):
-                self.trial_seconds.append(by_uptime)
-                if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
-                    set_by = f'{by_time_of_day - by_uptime:+.0f} s'
-                    faults.append(f'trial {trial}: the clock of {nodes} was set by {set_by} while it ran')
-        self.derive()
-        for metric in self.metrics:
-            if metric.pattern is None and metric.name not in self.samples:
-                self.missing.setdefault(metric.name, 'what it is computed from is missing')
-                faults.append(f'metric {metric.name} not measured: {self.missing[metric.name]}')
-        self.remarks |= (self.installed.provenance() if self.installed else {}) | facts_of(where / 'provenance.txt')
-        return faults
+    @sanity_function
+    def ran_as_asked(self):
+        """Assert that there is no fault; the message has the worst three."""
+        more = f'; and {len(self.faults) - 3} more' if self.faults[3:] else ''
+        return sn.assert_false(self.faults, ('; '.join(self.faults[:3]) + more).replace('{', '{{').replace('}', '}}'))
 
     def job_faults(self) -> list[str]:
+        """Return a sentence if the job did not end well."""
         state, exitcode, nodes = self.job.state, self.job.exitcode, ','.join(self.job.nodelist or [])
         if state in _DONE and exitcode == 0:
             return []
@@ -254,178 +256,102 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             where += f'; the longest that it may wait is {self.max_pending_time:.0f} s'
         return [f'job {self.job.jobid} ended in state {state}, exit code {exitcode}{where}{said}']
 
-    def measure_run(self, trial: int, run: str, folder: Path, nodes: str) -> list[str]:
-        """Takes the samples of one run of a trial; returns a sentence for each thing that is wrong with it."""
-        self.reading = run
-        metrics = [metric for metric in self.metrics if metric.run == run and metric.pattern]
-        written = sorted(folder.glob(self.output))
-        if len(written) != 1:
-            self.missing |= {metric.name: f'trial {trial} wrote no {self.output}' for metric in metrics}
-            found = f'expected one file {self.output}, found {len(written)}'
-            return [found if folder.exists() else 'did not start']
-        text = written[0].read_text(encoding='utf-8', errors='replace')
-        got, own = granted(folder), self.run_env.get(run, {})
-        asked = self.placement.with_lists(own)
-        self.bound |= {f'{run} {rank}' if 'PLUMBLINE_CPUS' in own else rank: str(has) for rank, has in got.items()}
-        errors = (folder / 'stderr').read_text(encoding='utf-8', errors='replace')
-        faults = [line for line in errors.splitlines() if line.startswith('plumbline:')]  # of rank.sh
-        faults += binding_faults(asked, got, self.num_nodes) + self.stderr_faults(errors) + self.sanity_faults(text)
-        unmeasured = []
-        for metric in metrics:
-            try:
-                value = metric.read(text)
-            except NotMeasured as reason:
-                self.missing[metric.name] = f'trial {trial}: {reason}'
-                unmeasured.append(f'metric {metric.name} not measured: {reason}')
-                continue
-            self.samples.setdefault(metric.name, []).append((trial, nodes, value))
-            if reason := self.void_reason(metric, value):
-                self.void[metric.name] = f'trial {trial}: {reason}'
-        more = [f'and {len(unmeasured) - 2} metrics more'] if len(unmeasured) > 3 else unmeasured[2:]
-        return faults + unmeasured[:2] + more
-
-    @sanity_function
-    def ran_as_asked(self):
-        return True  # `measure` raises otherwise, before ReFrame looks at the exit code alone
-
     @run_before('performance')
     def compare_with_references(self):
+        """Make ReFrame's performance variables and references of the series that were measured."""
         if self.is_dry_run():
             return
-        what = 'worst_' if self.swept else ''  # of all places
-        self.perf_variables = {
-            what + metric.name: sn.make_performance_function(self.mean, metric.unit, metric.name)
-            for metric in self.metrics
-        }
-        if self.void:
-            raise PerformanceError('; '.join(f'void: {name}: {reason}' for name, reason in self.void.items()))
+        worst = 'worst_' if self.swept else ''  # of all places
+        self.perf_variables, invalid = {}, []
+        for metric, facts, series in self.result.series():
+            name = variable_name(metric, series.dims)
+            self.perf_variables[worst + name] = sn.make_performance_function(mean, facts.unit, series)
+            if series.invalid:
+                invalid.append(f'invalid: {name}: {series.invalid}')
+        if invalid:
+            raise PerformanceError('; '.join(invalid))
         try:
             bounds = self.bounds()
         except SiteError as error:
             raise PerformanceError(str(error)) from None
         if self.swept:  # each place is judged by itself
-            bounds = {f'worst_{name}': (mean, None, None, unit) for name, (mean, *_, unit) in bounds.items()}
+            bounds = {worst + name: (reference, None, None, unit) for name, (reference, *_, unit) in bounds.items()}
         self.reference = {self.current_partition.fullname: bounds}
 
-    def mean(self, metric: str) -> float:
-        return fmean(value for _, _, value in self.samples[metric])
-
     def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
-        """ReFrame's reference tuples of the metrics that have a reference; those of one that only warns have no bound.
+        """Return ReFrame's reference tuples by performance variable, without thresholds where a reference only warns.
 
-        Raises SiteError on a unit that differs.
+        Raises SiteError where a unit or direction differs.
         """
-        references = load_references(self.site.name)
-        found = {}
-        for metric in self.metrics:
-            key = (self.partition.name, self.current_environ.name, self.check, self.case, metric.name)
+        references, found = load_references(self.site.name), {}
+        for metric, facts, series in self.plan().empty_record().series():
+            name = variable_name(metric, series.dims)
+            key = (self.partition.name, self.current_environ.name, self.check, to_text(self.params), name)
             rows = judges(references, key, self.site.tolerance)
             if not rows:
                 continue
             reference, bound = rows[0]
-            if reference.unit != metric.unit:
+            if (reference.unit, reference.better) != (facts.unit, facts.better):
                 raise SiteError(
-                    f'{metric.name}: the reference is in {reference.unit}, the check measures {metric.unit} '
-                    f'({reference.kind}, {reference.source})'
+                    f'{name}: the check measures {facts.unit}, {facts.better} is better; the reference is in '
+                    f'{reference.unit}, {reference.better} is better ({reference.kind}, {reference.source})'
                 )
-            if reference.better != metric.better:
-                raise SiteError(f'{metric.name}: {metric.better} is better, the reference says {reference.better}')
             threshold = bound.bad / reference.mean - 1 if bound.gates else None
-            lower, upper = (threshold, None) if metric.better == 'higher' else (None, threshold)
-            found[metric.name] = (reference.mean, lower, upper, metric.unit)
+            lower, upper = (threshold, None) if facts.better == 'higher' else (None, threshold)
+            found[name] = (reference.mean, lower, upper, facts.unit)
         return found
+
+    def limits(self) -> dict[str, float]:
+        """Return the worst value that passes, by performance variable; of those that have a threshold."""
+        try:
+            bounds = self.bounds()
+        except SiteError:
+            return {}  # the performance phase fails with it
+        beyond = {name: upper if lower is None else lower for name, (_, lower, upper, _) in bounds.items()}
+        return {name: bounds[name][0] * (1 + part) for name, part in beyond.items() if part is not None}
 
     @run_after('performance', always_last=True)
     def every_variable_has_a_value(self):
-        """ReFrame only warns when a performance function fails; a check that brings its own must not pass so."""
+        """Fail where ReFrame only warns: when a performance function raised, or a place of a node sweep breached."""
         measured = {name.rpartition(':')[2] for name in self.perfvalues}
         if lost := set(self.perf_variables) - measured:
             raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
-        if self.swept and (breaches := sweep.breaches(self)):
-            raise PerformanceError(breaches)
+        if found := node_sweep.summary(self.swept, 'breaches'):
+            more = f'; and {len(found) - 5} more' if found[5:] else ''
+            raise PerformanceError(f'{len(found)} of {len(self.swept)} places: {"; ".join(found[:5])}{more}')
 
     # What leaves with the run report
 
     @property
     def check(self) -> str:
+        """Name of the check, without parameters."""
         return type(self).__name__
 
     @property
-    def case(self) -> str:
-        params = type(self).param_space.params
+    def params(self) -> Pairs:
+        """The parameters of the check, fixed; with the number of nodes where there are several."""
+        space = type(self).param_space.params
         # a name with a dot was put there by ReFrame (--distribute, --repeat) and is no parameter of the check
         # and `nodes` is said by num_nodes, where there are several
-        own = {name: params[name].format(getattr(self, name)) for name in params if '.' not in name and name != 'nodes'}
-        return canonical_case(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
+        own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}
+        return pairs(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
 
     @loggable
     @property
     def record(self) -> dict:
-        """All that `plumbline ingest` takes from this case; samples are (trial, nodes, value)."""
-        return self.own_record() | ({'swept': self.swept} if self.swept else {})
-
-    def own_record(self) -> dict:
-        return {
-            'schema': 1,
-            'check': self.check,
-            'case': self.case,
-            'tags': sorted(self.tags),
-            'trials': self.trials,
-            'metrics': {
-                metric.name: {
-                    'unit': metric.unit,
-                    'better': metric.better,
-                    'judged': metric.judged,
-                    'samples': [list(sample) for sample in self.samples.get(metric.name, [])],
-                    'void': self.void.get(metric.name),
-                }
-                for metric in self.metrics
-            },
-            'missing': self.missing,
-            'trial_seconds': self.trial_seconds,
-            'binding': {'asked': self.env_vars.get('PLUMBLINE_CPUS', ''), 'got': self.bound},
-            'job': {
+        """All that `plumbline ingest` takes from this case; in a node sweep with the records of its places, `swept`."""
+        record = self.result or self.plan().empty_record()
+        if self.job:
+            record.job = {
                 'id': str(self.job.jobid),
                 'state': self.job.state,
                 'exitcode': self.job.exitcode,
                 'nodes': list(self.job.nodelist or []),
             }
-            if self.job
-            else {},
-            'provenance': {'suite_version': suite_version(), **self.remarks},
-        }
+        return record.to_dict() | ({'swept': self.swept} if self.swept else {})
 
 
 # ReFrame looks through the call stack twice for each test that it makes, because of its deprecated variable `variables`
 # (now `env_vars`): a fifth of the time of a long listing. No check has that variable.
 if hasattr(Benchmark, '_rfm_var_space'):
     Benchmark._rfm_var_space.vars.pop('variables', None)
-
-
-def last_words(stderr: Path) -> str:
-    """The last line of a file that has words, to stand in a message."""
-    try:
-        lines = stderr.read_text(encoding='utf-8', errors='replace').splitlines()
-    except OSError:
-        return ''
-    said = [line.strip() for line in lines if re.search(r'\w', line)]  # not a launcher's line of dashes
-    return f' (stderr ends: {said[-1][:200]})' if said else ''
-
-
-def seconds_of(folder: Path) -> list[tuple[float, float]]:
-    """What a trial took by each of the `CLOCKS`, as a list of one; empty when it did not end."""
-    try:
-        started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
-        by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
-    except (OSError, ValueError):
-        return []
-    return [(by_time_of_day, by_uptime)]
-
-
-def facts_of(path: Path) -> dict[str, str]:
-    """The key=value lines that ``job/provenance.sh`` wrote."""
-    try:
-        lines = path.read_text(encoding='utf-8', errors='replace').splitlines()
-    except OSError:
-        return {}
-    return dict(line.split('=', 1) for line in lines if '=' in line)

@@ -5,18 +5,19 @@ used, copies powers of two and starts at 2^8.
 """
 
 from dataclasses import replace
+from statistics import fmean
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.devices import devices_of_this_system, models_for, models_of_this_system
-from checks.core.layouts import gpu_pairs, link_classes_of_this_system
-from checks.core.metrics import Metric
-from checks.core.placement import Placement
-from checks.core.topology import Topology
+from checks.core.placement import Placement, devices_of_this_system, models_for, models_of_this_system
+from checks.core.topology import Topology, gpu_pairs, link_classes_of_this_system
+from checks.core.trials import Metric, by_trial, mean, series_of
 from checks.gpu import comm_scope_output as scope
-from checks.memory.babelstream_base import all_cpus, mean
+from checks.memory.babelstream_base import all_cpus
+from plumbline.record import Record
 
 # Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
 MODELS = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
@@ -46,33 +47,33 @@ class CommScope(Benchmark):
     min_time = variable(float, value=0.05)
     #: How often a trial repeats each benchmark; its value is the mean of the repetitions.
     repetitions = variable(int, value=1, loggable=True)
-    offers = 'comm-scope-cuda'  # until the model is known
+    requires = 'comm-scope-cuda'  # until the model is known
     executable = 'comm_scope'
     output = 'benchmarks.json'
     tags = {'quick', 'nightly', 'acceptance'}
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return self.model in models_for(topology, MODELS)
 
     @run_after('init')
     def choose_offer(self):
         if self.model:
-            self.offers, *_ = MODELS[self.model]
+            self.requires, *_ = MODELS[self.model]
 
     def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
         """To be called after the setup. A copy resets its devices before each of its rounds, perhaps a second."""
         self.placement = Placement(1, (all_cpus(self.topology),))
         self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
-        self.names = list(dict.fromkeys(metric.pattern for metric in metrics))
+        self.names = list(dict.fromkeys(metric.rows for metric in metrics))
         self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)
         self.trial_time_limit = 60 + 15 * len(self.names) * self.repetitions
 
-    def sanity_faults(self, output):
-        return scope.faults_of(output, self.names)
+    def sanity_faults(self, run):
+        return scope.faults_of(run.output, self.names)
 
-    def whole(self, *names: str) -> bool:
-        """Whether these metrics have a sample of each trial."""
-        return all(len(self.samples.get(name, [])) == self.trials for name in names)
+    def whole(self, record: Record, *names: str) -> bool:
+        """Return whether these metrics have a sample of each trial."""
+        return all(len(series_of(record, name).samples) == self.trials for name in names)
 
 
 class CommScopeDevice(CommScope):
@@ -81,18 +82,18 @@ class CommScopeDevice(CommScope):
 
     device = parameter(devices_of_this_system(), loggable=True)
 
-    def exists_on(self, topology):
-        return super().exists_on(topology) and self.device < len(topology.gpus)
+    def supports(self, topology):
+        return super().supports(topology) and self.device < len(topology.gpus)
 
     @property
     def domains(self) -> list[int]:
         return numa_ids(self.topology, self.device)
 
-    def take_from_nearest(self, best: int, *names: str):
+    def take_from_nearest(self, record: Record, best: int, *names: str):
         numa = self.domains[0] if self.topology.gpu_numa_ids else best
-        self.remarks['nearest_numa_domain'] = str(numa)
+        record.provenance['nearest_numa_domain'] = str(numa)
         for name in names:
-            self.samples[name] = self.samples[f'{name}_numa{numa}']
+            series_of(record, name).samples = series_of(record, f'{name}_numa{numa}').samples
 
 
 @rfm.simple_test
@@ -109,11 +110,11 @@ class CommScopeKernel(CommScopeDevice):
             metrics.append(scope.time(f'wait_numa{numa}', scope.wait(self.model, numa, self.device), judged=False))
         self.run_benchmarks(metrics, [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')])
 
-    def derive(self):
+    def derive(self, record):
         """The best domain is the one that launches fastest."""
-        if self.whole(*(metric.name for metric in self.metrics if metric.pattern)):
-            launches = {numa: mean(self.samples[f'launch_numa{numa}']) for numa in self.domains}
-            self.take_from_nearest(min(launches, key=launches.get), 'launch', 'wait')
+        if self.whole(record, *(metric.name for metric in self.metrics if not metric.computed)):
+            launches = {numa: mean(series_of(record, f'launch_numa{numa}')) for numa in self.domains}
+            self.take_from_nearest(record, min(launches, key=launches.get), 'launch', 'wait')
 
 
 @rfm.simple_test
@@ -134,18 +135,19 @@ class CommScopeHostDevice(CommScopeDevice):
                 metrics.append(scope.rate(f'{way}_bandwidth_numa{numa}', large, LARGE, judged=False))
         self.run_benchmarks(metrics, derived)
 
-    def derive(self):
+    def derive(self, record):
         """The best domain is the one with the highest bandwidth of both directions."""
-        if not self.whole(*(metric.name for metric in self.metrics if metric.pattern)):
+        if not self.whole(record, *(metric.name for metric in self.metrics if not metric.computed)):
             return
         bandwidths = {
-            numa: mean(scope.trial_means([self.samples[f'{way}_bandwidth_numa{numa}'] for way in self.directions]))
+            numa: sum(mean(series_of(record, f'{way}_bandwidth_numa{numa}')) for way in self.directions)
             for numa in self.domains
         }
         names = [f'{way}_{what}' for way in self.directions for what in ('latency', 'bandwidth')]
-        self.take_from_nearest(max(bandwidths, key=bandwidths.get), *names)
+        self.take_from_nearest(record, max(bandwidths, key=bandwidths.get), *names)
         for what in ('latency', 'bandwidth'):
-            self.samples[what] = scope.trial_means([self.samples[f'{way}_{what}'] for way in self.directions])
+            both = [series_of(record, f'{way}_{what}') for way in self.directions]
+            series_of(record, what).samples = by_trial(both, fmean)
 
 
 @rfm.simple_test
@@ -163,14 +165,15 @@ class CommScopeDevicePair(CommScope):
     #: Whether to measure CUDA's copies with peer access as well.
     peer_access = variable(typ.Bool, value=False)
 
-    def exists_on(self, topology):
-        return super().exists_on(topology) and bool(gpu_pairs(topology, self.link_class, self.pairs))
+    def supports(self, topology):
+        return super().supports(topology) and bool(gpu_pairs(topology, self.link_class, self.pairs))
 
     @run_after('init')
     def choose_modes(self):
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pairs == 'first' else set())
         if self.pairs == 'all':
-            self.trials = min(self.trials, 10)  # 28 pairs are 56 benchmarks that reset two devices several times
+            # 28 pairs are 56 benchmarks that reset two devices several times
+            self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
     def choose_benchmarks(self):
@@ -193,8 +196,8 @@ class CommScopeDevicePair(CommScope):
     def peak_of(self, metric):
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None
 
-    def derive(self):
-        for way in [metric.name for metric in self.metrics if not metric.pattern]:
+    def derive(self, record):
+        for way in [metric.name for metric in self.metrics if metric.computed]:
             pairs = [metric.name for metric in self.metrics if metric.name.startswith(f'{way}_')]
-            if self.whole(*pairs):
-                self.samples[way] = scope.trial_means([self.samples[name] for name in pairs])
+            if self.whole(record, *pairs):
+                series_of(record, way).samples = by_trial([series_of(record, name) for name in pairs], fmean)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from checks.core.metrics import Metric, NotMeasured
+from checks.core.trials import Metric, NotMeasured
 from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')
@@ -77,15 +77,15 @@ def options_of(names: list[str], seconds: float, repetitions: int = 1) -> list[s
 
 @dataclass(frozen=True)
 class OfBenchmark(Metric):
-    """The time of the benchmark whose name is `pattern`, the mean of its `repetitions`; in a unit of rate its `bytes`,
+    """The time of the benchmark whose name is `rows`, the mean of its `repetitions`; in a unit of rate its `bytes`,
     which it copies, by that."""
 
     bytes: int = 0
     repetitions: int = 1
 
-    def read(self, output: str) -> float:
-        seconds = fmean(seconds_of(output, self.pattern, self.bytes, self.repetitions))
-        return (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit]
+    def found(self, output):
+        seconds = fmean(seconds_of(output, self.rows, self.bytes, self.repetitions))
+        return [({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
 
 
 def time(name: str, benchmark: str, size: int = 0, judged: bool = True) -> Metric:
@@ -154,15 +154,3 @@ def _number(entry: dict[str, Any], key: str) -> float:
     if not (isinstance(value, float) and math.isfinite(value) and value > 0):
         raise NotMeasured(f'{entry["run_name"]} has {key} {value!r}, expected a finite number above zero')
     return value
-
-
-Samples = list[tuple[int, str, float]]
-
-
-def trial_means(series: list[Samples]) -> Samples:
-    """The mean of several metrics in each trial.
-
-    Table 6 of 003 publishes for host and device that of both directions, and for two devices one value a class of
-    links, of pairs that it does not name: here that of all measured ones.
-    """
-    return [(*trial[0][:2], fmean(value for *_, value in trial)) for trial in zip(*series, strict=True)]

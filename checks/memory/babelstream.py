@@ -3,12 +3,13 @@
 import math
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
 from checks.core.placement import Placement
 from checks.core.topology import Topology, topologies
-from checks.memory.babelstream_base import BINDINGS, BabelStream, all_cpus, kernel_metrics, mean
+from checks.core.trials import Metric, mean, series_of
+from checks.memory.babelstream_base import BINDINGS, BabelStream, all_cpus, kernel_metrics
 
 SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 MEBI = 2**20
@@ -26,7 +27,7 @@ def memory_kinds_of_this_system() -> list[str | None]:
 class BabelStreamOnHost(BabelStream):
     """One process that may use the whole node; OpenMP alone places its threads."""
 
-    offers = 'babelstream-omp'
+    requires = 'babelstream-omp'
     executable = 'omp-stream'
 
     def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
@@ -38,10 +39,10 @@ class BabelStreamOnHost(BabelStream):
         caches = self.topology.last_level_cache_bytes(self.topology.cpu_of_core)
         self.beyond_caches = max(2**25, math.ceil(4 * caches / 8 / MEBI) * MEBI)
 
-    def void_reason(self, metric, value):
+    def invalid_reason(self, metric, value, run):
         if metric.peak and 3 * 8 * self.beyond_caches > 0.8 * self.topology.memory_bytes:
             return 'the memory is too small for arrays of four times the last-level cache'
-        return super().void_reason(metric, value)
+        return super().invalid_reason(metric, value, run)
 
 
 @rfm.simple_test
@@ -52,7 +53,7 @@ class BabelStreamHost(BabelStreamOnHost):
     binding = parameter(list(BINDINGS), loggable=True)
     metrics = kernel_metrics()
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return differs(self.binding, topology)
 
     @run_after('init')
@@ -76,7 +77,7 @@ class BabelStreamBest(Benchmark):
     """
 
     descr = 'BabelStream, best over kernels and bindings'
-    offers = 'babelstream-omp'
+    requires = 'babelstream-omp'
     tags = {'nightly', 'acceptance'}
     local = True
     executable = 'true'
@@ -94,21 +95,21 @@ class BabelStreamBest(Benchmark):
     def assemble_job(self):
         self.trials = 0
 
-    def derive(self):
+    def derive(self, record):
         cases = [self.getdep(name) for name in self.parts]
         for metric, one_thread in (('single_best', True), ('all_best', False)):
             measured = {
-                (case.binding, kernel): samples
+                (case.binding, kernel): series
                 for case in cases
-                for kernel, samples in case.samples.items()
-                if (BINDINGS[case.binding][0] == 'one') is one_thread and kernel not in case.void
+                for kernel, _, series in case.result.series()
+                if (BINDINGS[case.binding][0] == 'one') is one_thread and series.samples and not series.invalid
             }
             if measured:
                 best = max(measured, key=lambda which: mean(measured[which]))
-                self.samples[metric] = measured[best]
-                self.remarks[metric] = '{1} with binding {0}'.format(*best)
-        self.remarks |= {'binary_sha256': cases[0].remarks.get('binary_sha256', '')}
-        self.trials = cases[0].trials
+                series_of(record, metric).samples = measured[best].samples
+                record.provenance[metric] = '{1} with binding {0}'.format(*best)
+        record.provenance['binary_sha256'] = cases[0].result.provenance.get('binary_sha256', '')
+        record.trials = cases[0].trials
 
 
 @rfm.simple_test
@@ -167,7 +168,7 @@ class BabelStreamMemory(BabelStreamOnHost):
     tags = {'nightly', 'acceptance'}
     metrics = kernel_metrics(peak=None)
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return self.kind in topology.memory_kinds
 
     @run_after('setup')

@@ -6,11 +6,12 @@ kernel names: twice the array for copy, mul and dot, three times for add and tri
 """
 
 import re
-from statistics import fmean
+
+from reframe.core.builtins import variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
 from checks.core.topology import Topology
+from checks.core.trials import Metric
 
 KERNELS = ('Copy', 'Mul', 'Add', 'Triad', 'Dot')
 # Table 1 of the US DOE study (003): OMP_NUM_THREADS (one, all cores, all hardware threads), OMP_PROC_BIND, OMP_PLACES
@@ -50,10 +51,6 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     return [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
 
 
-def mean(samples: list[tuple[int, str, float]]) -> float:
-    return fmean(value for *_, value in samples)
-
-
 def all_cpus(topology: Topology) -> tuple[int, ...]:
     return tuple(sorted(cpu for core in topology.cores for cpu in core))
 
@@ -72,8 +69,6 @@ class BabelStream(Benchmark):
         on_device = [] if device is None else ['--device', str(device)]
         return ['--arraysize', str(elements), '--numtimes', str(self.repetitions), *on_device]
 
-    def sanity_faults(self, output):
-        return faults_of(output, self.elements[self.reading], self.repetitions)
-
-    def stderr_faults(self, errors):
-        return [f'the program says: {line}' for line in errors.splitlines() if line.startswith('Validation failed')]
+    def sanity_faults(self, run):
+        said = [f'the program says: {line}' for line in run.errors.splitlines() if line.startswith('Validation failed')]
+        return said + faults_of(run.output, self.elements[run.name], self.repetitions)

@@ -1,11 +1,11 @@
 """BabelStream in the memory of GPUs: one device, and all of a node at the same time."""
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after
 
-from checks.core.devices import devices_of_this_system, models_for, models_of_this_system
-from checks.core.metrics import Metric
-from checks.core.placement import Placement
-from checks.memory.babelstream_base import BabelStream, all_cpus, kernel_metrics, mean
+from checks.core.placement import Placement, devices_of_this_system, models_for, models_of_this_system
+from checks.core.trials import Metric, by_trial, mean, series_of
+from checks.memory.babelstream_base import BabelStream, all_cpus, kernel_metrics
 
 # Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
 MODELS = {
@@ -22,13 +22,13 @@ class BabelStreamOnDevices(BabelStream):
     """In the devices' own memory, with arrays of 1 GiB (003, section 3.2); each GCD of an MI250X is a device."""
 
     model = parameter(models_of_this_system(MODELS), loggable=True)
-    offers = 'babelstream-cuda'  # until the model is known
+    requires = 'babelstream-cuda'  # until the model is known
     elements_of_1_gib = 2**27
 
     @run_after('init')
     def choose_program(self):
         if self.model:
-            self.offers, self.executable, _ = MODELS[self.model]
+            self.requires, self.executable, _ = MODELS[self.model]
 
     @run_after('setup')
     def place(self):
@@ -44,17 +44,17 @@ class BabelStreamDevice(BabelStreamOnDevices):
     tags = {'quick', 'nightly', 'acceptance'}
     metrics = [*kernel_metrics(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return self.model in models_for(topology, MODELS) and self.device < len(topology.gpus)
 
     @run_after('setup')
     def choose_device(self):
         self.executable_opts = self.stream(self.elements_of_1_gib, device=self.device)
 
-    def derive(self):
-        if measured := {kernel: samples for kernel, samples in self.samples.items() if kernel not in self.void}:
+    def derive(self, record):
+        if measured := {name: one for name, _, one in record.series() if one.samples and not one.invalid}:
             best = max(measured, key=lambda kernel: mean(measured[kernel]))
-            self.samples['best'], self.remarks['best'] = measured[best], best
+            series_of(record, 'best').samples, record.provenance['best'] = measured[best].samples, best
 
 
 @rfm.simple_test
@@ -68,7 +68,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     tags = {'nightly', 'acceptance'}
     concurrent = True
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return self.model in models_for(topology, MODELS) and len(topology.gpus) > 1
 
     @run_after('setup')
@@ -79,10 +79,8 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
             self.runs[run] = self.stream(self.elements_of_1_gib, run, device)
             self.metrics += kernel_metrics(run, f'_{device}', 'device_memory_bandwidth')
 
-    def derive(self):
-        triads = [self.samples.get(f'triad_{device}', []) for device in range(len(self.topology.gpus))]
-        if all(len(samples) == self.trials for samples in triads):
-            for metric, reduce in (('slowest', min), ('all', sum)):
-                self.samples[metric] = [
-                    (*trial[0][:2], reduce(value for *_, value in trial)) for trial in zip(*triads, strict=True)
-                ]
+    def derive(self, record):
+        triads = [series_of(record, f'triad_{device}') for device in range(len(self.topology.gpus))]
+        if all(len(one.samples) == self.trials for one in triads):
+            series_of(record, 'slowest').samples = by_trial(triads, min)
+            series_of(record, 'all').samples = by_trial(triads, sum)

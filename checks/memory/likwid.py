@@ -7,11 +7,12 @@ import functools
 import re
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.layouts import layout_of, layouts_of_this_system
-from checks.core.metrics import Metric
 from checks.core.placement import self_binding
+from checks.core.topology import layout_of, layouts_of_this_system
+from checks.core.trials import Metric
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
 ISAS = {
@@ -50,12 +51,12 @@ class LikwidBench(Benchmark):
     """likwid-bench on the cores of one layout; it binds its threads itself and prints where they ran."""
 
     layout = parameter(layouts_of_this_system(), loggable=True)
-    offers = 'likwid'
+    requires = 'likwid'
     executable = 'likwid-bench'
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return layout_of(self.layout, topology) is not None
 
     def takes_seconds(self) -> bool:
@@ -86,8 +87,8 @@ class LikwidBench(Benchmark):
             options += ['-w', f'M{group.numa_domain}:{size}:{len(group.cpus)}:1:{stride}']
         return options
 
-    def sanity_faults(self, output):
-        asked, ran_on = sorted(self.cores_in_use.cpus), cpus_used(output)
+    def sanity_faults(self, run):
+        asked, ran_on = sorted(self.cores_in_use.cpus), cpus_used(run.output)
         return [] if ran_on == asked else [f'threads were asked on CPUs {asked} and ran on {ran_on}']
 
 
@@ -114,7 +115,7 @@ class LikwidPeakFlops(LikwidBench):
         self.metrics += flop_metrics(name)
         flop_per_cycle = self.partition.flop_per_cycle.get(name)
         clock = self.partition.peaks.get('core_clock')
-        self.remarks[f'theoretical_flop_per_cycle_{name}'] = str(flop_per_cycle or 'not known')
+        self.provenance[f'theoretical_flop_per_cycle_{name}'] = str(flop_per_cycle or 'not known')
         if flop_per_cycle and clock:
             peak = flop_per_cycle * clock * len(self.cores_in_use.cpus)
             self.metrics.append(Metric(f'{name}_peak_fraction', '1', 'higher', FLOP_RATE, scale=1e6 / peak, run=name))
@@ -132,8 +133,8 @@ class LikwidBandwidth(LikwidBench):
     descr = 'likwid-bench bandwidth'
     level = parameter(['L1', 'L2', 'L3', 'memory'], loggable=True)
 
-    def exists_on(self, topology):
-        return super().exists_on(topology) and (
+    def supports(self, topology):
+        return super().supports(topology) and (
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
         )
 

@@ -7,10 +7,11 @@ import math
 from statistics import fmean
 
 import reframe as rfm
+from reframe.core.builtins import run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
 from checks.core.placement import self_binding
+from checks.core.trials import Metric, by_trial, series_of
 from checks.memory.likwid import ARRAYS, ISAS, cpus_used
 from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
 from plumbline.units import UNITS
@@ -28,18 +29,15 @@ class NumaDomains(Benchmark):
         self.cpus = [self.topology.cpus_in(domain) for domain in self.domains]
         self.metrics = []
 
-    def add(self, name: str, inputs: list[str], function):
+    def add(self, record, name: str, inputs: list[str], function):
         """The sample of `name` in each trial that measured all `inputs`: `function` of their values."""
-        measured = [{trial: value for trial, _, value in self.samples.get(metric, ())} for metric in inputs]
-        where = ','.join(self.job.nodelist or [])
-        for trial in sorted(set.intersection(*map(set, measured))):
-            self.samples.setdefault(name, []).append((trial, where, function([each[trial] for each in measured])))
+        series_of(record, name).samples = by_trial([series_of(record, each) for each in inputs], function)
 
 
 class LikwidOnDomains(NumaDomains):
     """likwid-bench on the cores of a domain, and arrays of four times their last-level cache in one domain's memory."""
 
-    offers = 'likwid'
+    requires = 'likwid'
     executable = 'likwid-bench'
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
@@ -55,15 +53,15 @@ class LikwidOnDomains(NumaDomains):
         streams = ','.join(f'{array}:M{memory}' for array in range(arrays))
         return ['-t', kernel + widest, '-s', str(self.loop_seconds), '-w', f'{group}-{streams}']
 
-    def sanity_faults(self, output):
-        cores, memory = self.places[self.reading]
-        asked, ran_on, allocated = sorted(self.cpus[cores]), cpus_used(output), allocated_from(output)
+    def sanity_faults(self, run):
+        cores, memory = self.places[run.name]
+        asked, ran_on, allocated = sorted(self.cpus[cores]), cpus_used(run.output), allocated_from(run.output)
         faults = [] if ran_on == asked else [f'threads were asked on CPUs {asked} and ran on {ran_on}']
         if not allocated or not allocated <= self.domains[memory]:
             faults.append(f'memory was asked in NUMA domain {memory} and allocated from CPUs {sorted(allocated)}')
         return faults
 
-    def void_reason(self, metric, value):
+    def invalid_reason(self, metric, value, run):
         """One domain's memory is taken to deliver no more than its share of the node's peak."""
         peak, domains = self.partition.peaks.get(metric.peak, math.inf) / UNITS[metric.unit], len(self.domains)
         if value <= peak / domains:
@@ -74,6 +72,8 @@ class LikwidOnDomains(NumaDomains):
 class Matrix(rfm.RegressionTestPlugin):
     """A run and a metric for each pair of domains, and the mean of each class of distance."""
 
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
+
     def add_pairs(self, quantity: str):
         """Fills `places`: run -> (domain of the cores, domain of the memory)."""
         pairs = [(i, j) for i in range(len(self.domains)) for j in range(len(self.domains))]
@@ -82,14 +82,14 @@ class Matrix(rfm.RegressionTestPlugin):
             f'{quantity}_{name}': [f'{quantity}_{i}_{j}' for i, j in members]
             for name, members in distance_classes(self.topology.numa_distances, len(self.domains)).items()
         }
-        self.remarks |= {name: ' '.join(members) for name, members in self.classes.items()}
+        self.provenance |= {name: ' '.join(members) for name, members in self.classes.items()}
         rows = self.topology.numa_distances
-        self.remarks['numa_distances'] = '; '.join(' '.join(map(str, row)) for row in rows) or 'not known'
+        self.provenance['numa_distances'] = '; '.join(' '.join(map(str, row)) for row in rows) or 'not known'
         self.trial_time_limit = 30 * len(pairs)
 
-    def derive(self):
+    def derive(self, record):
         for name, members in self.classes.items():
-            self.add(name, members, fmean)
+            self.add(record, name, members, fmean)
 
 
 @rfm.simple_test
@@ -119,7 +119,7 @@ class NumaLatency(Matrix, NumaDomains):
     """
 
     descr = 'Latency between NUMA domains'
-    offers = 'multichase'
+    requires = 'multichase'
     executable = 'multichase'
     #: Samples of half a second; the program measures one more and drops it.
     half_seconds = variable(int, value=3)
@@ -139,9 +139,9 @@ class NumaLatency(Matrix, NumaDomains):
         self.metrics = [Metric(run, 'ns', 'lower', r'^\s*(\d+\.\d+)$', run=run) for run in self.places]
         self.metrics += [Metric(name, 'ns', 'lower') for name in self.classes]
 
-    def sanity_faults(self, output):
+    def sanity_faults(self, run):
         asked = f'total_memory = {self.memory_mib * 2**20} '
-        return [] if asked in output else [f'the chain is not as long as asked: expected {asked.strip()}']
+        return [] if asked in run.output else [f'the chain is not as long as asked: expected {asked.strip()}']
 
 
 @rfm.simple_test
@@ -165,9 +165,9 @@ class NumaStream(LikwidOnDomains):
         if len(self.domains) > 1:
             self.metrics += [Metric('triad_cv', '1', 'lower'), Metric('triad_range', '1', 'lower')]
 
-    def derive(self):
+    def derive(self, record):
         rates = list(self.places)
-        self.add('triad_total', rates, sum)
+        self.add(record, 'triad_total', rates, sum)
         if len(self.domains) > 1:
-            self.add('triad_cv', rates, lambda values: coefficient_of_variation([1 / rate for rate in values]))
-            self.add('triad_range', rates, lambda values: normalized_range([1 / rate for rate in values]))
+            self.add(record, 'triad_cv', rates, lambda values: coefficient_of_variation([1 / rate for rate in values]))
+            self.add(record, 'triad_range', rates, lambda values: normalized_range([1 / rate for rate in values]))

@@ -7,11 +7,11 @@ the same nodes, and wait for them once.
 from dataclasses import replace
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.layouts import pairs, pairs_of_this_system
 from checks.core.placement import APART, one_rank_each, one_rank_on
-from checks.core.topology import node_counts, topologies
+from checks.core.topology import node_counts, pairs, pairs_of_this_system, topologies
 from checks.mpi.osu_output import (
     errors_of,
     faults_of,
@@ -37,7 +37,7 @@ def rank_layouts_of_this_system() -> list[str]:
 class Osu(Benchmark):
     """Each of `programs` is a run of its name. Parses rows such as ``8     0.39``: bytes, then us or MB/s."""
 
-    offers = 'osu'
+    requires = 'osu'
     mpi = True
     tags = {'nightly', 'acceptance'}
     programs: list[str]
@@ -52,12 +52,9 @@ class Osu(Benchmark):
         self.executable = self.programs[0]
         self.trial_time_limit = 120 * len(self.programs)
 
-    def sanity_faults(self, output):
-        self.remarks['osu_version'] = version_of(output)
-        return faults_of(output, self.reading, self.sizes[self.reading], self.num_tasks)
-
-    def stderr_faults(self, errors):
-        return errors_of(errors)
+    def sanity_faults(self, run):
+        run.provenance['osu_version'] = version_of(run.output)
+        return errors_of(run.errors) + faults_of(run.output, run.name, self.sizes[run.name], self.num_tasks)
 
 
 class OsuPair(Osu):
@@ -65,7 +62,7 @@ class OsuPair(Osu):
 
     pair = parameter(pairs_of_this_system() + node_pairs_of_this_system(), loggable=True)
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         if self.pair in SWITCHES:
             return self.pair in topology.resources and topology.nodes_of_partition > 1
         return self.pair in pairs(topology)
@@ -133,7 +130,7 @@ class OsuMultiPair(Osu):
     programs = ['osu_multi_lat', 'osu_mbw_mr']
     nodes = parameter(node_counts()[:2])
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         return self.nodes <= topology.nodes_of_partition and len(topology.cores) * self.nodes > 1
 
     @run_after('init')
@@ -160,7 +157,7 @@ class OsuCollectives(Osu):
     layout = parameter(rank_layouts_of_this_system(), loggable=True)
     nodes = parameter(node_counts())
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         ranks = one_rank_each(topology).get(self.layout)
         return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
 

@@ -4,12 +4,14 @@ Every message size of every pair is a metric of its own, ``latency_8_0_1``: 8 by
 of a trial are the pairs of a class of paths, one after the other.
 """
 
-import reframe as rfm
+from statistics import fmean
 
-from checks.core.devices import cpus_of_devices, models_for
-from checks.core.layouts import gpu_pairs, link_classes_of_this_system
-from checks.core.metrics import Metric
-from checks.core.placement import Placement
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from checks.core.placement import Placement, cpus_of_devices, models_for
+from checks.core.topology import gpu_pairs, link_classes_of_this_system
+from checks.core.trials import Metric, by_trial, series_of
 from checks.mpi.osu import Osu
 from checks.mpi.osu_output import (
     device_errors_of,
@@ -17,7 +19,6 @@ from checks.mpi.osu_output import (
     faults_of,
     metrics_of,
     options_of,
-    published_device_latency,
     sizes_of,
     version_of,
 )
@@ -33,12 +34,12 @@ class OsuDevices(Osu):
     """A rank runs on the cores of its device. Where the site says which NUMA domain is near to that, the memory of the
     host in `host-device` is of that domain, too."""
 
-    offers = ' '.join(feature for feature, *_ in MODELS.values())
+    requires = ' '.join(feature for feature, *_ in MODELS.values())
     buffers = parameter(list(BUFFERS), loggable=True)
     link_class = parameter(link_classes_of_this_system(), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         able = ['cuda'] if self.buffers == 'managed-managed' else list(MODELS)
         found = set(able).intersection(models_for(topology, MODELS))
         return bool(found and gpu_pairs(topology, self.link_class, self.pairs) and cpus_of_devices(topology))
@@ -48,7 +49,8 @@ class OsuDevices(Osu):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
         if self.pairs == 'all':
-            self.trials = min(self.trials, 10)  # an hour and more, with 28 pairs of which each takes 10 s
+            # an hour and more, with 28 pairs of which each takes 10 s
+            self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
     def place(self):
@@ -68,14 +70,12 @@ class OsuDevices(Osu):
         self.executable = self.programs[0]
         self.trial_time_limit = 60 * len(self.runs)
 
-    def sanity_faults(self, output):
-        self.remarks['osu_version'] = version_of(output)
-        program = self.reading.rsplit('_', 2)[0]
-        faults = faults_of(output, program, sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
-        return device_errors_of(output) + faults  # MPICH's mpiexec tells of a crash there
-
-    def stderr_faults(self, errors):
-        return device_errors_of(errors) + errors_of(errors)
+    def sanity_faults(self, run):
+        run.provenance['osu_version'] = version_of(run.output)
+        program = run.name.rsplit('_', 2)[0]
+        faults = faults_of(run.output, program, sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
+        # MPICH's mpiexec tells of a crash on standard output
+        return device_errors_of(run.errors) + errors_of(run.errors) + device_errors_of(run.output) + faults
 
 
 @rfm.simple_test
@@ -93,9 +93,10 @@ class OsuDeviceLatency(OsuDevices):
         if self.buffers == 'device-device':
             self.metrics.append(Metric('mpi_latency', 'us', 'lower'))
 
-    def derive(self):
-        if samples := published_device_latency(self.samples, self.measured):
-            self.samples['mpi_latency'] = samples
+    def derive(self, record):
+        if self.buffers == 'device-device':
+            pairs = [series_of(record, f'latency_1_{a}_{b}') for a, b in self.measured]
+            series_of(record, 'mpi_latency').samples = by_trial(pairs, fmean)
 
 
 @rfm.simple_test

@@ -10,16 +10,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from statistics import fmean
 from typing import NamedTuple
 
-from checks.core.metrics import Metric
+from checks.core.trials import Metric
 
 _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
 _BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
 MIB = 2**20
-Sample = tuple[int, str, float]  # trial, nodes, value
 # No rank sends more than this in a collective: 128 ranks of a node have room for it twice in 16 GiB, and above a limit
 # of its own, 512 MiB, OSU leaves out sizes.
 LARGEST_BUFFER = 64 * MIB
@@ -117,15 +115,6 @@ def published_latency() -> Metric:
     used there prints (7.1) has one byte.
     """
     return replace(metrics_of('osu_latency', [1])[0], name='mpi_latency')
-
-
-def published_device_latency(samples: dict[str, list[Sample]], pairs: Sequence[tuple[int, int]]) -> list[Sample]:
-    """What table 5 of 003 calls device-to-device latency of a class, of each trial: the mean of its measured pairs, of
-    the smallest message as :func:`published_latency`. Empty unless all of them have been measured in each trial."""
-    curves = [samples.get(f'latency_1_{a}_{b}', []) for a, b in pairs]
-    if len({tuple(trial for trial, *_ in curve) for curve in curves}) != 1:
-        return []
-    return [(*trial[0][:2], fmean(value for *_, value in trial)) for trial in zip(*curves, strict=True)]
 
 
 def version_of(output: str) -> str:

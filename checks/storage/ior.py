@@ -1,6 +1,7 @@
 """IOR: bandwidth and operations a second of a parallel or local file system."""
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after
 
 from checks.core.placement import one_rank_on
 from checks.core.topology import current_site
@@ -28,12 +29,12 @@ class IOR(IORBenchmark):
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
     nodes = parameter(client_counts())
 
-    def exists_on(self, topology):
-        return super().exists_on(topology) and (self.size != 'quick' or self.api == 'POSIX')
+    def supports(self, topology):
+        return super().supports(topology) and (self.size != 'quick' or self.api == 'POSIX')
 
     @run_after('init')
     def choose_offer(self):
-        self.offers = 'ior-hdf5' if self.api == 'HDF5' else 'ior'
+        self.requires = 'ior-hdf5' if self.api == 'HDF5' else 'ior'
 
     @run_after('setup')
     def choose_runs(self):
@@ -46,9 +47,9 @@ class IOR(IORBenchmark):
             if self.api == 'POSIX' and self.size != 'quick' and self.kind.direct and pattern.transfer % 4096 == 0:
                 self.add(name, of_node, direct=True)
         if self.num_nodes > 1:
-            self.remarks['readers'] = 'ranks of another node than the one that wrote'
+            self.provenance['readers'] = 'ranks of another node than the one that wrote'
         else:
-            self.remarks['readers'] = 'the node that wrote, with O_DIRECT or after its cache dropped the files'
+            self.provenance['readers'] = 'the node that wrote, with O_DIRECT or after its cache dropped the files'
         self.need()
 
 
@@ -61,19 +62,19 @@ class IORRanks(IORBenchmark):
     """
 
     descr = 'IOR, ranks mapped by core and by socket'
-    offers = 'ior'
+    requires = 'ior'
     api = 'POSIX'
     file_system = parameter(file_systems(), loggable=True)
     mapping = parameter(MAPPINGS, loggable=True)
     ranks_per_node = parameter(rank_counts(), loggable=True)
     size, nodes = 'full', 1
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         if self.ranks_per_node not in rank_counts(topology):
             return False
         first = mapped(topology, MAPPINGS[0], self.ranks_per_node)
         differs = set(mapped(topology, self.mapping, self.ranks_per_node)) != set(first)
-        return super().exists_on(topology) and (differs or self.mapping == MAPPINGS[0])
+        return super().supports(topology) and (differs or self.mapping == MAPPINGS[0])
 
     def placement_of_node(self):
         return one_rank_on(mapped(self.topology, self.mapping, self.ranks_per_node))

@@ -2,8 +2,10 @@
 
 from typing import NamedTuple
 
-from checks.core.metrics import Metric
-from checks.storage.storage import HERE, StorageBenchmark
+from reframe.core.builtins import run_after, variable
+
+from checks.core.trials import Metric
+from checks.storage.storage import HERE, StorageBenchmark, in_job_directory
 from checks.storage.storage_output import Asked, ior_faults, ior_spread
 
 
@@ -41,6 +43,7 @@ class IORBenchmark(StorageBenchmark):
     """
 
     executable = 'ior'
+    floor, cap = 0.15, 0.40
     output = 'summary.json'
     repetitions = variable(int, value=3)
 
@@ -64,7 +67,7 @@ class IORBenchmark(StorageBenchmark):
         words = f'-a {self.api} -t {pattern.transfer} -b {block * pattern.transfer} -s {segments} -C -g'.split()
         words += ['-F'] * pattern.file_per_process + ['-z'] * pattern.random + ['--posix.odirect'] * direct
         words += ['-c'] * (self.api != 'POSIX' and not pattern.file_per_process)  # collective, what MPI-IO is there for
-        words += ['-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON', '-o', f'{HERE}/{name}']
+        words += ['-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON', '-o', in_job_directory(name)]
         unit, number = ('ops/s', 'OPsMean') if pattern.random else ('MiB/s', 'bwMeanMIB')
         for operation in ('write', 'read') if read else ('write',):
             run = f'{name}_{operation}'
@@ -76,6 +79,8 @@ class IORBenchmark(StorageBenchmark):
                 operation, self.api, pattern.transfer, block * pattern.transfer, segments, self.ranks, self.num_nodes,
                 times, pattern.file_per_process,
             )  # fmt: skip
+            if operation == 'read' and not direct and self.num_nodes == 1:
+                self.before_run[run] = f'storage_drop {HERE}/{name}*'  # the cache of the node that wrote
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
                 self.metrics.append(Metric(run, unit, 'higher', rf'"{number}": (\S+?),', run=run))
 
@@ -86,33 +91,21 @@ class IORBenchmark(StorageBenchmark):
         moved = sum(each.bytes_of_file * each.repetitions for each in self.asked.values())
         self.trial_time_limit = 120 + int(moved / (self.num_nodes * SLOWEST_NODE))
 
-    def shell_case(self, name, options):
-        """Before a buffered read on the node that wrote, its cache is emptied of the files."""
-        case = super().shell_case(name, options)
-        if self.num_nodes > 1 or not name.endswith('_read') or name.endswith('_direct_read'):
-            return case
-        files = f'"$storage_dir"/{name.removesuffix("_read")}*'
-        return case.removesuffix(';;') + f'; storage_drop {files} ;;'
+    def sanity_faults(self, run):
+        if faults := ior_faults(run.output, self.asked[run.name]):
+            return faults
+        spreads = (run.provenance.get(run.name), ior_spread(run.output))
+        run.provenance[run.name] = '; '.join(filter(None, spreads))
+        return []
 
-    def sanity_faults(self, output):
-        return ior_faults(output, self.asked[self.reading])
-
-    def measure_run(self, trial, run, folder, nodes):
-        self.cached = folder / 'cached'
-        faults = super().measure_run(trial, run, folder, nodes)
-        if not faults:
-            spread = ior_spread((folder / self.output).read_text(encoding='utf-8'))
-            self.remarks[run] = '; '.join(filter(None, (self.remarks.get(run), spread)))
-        return faults
-
-    def void_reason(self, metric, value):
-        system = self.remarks.get('file_system_type')
-        if self.cached.exists() and system != 'tmpfs':  # there the cache is what there is
+    def invalid_reason(self, metric, value, run):
+        system, cached = run.provenance.get('file_system_type'), run.folder / 'cached'
+        if cached.exists() and system != 'tmpfs':  # there the cache is what there is
             if system in ('zfs', 'gpfs'):
                 return 'this file system has a cache of its own, which cannot be emptied'
-            kept, _, whole = self.cached.read_text().partition(' ')
+            kept, _, whole = cached.read_text().partition(' ')
             if kept == 'unknown':
                 return 'nothing tells whether a cache answered: fincore (util-linux 2.30) is not installed'
             if int(kept) > KEPT * int(whole):
                 return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
-        return super().void_reason(metric, value)
+        return super().invalid_reason(metric, value, run)

@@ -4,10 +4,11 @@ from collections.abc import Collection
 from typing import NamedTuple
 
 import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
 
-from checks.core.metrics import Metric
 from checks.core.placement import one_rank_on
-from checks.storage.storage import HERE, StorageBenchmark, client_counts, file_systems, mapped
+from checks.core.trials import Metric
+from checks.storage.storage import StorageBenchmark, client_counts, file_systems, in_job_directory, mapped
 from checks.storage.storage_output import mdtest_faults, mdtest_row
 
 FILES = {'creation': 'File creation', 'stat': 'File stat', 'read': 'File read', 'removal': 'File removal'}
@@ -42,8 +43,9 @@ class MdtestBenchmark(StorageBenchmark):
     and attributes answers stat and read, on two nodes read.
     """
 
-    offers = 'mdtest'
+    requires = 'mdtest'
     executable = 'mdtest'
+    floor, cap = 0.20, 0.50
     iterations = variable(int, value=3)
 
     def add(self, kinds: Collection[str], items_of_rank: int):
@@ -52,8 +54,8 @@ class MdtestBenchmark(StorageBenchmark):
         ranks = (r'was launched with (\d+) total',)
         self.metrics = []
         for name in kinds:
-            words = f'{KINDS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d {HERE}/{name}'
-            self.runs[name] = words.split()
+            words = f'{KINDS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
+            self.runs[name] = [*words.split(), in_job_directory(name)]
             for operation, row in KINDS[name].rows.items():
                 for suffix, per in (('', ()), ('_per_process', ranks)):
                     metric = f'{name}_{operation}{suffix}'
@@ -63,8 +65,8 @@ class MdtestBenchmark(StorageBenchmark):
         operations = 4 * self.items * self.iterations * len(kinds)
         self.trial_time_limit = 120 + operations // (SLOWEST * self.ranks)
 
-    def sanity_faults(self, output):
-        return mdtest_faults(output, self.ranks, self.num_nodes, self.items, self.iterations)
+    def sanity_faults(self, run):
+        return mdtest_faults(run.output, self.ranks, self.num_nodes, self.items, self.iterations)
 
 
 @rfm.simple_test
@@ -94,9 +96,9 @@ class MdtestRanks(MdtestBenchmark):
     nodes = parameter([count for count in client_counts() if count <= 8])
     size = 'full'
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         of_node, rest = divmod(self.processes, self.nodes)
-        return not rest and of_node <= len(topology.cores) and super().exists_on(topology)
+        return not rest and of_node <= len(topology.cores) and super().supports(topology)
 
     def placement_of_node(self):
         return one_rank_on(mapped(self.topology, 'core', self.processes // self.nodes))

@@ -7,14 +7,18 @@ from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
-from checks.core.benchmark import Benchmark, facts_of
+from reframe.core.builtins import run_after, run_before
+
+from checks.core.benchmark import Benchmark
+from checks.core.jobscript import ShellText
+from checks.core.node_sweep import swept_nodes
 from checks.core.placement import Placement, ranks_with_threads
-from checks.core.sweep import swept_nodes
 from checks.core.topology import Topology, current_site, node_counts, topologies, topology_of
+from checks.core.trials import text_of
 from plumbline.paths import results_directory
 from plumbline.sites import FileSystem, Partition
 
-HERE = '@storage@'  # in options: the job's directory, which has its name only when the job runs
+HERE = '"$storage_dir"'  # in options: the job's directory, which has its name only when the job runs
 
 
 class Kind(NamedTuple):
@@ -80,21 +84,30 @@ def rank_counts(topology: Topology | None = None) -> list[int]:
     return sorted({2**power for count in cores for power in range(count.bit_length())} | cores) or [1]
 
 
+# Lines that IOR and mdtest print when something went wrong, at times before they go on and exit with 0. Of files
+# without bytes mdtest warns that reading is opening and closing.
+COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
+
+
+def in_job_directory(path: str) -> ShellText:
+    """Return `path` below the job's directory, as an option of a program."""
+    return ShellText(f'{HERE}/{path}')
+
+
 class StorageBenchmark(Benchmark):
     """Has the parameter `file_system`, and `nodes`; `size` is quick, nightly or full, and full alone runs on several.
 
     The check fills `runs` and `metrics` and states in `need_bytes` and `need_inodes` what it needs at most at any time,
-    and sets `trial_time_limit`. Each path in its options begins with `HERE`.
+    and sets `trial_time_limit`. Each path in its options is `in_job_directory`.
     """
 
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
     mpi = True
-    # Lines that IOR and mdtest print when something went wrong, at times before they go on and exit with 0. Of files
-    # without bytes mdtest warns that reading is opening and closing.
-    complaints = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
+    facts = ('storage.txt', 'provenance.txt')
     need_bytes: int
     need_inodes: int
 
-    def exists_on(self, topology):
+    def supports(self, topology):
         found = partition_of(topology).file_systems.get(self.file_system)
         if found is None or (self.nodes > 1 and not KINDS[found.kind].on_all_nodes):
             return False
@@ -122,7 +135,7 @@ class StorageBenchmark(Benchmark):
 
     @run_before('run')
     def work_in_a_directory_of_its_own(self):
-        """After the base has assembled the job: opened when programs are found, closed after the last trial."""
+        """Open it when programs are found, close it after the last trial."""
         asked = self.storage
         # much later than the job can end: what is there by then was left behind
         seconds = 86400 + self.trials * self.trial_time_limit
@@ -132,16 +145,7 @@ class StorageBenchmark(Benchmark):
         words = shlex.join([self.kind.types, *map(str, (*numbers, *stripes))])
         # the shell of the job puts its variables into the path
         opened = ['source ./storage.sh', f'storage_open "{asked.path}" {words}']
-        first_trial = next(i for i, line in enumerate(self.prerun_cmds) if line.startswith('for trial in '))
-        self.prerun_cmds[first_trial:first_trial] = opened
-        self.postrun_cmds.append('storage_close')
-
-    def shell_case(self, name, options):
-        return super().shell_case(name, options).replace(HERE, '"$storage_dir"')
-
-    def read_trials(self, where, nodes):
-        self.remarks |= facts_of(where / 'storage.txt')
-        return super().read_trials(where, nodes)
+        self.before_trials, self.after_trials = opened, ['storage_close']
 
     def job_faults(self):
         """A refusal comes first: it is why the job ended."""
@@ -149,12 +153,8 @@ class StorageBenchmark(Benchmark):
         said = [f'refused: {refused.read_text(encoding="utf-8").strip()}'] if refused.exists() else []
         return said + super().job_faults()
 
-    def measure_run(self, trial, run, folder, nodes):
+    def complaints(self, folder):
         """Both programs print errors to standard output, before MPI_ABORT fills the other one."""
-        try:
-            printed = (folder / 'stdout').read_text(encoding='utf-8', errors='replace')
-        except OSError:
-            printed = ''
-        errors = [line.strip() for line in printed.splitlines() if self.complaints.match(line)]
+        errors = [line.strip() for line in text_of(folder / 'stdout').splitlines() if COMPLAINTS.match(line)]
         errors.sort(key=lambda line: not re.search('ERROR|failed', line))  # these say more than warnings before them
-        return errors[:1] + super().measure_run(trial, run, folder, nodes)
+        return errors[:1]

@@ -5,10 +5,11 @@ from types import SimpleNamespace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import run_of, value_of
 from scratch import OUTPUTS
 
-from checks.core.metrics import NotMeasured
 from checks.core.topology import Topology
+from checks.core.trials import NotMeasured
 
 WHOLE = (OUTPUTS / 'babelstream-5.0-omp-100.txt').read_text()
 RATES = {'copy': 43.393133, 'mul': 43.919899, 'add': 45.602291, 'triad': 45.644122, 'dot': 38.308549}
@@ -24,7 +25,7 @@ def stream():
 
 
 def rates(stream, output: str) -> dict[str, float]:
-    return {metric.name: metric.read(output) for metric in stream.kernel_metrics()}
+    return {metric.name: value_of(metric, output) for metric in stream.kernel_metrics()}
 
 
 def node(threads_per_core: int = 1, gpus: tuple[str, ...] = ()) -> Topology:
@@ -73,10 +74,11 @@ def test_other_tables_are_no_measurement(stream, recorded, name):
 def test_a_failed_validation_on_stderr_is_a_fault(stream, recorded):
     """The program exits with 0 all the same."""
     errors = recorded('babelstream-5.0-float-stderr.txt')
-    assert stream.BabelStream.stderr_faults(None, errors) == [
+    check = SimpleNamespace(elements={'run': ELEMENTS}, repetitions=100)
+    assert stream.BabelStream.sanity_faults(check, run_of(WHOLE, errors)) == [
         'the program says: Validation failed on sum. Error 0.115442'
     ]
-    assert stream.BabelStream.stderr_faults(None, 'some library warns\n') == []
+    assert stream.BabelStream.sanity_faults(check, run_of(WHOLE, 'some library warns\n')) == []
 
 
 @pytest.mark.parametrize(

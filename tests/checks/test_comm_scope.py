@@ -3,7 +3,6 @@
 import json
 import re
 from dataclasses import replace
-from fractions import Fraction
 from statistics import fmean
 from types import SimpleNamespace
 
@@ -11,10 +10,11 @@ import pytest
 from data import comm_scope_stand_in as stand_in
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import value_of
 from scratch import OUTPUTS
 
-from checks.core.metrics import NotMeasured
 from checks.core.topology import Topology
+from checks.core.trials import NotMeasured
 from checks.gpu import comm_scope_output as scope
 
 SMALL, LARGE = 2**8, 2**30
@@ -60,7 +60,7 @@ def metrics_of(model: str) -> list:
 def outcome(output: str, model: str = 'cuda'):
     """The values of a case that passes; None where a fault or an unmeasured metric fails it."""
     try:
-        measured = {metric.name: metric.read(output) for metric in metrics_of(model)}
+        measured = {metric.name: value_of(metric, output) for metric in metrics_of(model)}
     except NotMeasured:
         return None
     return None if scope.faults_of(output, NAMES[model]) else measured
@@ -73,7 +73,7 @@ def outcome(output: str, model: str = 'cuda'):
 def test_the_names_are_those_that_version_0_12_0_registers(recorded, model):
     """Recorded on two devices and one NUMA domain of two cores."""
     listed = set(recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines())
-    assert [metric.pattern for metric in metrics_of(model)] == NAMES[model]
+    assert [metric.rows for metric in metrics_of(model)] == NAMES[model]
     assert set(NAMES[model]) <= listed
     assert set(stand_in.registered(model, 2)) == {name for name in listed if name.startswith(f'Comm_{model}')}
     sizes = sorted({int(name.split(':')[1].split('/')[0]) for name in listed if 'MemcpyAsync' in name})
@@ -95,7 +95,7 @@ def test_recorded_times_and_rates(recorded, model):
     found = outcome(output, model)
     entries = {entry['name']: entry for entry in json.loads(output)['benchmarks']}
     for metric, value in zip(metrics_of(model), found.values(), strict=True):
-        entry = entries[metric.pattern]
+        entry = entries[metric.rows]
         assert entry['time_unit'] == 'ns'
         if metric.unit == 'us':
             assert value == pytest.approx(entry['real_time'] / 1e3)
@@ -143,7 +143,7 @@ def test_recorded_repetitions_count_as_their_mean_where_they_were_asked(recorded
     times = [entry['real_time'] / 1e3 for entry in entries if entry['name'] == name]
     (mean,) = (entry['real_time'] / 1e3 for entry in entries if entry['name'] == f'{name}_mean')
     metric = replace(scope.time('latency_0_1', name, SMALL), repetitions=3)
-    assert len(times) == 3 and metric.read(output) == pytest.approx(mean) == pytest.approx(fmean(times))
+    assert len(times) == 3 and value_of(metric, output) == pytest.approx(mean) == pytest.approx(fmean(times))
     for wrong in (2, 4):
         with pytest.raises(NotMeasured, match=f'is there 3 times, expected {wrong}'):
             scope.seconds_of(output, name, SMALL, wrong)
@@ -209,7 +209,7 @@ def test_an_entry_that_is_no_measurement_says_why(fault, words):
     assert outcome(WHOLE)
     output = stand_in.document(NAMES['cuda'], fault)
     with pytest.raises(NotMeasured, match=re.escape(words)):
-        [metric.read(output) for metric in metrics_of('cuda')]
+        [value_of(metric, output) for metric in metrics_of('cuda')]
 
 
 @pytest.mark.parametrize(('fault', 'words'), [
@@ -286,28 +286,6 @@ def test_any_json_in_place_of_a_part_is_read_or_refused_in_a_sentence(value, par
 @given(st.text(max_size=200))
 def test_any_text_is_refused_in_a_sentence(text):
     assert outcome(text) is None
-
-
-# What Table 6 of 003 publishes
-
-
-def test_host_and_device_of_table_6_is_the_mean_of_both_directions_in_each_trial():
-    h2d, d2h = [(1, 'n1', 24.0), (2, 'n1', 25.0)], [(1, 'n1', 26.0), (2, 'n1', 24.0)]
-    assert scope.trial_means([h2d, d2h]) == [(1, 'n1', 25.0), (2, 'n1', 24.5)]
-
-
-@given(st.lists(st.lists(st.floats(1e-3, 1e6), min_size=3, max_size=3), min_size=1, max_size=56))
-def test_a_class_of_links_of_table_6_is_the_mean_of_its_pairs_in_each_trial(pairs):
-    series = [[(trial + 1, 'n1', value) for trial, value in enumerate(pair)] for pair in pairs]
-    means = scope.trial_means(series)
-    assert [trial for trial, *_ in means] == [1, 2, 3]
-    for trial, _, value in means:
-        assert value == pytest.approx(float(sum(Fraction(pair[trial - 1]) for pair in pairs) / len(pairs)))
-
-
-def test_trials_that_are_missing_are_no_mean():
-    with pytest.raises(ValueError, match='argument 2 is shorter'):
-        scope.trial_means([[(1, 'n1', 1.0), (2, 'n1', 1.0)], [(1, 'n1', 1.0)]])
 
 
 # Where the process is

@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import value_of
 from scratch import DEMO_PARTITION, OUTPUTS, site_text
 
 from checks.compute.hpcg_output import (
@@ -16,7 +17,7 @@ from checks.compute.hpcg_output import (
     metrics_of,
     process_grid,
 )
-from checks.core.metrics import NotMeasured
+from checks.core.trials import NotMeasured
 from plumbline.errors import SiteError
 from plumbline.sites import load_site
 
@@ -37,7 +38,7 @@ def values_of(output: str) -> dict[str, float]:
     values = {}
     for metric in METRICS:
         try:
-            values[metric.name] = metric.read(output)
+            values[metric.name] = value_of(metric, output)
         except NotMeasured:
             continue
     return values
@@ -69,7 +70,7 @@ def test_an_invalid_result_says_which_test_failed(recorded):
         'the test of departure from symmetry is FAILED, expected PASSED',
     ]
     with pytest.raises(NotMeasured, match='matched nothing'):
-        METRICS[0].read(output)
+        value_of(METRICS[0], output)
 
 
 def test_a_grid_that_hpcg_replaced_in_silence_is_seen(recorded):
@@ -137,7 +138,7 @@ def test_no_line_that_says_something_can_be_lost(name):
     # and of 3.0 the headers of the sections
     assert needed == (21 if '3.1' in name else 31)
     for metric in METRICS:
-        output, found = re.subn(metric.pattern, '', TEXTS[name], flags=re.MULTILINE)
+        output, found = re.subn(metric.rows, '', TEXTS[name], flags=re.MULTILINE)
         assert found == 1 and not is_sound(output, name)
 
 
@@ -156,11 +157,11 @@ def test_a_garbled_number_is_none(name, data):
     """One character of a figure becomes a comma, a letter, a blank or a digit of another script."""
     whole = values_of(TEXTS[name])
     metric = data.draw(st.sampled_from(METRICS))
-    match = re.search(metric.pattern, TEXTS[name], re.MULTILINE)
+    match = re.search(metric.rows, TEXTS[name], re.MULTILINE)
     place = data.draw(st.integers(match.start(1), match.end(1) - 1))
     sign = data.draw(st.sampled_from(',_x ٣½*'))
     garbled = TEXTS[name][:place] + sign + TEXTS[name][place + 1 :]
-    assert values_of(garbled) == {other.name: whole[other.name] for other in METRICS if other.pattern != metric.pattern}
+    assert values_of(garbled) == {other.name: whole[other.name] for other in METRICS if other.rows != metric.rows}
 
 
 @pytest.mark.parametrize('name', RUNS)

@@ -8,6 +8,7 @@ from collections import Counter
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import value_of
 from scratch import ROOT
 
 from checks.compute.hpl_input import (
@@ -23,8 +24,8 @@ from checks.compute.hpl_input import (
     results_of,
     text_of,
 )
-from checks.core.metrics import NotMeasured
 from checks.core.topology import Topology
+from checks.core.trials import NotMeasured
 from plumbline.errors import SiteError
 from plumbline.site_file import read_site_file
 
@@ -37,7 +38,7 @@ SMALL = ((2304, 192, 1, 2),)
 
 
 def values(output, asked, nodes=1, peak=None):
-    return {metric.name: metric.read(output) for metric in metrics_of(asked, nodes, peak)}
+    return {metric.name: value_of(metric, output) for metric in metrics_of(asked, nodes, peak)}
 
 
 def outcome(output, asked):

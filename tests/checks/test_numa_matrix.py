@@ -5,11 +5,12 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from reading import run_of, value_of
 
 from checks.core import topology as topology_module
-from checks.core.metrics import NotMeasured
 from checks.core.placement import self_binding
 from checks.core.topology import topology_of
+from checks.core.trials import NotMeasured
 from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
 from plumbline.sites import Partition
@@ -110,7 +111,7 @@ def chosen(numa_matrix, name: str, **fields):
     node = Node()
     (topology,) = (topology for _, topology in topology_module.topologies())
     node.__dict__ |= {
-        'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'remarks': {},
+        'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
         'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': self_binding(),
         'loop_seconds': 1, 'half_seconds': 3,
     } | fields  # fmt: skip
@@ -132,13 +133,13 @@ def chosen(numa_matrix, name: str, **fields):
 def test_recorded_outputs(recorded, numa_matrix, check, metric, output, expected, line):
     text = recorded(output)
     (found,) = (each for each in chosen(numa_matrix, check).metrics if each.name == metric)
-    assert found.read(text) == pytest.approx(expected, rel=1e-9)
+    assert value_of(found, text) == pytest.approx(expected, rel=1e-9)
     cut, times = re.subn(line, '', text, flags=re.MULTILINE)
     assert times == 1
     with pytest.raises(NotMeasured, match='matched nothing'):
-        found.read(cut)
+        value_of(found, cut)
     with pytest.raises(NotMeasured, match='matched 2 times'):
-        found.read(text + text)
+        value_of(found, text + text)
 
 
 def test_the_recorded_command_is_what_the_check_asks_for(numa_matrix, recorded):
@@ -158,30 +159,28 @@ def test_the_recorded_command_is_what_the_check_asks_for(numa_matrix, recorded):
         found = chosen(numa_matrix, check, **node, loop_seconds=seconds)
         command, *_ = recorded(f'{output}.header').splitlines()
         assert command.endswith(' '.join(found.runs[run]))
-        found.reading = run
-        assert found.sanity_faults(recorded(f'{output}.txt')) == []
+        assert found.sanity_faults(run_of(recorded(f'{output}.txt'), name=run)) == []
 
 
 def test_threads_and_memory_elsewhere_are_seen(recorded, numa_matrix):
     text = recorded('likwid-bench-stream-stream-placed.txt')
     assert allocated_from(text) == {0}
     node = chosen(numa_matrix, 'NumaStream', domains=(frozenset({0, 1}), frozenset({2, 3})), cpus=[(0, 1), (2, 3)])
-    node.reading = 'triad_0'
-    assert node.sanity_faults(text) == []
-    node.reading = 'triad_1'
-    assert node.sanity_faults(text) == [
+    assert node.sanity_faults(run_of(text, name='triad_0')) == []
+    assert node.sanity_faults(run_of(text, name='triad_1')) == [
         'threads were asked on CPUs [2, 3] and ran on [0, 1]',
         'memory was asked in NUMA domain 1 and allocated from CPUs [0]',
     ]
-    node.reading = 'triad_0'
     unplaced = re.sub(r'^Allocate:.*\n', '', text, flags=re.MULTILINE)
-    assert node.sanity_faults(unplaced) == ['memory was asked in NUMA domain 0 and allocated from CPUs []']
+    assert node.sanity_faults(run_of(unplaced, name='triad_0')) == [
+        'memory was asked in NUMA domain 0 and allocated from CPUs []'
+    ]
 
 
 def test_a_chain_of_another_length_is_seen(recorded, numa_matrix):
     node = chosen(numa_matrix, 'NumaLatency')
     node.memory_mib = 1024
-    (fault,) = node.sanity_faults(recorded('multichase-20250815.txt'))
+    (fault,) = node.sanity_faults(run_of(recorded('multichase-20250815.txt')))
     assert 'not as long as asked: expected total_memory = 1073741824' in fault
 
 

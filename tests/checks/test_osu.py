@@ -7,12 +7,12 @@ import string
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from reading import value_of
 from scratch import OUTPUTS
 
-from checks.core.layouts import pairs
-from checks.core.metrics import NotMeasured
 from checks.core.placement import one_rank_each
-from checks.core.topology import Topology
+from checks.core.topology import Topology, pairs
+from checks.core.trials import NotMeasured
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,
     PROGRAMS,
@@ -22,7 +22,6 @@ from checks.mpi.osu_output import (
     judged_sizes,
     metrics_of,
     options_of,
-    published_device_latency,
     published_latency,
     sizes_of,
     version_of,
@@ -58,7 +57,7 @@ ENDS = {
 
 def values_of(text, program, sizes=None):
     sizes = sizes_of(program) if sizes is None else sizes
-    return {metric.name: metric.read(text) for metric in metrics_of(program, sizes)}
+    return {metric.name: value_of(metric, text) for metric in metrics_of(program, sizes)}
 
 
 def outcome(text, program):
@@ -157,9 +156,11 @@ def test_another_mpi_library(recorded, program):
 def test_what_003_publishes_is_the_latency_of_the_smallest_message_of_7_1(recorded):
     metric = published_latency()
     assert (metric.name, metric.unit, metric.better) == ('mpi_latency', 'us', 'lower')
-    assert metric.read(recorded(FILES['osu_latency'])) == values_of(TEXTS['osu_latency'], 'osu_latency')['latency_1']
-    assert metric.read(recorded('osu_latency-7.1.txt')) == 0.38
-    assert metric.read(recorded('osu_latency-5.3.txt')) == 0.13  # not the 0.12 of no byte at all
+    assert (
+        value_of(metric, recorded(FILES['osu_latency'])) == values_of(TEXTS['osu_latency'], 'osu_latency')['latency_1']
+    )
+    assert value_of(metric, recorded('osu_latency-7.1.txt')) == 0.38
+    assert value_of(metric, recorded('osu_latency-5.3.txt')) == 0.13  # not the 0.12 of no byte at all
 
 
 def test_validated_rows_count_and_a_failed_one_does_not(recorded):
@@ -260,21 +261,7 @@ def test_each_pair_of_devices_has_metrics_and_a_run_of_its_own():
         ('latency_1_0_1', 'osu_latency_0_1'), ('latency_2_0_1', 'osu_latency_0_1'),
         ('latency_1_1_0', 'osu_latency_1_0'), ('latency_2_1_0', 'osu_latency_1_0'),
     ]  # fmt: skip
-    assert metrics[0].read(TEXTS['osu_latency']) == 0.18
-
-
-def test_what_003_publishes_of_a_class_is_the_mean_of_its_pairs_in_each_trial():
-    samples = {
-        'latency_1_0_1': [(1, 'n', 18.0), (2, 'n', 18.5)],
-        'latency_1_2_3': [(1, 'n', 19.0), (2, 'n', 20.5)],
-        'latency_2_2_3': [(1, 'n', 1.0)],
-    }
-    assert published_device_latency(samples, [(0, 1), (2, 3)]) == [(1, 'n', 18.5), (2, 'n', 19.5)]
-    assert published_device_latency(samples, [(0, 1)]) == samples['latency_1_0_1']
-    assert published_device_latency(samples, [(0, 1), (0, 2)]) == []  # a pair was not measured
-    assert published_device_latency({**samples, 'latency_1_2_3': [(1, 'n', 19.0)]}, [(0, 1), (2, 3)]) == []
-    other = {'latency_1_0_1': [(1, 'n', 18.0)], 'latency_1_2_3': [(2, 'n', 20.5)]}
-    assert published_device_latency(other, [(0, 1), (2, 3)]) == []
+    assert value_of(metrics[0], TEXTS['osu_latency']) == 0.18
 
 
 SUPPORT = 'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)'

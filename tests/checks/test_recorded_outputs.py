@@ -3,8 +3,9 @@
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from reading import value_of
 
-from checks.core.metrics import NotMeasured
+from checks.core.trials import NotMeasured
 
 
 @pytest.fixture(scope='module')
@@ -16,7 +17,7 @@ def hpcc():
 
 def test_every_performance_figure_of_a_recorded_hpcc_summary(recorded, hpcc):
     output = recorded('hpcc-1.5.0.txt')
-    values = {metric.name: metric.read(output) for metric in hpcc.HPCC.metrics}
+    values = {metric.name: value_of(metric, output) for metric in hpcc.HPCC.metrics}
     assert values['HPL_Tflops'] == 0.0931897
     assert values['StarSTREAM_Triad'] == 31.5825
     assert values['AvgPingPongLatency_usec'] == 0.360819
@@ -33,9 +34,9 @@ def test_half_of_an_hpcc_output_is_no_measurement(recorded, hpcc):
     output = recorded('hpcc-1.5.0.txt')
     for metric in hpcc.HPCC.metrics:
         with pytest.raises(NotMeasured, match='matched nothing'):
-            metric.read(output[: output.index('Begin of Summary')])
+            value_of(metric, output[: output.index('Begin of Summary')])
         with pytest.raises(NotMeasured, match='matched 2 times'):
-            metric.read(output + output)  # hpcc appends to its file
+            value_of(metric, output + output)  # hpcc appends to its file
 
 
 def test_a_wrong_solution_is_not_sane(recorded, hpcc):
@@ -63,18 +64,18 @@ def likwid():
 
 def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likwid):
     peak = recorded('likwid-bench-peakflops_avx512_fma.txt')
-    flops, per_cycle = (metric.read(peak) for metric in likwid.flop_metrics('avx512_dp'))
+    flops, per_cycle = (value_of(metric, peak) for metric in likwid.flop_metrics('avx512_dp'))
     assert f'{flops * 1000:.2f}' in peak
     assert per_cycle == pytest.approx(flops * 1e9 / number(peak, 'CPU Clock'), rel=1e-3)  # of one core
     triad = recorded('likwid-bench-triad_avx512_fma.txt')
-    bandwidth, per_cycle = (metric.read(triad) for metric in likwid.bandwidth_metrics('triad', None))
+    bandwidth, per_cycle = (value_of(metric, triad) for metric in likwid.bandwidth_metrics('triad', None))
     assert f'{bandwidth * 1000:.2f}' in triad
     assert 2 * per_cycle == pytest.approx(bandwidth * 1e9 / number(triad, 'CPU Clock'), rel=1e-3)  # of two cores
 
 
 def test_load_does_no_flops_and_that_is_no_measurement(recorded, likwid):
     with pytest.raises(NotMeasured, match='above zero'):
-        likwid.flop_metrics('x')[0].read(recorded('likwid-bench-five-threads-on-two.txt'))
+        value_of(likwid.flop_metrics('x')[0], recorded('likwid-bench-five-threads-on-two.txt'))
 
 
 def test_threads_that_share_a_core_are_seen(recorded, likwid):

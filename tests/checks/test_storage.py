@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from reading import run_of, value_of
 from scratch import ROOT
 
-from checks.core.metrics import Metric, NotMeasured
 from checks.core.topology import Topology
+from checks.core.trials import Metric, NotMeasured
 from checks.storage.storage_output import Asked, ior_faults, ior_spread, mdtest_faults, mdtest_row
 from plumbline.errors import SiteError
 from plumbline.machine import detect
@@ -83,7 +84,7 @@ def test_any_true_summary_is_sound_and_its_mean_is_read(values, nested):
         }],
     })  # fmt: skip
     assert ior_faults(text, WRITE._replace(repetitions=len(values))) == []
-    assert Metric('write', 'MiB/s', 'higher', r'"bwMeanMIB": (\S+?),').read(text) == mean
+    assert value_of(Metric('write', 'MiB/s', 'higher', r'"bwMeanMIB": (\S+?),'), text) == mean
 
 
 ROWS = {
@@ -101,15 +102,15 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
     assert mdtest_faults(output, 2, 1, items, 3) == []
     for row, means in ROWS[name].items():
         metric = Metric('rate', 'ops/s', 'higher', mdtest_row(row))
-        value = metric.read(output)
+        value = value_of(metric, output)
         assert means is None or value == means[VERSIONS.index(version)]
         without = re.sub(rf'^ +{row}.*\n', '', output, flags=re.MULTILINE)
         with pytest.raises(NotMeasured, match='matched nothing'):
-            metric.read(without)
+            value_of(metric, without)
         with pytest.raises(NotMeasured, match='matched 2 times'):
-            metric.read(output + output)
+            value_of(metric, output + output)
         each = Metric('rate', 'ops/s', 'higher', mdtest_row(row), per=(r'was launched with (\d+) total',))
-        assert each.read(output) == value / 2
+        assert value_of(each, output) == value / 2
 
 
 def test_mdtest_that_did_something_else_or_did_not_finish_is_a_fault(recorded):
@@ -157,7 +158,8 @@ def chosen(check, kind='local', **fields):
         described_memory=2**30,
     )  # fmt: skip
     node.__dict__ |= {
-        'topology': topology, 'runs': {}, 'remarks': {}, 'api': 'POSIX', 'size': 'full', 'num_nodes': 1,
+        'topology': topology, 'runs': {}, 'before_run': {}, 'provenance': {}, 'api': 'POSIX', 'size': 'full',
+        'num_nodes': 1,
         'repetitions': 3, 'iterations': 3, 'placement': storage.ranks_of_node(topology), 'kind': storage.KINDS[kind],
         'storage': FileSystem('/scratch', kind), 'trials': 1,
     } | fields  # fmt: skip
@@ -189,7 +191,7 @@ def test_the_recorded_command_is_what_the_check_asks_for(ior):
     found = chosen(ior.IOR, size='nightly')
     assert ' '.join(found.runs['easy_1m_write']) == (
         '-a POSIX -t 1048576 -b 134217728 -s 1 -C -g -F -O summaryFile=summary.json -O summaryFormat=JSON '
-        '-o @storage@/easy_1m -w -e -k -i 3'
+        '-o "$storage_dir"/easy_1m -w -e -k -i 3'
     )
     assert found.asked['easy_1m_write'] == WRITE._replace(block=128 * MIB)
 
@@ -210,17 +212,16 @@ def test_a_cache_that_cannot_be_emptied_answers_no_metric(ior):
     assert not any('direct' in name for name in reads(kind='tmpfs'))
 
 
-def test_a_rate_that_a_cache_may_have_answered_is_void(ior, tmp_path):
-    node = Node()
-    node.cached, node.remarks = tmp_path / 'cached', {'file_system_type': 'ext4'}
+def test_a_rate_that_a_cache_may_have_answered_is_invalid(ior, tmp_path):
+    run = run_of('', folder=tmp_path, provenance={'file_system_type': 'ext4'})
 
     def reason(text: str) -> str:
-        node.cached.write_text(text)
-        return ior.IOR.void_reason(node, None, 1.0)
+        (tmp_path / 'cached').write_text(text)
+        return ior.IOR.invalid_reason(Node(), None, 1.0, run)
 
     assert reason('2 100') == '2 of 100 bytes were in the cache of the node that read them'
     assert 'fincore (util-linux 2.30) is not installed' in reason('unknown 100')
-    node.remarks['file_system_type'] = 'gpfs'
+    run.provenance['file_system_type'] = 'gpfs'
     assert 'cache of its own' in reason('0 100')
 
 
@@ -261,7 +262,7 @@ def test_numbers_of_ranks_write_files_of_their_own_and_a_shared_one(ior):
 def test_mdtest_asks_for_what_the_guard_is_told(mdtest):
     found = chosen(mdtest.Mdtest, num_nodes=2)
     assert found.items == 10000 * 4 and found.need_inodes > found.items
-    asked = '-F -w 3901 -e 3901 -n 10000 -i 3 -N 2 -d @storage@/hard_shared'
+    asked = '-F -w 3901 -e 3901 -n 10000 -i 3 -N 2 -d "$storage_dir"/hard_shared'
     assert ' '.join(found.runs['hard_shared']) == asked
     assert {'easy_unique_stat', 'easy_unique_stat_per_process'} <= {metric.name for metric in found.metrics}
 
@@ -271,7 +272,7 @@ def test_the_metadata_study_of_001(mdtest):
     from checks.core.placement import one_rank_on
 
     found = chosen(mdtest.MdtestRanks, num_nodes=4, placement=one_rank_on((0, 1)))
-    assert ' '.join(found.runs['easy_shared']) == '-F -n 10000 -i 3 -N 2 -d @storage@/easy_shared'
+    assert ' '.join(found.runs['easy_shared']) == '-F -n 10000 -i 3 -N 2 -d "$storage_dir"/easy_shared'
     assert found.ranks == 8 and found.items == 80000
 
 

@@ -7,9 +7,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks.core.devices import cpus_of_devices
-from checks.core.layouts import gpu_pairs, layout_of, layouts, link_classes_of_this_system
-from checks.core.topology import Topology, _from_counts, _from_masks, topology_of
+from checks.core.placement import cpus_of_devices
+from checks.core.topology import (
+    Topology,
+    _from_counts,
+    _from_masks,
+    gpu_pairs,
+    layout_of,
+    layouts,
+    link_classes_of_this_system,
+    topology_of,
+)
 from plumbline.errors import SiteError
 from plumbline.sites import load_site
 
@@ -213,7 +221,7 @@ def test_classes_of_a_system_are_those_of_any_partition(monkeypatch):
     nodes = [
         node(_from_counts(COUNTS) | {'link_classes': {name: ((0, 1),) for name in names}}) for names in ('AB', 'AC')
     ]
-    monkeypatch.setattr('checks.core.layouts.topologies', lambda: [(f'cluster:{i}', n) for i, n in enumerate(nodes)])
+    monkeypatch.setattr('checks.core.topology.topologies', lambda: [(f'cluster:{i}', n) for i, n in enumerate(nodes)])
     assert link_classes_of_this_system() == ['A', 'B', 'C']
-    monkeypatch.setattr('checks.core.layouts.topologies', lambda: [('cluster:cpu', node(_from_counts(COUNTS)))])
+    monkeypatch.setattr('checks.core.topology.topologies', lambda: [('cluster:cpu', node(_from_counts(COUNTS)))])
     assert link_classes_of_this_system() == [None]

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from checks.core.sweep import rounds_of
+from plumbline.rounds import rounds_of
 
 VARIABLE = 'PLUMBLINE_SWEEP_ROUNDS'
 

@@ -3,8 +3,8 @@
 import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
 from checks.core.placement import Placement
+from checks.core.trials import Metric
 
 
 class Program(Benchmark):
@@ -25,7 +25,7 @@ class Program(Benchmark):
 
 @rfm.simple_test
 class BabelStream(Program):
-    offers = 'babelstream-omp'
+    requires = 'babelstream-omp'
     mpi = False
     executable = 'omp-stream'
     executable_opts = ['--arraysize', str(2**25), '--numtimes', '10']
@@ -34,7 +34,7 @@ class BabelStream(Program):
 
 @rfm.simple_test
 class OsuLatency(Program):
-    offers = 'osu'
+    requires = 'osu'
     executable = 'osu_latency'
     executable_opts = ['-m', '8:8']
     metrics = [Metric('latency', 'us', 'lower', r'^8\s+(\S+)')]
@@ -42,7 +42,7 @@ class OsuLatency(Program):
 
 @rfm.simple_test
 class Hpl(Program):
-    offers = 'hpl'
+    requires = 'hpl'
     executable = 'xhpl'
     inputs = ['HPL.dat']
     metrics = [Metric('hpl', 'GFlop/s', 'higher', r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)')]
@@ -62,7 +62,7 @@ class Hpl(Program):
 
 @rfm.simple_test
 class Hpcg(Program):
-    offers = 'hpcg'
+    requires = 'hpcg'
     executable = 'xhpcg'
     executable_opts = ['--nx=32', '--ny=32', '--nz=32', '--rt=5']
     output = 'HPCG-Benchmark*.txt'
@@ -71,7 +71,7 @@ class Hpcg(Program):
 
 @rfm.simple_test
 class Ior(Program):
-    offers = 'ior'
+    requires = 'ior'
     executable = 'ior'
     executable_opts = ['-a', 'MPIIO', '-w', '-r', '-b', '8m', '-t', '1m', '-o', 'ior.data']
     metrics = [Metric(kind, 'MiB/s', 'higher', rf'^{kind}\s+(\S+)(?:\s+\S+){{9}}\s*$') for kind in ('write', 'read')]
@@ -79,7 +79,7 @@ class Ior(Program):
 
 @rfm.simple_test
 class Mdtest(Program):
-    offers = 'mdtest'
+    requires = 'mdtest'
     executable = 'mdtest'
     executable_opts = ['-n', '50', '-i', '1', '-d', 'mdtest.data']
     metrics = [Metric('creation', 'ops/s', 'higher', r'^\s+File creation\s*:?\s+(\S+)')]

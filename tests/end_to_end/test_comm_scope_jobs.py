@@ -74,13 +74,13 @@ def test_cases_are_those_that_the_node_has(node):
 def test_stand_in_kernels_from_the_nearest_socket(node):
     node.stand_in()
     case = run(node, 'CommScopeKernel.*device=2')
-    assert case['record']['case'] == 'device=2,model=cuda'
+    assert case['record']['params'] == 'device=2,model=cuda'
     assert values(case) == pytest.approx(
         {'launch_numa0': 2, 'wait_numa0': 1, 'launch_numa1': 3, 'wait_numa1': 2, 'launch': 2, 'wait': 1}
     )
     assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us'}
     assert case['record']['provenance']['nearest_numa_domain'] == '0'
-    assert case['record']['binding']['got'].popitem()[1] == '0,1'
+    assert case['record']['placement']['actual'].popitem()[1] == '0,1'
 
 
 @needs_two_cpus
@@ -129,7 +129,7 @@ def test_stand_in_repetitions_of_a_trial_are_one_value_their_mean(node):
 def test_stand_in_pairs_of_a_class_and_their_mean(node):
     node.stand_in()
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
-    assert case['record']['case'] == 'link_class=A,model=cuda,pairs=all'
+    assert case['record']['params'] == 'link_class=A,model=cuda,pairs=all'
     assert values(case) == pytest.approx({
         'latency_0_1': 10.1, 'bandwidth_0_1': 20.1, 'latency_2_3': 12.3, 'bandwidth_2_3': 22.3,
         'latency': 11.2, 'bandwidth': 21.2,
@@ -169,8 +169,8 @@ def test_stand_in_bandwidth_above_the_peak_of_the_class_is_void(node):
     node.stand_in(description=NODE.replace('400 GB/s', '22 GB/s'))
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
     assert case['result'] == 'fail'
-    assert 'void: bandwidth_2_3: trial 2: 22.3 GB/s is above the physical peak of 22' in case['fail_reason']
-    voids = {name for name, metric in case['record']['metrics'].items() if metric['void']}
+    assert 'invalid: bandwidth_2_3: trial 2: 22.3 GB/s is above the physical peak of 22' in case['fail_reason']
+    voids = {name for name, metric in case['record']['metrics'].items() if metric['invalid']}
     assert voids == {'bandwidth_2_3'}
 
 

@@ -1,11 +1,11 @@
 """What can go wrong in a job, through real ReFrame: every fault fails its case and says why."""
 
-import json
 import os
 import shutil
 import subprocess
 
 import pytest
+from scratch import cases_in
 
 
 def case(clone, *options, **environment):
@@ -13,8 +13,7 @@ def case(clone, *options, **environment):
     answer = clone.reframe('-r', '-n', 'Demo', *options, **environment)
     reports = sorted(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
     assert reports, answer.stdout + answer.stderr
-    content = json.loads(reports[-1].read_text())
-    (found,) = (entry for entry in content['runs'][-1]['testcases'] if not entry['fixture'])
+    (found,) = cases_in(reports[-1])
     return answer.returncode, found
 
 
@@ -22,13 +21,13 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     code, found = case(clone, '-S', 'trials=4')
     assert (code, found['result']) == (0, 'pass'), found['fail_reason']
     record = found['record']
-    assert (record['check'], record['case'], record['trials']) == ('Demo', 'size=small', 4)
+    assert (record['check'], record['params'], record['trials']) == ('Demo', 'size=small', 4)
     rate = record['metrics']['rate']
-    assert (rate['unit'], rate['better'], rate['void']) == ('GB/s', 'higher', None)
+    assert (rate['unit'], rate['better'], rate['invalid']) == ('GB/s', 'higher', None)
     assert [sample[0] for sample in rate['samples']] == [1, 2, 3, 4]
     assert {sample[2] for sample in rate['samples']} == {50.5}
-    (rank,) = record['binding']['got'].items()
-    assert rank[1] == '0' == record['binding']['asked']
+    (rank,) = record['placement']['actual'].items()
+    assert rank[1] == '0' == record['placement']['requested']
     assert len(record['trial_seconds']) == 4 and all(0 <= seconds < 10 for seconds in record['trial_seconds'])
     provenance = record['provenance']
     assert provenance['binary'] == str(clone.binary)
@@ -75,7 +74,7 @@ def test_a_metric_of_a_run_that_there_is_not_is_no_pass(clone):
     path = clone.root / 'checks/demo.py'
     path.write_text(path.read_text().replace("delay: (\\S+)$')", "delay: (\\S+)$', run='rum')"))
     code, found = case(clone)
-    assert code == 1 and 'declared and not measured: delay' in found['fail_reason']
+    assert code == 1 and "metric delay: run 'rum'" in found['fail_reason']
 
 
 def test_one_bad_trial_among_good_ones_fails_and_the_good_samples_are_kept(clone):
@@ -91,9 +90,9 @@ def test_a_value_above_the_physical_peak_is_void(clone):
     clone.program('echo "rate: 100.5"; echo "delay: 1.25"')
     code, found = case(clone)
     assert code == 1
-    assert 'void: rate' in found['fail_reason'] and 'physical peak of 100' in found['fail_reason']
-    assert 'physical peak' in found['record']['metrics']['rate']['void']
-    assert found['record']['metrics']['delay']['void'] is None
+    assert 'invalid: rate' in found['fail_reason'] and 'physical peak of 100' in found['fail_reason']
+    assert 'physical peak' in found['record']['metrics']['rate']['invalid']
+    assert found['record']['metrics']['delay']['invalid'] is None
 
 
 def test_a_missing_binary_is_named(clone):
@@ -143,7 +142,7 @@ def test_a_reference_decides_tonight(clone):
 @pytest.mark.parametrize(
     ('changes', 'words'),
     [
-        ({'unit': 'MB/s'}, ['rate: the reference is in MB/s, the check measures GB/s', 'a test']),
+        ({'unit': 'MB/s'}, ['rate: the check measures GB/s', 'the reference is in MB/s', 'a test']),
         ({'std': ''}, ['baseline.csv:2', 'std and n']),
     ],
 )

@@ -1,11 +1,10 @@
 """HPCG through real ReFrame: recorded outputs of the real program replayed, and the real one where it is installed."""
 
-import json
 import os
 import shutil
 
 import pytest
-from scratch import OUTPUTS
+from scratch import OUTPUTS, cases_in
 
 from plumbline.paths import software_directory
 
@@ -71,13 +70,13 @@ def samples(case, metric):
 def test_one_rank_a_core_on_a_grid_beyond_the_caches(hpcg):
     case = hpcg.run()
     assert case['result'] == 'pass', case['fail_reason']
-    assert case['record']['case'] == 'implementation=reference,size=quick'
+    assert case['record']['params'] == 'implementation=reference,size=quick'
     assert samples(case, 'gflops') == [1.43461, 1.43461]
     assert samples(case, 'raw_total_bandwidth') == [11.043, 11.043]
     assert sorted(case['record']['metrics']) == [
         'gflops', 'raw_read_bandwidth', 'raw_total_bandwidth', 'raw_write_bandwidth', 'total_bandwidth',
     ]  # fmt: skip
-    assert sorted(case['record']['binding']['got'].values()) == ['0', '1']
+    assert sorted(case['record']['placement']['actual'].values()) == ['0', '1']
     provenance = case['record']['provenance']
     assert (provenance['hpcg_grid'], provenance['hpcg_seconds']) == ('32x32x32', '10')
 
@@ -94,13 +93,13 @@ def test_settings_of_the_site_and_the_part_of_its_peak(hpcg):
     hpcg.replay('hpcg-3.1-threads.txt', V31, asked='0 2 32 32 32 90')
     case = hpcg.run('-t', 'acceptance', name='HPCG.*size=full')
     assert samples(case, 'peak_fraction') == pytest.approx([0.404721 / 2] * 2), case['fail_reason']
-    assert case['record']['binding']['got'].popitem()[1] == '0,1'
+    assert case['record']['placement']['actual'].popitem()[1] == '0,1'
 
 
 def test_more_than_the_peak_is_void(hpcg):
     hpcg.describe(NODE, 'peaks: {flops_dp: 1 GFlop/s}')
     case = hpcg.run()
-    assert 'void: gflops' in case['fail_reason'] and '1.435 of the theoretical peak' in case['fail_reason']
+    assert 'invalid: gflops' in case['fail_reason'] and '1.435 of the theoretical peak' in case['fail_reason']
 
 
 @pytest.mark.parametrize(
@@ -143,7 +142,7 @@ def test_nvidias_script_gets_one_rank_a_gpu_and_the_grid_of_the_site(hpcg):
     hpcg.clone.program('[[ $* = "--dat hpcg.dat" ]] && xhpcg "$@"', 'hpcg.sh')
     case = hpcg.run()
     assert samples(case, 'gflops') == [0.404721, 0.404721], case['fail_reason']
-    assert case['record']['case'] == 'implementation=nvidia,size=quick'
+    assert case['record']['params'] == 'implementation=nvidia,size=quick'
     assert 'peak_fraction' not in case['record']['metrics']  # the peak of the site is that of its processors
 
 
@@ -172,7 +171,7 @@ def test_real_hpcg_of_this_machine(clone):
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout + answer.stderr
     (report,) = clone.results.glob('reports/*[0-9].json')
-    (case,) = (case for case in json.loads(report.read_text())['runs'][-1]['testcases'] if not case['fixture'])
+    (case,) = cases_in(report)
     read, write, total = (samples(case, f'raw_{kind}_bandwidth')[0] for kind in ('read', 'write', 'total'))
     assert read + write == pytest.approx(total, rel=1e-4)
     assert samples(case, 'gflops')[0] < total  # a Flop takes more than a byte

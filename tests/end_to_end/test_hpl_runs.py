@@ -48,7 +48,7 @@ def test_replay_of_a_good_run(replay):
     code, case = run(clone, '-t', 'quick')
     assert (code, case['result']) == (0, 'pass'), case['fail_reason']
     record = case['record']
-    assert record['case'] == 'implementation=netlib,size=quick'
+    assert record['params'] == 'implementation=netlib,size=quick'
     assert {name: metric['samples'][0][2] for name, metric in record['metrics'].items()} == {
         'gflops': 12.001, 'peak_fraction': pytest.approx(0.3, abs=1e-3), 'time': 2.59,
     }  # fmt: skip
@@ -80,8 +80,8 @@ def test_replay_above_the_peak_is_void(replay):
     clone.site_file.write_text(clone.site_file.read_text().replace('40 GFlop/s', '10 GFlop/s'))
     code, case = run(clone, '-t', 'quick')
     assert code == 1
-    assert 'void: gflops: trial 1: 12.001 GFlop/s is above the physical peak of 10' in case['fail_reason']
-    assert 'of the theoretical peak' in case['record']['metrics']['peak_fraction']['void']
+    assert 'invalid: gflops: trial 1: 12.001 GFlop/s is above the physical peak of 10' in case['fail_reason']
+    assert 'of the theoretical peak' in case['record']['metrics']['peak_fraction']['invalid']
 
 
 def test_two_nodes_are_one_more_case_of_the_full_size(replay):
@@ -118,7 +118,7 @@ def test_replay_of_a_vendors_program_on_a_gpu(replay):
     clone.describe(gpu_node.replace('{hpl: {', '{hpl-nvidia: {memory: 2 GiB, '), 'hpl-nvidia')
     code, case = run(clone, '-t', 'quick')
     assert (code, case['result']) == (0, 'pass'), case['fail_reason']
-    assert case['record']['case'] == 'implementation=nvidia,size=quick'
+    assert case['record']['params'] == 'implementation=nvidia,size=quick'
     assert set(case['record']['metrics']) == {'gflops', 'time'}
     assert 'Ns 5100;' in case['record']['provenance']['hpl_dat']
 

@@ -50,7 +50,7 @@ def test_real_programs(real, case, metric):
     found = run(real, case, check=CHECK)
     assert found['result'] == 'pass', found['fail_reason']
     assert values(found)[metric] > 0
-    assert sorted(found['record']['binding']['got'].values()) == ['0', '1']
+    assert sorted(found['record']['placement']['actual'].values()) == ['0', '1']
     assert real.library in found['record']['provenance']
 
 
@@ -79,4 +79,4 @@ def test_real_programs_under_srun(clone, slurm):
     assert found['result'] == 'pass', found['fail_reason']
     assert values(found)['mpi_latency'] > 0
     (node,) = found['record']['job']['nodes']
-    assert found['record']['binding']['got'] == {f'{node}.0': '0', f'{node}.1': '1'}
+    assert found['record']['placement']['actual'] == {f'{node}.0': '0', f'{node}.1': '1'}

@@ -106,7 +106,7 @@ def test_replayed_node_whose_distances_are_not_known(node):
         ('[ $cores$memory = 12 ] && first=0', ['bandwidth_1_2: threads were asked on CPUs [2, 3] and ran on [0, 3]']),
         ('[ $cores$memory = 12 ] && allocated=2',
          ['bandwidth_1_2: memory was asked in NUMA domain 2 and allocated from CPUs [2]']),
-        ('[ $cores$memory = 12 ] && rate=110000', ['void: bandwidth_1_2', 'above 1/4 of the physical peak of 440']),
+        ('[ $cores$memory = 12 ] && rate=110000', ['invalid: bandwidth_1_2', 'above 1/4 of the physical peak of 440']),
         ('[ $cores$memory = 12 ] && { echo "ERROR: no such domain" >&2; exit 1; }',
          ['exit code 1', 'stderr ends: ERROR: no such domain']),
     ],

@@ -173,12 +173,12 @@ def test_replayed_latency_of_both_directions_of_a_pair(node):
     case = run(node, 'OsuDeviceLatency.*device-device.*all', check=CHECK)
     assert case['result'] == 'pass', case['fail_reason']
     found, record = values(case), case['record']
-    assert record['case'] == 'buffers=device-device,link_class=A,pairs=all'
+    assert record['params'] == 'buffers=device-device,link_class=A,pairs=all'
     assert len(found) == 2 * 23 + 1
     assert (found['latency_1_0_1'], found['latency_1_1_0'], found['mpi_latency']) == (0.10, 0.11, pytest.approx(0.105))
     judged = {name for name, metric in record['metrics'].items() if metric['judged']}
     assert judged == {'mpi_latency'} | {f'latency_{size}_{pair}' for size in (1, 2, 4, 8) for pair in ('0_1', '1_0')}
-    assert record['binding']['got'] == {
+    assert record['placement']['actual'] == {
         'osu_latency_0_1 n0.0': '0; GPU 0 GPU-aaaa', 'osu_latency_0_1 n0.1': '1; GPU 1 GPU-bbbb',
         'osu_latency_1_0 n0.0': '1; GPU 1 GPU-bbbb', 'osu_latency_1_0 n0.1': '0; GPU 0 GPU-aaaa',
     }  # fmt: skip
@@ -195,7 +195,7 @@ def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
     node.programs(partition=NODE.replace('25 GB/s', f'{top - 1} MB/s'))
     case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
     assert case['result'] == 'fail'
-    assert re.search(rf'void: bandwidth_\d+_0_1: trial 1: {top:.6g} MB/s is above the', case['fail_reason'])
+    assert re.search(rf'invalid: bandwidth_\d+_0_1: trial 1: {top:.6g} MB/s is above the', case['fail_reason'])
     assert 'bidirectional' not in case['fail_reason']
 
 
@@ -247,7 +247,7 @@ def test_replay_under_srun_whose_steps_have_all_cpus_of_a_node(on_slurm):
     """Four each; where Slurm confines a step to its own by cgroups, no rank could run on others."""
     case = on_slurm('[ "$SLURM_CPUS_ON_NODE" = 4 ] || exit 7')
     assert case['result'] == 'pass', case['fail_reason']
-    got = case['record']['binding']['got']
+    got = case['record']['placement']['actual']
     assert list(got.values()) == ['0; GPU 0 GPU-aaaa', '1; GPU 1 GPU-bbbb']
     (host,) = case['record']['job']['nodes']
     assert list(got) == [f'osu_latency_0_1 {host}.{rank}' for rank in (0, 1)]

@@ -137,7 +137,7 @@ def test_two_nodes_talk_through_the_network_device_that_the_site_names(nodes):
     )
     case = run(nodes, 'OsuLatency.*two_nodes')
     assert case['result'] == 'pass', case['fail_reason']
-    assert case['record']['binding']['got'] == {'n0.0': '0; lo', 'n1.0': '0; lo'}
+    assert case['record']['placement']['actual'] == {'n0.0': '0; lo', 'n1.0': '0; lo'}
     nodes.programs(site=SITE.replace('num_nodes: 2', 'num_nodes: 2\n    nics: [mlx5_77, lo]'))
     case = run(nodes, 'OsuLatency.*two_nodes')
     assert case['result'] == 'fail'
@@ -151,8 +151,8 @@ def test_replayed_latency_of_two_cores(nodes):
     assert case['result'] == 'pass', case['fail_reason']
     found, record = values(case), case['record']
     assert len(found) == 24 and found['mpi_latency'] == found['latency_1'] == 0.18
-    assert record['case'] == 'pair=same_numa'
-    assert record['binding']['got'] == {'n0.0': '0', 'n0.1': '1'}
+    assert record['params'] == 'pair=same_numa'
+    assert record['placement']['actual'] == {'n0.0': '0', 'n0.1': '1'}
     assert record['provenance']['osu_version'] == '7.4'
     assert record['provenance']['binary'].endswith('bin/osu_latency')
 
@@ -161,8 +161,8 @@ def test_replayed_latency_between_two_nodes(nodes):
     nodes.programs()
     case = run(nodes, 'OsuLatency.*two_nodes')
     assert case['result'] == 'pass', case['fail_reason']
-    assert case['record']['case'] == 'num_nodes=2,pair=two_nodes'
-    assert case['record']['binding']['got'] == {'n0.0': '0', 'n1.0': '0'}
+    assert case['record']['params'] == 'num_nodes=2,pair=two_nodes'
+    assert case['record']['placement']['actual'] == {'n0.0': '0', 'n1.0': '0'}
 
 
 def test_replayed_programs_of_a_case_each_have_their_words_and_metrics(nodes):
@@ -181,9 +181,9 @@ def test_replayed_collectives_of_all_cores_of_two_nodes(nodes):
     nodes.programs()
     case = run(nodes, 'OsuCollectives.*core.*nodes=2')
     assert case['result'] == 'pass', case['fail_reason']
-    assert len(case['record']['binding']['got']) == 4
+    assert len(case['record']['placement']['actual']) == 4
     assert len(values(case)) == 1 + 3 * 19 + 3 * 21
-    assert case['record']['case'] == 'layout=core,num_nodes=2'
+    assert case['record']['params'] == 'layout=core,num_nodes=2'
 
 
 @needs_two_cpus
@@ -191,7 +191,7 @@ def test_replayed_pairs_between_two_nodes(nodes):
     nodes.programs('pairs=2')  # others fail: see the tests of the outputs
     case = run(nodes, 'OsuMultiPair.*nodes=2')
     assert case['result'] == 'pass', case['fail_reason']
-    assert set(case['record']['binding']['got']) == {'n0.0', 'n0.1', 'n1.0', 'n1.1'}
+    assert set(case['record']['placement']['actual']) == {'n0.0', 'n0.1', 'n1.0', 'n1.1'}
 
 
 @pytest.mark.parametrize(

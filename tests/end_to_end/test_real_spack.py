@@ -14,7 +14,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from scratch import ROOT, ScratchClone
+from scratch import ROOT, ScratchClone, cases_in
 
 from plumbline.stacks.install import find_spack, run_spack
 from plumbline.stacks.manifest import SPACK_ENVS
@@ -69,8 +69,7 @@ def test_every_program_of_the_localhost_stack_runs_in_a_job(machine):
     assert run.returncode == 0, run.stdout
     for name in ('BabelStream', 'OsuLatency', 'Hpl', 'Hpcg', 'Ior', 'Mdtest'):
         assert re.search(rf'OK\S* \] \(\d/6\) {name} ', run.stdout), run.stdout
-    report = json.loads(max(machine.results.glob('reports/*.json')).read_text())
-    cases = [case for case in report['runs'][-1]['testcases'] if not case['fixture']]
+    cases = cases_in(max(machine.results.glob('reports/*.json')))
     assert all('/store/' in case['record']['provenance']['binary'] for case in cases)
 
 

@@ -15,6 +15,8 @@ from pathlib import Path
 import pytest
 from scratch import ROOT, ScratchClone
 
+from checks.core.trials import variable_name
+from plumbline.identity import pairs, to_text
 from plumbline.references import MODES, Key, Reference, load_references
 from plumbline.sites import load_site, site_names
 from postprocess.results.reports import read_report
@@ -94,9 +96,11 @@ def metrics_of(report: dict) -> dict[Key, dict]:
     found = {}
     for case in report['runs'][0]['testcases']:
         if isinstance(record := case.get('record'), dict):  # not of a stack
+            of_case = case['partition'], case['environ'], record['check'], to_text(pairs(record['params']))
             for name, metric in record['metrics'].items():
-                found[case['partition'], case['environ'], record['check'], record['case'], name] = metric
-                metric['tags'] = record['tags']
+                for series in metric['series']:
+                    found[(*of_case, variable_name(name, pairs(series['dims'])))] = series
+                    series |= {'unit': metric['unit'], 'better': metric['better'], 'tags': record['tags']}
     return found
 
 
@@ -160,9 +164,13 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
             metric['samples'] = [[trial, 'n1', draw.gauss(row.mean, row.std or 0)] for trial in range(1, 101)]
     (session,) = ended['runs']
     for case in session['testcases']:  # what has no reference is not part of this
-        metrics = case.get('record', {}).get('metrics', {})
-        case['record'] = case.get('record', {}) | {'metrics': {name: m for name, m in metrics.items() if m['samples']}}
-    session['testcases'] = [case for case in session['testcases'] if case['record']['metrics']]
+        for metric in case.get('record', {}).get('metrics', {}).values():
+            metric['series'] = [series for series in metric['series'] if series['samples']]
+    session['testcases'] = [
+        case
+        for case in session['testcases']
+        if any(metric['series'] for metric in case.get('record', {}).get('metrics', {}).values())
+    ]
 
     def judged(report: dict) -> dict[Key, MetricVerdict]:
         report['session_info']['uuid'] = str(uuid.uuid4())

@@ -1,12 +1,11 @@
 """Job states of a real Slurm: a controller, an accounting database and virtual nodes on this host."""
 
-import json
 import os
 import re
 import subprocess
 
 import pytest
-from scratch import ROOT
+from scratch import ROOT, cases_in
 
 SLURM_PARTITION = """\
   - name: compute
@@ -32,7 +31,7 @@ def on_slurm(clone, slurm):
         environment = slurm | {'PATH': f'{clone.environment()["PATH"]}:{slurm["PATH"]}'}
         clone.reframe('-r', '-n', 'Demo', '-S', 'trials=1', *options, **environment)
         report = max(clone.results.glob('reports/*[0-9].json'), key=lambda path: path.stat().st_mtime)
-        (found,) = (e for e in json.loads(report.read_text())['runs'][-1]['testcases'] if not e['fixture'])
+        (found,) = cases_in(report)
         return found
 
     return run
@@ -45,7 +44,7 @@ def test_a_job_that_completes(on_slurm):
     assert record['job']['state'] == 'COMPLETED' and record['job']['exitcode'] == 0
     (node,) = record['job']['nodes']
     assert node in ('n1', 'n2', 'n3')
-    assert record['binding']['got'] == {f'{node}.0': '0'}
+    assert record['placement']['actual'] == {f'{node}.0': '0'}
     assert {sample[1] for sample in record['metrics']['rate']['samples']} == {node}
 
 

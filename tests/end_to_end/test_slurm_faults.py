@@ -19,7 +19,7 @@ import pytest
 FAULTS = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.metrics import Metric
+from checks.core.trials import Metric
 from checks.core.placement import Placement
 
 
@@ -27,7 +27,7 @@ from checks.core.placement import Placement
 class Fault(Benchmark):
     """A benchmark with a parameter for what goes wrong."""
 
-    offers = 'demo'
+    requires = 'demo'
     executable = 'demo'
     tags = {'quick', 'nightly', 'acceptance'}
     fault = parameter([FAULTS], loggable=True)

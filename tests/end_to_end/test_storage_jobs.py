@@ -191,10 +191,10 @@ def test_a_rate_that_the_cache_may_have_answered_is_void(storage):
     storage.prepare()
     storage.program(f'echo {2**20}', 'fincore')
     (case,) = cases(storage, '-n', 'IOR%.*quick').values()
-    assert case['result'] == 'fail' and 'void: easy_1m_read: ' in case['fail_reason']
+    assert case['result'] == 'fail' and 'invalid: easy_1m_read: ' in case['fail_reason']
     metrics = case['record']['metrics']
-    assert 'in the cache of the node that read' in metrics['easy_1m_read']['void']
-    assert metrics['easy_1m_write']['void'] is None
+    assert 'in the cache of the node that read' in metrics['easy_1m_read']['invalid']
+    assert metrics['easy_1m_write']['invalid'] is None
 
 
 def image(tmp_path, make: str, program, mib: int) -> str:

@@ -10,7 +10,7 @@ import sys
 from itertools import combinations
 
 import pytest
-from scratch import ROOT
+from scratch import ROOT, cases_in
 from storage_stand_in import DISK, NODE, install
 from test_slurm_faults import Night, wait_for
 
@@ -50,7 +50,7 @@ def only(fleet, first: int, last: int):
 def swept(fleet) -> dict[str, dict]:
     """The cases of the last sweep by node."""
     (path,) = fleet.clone.results.glob('reports/*Z.json')
-    cases = [case for case in json.loads(path.read_text())['runs'][0]['testcases'] if not case['fixture']]
+    cases = cases_in(path)
     return {','.join(case['job_nodelist']): case for case in cases}
 
 
@@ -76,7 +76,7 @@ def test_a_sweep_in_which_three_of_sixteen_nodes_fail(fleet):
         assert f'%.nid={node}: {node}: ' in answer.stdout
     good = cases['n5']['record']
     assert [sample[:2] for sample in good['metrics']['rate']['samples']] == [[1, 'n5'], [2, 'n5']]
-    assert good['binding']['got'] == {'n5.0': '0'}
+    assert good['placement']['actual'] == {'n5.0': '0'}
     assert [sample[:2] for sample in cases['n9']['record']['metrics']['rate']['samples']] == [[1, 'n9'], [2, 'n9']]
     found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
     assert found['counts'] == {'failed': 6, 'no_reference': 26}
@@ -119,11 +119,13 @@ def test_each_place_is_judged_by_itself(fleet):
     answer = fleet.clone.run(*command(), **fleet.slurm)
     assert answer.returncode == 1
     (part,) = fleet.clone.results.glob('reports/parts/*.json')
-    (whole,) = (one for one in json.loads(part.read_text())['runs'][0]['testcases'] if not one['fixture'])
+    (whole,) = cases_in(part)
     low, high = 'failed to meet reference: rate=40.5 GB/s, limit 49', '200.5 GB/s is above the physical peak'
     assert (whole['result'], whole['fail_phase']) == ('fail', 'performance')
     assert whole['fail_reason'].startswith('performance error: 2 of 4 places: n5: ')
-    assert low in whole['fail_reason'] and '; n6: void: rate: ' in whole['fail_reason'] and high in whole['fail_reason']
+    assert (
+        low in whole['fail_reason'] and '; n6: invalid: rate: ' in whole['fail_reason'] and high in whole['fail_reason']
+    )
     values = {name.rpartition(':')[2]: entry[:2] for name, entry in whole['perfvalues'].items()}
     assert values == {'worst_rate': [40.5, 50.0], 'worst_delay': [1.25, 0]}
     cases = swept(fleet)
@@ -143,7 +145,7 @@ def test_a_node_that_hangs_costs_the_others_nothing(fleet):
     answer = fleet.clone.run(*command('--time-limit=1m'), **fleet.slurm)
     assert answer.returncode == 1
     (path,) = fleet.clone.results.glob('reports/*Z.json')
-    cases = [case for case in json.loads(path.read_text())['runs'][0]['testcases'] if not case['fixture']]
+    cases = cases_in(path)
     said = {(case['fault'], *case['job_nodelist']): case['fail_reason'] for case in cases}
     (first,) = {fault for fault, node in said if said[fault, node] is None}
     (second,) = {'one', 'two'} - {first}
@@ -174,7 +176,7 @@ def test_pairs_of_nodes(fleet, last):
         map(','.join, combinations(nodes, 2))
     ), answer.stdout
     assert answer.returncode == 0
-    assert set(cases['n5,n7']['record']['binding']['got']) == {'n5.0', 'n7.0'}
+    assert set(cases['n5,n7']['record']['placement']['actual']) == {'n5.0', 'n7.0'}
 
 
 def test_a_node_that_is_left_over_meets_nobody_and_is_named(fleet):
@@ -233,7 +235,7 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
     for pair, case in cases.items():
         metrics = case['record']['metrics']
         assert len(metrics) == 24 and all(metric['samples'][0][:2] == [1, pair] for metric in metrics.values())
-        assert set(case['record']['binding']['got']) == {f'{node}.0' for node in pair.split(',')}
+        assert set(case['record']['placement']['actual']) == {f'{node}.0' for node in pair.split(',')}
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,363 @@
+"""The metrics of a check, and the reading of its trials: the folders of a job become a record. No ReFrame here."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+from checks.core.placement import Placement, binding_faults, granted
+from plumbline.identity import Pairs, pairs, to_text
+from plumbline.record import Dim, MetricRecord, Record, Sample, Series
+
+_TIMES = ('s', 'ms', 'us', 'ns')
+_SHOWN = 3  # sentences on unmeasured series of one run, beyond which the rest is counted
+Row = tuple[Mapping[str, str], str | float]  # dims that the row itself names, its number
+
+
+class NotMeasured(ValueError):
+    """Report that an output holds no usable number for a metric; the message says why."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One kind of quantity that a run of a check measures, and how it is read from the output of that run.
+
+    `rows`: a regular expression (``^`` and ``$`` match at lines). Its group ``value``, or its only group, is the
+    number; each other named group is a dim, whose value is taken in lower case. Without `rows` the metric is computed
+    by the check's `derive`.
+    `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
+    of several dims, each combination.
+    The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
+    `run`: name of the run that prints it. `peak`: entry of the partition's peaks that no value may exceed.
+    `judged`: whether a series needs a reference, or a function of its dims that tells; others are informational.
+    `usual_spread`: typical coefficient of variation between sessions. `floor`, `cap`: least and largest loss of
+    performance that a limit allows; None: those of the check, else 0.05 and 0.25 for times and 0.02 and 0.15 for all
+    else. `draw`: how to draw it where the kinds of its dims do not say so, see :class:`plumbline.record.Record`.
+    """
+
+    name: str
+    unit: str
+    better: str
+    rows: str | None = None
+    dims: Mapping[str, object] = field(default_factory=dict)
+    expected: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    per: tuple[str, ...] = ()
+    scale: float = 1.0
+    run: str = 'run'
+    peak: str | None = None
+    judged: bool | Callable[[Mapping[str, str]], bool] = True
+    usual_spread: float | None = None
+    floor: float | None = None
+    cap: float | None = None
+    draw: Mapping[str, Any] | None = None
+
+    @property
+    def computed(self) -> bool:
+        """Whether it is derived from other metrics instead of read from an output."""
+        return self.rows is None
+
+    def points(self) -> list[Pairs]:
+        """Return the dims of each series that must be measured."""
+        found = product(*self.expected.values())
+        return [pairs({**self.dims, **dict(zip(self.expected, values, strict=True))}) for values in found]
+
+    def is_judged(self, dims: Pairs) -> bool:
+        """Return whether the series at `dims` needs a reference."""
+        return self.judged(dict(dims)) if callable(self.judged) else self.judged
+
+    def found(self, output: str) -> list[Row]:
+        """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
+        rows = []
+        for match in re.finditer(self.rows, output, re.MULTILINE):
+            named = {'value': match[1]} | match.groupdict()
+            value = named.pop('value')
+            rows.append(({name: text.lower() for name, text in named.items()}, value))
+        return rows
+
+    def read(self, output: str) -> Reading:
+        """Return the value of each expected point, or why it has none, and what was printed unexpectedly."""
+        points = self.points()
+        try:
+            rows, divisor = self.found(output), math.prod(self._divisor(pattern, output) for pattern in self.per)
+        except NotMeasured as reason:
+            return Reading({}, dict.fromkeys(points, str(reason)), [])
+        found: dict[Pairs, list[str | float]] = {}
+        for dims, number in rows:
+            found.setdefault(pairs({**self.dims, **dims}), []).append(number)
+        reading = Reading({}, {}, [f'unexpected row: {to_text(dims)}' for dims in found if dims not in points])
+        for point in points:
+            try:
+                reading.values[point] = self._value(found.get(point, []), divisor)
+            except NotMeasured as reason:
+                reading.missing[point] = str(reason)
+        return reading
+
+    def _value(self, numbers: list[str | float], divisor: float) -> float:
+        """Return the value of the only one of `numbers`, finite and above zero. Raises NotMeasured."""
+        if len(numbers) != 1:
+            raise NotMeasured(_matched(self.rows, len(numbers)))
+        value = _number(numbers[0]) * self.scale
+        value = value / divisor if divisor else math.nan
+        if not (math.isfinite(value) and value > 0):
+            raise NotMeasured(f'{value} {self.unit} is not a measurement: expected a finite number above zero')
+        return value
+
+    @staticmethod
+    def _divisor(pattern: str, output: str) -> float:
+        found = re.findall(pattern, output, re.MULTILINE)
+        if len(found) != 1:
+            raise NotMeasured(_matched(pattern, len(found)))
+        return _number(found[0])
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What one output says of a metric: values and reasons for missing ones, both by dims; and unexpected rows."""
+
+    values: dict[Pairs, float]
+    missing: dict[Pairs, str]
+    faults: list[str]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of the program: its folder, what it wrote to its output file and to standard error.
+
+    `provenance` is that of the case; what a check learns from an output, such as a version, it adds there.
+    """
+
+    name: str
+    output: str
+    errors: str = ''
+    trial: int = 1
+    folder: Path = Path()
+    provenance: dict[str, str] = field(default_factory=dict)
+
+
+def _nothing(*_: Any) -> Any:
+    return []
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked of a job: identity, metrics, runs, trials and placement; and what only the check can tell.
+
+    `runs`: name -> variables of that run alone. `output`: file of a run's folder that holds the numbers, or a pattern
+    of its name. `facts`: files of the job with key=value lines for the provenance. `sanity_faults`: one sentence for
+    each sign in a run that the program did not do its work. `complaints`: the same from a run's folder, also where
+    there is no output. `invalid_reason`: why a value cannot be
+    true. `derive` fills the computed metrics of the record.
+    """
+
+    check: str
+    params: Pairs
+    metrics: Sequence[Metric]
+    placement: Placement | None = None
+    trials: int = 1
+    dims: Mapping[str, Dim] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {'run': {}})
+    output: str = 'stdout'
+    num_nodes: int = 1
+    tags: Sequence[str] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    facts: Sequence[str] = ('provenance.txt',)
+    floor: float | None = None
+    cap: float | None = None
+    sanity_faults: Callable[[Run], list[str]] = _nothing
+    complaints: Callable[[Path], list[str]] = _nothing
+    invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
+    derive: Callable[[Record], None] = _nothing
+
+    def problems(self) -> list[str]:
+        """Return one sentence for each metric that contradicts the plan or another metric."""
+        found = [] if self.metrics else ['the check declares no metric']
+        seen: dict[str, Metric] = {}
+        points: set[tuple[str, Pairs]] = set()
+        for metric in self.metrics:
+            where = f'metric {metric.name}'
+            if unknown := sorted({*metric.dims, *metric.expected} - set(self.dims)):
+                found.append(f'{where}: dim {", ".join(unknown)}: expected one of the dims that the check declares')
+            if not metric.computed and metric.run not in self.runs:
+                found.append(f'{where}: run {metric.run!r}: expected one of {", ".join(self.runs)}')
+            first = seen.setdefault(metric.name, metric)
+            if (metric.unit, metric.better) != (first.unit, first.better):
+                found.append(f'{where}: expected {first.unit}, {first.better}; found {metric.unit}, {metric.better}')
+            for point in metric.points():
+                if (metric.name, point) in points:
+                    found.append(f'{where}: {to_text(point)} is declared twice')
+                points.add((metric.name, point))
+        return found
+
+    def empty_record(self) -> Record:
+        """Return the record of a case that has measured nothing."""
+        record = Record(
+            self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims=dict(self.dims),
+            provenance=dict(self.provenance),
+            placement={'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
+            if self.placement else {},
+        )  # fmt: skip
+        for metric in self.metrics:
+            if metric.name not in record.metrics:
+                floor, cap = self._tolerance(metric)
+                record.metrics[metric.name] = MetricRecord(
+                    metric.unit, metric.better, usual_spread=metric.usual_spread, floor=floor, cap=cap
+                )
+            of_metric = record.metrics[metric.name].series
+            of_metric += [Series(point, judged=metric.is_judged(point)) for point in metric.points()]
+            if metric.draw:
+                record.draw[metric.name] = dict(metric.draw)
+        return record
+
+    def _tolerance(self, metric: Metric) -> tuple[float, float]:
+        usual = (0.05, 0.25) if metric.unit in _TIMES else (0.02, 0.15)
+        floor, cap = (
+            next(value for value in stated if value is not None)
+            for stated in zip((metric.floor, metric.cap), (self.floor, self.cap), usual, strict=True)
+        )
+        return floor, cap
+
+
+def read(folder: Path, plan: Plan, nodes: str = '') -> tuple[Record, list[str]]:
+    """Read the trials below `folder` that ran on `nodes`; return the record and one sentence for each fault."""
+    record, faults = plan.empty_record(), []
+    for name in plan.facts:
+        record.provenance |= facts_of(folder / name)
+    series = {(name, one.dims): one for name, _, one in record.series()}
+    for trial in range(1, plan.trials + 1):
+        of_trial = folder / f'trial_{trial}'
+        for run in plan.runs:
+            if found := list(_read_run(of_trial / run, plan, record, series, trial, nodes)):
+                faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(of_trial / run / "stderr")}')
+        for by_time_of_day, by_uptime in seconds_of(of_trial):
+            record.trial_seconds.append(by_uptime)
+            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
+                set_by = f'{by_time_of_day - by_uptime:+.0f} s'
+                faults.append(f'trial {trial}: the clock of {nodes} was set by {set_by} while it ran')
+    plan.derive(record)
+    for metric in plan.metrics:
+        for point in metric.points() if metric.computed else ():
+            if not (one := series[metric.name, point]).samples:
+                one.missing = one.missing or 'what it is computed from is missing'
+                faults.append(f'metric {variable_name(metric.name, point)} not measured: {one.missing}')
+    return record, faults
+
+
+def _read_run(
+    folder: Path, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], trial: int, nodes: str
+) -> Iterator[str]:
+    """Add the samples of one run of a trial to the record; yield a sentence for each fault."""
+    yield from plan.complaints(folder)
+    metrics = [metric for metric in plan.metrics if metric.run == folder.name and not metric.computed]
+    written = sorted(folder.glob(plan.output))
+    if len(written) != 1:
+        for metric in metrics:
+            for point in metric.points():
+                series[metric.name, point].missing = f'trial {trial} wrote no {plan.output}'
+        yield f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
+        return
+    run = Run(folder.name, text_of(written[0]), text_of(folder / 'stderr'), trial, folder, record.provenance)
+    yield from (line for line in run.errors.splitlines() if line.startswith('plumbline:'))  # of rank.sh
+    actual, own = granted(folder), plan.runs[run.name]
+    for rank, has in actual.items():
+        record.placement['actual'][f'{run.name} {rank}' if 'PLUMBLINE_CPUS' in own else rank] = str(has)
+    yield from binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes)
+    yield from plan.sanity_faults(run)
+    lost = []
+    for metric in metrics:
+        reading = metric.read(run.output)
+        yield from (f'metric {metric.name}: {fault}' for fault in reading.faults[:_SHOWN])
+        for point, value in reading.values.items():
+            one = series[metric.name, point]
+            one.samples.append((trial, nodes, value))
+            if reason := plan.invalid_reason(metric, value, run):
+                one.invalid = f'trial {trial}: {reason}'
+        for point, reason in reading.missing.items():
+            series[metric.name, point].missing = f'trial {trial}: {reason}'
+            lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
+    yield from lost if len(lost) <= _SHOWN else [*lost[: _SHOWN - 1], f'and {len(lost) - _SHOWN + 1} metrics more']
+
+
+def explain_missing(record: Record, why: str) -> None:
+    """Add `why` to the reason of each series that is missing."""
+    for _, _, one in record.series():
+        if one.missing:
+            one.missing = f'{one.missing}; {why}'
+
+
+# For the `derive` of checks
+
+
+def series_of(record: Record, metric: str, **dims: object) -> Series:
+    """Return the series of a metric at these dims. Raises KeyError where the plan declares none."""
+    wanted = pairs(dims)
+    for one in record.metrics[metric].series:
+        if one.dims == wanted:
+            return one
+    raise KeyError(f'{metric} {to_text(wanted)}')
+
+
+def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
+    """Return, of each trial that all `inputs` have measured, `function` of their values."""
+    measured = [{trial: value for trial, _, value in one.samples} for one in inputs]
+    nodes = {trial: node for one in inputs for trial, node, _ in one.samples}
+    trials = sorted(set.intersection(*map(set, measured))) if measured else []
+    return [(trial, nodes[trial], function([each[trial] for each in measured])) for trial in trials]
+
+
+def mean(series: Series) -> float:
+    """Return the mean of the samples of a series that has some."""
+    return fmean(value for _, _, value in series.samples)
+
+
+def variable_name(metric: str, dims: Pairs) -> str:
+    """Return the name of ReFrame's performance variable of a series: ``latency message_bytes=8``."""
+    return f'{metric} {to_text(dims)}' if dims else metric
+
+
+# Files of a job
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file, whatever its bytes; empty where it cannot be read."""
+    try:
+        return path.read_text(encoding='utf-8', errors='replace')
+    except OSError:
+        return ''
+
+
+def last_words(stderr: Path) -> str:
+    """Return the last line of a file that has words, as an addition to a message."""
+    said = [line.strip() for line in text_of(stderr).splitlines() if re.search(r'\w', line)]  # no lines of dashes
+    return f' (stderr ends: {said[-1][:200]})' if said else ''
+
+
+def seconds_of(folder: Path) -> list[tuple[float, float]]:
+    """Return the seconds of a trial by the time of day and by uptime, as a list of one; empty if it did not end."""
+    try:
+        started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
+        by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
+    except (OSError, ValueError):
+        return []
+    return [(by_time_of_day, by_uptime)]
+
+
+def facts_of(path: Path) -> dict[str, str]:
+    """Return the key=value lines of a file, such as ``job/provenance.sh`` prints."""
+    return dict(line.split('=', 1) for line in text_of(path).splitlines() if '=' in line)
+
+
+def _matched(pattern: str, times: int) -> str:
+    return f'pattern {pattern!r} matched {f"{times} times" if times else "nothing"}, expected one number'
+
+
+def _number(text: str | float) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise NotMeasured(f'{text!r} is not a number') from None

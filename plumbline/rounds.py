@@ -1,0 +1,34 @@
+"""The rounds of a node sweep: every node alone, or every pair of nodes, no node twice in a round."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+Place = tuple[str, ...]
+
+
+def number_of_rounds(nodes: int) -> int:
+    """Return the rounds in which each of `nodes` nodes meets each other; ``PLUMBLINE_SWEEP_ROUNDS`` limits them."""
+    every = nodes - 1 + nodes % 2
+    return min(int(os.environ.get('PLUMBLINE_SWEEP_ROUNDS', every)), every)
+
+
+def rounds_of(nodes: list[str], per_place: int) -> Iterator[list[Place]]:
+    """Yield the places of each round: every node in one round, or every pair of nodes in as few rounds as possible.
+
+    `per_place` nodes are one place. Of an odd number of nodes one pauses in each round. Where the rounds are limited,
+    the nodes that one node meets are as far apart in the list as possible: neighbours there are often neighbours in the
+    network.
+    """
+    if per_place == 1:
+        yield [(node,) for node in nodes]
+        return
+    size, count = len(nodes) - 1 + len(nodes) % 2, number_of_rounds(len(nodes))
+    for number in range(count):
+        # Those meet whose indices add up to `total` modulo `size`, which is odd; the one that would meet itself meets
+        # the node of index `size`, where there is one.
+        total = number * size // count
+        alone = total * (size + 1) // 2 % size
+        pairs = [(alone, size), *(((alone - i) % size, (alone + i) % size) for i in range(1, size // 2 + 1))]
+        yield [tuple(nodes[i] for i in sorted(pair)) for pair in pairs if len(nodes) not in pair]

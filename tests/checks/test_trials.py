@@ -1,0 +1,185 @@
+"""Reading a number from an output, or saying why there is none."""
+
+import json
+import math
+import re
+from statistics import fmean
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import value_of, values_of
+
+from checks.core.node_sweep import worst_of
+from checks.core.placement import Placement
+from checks.core.trials import Metric, NotMeasured, Plan, by_trial, read, series_of
+from plumbline.record import Dim, from_dict
+
+RATE = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300), st.lists(st.text(alphabet='abc =\t'), max_size=5))
+def test_any_positive_number_among_other_lines_is_read_back(number, lines):
+    assert value_of(RATE, '\n'.join([*lines, f'rate={number!r}', *lines])) == number
+
+
+@pytest.mark.parametrize(
+    ('output', 'why'),
+    [
+        ('', 'matched nothing'),
+        ('rate=1\nrate=2', 'matched 2 times'),
+        ('rate=fast', "'fast' is not a number"),
+        ('rate=nan', 'finite number above zero'),
+        ('rate=inf', 'finite number above zero'),
+        ('rate=0.0', 'finite number above zero'),
+        ('rate=-3', 'finite number above zero'),
+        ('rate=1\r', 'matched nothing'),
+    ],
+)
+def test_what_is_no_measurement_is_refused_with_its_cause(output, why):
+    with pytest.raises(NotMeasured, match=re.escape(why)):
+        value_of(RATE, output)
+
+
+def test_scale_and_divisors():
+    per_core = Metric('x', 'Flop/cycle', 'higher', r'^flops: (\S+)', per=(r'^cycles: (\S+)', r'^(\d+) cores'), scale=2)
+    assert value_of(per_core, 'flops: 100\ncycles: 5\n4 cores') == 10
+    with pytest.raises(NotMeasured):
+        value_of(per_core, 'flops: 100\ncycles: 0\n4 cores')
+    with pytest.raises(NotMeasured):
+        value_of(per_core, 'flops: 100\n4 cores')
+
+
+@given(st.text())
+def test_garbage_never_becomes_a_number_in_silence(text):
+    try:
+        value = value_of(RATE, text)
+    except NotMeasured:
+        return
+    assert math.isfinite(value) and value > 0
+
+
+CURVE = Metric(
+    'latency', 'us', 'lower', r'^(?P<message_bytes>\d+) +(?P<value>\S+)$', expected={'message_bytes': (1, 2, 4)},
+    judged=lambda dims: dims['message_bytes'] == '1',
+)  # fmt: skip
+ROWS = ['1 0.5', '2 0.6', '4 0.7']
+
+
+def test_a_table_is_one_metric_with_a_series_for_each_row():
+    assert values_of(CURVE, '\n'.join(ROWS)) == {'1': 0.5, '2': 0.6, '4': 0.7}
+    assert [CURVE.is_judged(point) for point in CURVE.points()] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    ('rows', 'dims', 'why'),
+    [
+        (ROWS[:2], '4', 'nothing'),
+        ([*ROWS, '2 0.6'], '2', '2 times'),
+        (['1 nan', *ROWS[1:]], '1', 'finite number above zero'),
+        (['1 fast', *ROWS[1:]], '1', "'fast' is not a number"),
+    ],
+)
+def test_a_row_that_is_missing_twice_or_no_number_leaves_the_others(rows, dims, why):
+    reading = CURVE.read('\n'.join(rows))
+    ((point, reason),) = reading.missing.items()
+    assert point == (('message_bytes', dims),) and why in reason
+    assert len(reading.values) == 2 and not reading.faults
+
+
+def test_a_row_that_was_not_expected_is_a_fault():
+    reading = CURVE.read('\n'.join([*ROWS, '8 0.9']))
+    assert len(reading.values) == 3
+    assert reading.faults == ['unexpected row: message_bytes=8']
+
+
+def plan(**more) -> Plan:
+    facts = {'dims': {'message_bytes': Dim('size', 'B')}, 'metrics': [CURVE], 'placement': Placement(1, ((0,),))}
+    return Plan('Demo', (('size', 'small'),), **facts | more)
+
+
+@pytest.mark.parametrize(
+    ('more', 'words'),
+    [
+        ({'dims': {}}, ['latency', 'message_bytes']),
+        ({'metrics': []}, ['no metric']),
+        ({'metrics': [CURVE, CURVE]}, ['latency', 'message_bytes=1', 'twice']),
+        ({'metrics': [CURVE, Metric('latency', 'ms', 'lower', 'x')]}, ['latency', 'us', 'ms']),
+        ({'metrics': [Metric('rate', 'GB/s', 'higher', 'x', run='other')]}, ['rate', "'other'"]),
+    ],
+)
+def test_a_plan_that_contradicts_itself_is_refused(more, words):
+    problems = plan(**more).problems()
+    assert problems and all(word in problems[0] for word in words)
+    assert plan().problems() == []
+
+
+def test_a_metric_states_its_tolerance_or_has_that_of_its_check_or_its_unit():
+    rate = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
+    record = plan(metrics=[CURVE, rate, Metric('all', 'GB/s', 'higher', cap=0.5)]).empty_record()
+    assert {name: (one.floor, one.cap) for name, one in record.metrics.items()} == {
+        'latency': (0.05, 0.25), 'rate': (0.02, 0.15), 'all': (0.02, 0.5),
+    }  # fmt: skip
+    (of_check,) = plan(metrics=[rate], floor=0.2, cap=0.6).empty_record().metrics.values()
+    assert (of_check.floor, of_check.cap) == (0.2, 0.6)
+
+
+def folder_of(tmp_path, *outputs: str):
+    """A job's folder with a trial for each output, bound to CPU 0."""
+    for trial, output in enumerate(outputs, start=1):
+        run = tmp_path / f'trial_{trial}' / 'run'
+        run.mkdir(parents=True)
+        (run / 'stdout').write_text(output)
+        (run / 'stderr').write_text('')
+        (run / 'binding.n1.0').write_text('0\n')
+        (run.parent / 'started').write_text('100.0 10.0')
+        (run.parent / 'ended').write_text('103.0 13.0')
+    (tmp_path / 'provenance.txt').write_text('kernel=6.1\n')
+    return tmp_path
+
+
+def test_trials_become_a_record_without_reframe(tmp_path):
+    mean_of_all = Metric('mean', 'us', 'lower')
+
+    def derive(record):
+        series_of(record, 'mean').samples = by_trial(record.metrics['latency'].series, fmean)
+
+    asked = plan(metrics=[CURVE, mean_of_all], trials=2, derive=derive)
+    record, faults = read(folder_of(tmp_path, '\n'.join(ROWS), '\n'.join(ROWS[:2])), asked, 'n1')
+    assert len(faults) == 1 and 'trial 2, run: metric latency message_bytes=4 not measured' in faults[0]
+    assert series_of(record, 'latency', message_bytes=1).samples == [(1, 'n1', 0.5), (2, 'n1', 0.5)]
+    assert 'trial 2' in series_of(record, 'latency', message_bytes=4).missing
+    assert series_of(record, 'mean').samples == [(1, 'n1', pytest.approx(0.6))]
+    assert record.placement == {'requested': '0', 'actual': {'n1.0': '0'}}
+    assert (record.trial_seconds, record.provenance) == ([3.0, 3.0], {'kernel': '6.1'})
+    assert from_dict(json.loads(json.dumps(record.to_dict()))) == record
+
+
+def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
+    asked = plan(
+        sanity_faults=lambda run: [f'{run.name} is wrong'],
+        invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
+    )
+    record, faults = read(folder_of(tmp_path, '\n'.join(ROWS)), asked, 'n1')
+    assert faults == ['trial 1, run: run is wrong']
+    assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
+
+
+def test_a_trial_that_did_not_start_leaves_every_series_missing(tmp_path):
+    total = Metric('total', 'us', 'lower')
+    record, faults = read(tmp_path, plan(metrics=[CURVE, total]), 'n1')
+    assert faults[0] == 'trial 1, run: did not start' and 'total' in faults[1]
+    assert all(one.missing and not one.samples for _, _, one in record.series())
+
+
+def test_of_a_sweep_each_series_is_that_of_the_worst_place(tmp_path):
+    asked = plan(placement=None)
+    places = []
+    for node, shift in (('n1', 0), ('n2', 1)):
+        record = asked.empty_record()
+        for number, one in enumerate(record.metrics['latency'].series[:2]):
+            one.samples = [(1, node, 1.0 + number * (1 - 2 * shift) + shift)]
+        places.append(record)
+    first, second, third = worst_of(places, asked).metrics['latency'].series
+    assert [first.samples, second.samples] == [[(1, 'n2', 2.0)], [(1, 'n1', 2.0)]]
+    assert third.missing == 'no place measured it'

@@ -9,7 +9,7 @@ from scratch import ROOT
 
 from plumbline.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
-from postprocess.verdicts.compare import BAD, VERDICTS
+from postprocess.verdicts.verdict import BAD, VERDICTS
 
 
 def test_the_site_builds_strictly(tmp_path):

@@ -23,8 +23,9 @@ from statistics import median
 
 import numpy
 
+from plumbline.identity import to_text
 from postprocess.text import count, number
-from postprocess.verdicts.compare import BAD, MetricVerdict
+from postprocess.verdicts.verdict import BAD, Verdict
 
 FEW = 8  # lines of a chart that one can tell from each other
 _FEWEST_POINTS = 3
@@ -52,10 +53,10 @@ class Group:
     """The verdicts of one metric, the worst first: one for each of the jobs that measured it."""
 
     id: int
-    rows: list[MetricVerdict]
+    rows: list[Verdict]
 
     @property
-    def worst(self) -> MetricVerdict:
+    def worst(self) -> Verdict:
         return self.rows[0]
 
     @cached_property
@@ -72,7 +73,7 @@ class Group:
 
     @cached_property
     def parameters(self) -> dict[str, str]:
-        return dict(pair.partition('=')[::2] for pair in self.worst.case.split(',')) if self.worst.case != '-' else {}
+        return dict(self.worst.id.params)
 
 
 @dataclass(frozen=True)
@@ -144,7 +145,7 @@ def charts_of(
     groups: Iterable[Group], usual: Usual, link_classes: dict[str, str], over: str = ''
 ) -> list[Plot | Table]:
     """The charts of one check in one place. `link_classes`: what each is; `over`: what a number in a name counts."""
-    curves, matrices, plain = _by_name([group for group in groups if group.worst.metric != '*'])
+    curves, matrices, plain = _by_name([group for group in groups if group.worst.id.metric != '*'])
     scaling, plain = _over_parameter(plain)
     found: list[Plot | Table] = []
     for of, what in ((curves, over), *((lines, name) for name, lines in scaling.items())):
@@ -164,11 +165,11 @@ def _by_name(
     plain = []
     for group in groups:
         row = group.worst
-        if found := _NUMBERED.fullmatch(row.metric):
+        if found := _NUMBERED.fullmatch(row.id.name):
             numbers = tuple(map(int, found[2][1:].split('_')))
-            numbered[row.case, found[1], row.unit, len(numbers)][numbers] = group
+            numbered[row.id.params, found[1], row.quantity.unit, len(numbers)][numbers] = group
         else:
-            plain.append((one_node | group.parameters | {'metric': row.metric}, group))
+            plain.append((one_node | group.parameters | {'metric': row.id.name}, group))
     curves: dict[str, list[_Curve]] = defaultdict(list)
     matrices: dict[tuple[str, str], dict[tuple[int, int], Group]] = defaultdict(dict)
     for (_, stem, unit, length), members in numbered.items():
@@ -178,7 +179,7 @@ def _by_name(
         if length == 2:
             matrices[' '.join((stem, *of)), unit].update(members)
         elif length == 3:
-            size = (min if first.worst.better == 'lower' else max)(x for x, *_ in members)
+            size = (min if first.worst.quantity.better == 'lower' else max)(x for x, *_ in members)
             for pair in dict.fromkeys(numbers[1:] for numbers in members):
                 points = {x: group for (x, *its), group in members.items() if tuple(its) == pair}
                 curves[unit].append((like | {'pair': '-'.join(map(str, pair))}, points))
@@ -222,7 +223,7 @@ def _over_parameter(
     lines: dict[tuple, list[tuple[_Like, Group]]] = defaultdict(list)
     for like, group in plain:
         rest = {name: value for name, value in like.items() if name != over}
-        lines[group.worst.unit, over in like, tuple(rest.items())].append((like, group))
+        lines[group.worst.quantity.unit, over in like, tuple(rest.items())].append((like, group))
     curves: dict[str, list[_Curve]] = defaultdict(list)
     left = []
     for (unit, has, rest), points in lines.items():
@@ -385,7 +386,7 @@ def _ideal(like: _Like, points: dict[int, Group]) -> dict[int, float]:
 
 def _key(group: Group) -> Key:
     row = group.worst
-    return row.partition, row.stack, row.check, row.case, row.metric
+    return row.id.partition, row.id.environ, row.id.check, to_text(row.id.params), row.id.name
 
 
 def history(
@@ -408,7 +409,7 @@ def history(
     return Plot(title, unit, '', width, height, list(ends), y_axis.ticks(), [line], steps=tuple(changes))
 
 
-def strip(row: MetricVerdict, values: Sequence[float]) -> dict[str, str] | None:
+def strip(row: Verdict, values: Sequence[float]) -> dict[str, str] | None:
     """SVG paths of a strip 100 wide and 14 high: a tick a place, the taller the more values it holds.
 
     `values` are samples, or those of all nodes. ``samples``, ``limit`` and ``expected`` are the paths, the last two
@@ -452,7 +453,7 @@ def _matrix(title: str, unit: str, cells: dict[tuple[int, int], Group], link_cla
         if group.value is None or not 0 < low < high:
             return None if group.value is None else 1.0
         share = math.log(group.value / low) / math.log(high / low)
-        return share if group.worst.better == 'higher' else 1 - share
+        return share if group.worst.quantity.better == 'higher' else 1 - share
 
     def cell(i: int, j: int) -> Cell | None:
         group = cells.get((i, j))
@@ -469,7 +470,7 @@ def _bars(plain: list[tuple[_Like, Group]]) -> list[Table]:
     """A table for each unit, of metrics by what else differs; the more numerous of both are its rows."""
     units: dict[str, list[tuple[_Like, Group]]] = defaultdict(list)
     for like, group in plain:
-        units[group.worst.unit].append((like, group))
+        units[group.worst.quantity.unit].append((like, group))
     found = []
     for unit, members in units.items():
         if len(members) < _FEWEST_BARS:

@@ -1,24 +1,34 @@
-"""Verdicts as JUnit XML: one suite a partition, one test case a metric."""
+"""Verdicts as JUnit XML: a suite for each partition, a test case for each series of a job."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
+from collections import Counter
 
 from postprocess.text import quantity
-from postprocess.verdicts.compare import BAD, Comparison, MetricVerdict
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 # Characters that XML 1.0 cannot hold, not even escaped; terminal colours in a captured message are such.
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
 def to_junit(comparison: Comparison) -> bytes:
-    """The document. Problems of the session are failures of a suite named ``session``."""
+    """Return the document. Problems of the session are failures of a suite named ``session``.
+
+    No two test cases have the same name: a series that several jobs measured is named with its nodes.
+    """
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
     suites: dict[str, list[ET.Element]] = {}
-    for row in sorted(comparison.verdicts, key=lambda row: (row.partition, row.check, row.case, row.stack, row.metric)):
-        suites.setdefault(row.partition, []).append(_testcase(row))
+    jobs = Counter(row.id for row in comparison.verdicts)
+    used: Counter[str] = Counter()
+    for row in sorted(comparison.verdicts, key=lambda row: (row.id, row.nodes, row.case_id or 0)):
+        name = _clean(str(row.id) + (f' on {",".join(row.nodes)}' if jobs[row.id] > 1 and row.nodes else ''))
+        used[name] += 1
+        if used[name] > 1:
+            name += f' job {used[name]}'
+        suites.setdefault(row.id.partition, []).append(_testcase(row, name))
     if comparison.problems:
         suites['session'] = [
             _failed(ET.Element('testcase', classname='session', name=f'problem {i}'), 'problem', problem)
@@ -41,19 +51,17 @@ def to_junit(comparison: Comparison) -> bytes:
     return ET.tostring(root, encoding='utf-8', xml_declaration=True)
 
 
-def _testcase(row: MetricVerdict) -> ET.Element:
-    element = ET.Element(
-        'testcase', classname=_clean(f'{row.check}.{row.case}'), name=_clean(f'{row.metric} @{row.stack}')
-    )
+def _testcase(row: Verdict, name: str) -> ET.Element:
+    element = ET.Element('testcase', classname=_clean(f'{row.id.partition}.{row.id.environ}.{row.id.check}'), name=name)
     if row.verdict in BAD:
-        return _failed(element, row.verdict, f'{row.metric}: {row.verdict}: {row.cause}')
-    value = quantity(row.value, row.std, row.unit)
-    if row.verdict in ('no_reference', 'not_judged'):
-        why = 'no reference to judge it by' if row.verdict == 'no_reference' else 'shown and not judged'
+        return _failed(element, row.verdict, f'{row.id.name}: {row.verdict}: {row.cause}')
+    value = quantity(row.value, row.measured.std, row.quantity.unit)
+    if row.limits is None:
+        why = 'no reference to judge it by' if row.verdict == 'no_reference' else 'informational, not judged'
         ET.SubElement(element, 'skipped', message=_clean(f'{value}: {why}'))
     else:
-        said = f'{row.verdict}: {row.cause or value}, limit {row.limit:.6g} {row.unit} ({row.limit_why})'
-        ET.SubElement(element, 'system-out').text = _clean(said)
+        limit = f'limit {row.limits.bad:.6g} {row.quantity.unit} ({row.limits.why})'
+        ET.SubElement(element, 'system-out').text = _clean(f'{row.verdict}: {row.cause or value}, {limit}')
     return element
 
 

@@ -17,6 +17,7 @@ import numpy
 from markupsafe import Markup, escape
 
 from plumbline.errors import SiteError
+from plumbline.identity import to_text
 from plumbline.paths import SITES
 from plumbline.sites import load_site
 from plumbline.units import UNITS
@@ -28,9 +29,8 @@ from postprocess.report.charts import Group, Key, Plot, Table, Usual, all_drawab
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts import coverage
-from postprocess.verdicts.compare import BAD, Comparison, MetricVerdict
 from postprocess.verdicts.measured import failure
-from postprocess.views.verdicts import HOW_TO_RECORD, guard, headline
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
@@ -39,7 +39,7 @@ _JOBS = 20  # whose samples are shown of a metric that many nodes measured, the 
 _FEWEST_NIGHTS = 3
 # What the number in the names of metrics counts, by the beginning of the check's name
 _COUNTED = {'Osu': 'bytes of a message', 'BabelStreamSizes': 'numbers in an array', 'BabelStreamThreads': 'threads'}
-_CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'not_judged': 'u', 'warned': 'w'}
+_CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
 def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SITES) -> str:
@@ -52,11 +52,11 @@ def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SIT
         undefined=jinja2.StrictUndefined,
     )
     environment.filters |= {'number': number, 'percent': percent, 'digits': _digits, 'broken': _broken}
-    environment.filters['parsed'] = json.loads
+    environment.filters |= {'parsed': json.loads, 'pairs': to_text}
     environment.globals |= {'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD}
     session = comparison.session
     groups = groups_of(comparison)
-    judged = [group for group in groups if group.worst.verdict != 'not_judged']
+    judged = [group for group in groups if group.worst.verdict != 'informational']
     cases = {case['case_id']: case for case in store.rows('cases', session)}
     shown = {row.case_id for group in groups for row in group.rows[:_JOBS]}
     samples = _samples(store, session, shown)
@@ -64,10 +64,10 @@ def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SIT
     return environment.get_template('report.html.j2').render(
         comparison=comparison,
         session=session,
-        headline=headline(comparison),
-        guard=guard(comparison),
+        headline=comparison.headline,
+        guard=coverage.guard(comparison),
         coverage=coverage.counts(comparison),
-        how_to_record=Markup(re.sub('`(.+?)`', r'<code>\1</code>', HOW_TO_RECORD)),
+        how_to_record=Markup(re.sub('`(.+?)`', r'<code>\1</code>', coverage.HOW_TO_RECORD)),
         fell_short=_fell_short(comparison),
         worst=_worst(judged),
         first=_FIRST,
@@ -92,7 +92,7 @@ def groups_of(comparison: Comparison) -> list[Group]:
     """The verdicts of each metric together, in their order."""
     found: dict[Key, list] = {}
     for row in comparison.verdicts:
-        found.setdefault((row.partition, row.stack, row.check, row.case, row.metric), []).append(row)
+        found.setdefault(_key(row), []).append(row)
     return [Group(id, rows) for id, rows in enumerate(found.values())]
 
 
@@ -105,12 +105,12 @@ def _fell_short(comparison: Comparison) -> str:
 
 def _worst(groups: Sequence[Group]) -> list[tuple[Group, int]]:
     """What fell short or warns; of the metrics of a case with the same cause the first, and how many they are."""
-    found: dict[tuple[str, ...], list[Group]] = {}
+    found: dict[tuple, list[Group]] = {}
     for group in groups:
         row = group.worst
-        if row.verdict in (*BAD, 'warned'):
-            own = row.metric if row.verdict in ('regressed', 'warned') else ''
-            alike = (row.verdict, row.partition, row.stack, row.check, row.case, row.cause, own)
+        if row.verdict in (*BAD, 'warning'):
+            own = row.id.name if row.verdict in ('regressed', 'warning') else ''
+            alike = (row.verdict, row.id.case, row.cause, own)
             found.setdefault(alike, []).append(group)
     return [(its[0], len(its)) for its in found.values()]
 
@@ -136,9 +136,9 @@ def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Sam
     return found
 
 
-def _by_case(groups: Sequence[Group]) -> dict[int, list[MetricVerdict]]:
+def _by_case(groups: Sequence[Group]) -> dict[int, list[Verdict]]:
     """The verdicts of each case: the details of the case have their samples."""
-    found: dict[int, list[MetricVerdict]] = {}
+    found: dict[int, list[Verdict]] = {}
     for group in groups:
         for row in group.rows[:_JOBS]:
             if row.case_id is not None:
@@ -151,7 +151,7 @@ def _strip(group: Group, samples: Samples) -> dict[str, str] | None:
     row = group.worst
     if len(group.rows) >= FEWEST_NODES:
         return strip(row, [row.value for row in group.rows if row.value is not None])
-    values = samples.get((row.case_id, row.metric), {})
+    values = samples.get((row.case_id, row.id.name), {})
     return strip(row, [value for of_node in values.values() for value in of_node])
 
 
@@ -190,13 +190,17 @@ def _past(night: Night, groups: Sequence[Group], ids: dict[Metric, int]) -> Past
 
 def _metric(group: Group) -> Metric:
     row = group.worst
-    return Metric(row.partition, row.stack, row.check, row.case, row.metric, row.unit, row.better)
+    return Metric(*_key(row), row.quantity.unit, row.quantity.better)
+
+
+def _key(row: Verdict) -> Key:
+    return row.id.partition, row.id.environ, row.id.check, to_text(row.id.params), row.id.name
 
 
 def _usual(store: Store, sessions: Sequence[Session], groups: Sequence[Group]) -> Usual:
     """Where nine of ten of the nights before were, of the metrics that may be points of a curve."""
     before = list(sessions[:-1])
-    if len(before) < _FEWEST_NIGHTS or not any(re.search(r'_\d+$', group.worst.metric) for group in groups):
+    if len(before) < _FEWEST_NIGHTS or not any(re.search(r'_\d+$', group.worst.id.name) for group in groups):
         return {}
     rows = store.query(
         f"""
@@ -228,7 +232,7 @@ def _checks(groups: Sequence[Group], usual: Usual, link_classes: dict[tuple[str,
     found: dict[tuple[str, str, str], list[Group]] = {}
     for group in groups:
         row = group.worst
-        found.setdefault((row.check, row.partition, row.stack), []).append(group)
+        found.setdefault((row.id.check, row.id.partition, row.id.environ), []).append(group)
     checks = []
     for (check, partition, stack), own in sorted(found.items()):
         counted = next((what for name, what in _COUNTED.items() if check.startswith(name)), '')
@@ -273,7 +277,9 @@ def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tu
             found[f'{case["check"]} {case["params"]} on {case["partition"]}', failure(case)] = []
     for row in comparison.verdicts:
         if row.case_id is None:
-            found.setdefault((f'{row.check} {row.case} on {row.partition}', row.cause), []).append(row.metric)
+            found.setdefault((f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause), []).append(
+                row.id.name
+            )
     session = comparison.session
     if session.hostname == platform.node():  # what a detected site lacks is known only where it is detected
         with suppress(SiteError):  # a site that is described elsewhere: nothing is known of what it lacks

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text
+from plumbline.identity import SeriesId
 from plumbline.limits import Limits, limits, spread_of, tolerance_for
 from plumbline.record import summarize
 from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Key, Reference, read_references
@@ -29,7 +30,7 @@ _Group = list[tuple[Session, Measured]]
 
 
 @dataclass(frozen=True)
-class Change:
+class Replacement:
     """A row proposed, beside the row of the same key that it replaces."""
 
     new: Reference
@@ -60,7 +61,7 @@ class Refusal:
     """A metric that becomes no reference; `session` is empty where it is about all the sessions together."""
 
     session: str
-    key: Key
+    id: SeriesId
     cause: str
 
 
@@ -69,17 +70,17 @@ class Proposal:
     """`unusable`: the sessions that hold nothing recordable."""
 
     site: str
-    changes: list[Change]
+    rows: list[Replacement]
     refused: list[Refusal]
     unusable: list[str]
 
 
 @dataclass(frozen=True)
 class Accepted:
-    """How many rows of the file at `path` are new, have another value, and stayed as they were; `changes`: the rows."""
+    """What a proposal changed in the file at `path`: its rows, and how many rows are new, changed and as before."""
 
     path: Path
-    changes: list[Change]
+    rows: list[Replacement]
     added: int
     changed: int
     kept: int
@@ -110,37 +111,37 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
                 groups.setdefault(row.key, []).append((session, row))
                 usable += 1
             else:
-                refused.append(Refusal(session.session, row.key, f'{row.status}: {row.cause}'))
+                refused.append(Refusal(session.session, row.id, f'{row.status}: {row.cause}'))
         if not usable:
             unusable.append(session.session)
     accepted: dict[Key, _Group] = {}
     dropped: dict[Key, int] = {}
     for key, group in sorted(groups.items()):
         if cause := _refuse([row for _, row in group]):
-            refused.append(Refusal('', key, cause))
+            refused.append(Refusal('', group[0][1].id, cause))
             continue
-        near = inliers(numpy.array([row.summary.mean for _, row in group]))
+        near = inliers(numpy.array([row.value for _, row in group]))
         accepted[key] = [pair for pair, stays in zip(group, near, strict=True) if stays]
         dropped[key] = len(group) - len(accepted[key])
     known = _spreads(accepted)
     facts = {session.session: _facts(store, session) for session in sessions}
     current = {row.key: row for row in _read_baseline(_baseline(sites[0], root))}
     policy = site_policy(sites[0], root)
-    changes = []
+    rows = []
     for key, group in accepted.items():
         new, old = _row(key, group, facts, known.get(key), dropped[key]), current.get(key)
-        changes.append(_change(replace(new, epoch=old.epoch) if old else new, old, policy))
-    if not changes:
+        rows.append(_beside(replace(new, epoch=old.epoch) if old else new, old, policy))
+    if not rows:
         unusable = [session.session for session in sessions]
-    return Proposal(sites[0], changes, refused, unusable)
+    return Proposal(sites[0], rows, refused, unusable)
 
 
 def save(proposal: Proposal, results: Path) -> Path | None:
     """Write the rows to ``<results>/proposals/<site>.csv``; None, and no file, where there are none."""
-    if not proposal.changes:
+    if not proposal.rows:
         return None
     path = results / 'proposals' / f'{proposal.site}.csv'
-    write_text(path, to_baseline(change.new for change in proposal.changes))
+    write_text(path, to_baseline(change.new for change in proposal.rows))
     return path
 
 
@@ -178,8 +179,8 @@ def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Acce
     added = sum(row.key not in before for row in proposed)
     changed = sum(row.key in before and row != before[row.key] for row in proposed)
     policy = site_policy(site, root)
-    changes = [_change(row, before.get(row.key), policy) for row in proposed]
-    return Accepted(path, changes, added, changed, len(after) - added - changed)
+    rows = [_beside(row, before.get(row.key), policy) for row in proposed]
+    return Accepted(path, rows, added, changed, len(after) - added - changed)
 
 
 def to_baseline(rows: Iterable[Reference]) -> str:
@@ -193,17 +194,6 @@ def to_baseline(rows: Iterable[Reference]) -> str:
     return out.getvalue()
 
 
-def refusals(proposal: Proposal) -> list[str]:
-    """What is refused and why; the metrics of a case that share their cause share the line."""
-    groups: dict[tuple, list[str]] = {}
-    for refusal in proposal.refused:
-        groups.setdefault((*refusal.key[:4], refusal.cause, refusal.session), []).append(refusal.key[4])
-    return [
-        f'{partition}/{stack} {check} {case} {", ".join(metrics)}: {cause}{f" (session {session})" if session else ""}'
-        for (partition, stack, check, case, cause, session), metrics in groups.items()
-    ]
-
-
 def _refuse(rows: list[Measured]) -> str | None:
     """Why the measurements of one metric make no reference; None where they do."""
     units = sorted({f'{row.quantity.unit}, {row.quantity.better} is better' for row in rows})
@@ -213,7 +203,7 @@ def _refuse(rows: list[Measured]) -> str | None:
         return f'unit {rows[0].quantity.unit!r} is none of {", ".join(UNITS)}'
     if sum(row.summary.n for row in rows) < 2:
         return 'one sample shows no spread: at least two are needed'
-    least = min(row.summary.mean for row in rows)
+    least = min(row.value for row in rows)
     if not float(_digits(least)) > 0:
         return f'mean {least:.6g}: a reference must be above 0'
     return None
@@ -231,7 +221,7 @@ def _spreads(groups: dict[Key, _Group]) -> dict[Key, tuple[float, float]]:
     keys = [key for key, n in counts.items() if n > 1]
     if not keys:
         return {}
-    own = numpy.array([numpy.log([row.summary.mean for _, row in groups[key]]).var(ddof=1) for key in keys])
+    own = numpy.array([numpy.log([row.value for _, row in groups[key]]).var(ddof=1) for key in keys])
     variances, df = moderate(own, numpy.array([counts[key] - 1.0 for key in keys]))
     return {key: (float(s), float(d)) for key, s, d in zip(keys, numpy.sqrt(variances), df, strict=True)}
 
@@ -247,7 +237,7 @@ def _row(
 
     partition, stack, check, case, metric = key
     first = group[0][1]
-    jobs = summarize([row.summary.mean for _, row in group])
+    jobs = summarize([row.value for _, row in group])
     nodes = sorted({node for _, row in group for node in row.nodes})
     sessions = list({session.session: session for session, _ in group}.values())
     days = sorted(f'{session.started:%Y-%m-%d}' for session in sessions)
@@ -283,10 +273,10 @@ def _recentred(new: Reference, old: Reference | None, epoch: str) -> Reference:
     return replace(new, epoch=epoch)
 
 
-def _change(new: Reference, old: Reference | None, policy: dict) -> Change:
+def _beside(new: Reference, old: Reference | None, policy: dict) -> Replacement:
     names = (new.check, new.case, new.metric)
     before = old and limits(old, tolerance_for(policy, *names, old.unit))
-    return Change(new, limits(new, tolerance_for(policy, *names, new.unit)), old, before)
+    return Replacement(new, limits(new, tolerance_for(policy, *names, new.unit)), old, before)
 
 
 def _facts(store: Store, session: Session) -> dict[int, dict[str, str]]:

@@ -1,18 +1,19 @@
-"""The verdict of every metric of a session: an outer join of what it measured with what it should have measured."""
+"""Judge a session: an outer join of what it measured with what it should have measured."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.limits import Limits, judges, limits, quantile_t99, tolerance_for
+from plumbline.identity import SeriesId, from_text
+from plumbline.limits import Limits, judges, limits, tolerance_for
 from plumbline.paths import SITES
+from plumbline.record import NOTHING
 from plumbline.references import KINDS, MODES, Key, Reference, References, load_references
 from plumbline.site_file import read_site_file
 from postprocess.results.reports import RunReport, read_report
@@ -20,101 +21,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, number
 from postprocess.verdicts.measured import Measured, failure, measured, measured_in
 from postprocess.verdicts.stats import chance, false_discovery_rates, pool
-
-#: From worst to best.
-VERDICTS = (
-    'regressed', 'missing', 'failed', 'invalid', 'warned', 'improved', 'ok', 'no_reference', 'not_judged',
-)  # fmt: skip
-WANTED = 0.05  # the loss that each metric should notice
-BAD = frozenset(('regressed', 'missing', 'failed', 'invalid'))
-
-
-@dataclass(frozen=True)
-class MetricVerdict:
-    """One metric judged. Numbers are in `unit`, `deviation` in % of the expected mean; None: there is no such number.
-
-    `limit` is the worst value that is still ok, `ratio` that of value to expected with its 98 % interval from the
-    spread of the reference: all of it on one side of 1 means that the metric moved. `gate` says whether a value beyond
-    the limit fails or why it only warns (`plumbline.limits.Limits`). `sd` and `df` are those of the logarithm of one
-    value. `p` is the chance that a healthy metric is as bad as this or worse, `q` the same adjusted for the number of
-    metrics. `detectable` is the loss in % that the limit finds four times of five, `repeats` how many jobs a night
-    would bring it to 5 %. `where` is ``node`` or ``system`` when reruns tell. `session` is where `value` comes from,
-    `reference_source` where `expected` does.
-    """
-
-    verdict: str
-    partition: str
-    stack: str
-    check: str
-    case: str
-    metric: str
-    unit: str
-    better: str
-    value: float | None = None
-    std: float | None = None
-    n: int = 0
-    min: float | None = None
-    max: float | None = None
-    nodes: int = 0
-    expected: float | None = None
-    expected_std: float | None = None
-    expected_n: int | None = None
-    limit: float | None = None
-    limit_why: str = ''
-    deviation: float | None = None
-    ratio: float | None = None
-    ratio_low: float | None = None
-    ratio_high: float | None = None
-    gate: str = ''
-    sd: float | None = None
-    df: float | None = None
-    p: float | None = None
-    q: float | None = None
-    detectable: float | None = None
-    repeats: int | None = None
-    where: str = ''
-    cause: str = ''
-    reference_kind: str = ''
-    reference_source: str = ''
-    epoch: str = ''
-    session: str = ''
-    case_id: int | None = None
-
-    @property
-    def worse_by(self) -> float:
-        """Deviation in the bad direction in %, for sorting; 0 without a reference."""
-        deviation = self.deviation or 0.0
-        return -deviation if self.better == 'higher' else deviation
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All verdicts of a session, worst first, and what went wrong outside its metrics.
-
-    `false_flags`: how many metrics of a healthy machine would be beyond their limits on such a night, before any rerun.
-    `scope` names what is compared where that is more than one session on either side.
-    """
-
-    session: Session
-    against: Session | None
-    verdicts: list[MetricVerdict]
-    problems: list[str]
-    false_flags: float = 0.0
-    scope: str = ''
-
-    @property
-    def counts(self) -> dict[str, int]:
-        """How many metrics got each verdict, from worst to best, without those that none got."""
-        found = Counter(row.verdict for row in self.verdicts)
-        return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
-
-    @property
-    def exit_code(self) -> int:
-        return int(bool(self.problems) or not BAD.isdisjoint(self.counts))
-
-    @property
-    def nothing_to_compare_with(self) -> bool:
-        return set(self.counts) - {'not_judged'} == {'no_reference'}
+from postprocess.verdicts.verdict import Comparison, Verdict, quantity_of, worst_first
 
 
 def judge_session(
@@ -153,76 +60,63 @@ def judge_session(
     return Comparison(session, against, worst_first(verdicts), problems, false_flags)
 
 
-def worst_first(verdicts: list[MetricVerdict]) -> list[MetricVerdict]:
-    return sorted(verdicts, key=lambda row: (VERDICTS.index(row.verdict), -row.worse_by, *_key(row)))
-
-
 def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
-    """The tolerances of a ``site.yaml``: of the one below `root`, or the suite's where `root` holds only references."""
+    """Return the tolerances of a ``site.yaml``: below `root`, or the suite's where `root` holds only references."""
     path = next((path for folder in (root, SITES) if (path := folder / site / 'site.yaml').exists()), None)
     if path is None:
         raise InputError(f'site {site} is not described: expected {root / site / "site.yaml"}')
     return read_site_file(path).get('tolerance', {})
 
 
-def judge(
-    row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str, no_reference: str = ''
-) -> MetricVerdict:
-    """The verdict of one metric by the first of `rules`; a second one only warns. `no_reference`: why there is none,
-    where somebody knows."""
-    common = _describe(row, session)
+def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str, no_reference: str = '') -> Verdict:
+    """Return the verdict of one series by the first of `rules`; a second one only warns.
+
+    `no_reference`: why there is no reference, where that is known.
+    """
+    judged = Verdict(
+        row.status, row.id, row.quantity, row.summary, cause=row.cause, nodes=row.nodes, session=session,
+        case_id=row.case_id,
+    )  # fmt: skip
     if not rules:
         if row.status != 'measured':
-            return MetricVerdict('failed' if row.status == 'missing' else row.status, **common, cause=row.cause)
-        if not row.judged:
-            return MetricVerdict('not_judged', **common)
-        return MetricVerdict('no_reference', **common, cause=no_reference)
+            return replace(judged, verdict='failed' if row.status == 'missing' else row.status)
+        return replace(judged, verdict='no_reference' if row.judged else 'informational', cause=no_reference)
     reference, bound = rules[0]
-    common |= _describe_reference(reference, bound)
+    judged = replace(judged, reference=reference, limits=bound)
     if row.status != 'measured':
-        return MetricVerdict(row.status, **common, cause=row.cause)
+        return judged
     for what, mine, theirs in (
         ('unit', row.quantity.unit, reference.unit),
         ('better', row.quantity.better, reference.better),
     ):
         if mine != theirs:
             cause = f'{what} differs: measured {mine}, the reference ({_origin(reference)}) says {theirs}'
-            return MetricVerdict('failed', **common, cause=cause)
-    value = row.summary.mean
-    sign = row.quantity.sign
-    verdict, cause = 'improved' if sign * value > sign * bound.good else 'ok', ''
+            return replace(judged, verdict='failed', cause=cause)
+    value, sign = row.value, row.quantity.sign
     for other, its in rules:
         if other.unit == row.quantity.unit and sign * value < sign * its.bad:
-            verdict = 'regressed' if its is bound and its.gates else 'warned'
             cause = (
-                f'{value:.6g} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the limit '
-                f'{its.bad:.6g} ({its.why}); expected {other.mean:.6g} ({_origin(other)})'
+                f'{value:.6g} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the '
+                f'limit {its.bad:.6g} ({its.why}); expected {other.mean:.6g} ({_origin(other)})'
             )
-            break
-    ratio = value / reference.mean
-    interval = {}
-    if bound.sd is not None:
-        factor = math.exp(quantile_t99(bound.df) * bound.sd)
-        interval = {'ratio_low': ratio / factor, 'ratio_high': ratio * factor}
-    return MetricVerdict(
-        verdict, **common, cause=cause, limit=bound.bad, deviation=100 * (ratio - 1), ratio=ratio, **interval
-    )
+            return replace(judged, verdict='regressed' if its is bound and its.gates else 'warning', cause=cause)
+    return replace(judged, verdict='improved' if sign * value > sign * bound.good else 'ok')
 
 
-def confirm(verdict: MetricVerdict, row: Measured, reruns: Sequence[dict[Key, list[Measured]]]) -> MetricVerdict:
-    """What becomes of a metric beyond its limit when its case has been run again, on the same nodes or on others.
+def confirm(verdict: Verdict, row: Measured, reruns: Sequence[dict[Key, list[Measured]]]) -> Verdict:
+    """Return the verdict of a series beyond its limit after its case was run again, on the same nodes or on others.
 
-    It has regressed when the median of all its values is beyond the limit, and warns otherwise. It is the `system` when
-    other nodes are beyond the limit, too, and the `node` when only the same ones are.
+    It is `regressed` if the median of all its values is beyond the limit, else a `warning`. `where` is ``system`` if
+    other nodes are beyond the limit, too, and ``node`` if only the same ones are.
     """
     here, elsewhere = [], []
     for rerun in reruns:
         found = [again for again in rerun.get(row.key, ()) if again.status == 'measured']
-        same = [again.summary.mean for again in found if set(again.nodes) == set(row.nodes)]
+        same = [again.value for again in found if set(again.nodes) == set(row.nodes)]
         if same:
             here.append(median(same))
         elif found:
-            elsewhere.append(median(again.summary.mean for again in found))
+            elsewhere.append(median(again.value for again in found))
     if not here + elsewhere:
         return replace(verdict, cause=f'{verdict.cause}; not confirmed: no rerun has a number of it')
     said = [
@@ -230,14 +124,14 @@ def confirm(verdict: MetricVerdict, row: Measured, reruns: Sequence[dict[Key, li
         for values, which in ((here, 'the same'), (elsewhere, 'other'))
         if values
     ]
-    middle = median([row.summary.mean, *here, *elsewhere])
+    middle = median([row.value, *here, *elsewhere])
 
     def beyond(value: float) -> bool:
-        return value < verdict.limit if row.quantity.sign > 0 else value > verdict.limit
+        return verdict.quantity.sign * value < verdict.quantity.sign * verdict.limit
 
     evidence = f'{verdict.cause}; run again: {" and ".join(said)}, median {number(middle)}'
     if not beyond(middle):
-        return replace(verdict, verdict='warned', cause=f'{evidence}: not confirmed')
+        return replace(verdict, verdict='warning', cause=f'{evidence}: not confirmed')
     if any(map(beyond, elsewhere)):
         return replace(verdict, where='system', cause=f'{evidence}: confirmed, also on other nodes: the system')
     if elsewhere:
@@ -246,16 +140,16 @@ def confirm(verdict: MetricVerdict, row: Measured, reruns: Sequence[dict[Key, li
     return replace(verdict, cause=f'{evidence}: confirmed')
 
 
-def with_chances(verdicts: list[MetricVerdict]) -> tuple[list[MetricVerdict], float]:
-    """The verdicts with `p` and `q`, and how many false flags are to be expected of all of them together."""
+def with_chances(verdicts: list[Verdict]) -> tuple[list[Verdict], float]:
+    """Return the verdicts with `p` and `q`, and the expected number of false flags among all of them."""
     import numpy
 
-    places = [i for i, row in enumerate(verdicts) if row.gate == 'gated' and row.sd and (row.ratio or 0) > 0]
+    places = [i for i, row in enumerate(verdicts) if row.gated and row.limits.sd and (row.ratio or 0) > 0]
     if not places:
         return verdicts, 0.0
     rows = [verdicts[i] for i in places]
-    sd, df = numpy.array([(row.sd, row.df) for row in rows]).T
-    worse = [-math.log(row.ratio) if row.better == 'higher' else math.log(row.ratio) for row in rows]
+    sd, df = numpy.array([(row.limits.sd, row.limits.df) for row in rows]).T
+    worse = [-row.quantity.sign * math.log(row.ratio) for row in rows]
     margins = [abs(math.log(row.limit / row.expected)) for row in rows]
     p = chance(worse / sd, df)
     verdicts = list(verdicts)
@@ -265,7 +159,7 @@ def with_chances(verdicts: list[MetricVerdict]) -> tuple[list[MetricVerdict], fl
 
 
 def _by_key(report: RunReport, session: Session) -> dict[Key, list[Measured]]:
-    """What a rerun of `session` measured. Raises InputError where it ran elsewhere."""
+    """Return what a rerun of `session` measured. Raises InputError where it ran on another site."""
     if report.site != session.site:
         raise InputError(f'{report.session["report"]}: is of site {report.site}, the session of {session.site}')
     found: dict[Key, list[Measured]] = {}
@@ -275,7 +169,7 @@ def _by_key(report: RunReport, session: Session) -> dict[Key, list[Measured]]:
 
 
 def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Reference], dict[Key, str]]:
-    """What a session measured as references for another; and why the rest of it is none, by key."""
+    """Return what a session measured as references for another; and by key, why other series are no reference."""
     groups: dict[Key, list[Measured]] = {}
     reasons: dict[Key, str] = {}
     for row in rows:
@@ -301,7 +195,7 @@ def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Re
 
 
 def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[Measured]) -> list[str]:
-    """What went wrong outside the metrics, a sentence each."""
+    """Return what went wrong outside the series, a sentence each."""
     problems = list(session.problems)
     if session.expected is not None and session.expected != session.ran:
         problems.append(f'{count(session.expected, "case")} expected, {session.ran} ran')
@@ -310,9 +204,7 @@ def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[M
     elif all(row.status != 'measured' for row in rows):
         problems.append(f'{count(session.ran, "case")} ran and nothing was measured that counts')
     if session.mode is not None and session.mode not in MODES:
-        problems.append(
-            f'mode {session.mode!r} is none of {", ".join(MODES)}: nobody can tell what it should have measured'
-        )
+        problems.append(f'mode {session.mode!r} is none of {", ".join(MODES)}: what it should have measured is unknown')
     explained = {row.case_id for row in rows if row.status != 'measured'}
     for case in cases:
         reason = case['fail_reason'] or ''
@@ -335,10 +227,10 @@ def not_measured(
     cases: list[dict[str, Any]],
     session: Session,
     policy: dict[str, Any],
-) -> list[MetricVerdict]:
-    """`missing` for each reference that the session should have met with a metric and did not.
+) -> list[Verdict]:
+    """Return the verdict `missing` for each reference that the session should have measured and did not.
 
-    It should have met those of the cases it ran, and, where it ran a whole mode, the baselines that belong to it.
+    It should have measured those of the cases that ran, and, where it ran a whole mode, the baselines of that mode.
     """
     keys = {row.key for row in rows}
     cases = [case for case in cases if not case['fixture']]
@@ -365,36 +257,19 @@ def not_measured(
             cause = failure(case) or 'its case ran and does not declare this metric'
         bound = limits(row, tolerance_for(policy, *row.key[2:], row.unit))
         verdicts.append(
-            MetricVerdict(
-                'missing', *_key(row), row.unit, row.better, cause=cause, session=session.session,
-                **_describe_reference(row, bound),
-            )
-        )  # fmt: skip
+            Verdict('missing', series_of(row), quantity_of(row), NOTHING, row, bound, cause, session=session.session)
+        )
     return verdicts
-
-
-def _describe(row: Measured, session: str) -> dict[str, Any]:
-    summary = row.summary
-    return {
-        **dict(zip(('partition', 'stack', 'check', 'case', 'metric'), row.key, strict=True)),
-        'unit': row.quantity.unit, 'better': row.quantity.better,
-        'value': summary.mean, 'std': summary.std, 'n': summary.n,
-        'min': summary.min, 'max': summary.max, 'nodes': len(row.nodes), 'session': session, 'case_id': row.case_id,
-    }  # fmt: skip
-
-
-def _describe_reference(row: Reference, bound: Limits) -> dict[str, Any]:
-    return {
-        'expected': row.mean, 'expected_std': row.std, 'expected_n': row.n, 'reference_kind': row.kind,
-        'reference_source': row.source, 'epoch': row.epoch, 'limit_why': bound.why, 'gate': bound.gate,
-        'sd': bound.sd, 'df': bound.df, 'detectable': None if bound.sd is None else 100 * bound.detectable,
-        'repeats': bound.repeats_for(WANTED, row.n),
-    }  # fmt: skip
 
 
 def _origin(row: Reference) -> str:
     return f'{row.kind}, {row.source}'
 
 
-def _key(row: MetricVerdict | Reference) -> Key:
-    return row.partition, row.stack, row.check, row.case, row.metric
+def series_of(row: Reference) -> SeriesId:
+    """Return the identity of what a reference is for."""
+    metric, blank, dims = row.metric.rpartition(' ')
+    if not blank or '=' not in dims:
+        metric, dims = row.metric, ''
+    params = (('*', '*'),) if row.case == '*' else from_text(row.case)
+    return SeriesId(row.partition, row.stack, row.check, params, metric, from_text(dims))

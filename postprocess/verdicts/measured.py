@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -31,6 +32,11 @@ class Measured:
     judged: bool = True
     floor: float | None = None
     cap: float | None = None
+
+    @property
+    def value(self) -> float:
+        """The mean of the samples; not a number without any."""
+        return math.nan if self.summary.mean is None else self.summary.mean
 
     @property
     def key(self) -> Key:

@@ -94,7 +94,7 @@ def _inverse_trigamma(value: float) -> float:
 
 
 @dataclass(frozen=True)
-class Change:
+class Shift:
     """From one set of jobs to another: `ratio` of the values, `error` the standard error of its logarithm with `df`
     degrees of freedom, both None where nothing tells it. `how` says what was compared, `before` and `after` sum it up.
     """
@@ -107,7 +107,7 @@ class Change:
     how: str
 
 
-def change_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]]) -> Change:
+def shift_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]]) -> Shift:
     """The change of a metric, from the summaries of its jobs by node; means > 0.
 
     Paired where two nodes or more ran on both sides, so that the differences between nodes cancel. Else Welch's test
@@ -133,7 +133,7 @@ def change_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, 
         how = f'{len(old)} and {len(new)} jobs' if several else 'trials of one job each'
     squared = sum(part for part, _ in parts)
     df = squared**2 / sum(part**2 / df for part, df in parts) if squared else sum(df for _, df in parts)
-    return Change(
+    return Shift(
         before=summarize([math.exp(value) for value in old]),
         after=summarize([math.exp(value) for value in new]),
         ratio=math.exp(fmean(new) - fmean(old)),

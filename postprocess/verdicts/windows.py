@@ -1,4 +1,4 @@
-"""Two sessions, or two spans of days, compared with each other: paired where the same nodes ran on both sides."""
+"""Compare two sessions, or two spans of days: paired where the same nodes ran on both sides."""
 
 from __future__ import annotations
 
@@ -15,24 +15,19 @@ from plumbline.paths import SITES
 from plumbline.record import Summary, summarize
 from plumbline.references import Key, Reference, References
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.compare import (
-    Comparison,
-    judge,
-    not_measured,
-    session_problems,
-    site_policy,
-    with_chances,
-    worst_first,
-)
+from postprocess.verdicts.compare import judge, not_measured, session_problems, site_policy, with_chances
 from postprocess.verdicts.measured import Measured, measured, measured_in
-from postprocess.verdicts.stats import Change, change_between
+from postprocess.verdicts.stats import Shift, shift_between
+from postprocess.verdicts.verdict import Comparison, worst_first
 
 _DAYS = re.compile(r'(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)')
 
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
-    """One session by the beginning of its uuid or ``latest``, or all that started in the days ``FROM..TO`` (UTC), both
-    included. Raises InputError where there is none."""
+    """Return one session by the beginning of its uuid or ``latest``, or all that started in the days ``FROM..TO``.
+
+    Days are UTC, both included. Raises InputError where there is no such session.
+    """
     if '..' not in name:
         return [store.find(name, site)]
     try:
@@ -49,10 +44,10 @@ def sessions_named(store: Store, name: str, site: str | None = None) -> list[Ses
 def compare_windows(
     store: Store, before: Sequence[Session], after: Sequence[Session], root: Path = SITES
 ) -> Comparison:
-    """How each metric changed from the sessions `before` to those `after`.
+    """Judge how each series changed from the sessions `before` to those `after`.
 
-    It regressed when the 98 % interval of the ratio lies wholly beyond 1 on the bad side and the loss is more than the
-    floor of the site's policy; where the interval is wider than the cap, it only warns. Raises InputError when the
+    It regressed if the 98 % interval of the ratio lies wholly on the bad side of 1 and the loss is more than the floor
+    of the site's policy; where the interval is wider than the cap, that is a warning. Raises InputError where the
     sessions are of several sites.
     """
     sites = sorted({session.site for session in (*before, *after)})
@@ -64,7 +59,7 @@ def compare_windows(
     references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
     cases = store.rows('cases', newest)
     latest = measured(cases, store.rows('metrics', newest))
-    bad = {row.key: row for row in latest if row.status != 'measured'}  # of earlier sessions, only what is good counts
+    bad = {row.key: row for row in latest if row.status != 'measured'}  # of earlier sessions only good numbers count
     verdicts = []
     for key, group in new.items():
         rules, good = [], _usable(group)
@@ -72,9 +67,9 @@ def compare_windows(
         if row.judged and key in references:
             reference, how = references[key], ''
             if good:
-                change = change_between(_by_node(_usable(old[key])), _by_node(good))
-                row = replace(row, summary=replace(change.after, mean=change.before.mean * change.ratio))
-                reference, how = _with_error(reference, change), f', {change.how}'
+                shift = shift_between(_by_node(_usable(old[key])), _by_node(good))
+                row = replace(row, summary=replace(shift.after, mean=shift.before.mean * shift.ratio))
+                reference, how = _with_error(reference, shift), f', {shift.how}'
             bound = limits(reference, tolerance_for(policy, *key[2:], reference.unit))
             rules = [(reference, replace(bound, why=bound.why + how))]
         verdicts.append(judge(row, rules, newest.session))
@@ -96,11 +91,11 @@ def _by_key(store: Store, sessions: Sequence[Session]) -> dict[Key, list[Measure
 
 
 def _usable(group: Sequence[Measured]) -> list[Measured]:
-    return [row for row in group if row.status == 'measured' and row.judged and row.summary.mean > 0]
+    return [row for row in group if row.status == 'measured' and row.judged and row.value > 0]
 
 
 def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
-    """What each set of nodes measured, a summary a job."""
+    """Return what each set of nodes measured, a summary for each job."""
     found: dict[str, list[Summary]] = {}
     for row in rows:
         found.setdefault(','.join(sorted(row.nodes)), []).append(row.summary)
@@ -108,7 +103,7 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
 
 
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
-    first, summary = rows[0], summarize([row.summary.mean for row in rows])
+    first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
         **dict(zip(('partition', 'stack', 'check', 'case', 'metric'), first.key, strict=True)),
         unit=first.quantity.unit, better=first.quantity.better, mean=summary.mean, std=summary.std, n=summary.n,
@@ -116,11 +111,11 @@ def _reference(rows: Sequence[Measured], source: str) -> Reference:
     )  # fmt: skip
 
 
-def _with_error(reference: Reference, change: Change) -> Reference:
-    """The reference whose limits follow from the standard error of the change; n = jobs that are compared."""
-    n = change.before.n
-    known = {} if change.error is None else {'spread': change.error / math.sqrt(1 + 1 / n), 'df': change.df}
-    return replace(reference, mean=change.before.mean, std=change.before.std, n=n, **known)
+def _with_error(reference: Reference, shift: Shift) -> Reference:
+    """Return the reference whose limits follow from the standard error of the shift; n: jobs that are compared."""
+    n = shift.before.n
+    known = {} if shift.error is None else {'spread': shift.error / math.sqrt(1 + 1 / n), 'df': shift.df}
+    return replace(reference, mean=shift.before.mean, std=shift.before.std, n=n, **known)
 
 
 def _named(sessions: Sequence[Session]) -> str:

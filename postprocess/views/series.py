@@ -4,20 +4,36 @@ from __future__ import annotations
 
 from typing import Any
 
-from postprocess.views.table import Column
+from plumbline.identity import SeriesId, to_text
+from postprocess.views.table import Column, Row
+
+
+def _with_dims(metric: str, dims: str) -> str:
+    return metric if dims == '-' else f'{metric} {dims}'
+
 
 SERIES = (
     Column('partition', 'partition', '{}/{}'.format, beside=('environ',)),
     Column('environ'),
     Column('check', 'check'),
     Column('params', 'params'),
-    Column('metric', 'metric'),
+    Column('metric', 'metric', _with_dims, beside=('dims',)),
+    Column('dims'),
 )
+
+
+def name_of(of: SeriesId) -> Row:
+    """Return the values of `SERIES`; `params` and `dims` as ``a=1,b=2``, ``-`` where there are none."""
+    return {
+        'partition': of.partition, 'environ': of.environ, 'check': of.check, 'params': to_text(of.params),
+        'metric': of.metric, 'dims': to_text(of.dims),
+    }  # fmt: skip
 
 
 def of_series(of: Any) -> dict[str, Any]:
     """Return the values of `SERIES`, and the unit and direction, of a metric."""
+    metric, _, dims = of.metric.partition(' ')
     return {
-        'partition': of.partition, 'environ': of.stack, 'check': of.check, 'params': of.case, 'metric': of.metric,
-        'unit': of.unit, 'better': of.better,
+        'partition': of.partition, 'environ': of.stack, 'check': of.check, 'params': of.case, 'metric': metric,
+        'dims': dims or '-', 'unit': of.unit, 'better': of.better,
     }  # fmt: skip

@@ -1,35 +1,32 @@
-"""Tables of verdicts, of what is guarded and of proposed baselines; the summary of a nightly run."""
+"""Tables of verdicts and of what is guarded, and the summary of a session."""
 
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import asdict
-from pathlib import Path
+from collections.abc import Collection, Iterator
 
+from plumbline.identity import CaseId
 from postprocess.text import count, number, percent, quantity, signed
 from postprocess.verdicts import coverage
-from postprocess.verdicts.baseline import Change, Proposal, refusals
-from postprocess.verdicts.compare import BAD, WANTED, Comparison, MetricVerdict
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.views.series import SERIES, name_of
 from postprocess.views.table import Column, Row, View
 
-HOW_TO_RECORD = (
-    'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, record '
-    'this session as the baseline: `plumbline record propose`, read what it prints, then `plumbline record accept`.'
-)
+WANTED = 0.05  # the loss that each series should notice
 SUMMARY_WIDTH = 80
-FALSE_SHARE = 0.05  # of the flags that stand among all metrics of a session
-_NAMES = (
-    Column('partition', 'partition', '{}/{}'.format, beside=('stack',)),
-    Column('stack'),
-    Column('check', 'check'),
-    Column('case', 'case'),
-    Column('metric', 'metric'),
-)
 
-_COMPARED = [
+
+def _interval(low: float | None, high: float | None) -> str:
+    return '' if low is None or high is None else f'{percent(100 * (low - 1))} to {percent(100 * (high - 1))}'
+
+
+def _source(kind: str, source: str) -> str:
+    return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
+
+
+_COMPARED = (
     Column('verdict', 'verdict'),
-    *_NAMES,
+    *SERIES,
     Column('unit'),
     Column('better'),
     Column('value', 'measured', quantity, number=True, beside=('std', 'unit')),
@@ -42,57 +39,78 @@ _COMPARED = [
     Column('expected_std'),
     Column('expected_n'),
     Column('limit', 'limit', number, number=True),
+    Column('limit_why', 'limit from'),
     Column('deviation', 'deviation', signed, '%', number=True),
     Column('ratio'),
-    Column('ratio_low', '98 % interval', lambda low, high: _interval(low, high), number=True, beside=('ratio_high',)),
+    Column('ratio_low', '98 % interval', _interval, number=True, beside=('ratio_high',)),
     Column('ratio_high'),
-    Column('limit_why', 'limit from'),
-    Column('gate'),
-    *map(Column, ('sd', 'df', 'p', 'q', 'detectable', 'repeats', 'where', 'cause')),
-    Column('reference_kind', 'source', lambda kind, source: _source(kind, source), beside=('reference_source',)),
+    *map(Column, ('gate', 'sd', 'df', 'p', 'q', 'detectable', 'repeats', 'where', 'cause')),
+    Column('reference_kind', 'source', _source, beside=('reference_source',)),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),
-]
-_COVERAGE = [
+)
+#: Keys of a row, in the order of the columns of CSV and JSON.
+KEYS = tuple(column.key for column in _COMPARED)
+_COVERAGE = (
     Column('standing', '', lambda name: name.replace('_', ' ')),
-    *_NAMES,
+    *SERIES,
     Column('expected_n', 'n', number=True),
     Column('detectable', 'notices', lambda loss: signed(loss and -loss), '%', number=True),
     Column('repeats', f'jobs for {WANTED:.0%}', number=True),
     Column('limit_why', 'limit from', lambda why, cause: why or cause, beside=('cause',)),
     *map(Column, ('reference_kind', 'reference_source', 'cause')),
-]
-_CHANGES = [
-    Column('change', ''),
-    *_NAMES,
-    Column('unit'),
-    Column('better'),
-    Column('old_mean', 'old', quantity, number=True, beside=('old_std', 'old_unit')),
-    Column('old_std'),
-    Column('old_unit'),
-    Column('old_limit', 'limit', number, number=True),
-    Column('mean', 'new', quantity, number=True, beside=('std', 'unit')),
-    Column('std'),
-    Column('limit', 'limit', number, number=True),
-    Column('difference', 'moves', signed, '%', number=True),
-    Column('n', 'n', number=True),
-    Column('limit_why', 'limit from'),
-    Column('gate'),
-    Column('kind'),
-    Column('source'),
-    Column('recorded_at', 'recorded'),
-    Column('mode'),
-    Column('note', 'from'),
-    *map(Column, ('spread', 'df', 'spread_n')),
-    Column('epoch', 'epoch'),
-    Column('provenance'),
-]
+)
+
+
+def to_row(verdict: Verdict) -> Row:
+    """Return a verdict as plain values by `KEYS`, None where there is no such number.
+
+    Numbers are in `unit`; `deviation` and `detectable` in %.
+    """
+    measured, reference, bound = verdict.measured, verdict.reference, verdict.limits
+    low, high = verdict.interval or (None, None)
+    comparable = verdict.expected is not None
+    return {
+        'verdict': verdict.verdict,
+        **name_of(verdict.id),
+        'unit': verdict.quantity.unit,
+        'better': verdict.quantity.better,
+        'value': verdict.value,
+        'std': measured.std,
+        'n': measured.n,
+        'min': measured.min,
+        'max': measured.max,
+        'nodes': len(verdict.nodes),
+        'expected': verdict.expected,
+        'expected_std': reference.std if reference and comparable else None,
+        'expected_n': reference and reference.n,
+        'limit': verdict.limit,
+        'limit_why': bound.why if bound else '',
+        'deviation': verdict.deviation,
+        'ratio': verdict.ratio,
+        'ratio_low': low,
+        'ratio_high': high,
+        'gate': bound.gate if bound else '',
+        'sd': bound and bound.sd,
+        'df': bound and bound.df,
+        'p': verdict.p,
+        'q': verdict.q,
+        'detectable': 100 * bound.detectable if bound and bound.detectable is not None else None,
+        'repeats': bound.repeats_for(WANTED, reference.n) if bound and reference else None,
+        'where': verdict.where,
+        'cause': verdict.cause,
+        'reference_kind': reference.kind if reference else '',
+        'reference_source': reference.source if reference else '',
+        'epoch': reference.epoch if reference else '',
+        'session': verdict.session,
+        'case_id': verdict.case_id,
+    }
 
 
 def comparison(found: Comparison) -> View:
     """Return every verdict, the worst first, with the summary below; Markdown begins with verdict and causes."""
     return View(
         _COMPARED,
-        [asdict(row) for row in found.verdicts],
+        [to_row(row) for row in found.verdicts],
         after=summary(found),
         markdown=_findings(found),
         name='verdicts',
@@ -112,121 +130,59 @@ def comparison(found: Comparison) -> View:
 
 
 def guarded(found: Comparison) -> View:
-    """Return which metrics can fail, and the loss that each would notice, the least guarded first."""
-    rows = [asdict(row) | {'standing': standing} for standing, row in coverage.guarded(found)]
+    """Return which series can fail, and the loss that each would notice, the least guarded first."""
     return View(
-        _COVERAGE, rows, after=coverage.headline(found), name='metrics', document={'counts': coverage.counts(found)}
+        _COVERAGE,
+        [{'standing': standing, **to_row(row)} for standing, row in coverage.guarded(found)],
+        after=coverage.counted(found),
+        name='metrics',
+        document={'counts': coverage.counts(found)},
     )
 
 
-def proposal(found: Proposal, path: Path | None) -> View:
-    """Return how proposed baseline rows differ from those in force; `path`: the file of the proposal, if any."""
-    refused = refusals(found)
-    rows = count(len(found.changes), 'row')
-    saved = [f'{path}: {rows}; `plumbline record accept` puts them in force'] if path else []
-    return View(
-        _CHANGES,
-        [_of_change(change) for change in found.changes],
-        before=f'Proposed baseline of {found.site}',
-        name='changes',
-        document={'site': found.site, 'refused': refused},
-        notes=[f'refused: {line}' for line in refused] + saved,
-        faults=[f'session {session} holds nothing that can be recorded' for session in found.unusable],
-    )
-
-
-def changes(found: Sequence[Change]) -> View:
-    """Return baseline rows before and after."""
-    return View(_CHANGES, [_of_change(change) for change in found])
-
-
-def _of_change(change: Change) -> Row:
-    old, new = change.old, change.new
-    return asdict(new) | {
-        'change': change.what,
-        'old_mean': old and old.mean,
-        'old_std': old and old.std,
-        'old_unit': old.unit if old else '',
-        'old_limit': change.old_limits and change.old_limits.bad,
-        'limit': change.new_limits.bad,
-        'limit_why': change.new_limits.why,
-        'difference': change.difference,
-        'gate': change.new_limits.gate,
-    }
-
-
-def headline(comparison: Comparison) -> str:
-    """What came out, in a few words: ``2 regressed, 1 missing, 40 ok``."""
-    return ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in comparison.counts.items()) or 'no metric'
-
-
-def origin(comparison: Comparison) -> str:
-    """Which session was judged, and by what."""
-    if comparison.scope:
-        return comparison.scope
-    session = comparison.session
-    mode = f', mode {session.mode}' if session.mode else ''
-    by = f'session {comparison.against.session}' if comparison.against else 'the references of the site'
-    return f'{session.site}, session {session.session}, {session.started:%Y-%m-%d %H:%M} UTC{mode}, against {by}'
-
-
-def summary(comparison: Comparison) -> str:
-    """Counts, problems, the worst deviations and every failure with its cause; fits a terminal of 80 columns."""
-    worst = [row for row in comparison.verdicts if row.deviation is not None and round(row.worse_by, 1) > 0]
+def summary(found: Comparison) -> str:
+    """Return counts, problems, the worst deviations and every failure with its cause, in lines of 80 characters."""
+    worst = [row for row in found.verdicts if row.deviation is not None and round(row.worse_by, 1) > 0]
     worst.sort(key=lambda row: row.worse_by, reverse=True)
-    parts = [_wrap(origin(comparison))]
+    parts = [_wrap(origin(found))]
     for title, lines in (
         ('Furthest on the bad side of their references', [_distance(row) for row in worst[:8]]),
-        ('Problems of the session', comparison.problems),
-        ('Failures', list(_causes(comparison))),
-        ('Warnings', list(_causes(comparison, ('warned',)))),
+        ('Problems of the session', found.problems),
+        ('Failures', list(_causes(found))),
+        ('Warnings', list(_causes(found, ('warning',)))),
     ):
         if lines:
             parts += ['', title, *(_wrap(line, '  ') for line in lines)]
-    if comparison.nothing_to_compare_with:
-        parts += ['', _wrap(HOW_TO_RECORD)]
-    else:
-        parts += ['', _wrap(guard(comparison))]
-    return '\n'.join([*parts, '', _wrap(f'{_word(comparison)} {headline(comparison)}')]) + '\n'
+    parts += ['', _wrap(coverage.HOW_TO_RECORD if found.nothing_to_compare_with else coverage.guard(found))]
+    return '\n'.join([*parts, '', _wrap(f'{_word(found)} {found.headline}')]) + '\n'
 
 
-def _findings(comparison: Comparison) -> str:
+def origin(found: Comparison) -> str:
+    """Return which session was judged, and by what."""
+    if found.scope:
+        return found.scope
+    session = found.session
+    mode = f', mode {session.mode}' if session.mode else ''
+    by = f'session {found.against.session}' if found.against else 'the references of the site'
+    return f'{session.site}, session {session.session}, {session.started:%Y-%m-%d %H:%M} UTC{mode}, against {by}'
+
+
+def _findings(found: Comparison) -> str:
     """Return verdict, problems and causes as GitHub's Markdown."""
-    lines = [f'**{_word(comparison)}** {headline(comparison)}', '', origin(comparison), '']
-    lines += [f'- {problem}' for problem in comparison.problems]
-    lines += [f'- {line}' for line in (*_causes(comparison), *_causes(comparison, ('warned',)))]
-    lines += [HOW_TO_RECORD] if comparison.nothing_to_compare_with else ['', guard(comparison)]
-    return '\n'.join(lines).rstrip()
+    lines = [f'**{_word(found)}** {found.headline}', '', origin(found), '']
+    lines += [f'- {line}' for line in (*found.problems, *_causes(found), *_causes(found, ('warning',)))]
+    lines += [coverage.HOW_TO_RECORD] if found.nothing_to_compare_with else ['', coverage.guard(found)]
+    return '\n'.join(lines)
 
 
-def guard(comparison: Comparison) -> str:
-    """How many metrics are gated, and how many flags are chance: of many metrics some are always beyond 99 %."""
-    tested = [row for row in comparison.verdicts if row.q is not None]
-    lines = [f'Guarded: {coverage.headline(comparison)}.']
-    if tested:
-        flags = sum(row.verdict == 'regressed' for row in tested)
-        certain = sum(row.verdict == 'regressed' and row.q <= FALSE_SHARE for row in tested)
-        chance = f'{comparison.false_flags:.2g}' if comparison.false_flags < 10 else f'{comparison.false_flags:.0f}'
-        lines.append(
-            f'Flagged: {flags} of the {len(tested)} gated with a known spread; {chance} expected '
-            f'by chance before reruns; {certain} stand among all (Benjamini-Hochberg, {FALSE_SHARE:.0%}).'
-        )
-    return ' '.join(lines)
+def _distance(row: Verdict) -> str:
+    value, limit = quantity(row.value, None, row.quantity.unit), number(row.limit)
+    return f'{percent(row.deviation)}  {_case(row.id.case)} {row.id.name}: {value}, limit {limit}'
 
 
-def _interval(low: float | None, high: float | None) -> str:
-    if low is None or high is None:
-        return ''
-    return f'{percent(100 * (low - 1))} to {percent(100 * (high - 1))}'
-
-
-def _source(kind: str, source: str) -> str:
-    return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
-
-
-def _distance(row: MetricVerdict) -> str:
-    value, limit = quantity(row.value, None, row.unit), number(row.limit)
-    return f'{percent(row.deviation)}  {row.check} {row.case} {row.metric}: {value}, limit {limit}'
+def _case(of: CaseId) -> str:
+    """Return check and params: the place is the same for most rows of a summary."""
+    return str(of).partition(' ')[2]
 
 
 def _wrap(line: str, indent: str = '') -> str:
@@ -240,19 +196,18 @@ def _wrap(line: str, indent: str = '') -> str:
     )
 
 
-def _word(comparison: Comparison) -> str:
-    return 'FAILED:' if comparison.exit_code else 'OK:'
+def _word(found: Comparison) -> str:
+    return 'FAILED:' if found.exit_code else 'OK:'
 
 
-def _causes(comparison: Comparison, verdicts: Collection[str] = BAD) -> Iterator[str]:
-    """A line for each cause of such a verdict; the metrics of a case that share their cause share the line."""
-    groups: dict[tuple[str, ...], list[MetricVerdict]] = {}
-    for row in comparison.verdicts:
+def _causes(found: Comparison, verdicts: Collection[str] = BAD) -> Iterator[str]:
+    """Yield a line for each cause of such a verdict; series of a case with the same cause share the line."""
+    groups: dict[tuple, list[Verdict]] = {}
+    for row in found.verdicts:
         if row.verdict in verdicts:
-            own = row.metric if row.verdict in ('regressed', 'warned') else ''
-            group = (row.verdict, row.partition, row.stack, row.check, row.case, row.cause, own)
-            groups.setdefault(group, []).append(row)
-    for (verdict, partition, stack, check, case, cause, _), rows in groups.items():
-        names = [row.metric for row in rows if row.metric != '*']
+            own = row.id if row.verdict in ('regressed', 'warning') else None
+            groups.setdefault((row.verdict, row.id.case, row.cause, own), []).append(row)
+    for (verdict, case, cause, _), rows in groups.items():
+        names = [row.id.name for row in rows if row.id.metric != '*']
         metrics = f' {", ".join(names)}' if len(names) <= 3 else f' {count(len(names), "metric")}'
-        yield f'{verdict}: {partition}/{stack} {check} {case}{metrics if names else ""}: {cause}'
+        yield f'{verdict}: {case}{metrics if names else ""}: {cause}'

@@ -21,7 +21,8 @@ from plumbline.references import MODES, Key, Reference, load_references
 from plumbline.sites import load_site, site_names
 from postprocess.results.reports import read_report
 from postprocess.results.store import Store
-from postprocess.verdicts.compare import MetricVerdict, judge_session
+from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.verdict import Verdict
 
 SITES = [name for name in site_names() if name != 'localhost']
 # One line each, of partitions whose processor the machine's documents do not describe
@@ -172,7 +173,7 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         if any(metric['series'] for metric in case.get('record', {}).get('metrics', {}).values())
     ]
 
-    def judged(report: dict) -> dict[Key, MetricVerdict]:
+    def judged(report: dict) -> dict[Key, Verdict]:
         report['session_info']['uuid'] = str(uuid.uuid4())
         path = tmp_path / 'report.json'
         path.write_text(json.dumps(report))
@@ -180,7 +181,10 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         store.add(read_report(path))
         comparison = judge_session(store, store.find(report['session_info']['uuid']), root=ROOT / 'site_configs')
         assert not comparison.problems
-        return {(row.partition, row.stack, row.check, row.case, row.metric): row for row in comparison.verdicts}
+        return {
+            (row.id.partition, row.id.environ, row.id.check, to_text(row.id.params), row.id.name): row
+            for row in comparison.verdicts
+        }
 
     healthy = judged(copy.deepcopy(ended))
     assert {key: row.cause for key, row in healthy.items() if row.verdict != 'ok'} == {}
@@ -193,4 +197,4 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
             sample[2] *= factor
         verdicts = {key: row.verdict for key, row in judged(sick).items()}
         assert {key for key, verdict in verdicts.items() if verdict != 'ok'} == {key}
-        assert verdicts[key] == ('warned' if (site, reference.check) in TOO_NOISY else 'regressed')
+        assert verdicts[key] == ('warning' if (site, reference.check) in TOO_NOISY else 'regressed')

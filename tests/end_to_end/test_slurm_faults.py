@@ -118,7 +118,7 @@ class Night:
     def verdicts(self) -> dict[tuple[str, str], dict]:
         answer = self.clone.plumbline('compare', '--format', 'json')
         found = json.loads(answer.stdout)
-        return {(row['case'].partition('=')[2], row['metric']): row for row in found['verdicts']}
+        return {(row['params'].partition('=')[2], row['metric']): row for row in found['verdicts']}
 
     def cases(self) -> dict[str, list[dict]]:
         """By fault: what each run of its case says, in the last session's report."""

@@ -149,6 +149,6 @@ def test_without_spack_the_rest_still_runs_and_it_is_said(clone, tmp_path):
     )
     night = clone.nightly('--mode=quick', **nowhere)
     rows = json.loads(clone.plumbline('compare', '--format=json').stdout)['verdicts']
-    verdicts = {stack: {row['verdict'] for row in rows if row['stack'] == stack} for stack in ('system', 'cpu')}
+    verdicts = {stack: {row['verdict'] for row in rows if row['environ'] == stack} for stack in ('system', 'cpu')}
     assert verdicts == {'system': {'no_reference'}, 'cpu': {'failed'}}, night.stdout
     assert 'no Spack: set SPACK_ROOT' in json.dumps(rows)

@@ -79,7 +79,7 @@ def test_two_sessions_on_a_disk_and_on_tmpfs_with_references_of_the_first(storag
         assert answer.returncode == 0, answer.stdout
         verdicts = [row for row in json.loads(answer.stdout)['verdicts'] if row['check'] in ('IOR', 'Mdtest')]
         assert len(verdicts) == 2 * (4 + 16)
-        assert {row['verdict'] for row in verdicts} <= {'ok', 'improved', 'warned'}
+        assert {row['verdict'] for row in verdicts} <= {'ok', 'improved', 'warning'}
         provenance = found['IOR api=POSIX,file_system=memory,size=quick']['record']['provenance']
         assert provenance['file_system_type'] == 'tmpfs' and '3 repetitions: mean' in provenance['easy_1m_write']
         assert os.listdir(there) == os.listdir(storage.disk) == []

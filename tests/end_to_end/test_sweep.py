@@ -134,7 +134,7 @@ def test_each_place_is_judged_by_itself(fleet):
     }  # fmt: skip
     assert low in cases['n5']['fail_reason'] and high in cases['n6']['fail_reason']
     found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)
-    assert found['counts'] == {'regressed': 1, 'void': 1, 'ok': 2, 'no_reference': 4} and not found['problems']
+    assert found['counts'] == {'regressed': 1, 'invalid': 1, 'ok': 2, 'no_reference': 4} and not found['problems']
 
 
 def test_a_node_that_hangs_costs_the_others_nothing(fleet):

@@ -8,8 +8,12 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from plumbline.references import COLUMNS
+from plumbline.identity import Quantity, to_text
+from plumbline.limits import Limits
+from plumbline.record import NOTHING, Summary
+from plumbline.references import COLUMNS, Reference
 from postprocess.cli import app
+from postprocess.verdicts.verdict import Verdict
 
 SITE = 'cluster'
 BEGAN = 1_795_257_531.0  # 2026-11-21 10:38:51 UTC
@@ -78,6 +82,19 @@ def reference(**fields):
     return row | {key: str(value) for key, value in fields.items()}
 
 
+def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit=None, expected=None):
+    """A verdict of one sample, with a reference only where `limit` or `expected` is given."""
+    reference = bound = None
+    if limit is not None or expected is not None:
+        reference = Reference(
+            partition=id.partition, stack=id.environ, check=id.check, case=to_text(id.params), metric=id.name,
+            unit=unit, better=better, mean=expected, std=None, n=None, kind='baseline', source='x',
+        )  # fmt: skip
+        bound = Limits(limit, limit, 0.0, '')
+    measured = NOTHING if value is None else Summary(1, value, None, value, value)
+    return Verdict(verdict, id, Quantity(unit, better), measured, reference, bound)
+
+
 class Workplace:
     """A results directory and a folder of sites below a temporary one, and the command line on them."""
 
@@ -129,9 +146,9 @@ class Workplace:
         return document
 
     def verdicts(self, *arguments):
-        """``(check, case, metric) -> verdict`` of the latest session."""
+        """``(check, params, metric) -> verdict`` of the latest session."""
         rows = self.compare(*arguments)['verdicts']
-        return {(row['check'], row['case'], row['metric']): row['verdict'] for row in rows}
+        return {(row['check'], row['params'], row['metric']): row['verdict'] for row in rows}
 
     def judge(self, entry, *rows, **session):
         """The document of a session of one case, judged by the reference `rows`."""

@@ -116,7 +116,7 @@ def test_fewer_than_five_sessions_only_warn(work):
     work.run('record accept')
     document = work.compare()
     (row,) = document['verdicts']
-    assert (row['verdict'], row['gate'], document['exit_code']) == ('warned', 'provisional', 0)
+    assert (row['verdict'], row['gate'], document['exit_code']) == ('warning', 'provisional', 0)
     assert 'of fewer than 5 sessions, only warns' in row['cause']
     work.reference(reference(kind='published', mode='', mean='100'), file='published.csv')
     document = work.compare()
@@ -174,12 +174,12 @@ def test_an_epoch_moves_the_mean_and_keeps_the_spread(work):
 def test_metrics_that_are_not_judged_are_never_in_a_baseline(work):
     metrics = {'peak': metric([1.0, 2.0]), 'at_8_bytes': metric([3.0, 4.0]) | {'judged': False}}
     work.ingest(report(case(metrics=metrics), mode='quick'))
-    assert work.compare()['counts'] == {'no_reference': 1, 'not_judged': 1}
+    assert work.compare()['counts'] == {'no_reference': 1, 'informational': 1}
     assert 'refused' not in work.run('record propose').stdout
     work.run('record accept')
     assert set(baseline(work)) == {'peak'}
     document = work.compare()
-    assert (document['counts'], document['exit_code']) == ({'ok': 1, 'not_judged': 1}, 0)
+    assert (document['counts'], document['exit_code']) == ({'ok': 1, 'informational': 1}, 0)
 
 
 def test_what_the_numbers_were_measured_on_is_kept_with_them(work):

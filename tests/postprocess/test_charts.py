@@ -8,18 +8,18 @@ import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from run_reports import verdict_of
 
+from plumbline.identity import SeriesId, from_text
 from postprocess.report.charts import Group, Plot, Table, charts_of, history, strip
-from postprocess.verdicts.compare import MetricVerdict
 
 
 def groups(*rows):
     """Of (case, metric, value), with these further fields."""
     found = []
     for id, (case, metric, value, *more) in enumerate(rows):
-        fields = {'unit': 'GB/s', 'better': 'higher'} | (more[0] if more else {})
-        names = dict(verdict='ok', partition='gpu', stack='rocm', check='A', case=case, metric=metric)
-        found.append(Group(id, [MetricVerdict(**names | fields, value=value)]))
+        series = SeriesId('gpu', 'rocm', 'A', from_text(case), metric)
+        found.append(Group(id, [verdict_of(series, value, **(more[0] if more else {}))]))
     return found
 
 
@@ -207,7 +207,7 @@ def ticks(path):
 
 
 def verdict(**fields):
-    return MetricVerdict('ok', 'cpu', 'system', 'A', '-', 'x', 'GB/s', 'higher', **fields)
+    return verdict_of(SeriesId('cpu', 'system', 'A', (), 'x'), **fields)
 
 
 def test_two_levels_are_two_groups_of_ticks():

@@ -122,7 +122,7 @@ def test_a_declared_metric_without_samples(work):
 def test_a_case_without_a_record_is_one_failed_row(work, record):
     entry = case(result='fail', fail_phase='setup', fail_reason='no such file', record=record)
     row = only(work.judge(entry))
-    assert (row['verdict'], row['metric'], row['case'], row['cause']) == (
+    assert (row['verdict'], row['metric'], row['params'], row['cause']) == (
         'failed', '*', 'size=big', 'failed in setup: no such file',
     )  # fmt: skip
 
@@ -196,7 +196,7 @@ def test_the_same_case_on_another_partition_or_stack_has_its_own_verdict(work):
         report(case(metrics=metrics), case(metrics=metrics, partition='gpu'), case(metrics=metrics, stack='other'))
     )
     rows = work.compare()['verdicts']
-    assert {(row['partition'], row['stack']): row['verdict'] for row in rows} == {
+    assert {(row['partition'], row['environ']): row['verdict'] for row in rows} == {
         ('cpu', 'system'): 'ok', ('gpu', 'system'): 'improved', ('cpu', 'other'): 'regressed',
     }  # fmt: skip
 
@@ -429,14 +429,14 @@ def test_a_number_of_another_machine_warns_and_never_fails(work):
     work.reference(elsewhere, elsewhere | {'metric': 'copy'}, file='published.csv')
     work.ingest(report(case(metrics={'triad': metric([50.0])})))
     document = work.compare()
-    assert (document['counts'], document['exit_code']) == ({'warned': 1}, 0)
+    assert (document['counts'], document['exit_code']) == ({'warning': 1}, 0)
     assert 'of another machine, only warns' in only(document)['cause']
     assert 'Warnings' in work.run('compare', '--summary').stdout
 
 
 def test_a_metric_too_noisy_to_gate_warns(work):
     document = work.judge(case(metrics={'triad': metric([50.0])}), reference(std='30'))
-    assert (document['counts'], document['exit_code']) == ({'warned': 1}, 0)
+    assert (document['counts'], document['exit_code']) == ({'warning': 1}, 0)
     assert only(document)['gate'] == 'too_noisy'
 
 
@@ -446,7 +446,7 @@ def test_a_metric_too_noisy_to_gate_warns(work):
         ([('n1', 89.0), ('n2', 88.0)], 'regressed', 'system', 'also on other nodes'),
         ([('n1', 89.0), ('n2', 100.0)], 'regressed', 'node', 'look at n1'),
         ([('n1', 89.0), ('n1', 100.0)], 'regressed', '', 'median 90: confirmed'),
-        ([('n1', 100.0), ('n2', 100.0)], 'warned', '', 'not confirmed'),
+        ([('n1', 100.0), ('n2', 100.0)], 'warning', '', 'not confirmed'),
         ([('n1', 100.0), ('n2', 88.0)], 'regressed', 'system', 'also on other nodes'),
         ([('n1', None), ('n2', None)], 'regressed', '', 'no rerun has a number of it'),
     ],
@@ -526,7 +526,8 @@ def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work)
     document = json.loads(result.stdout)
     assert result.exit_code == 1
     assert document['counts'] == {
-        'gated': 2, 'provisional': 1, 'too_noisy': 1, 'elsewhere': 1, 'no_reference': 1, 'vanished': 1, 'not_judged': 1,
+        'gated': 2, 'provisional': 1, 'too_noisy': 1, 'elsewhere': 1, 'no_reference': 1, 'vanished': 1,
+        'informational': 1,
     }  # fmt: skip
     found = {row['metric']: row for row in document['metrics']}
     assert found['sure']['detectable'] == pytest.approx(3.8, abs=0.1)
@@ -535,7 +536,7 @@ def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work)
     assert document['metrics'][0]['standing'] == 'vanished'
     table = work.run('compare', '--coverage').stdout
     assert table.splitlines()[-1] == (
-        '2 gated, 1 provisional, 1 too noisy, 1 elsewhere, 1 no reference, 1 vanished, 1 not judged'
+        '2 gated, 1 provisional, 1 too noisy, 1 elsewhere, 1 no reference, 1 vanished, 1 informational'
     )
     assert work.run('compare', '--coverage', '--format', 'csv').stdout.count('\n') == 1 + 8
     assert '| gated |' in work.run('compare', '--coverage', '--format', 'markdown').stdout
@@ -546,10 +547,10 @@ def test_a_metric_that_is_only_shown_is_judged_by_a_reference_that_names_it(work
     work.reference(reference(metric='at_8_bytes', kind='published', mode=''), file='published.csv')
     work.ingest(report(case(metrics=metrics), uuid='aaaa'))
     assert work.verdicts() == {
-        ('STREAM', 'size=big', 'at_8_bytes'): 'regressed', ('STREAM', 'size=big', 'at_64_bytes'): 'not_judged',
+        ('STREAM', 'size=big', 'at_8_bytes'): 'regressed', ('STREAM', 'size=big', 'at_64_bytes'): 'informational',
     }  # fmt: skip
-    assert work.compare('aaaa', '--against', 'aaaa')['counts'] == {'not_judged': 2}
-    assert work.compare('aaaa', 'aaaa')['counts'] == {'not_judged': 2}
+    assert work.compare('aaaa', '--against', 'aaaa')['counts'] == {'informational': 2}
+    assert work.compare('aaaa', 'aaaa')['counts'] == {'informational': 2}
 
 
 def test_coverage_is_no_verdict(work):
@@ -640,14 +641,30 @@ def test_junit_is_well_formed_and_complete(mixed, tmp_path):
     assert set(suites) == {'cluster:cpu', 'cluster:session'}
     suite = suites['cluster:cpu']
     assert (suite.get('tests'), suite.get('failures'), suite.get('skipped')) == ('7', '4', '1')
-    testcases = {(t.get('classname'), t.get('name')): t for t in suite}
-    wrong = testcases['STREAM.size=big', 'wrong @system'].find('failure')
+    testcases = {t.get('name').removeprefix('cpu/system '): t for t in suite}
+    wrong = testcases['STREAM size=big wrong'].find('failure')
     assert wrong.get('type') == 'invalid'
     assert wrong.get('message') == 'wrong: invalid: above <peak> & "more" | [bold]'
-    assert testcases['STREAM.size=big', 'new @system'].find('skipped') is not None
-    assert testcases['STREAM.size=big', 'fast @system'].find('system-out') is not None
-    assert '<script>alert(1)</script>' in testcases['HPCC.size=big', '* @system'].find('failure').get('message')
+    assert testcases['STREAM size=big new'].find('skipped') is not None
+    assert testcases['STREAM size=big fast'].find('system-out') is not None
+    assert '<script>alert(1)</script>' in testcases['HPCC size=big *'].find('failure').get('message')
     assert suites['cluster:session'][0].find('failure').get('message') == '3 cases expected, 2 ran'
+
+
+def test_no_two_test_cases_of_junit_have_the_same_name(work, tmp_path):
+    entries = [
+        case(metrics={'triad': metric([1.0], node=node)}, nodes=(node,), unique_name=f'STREAM_{number}')
+        for number, node in enumerate(('n1', 'n2', 'n2'))
+    ]
+    entries += [
+        case(metrics={'triad': metric([1.0])}, partition='gpu'),
+        case(metrics={'triad': metric([1.0])}, stack='other'),
+    ]
+    work.ingest(report(*entries))
+    work.run('compare', '--junit', tmp_path / 'junit.xml')
+    names = [element.get('name') for element in etree.parse(tmp_path / 'junit.xml').findall('.//testcase')]
+    assert len(names) == len(set(names)) == 5
+    assert 'cpu/system STREAM size=big triad on n1' in names
 
 
 def test_json_is_json_for_every_reader(work):
@@ -663,4 +680,4 @@ def test_references_come_from_the_folder_given(work):
 def test_junit_leaves_out_what_xml_cannot_hold(work, tmp_path):
     work.ingest(report(case(metrics={'tri\x01ad': metric([1.0])})))
     work.run('compare', '--junit', tmp_path / 'junit.xml')
-    assert etree.parse(tmp_path / 'junit.xml').find('.//testcase').get('name') == 'triad @system'
+    assert etree.parse(tmp_path / 'junit.xml').find('.//testcase').get('name') == 'cpu/system STREAM size=big triad'

@@ -45,7 +45,7 @@ def test_no_site_at_all_is_an_input_error(work, tmp_path, words):
     work.sites = tmp_path / 'empty'
     result = work.run('sites', *words)
     assert (result.exit_code, result.stdout) == (2, '')
-    assert str(work.sites) in result.stderr and 'plumbline probe' in result.stderr
+    assert str(work.sites) in result.stderr and 'site.yaml' in result.stderr
     assert len(result.stderr.splitlines()) == 1
 
 

@@ -12,11 +12,11 @@ from plumbline.record import Summary, summarize
 from postprocess.verdicts.stats import (
     _inverse_trigamma,
     chance,
-    change_between,
     false_discovery_rates,
     inliers,
     moderate,
     pool,
+    shift_between,
 )
 from studies.verdict_quality import LOSSES, simulate
 
@@ -128,9 +128,9 @@ def jobs(*means, std=None, n=1):
     return [Summary(n, mean, std, mean, mean) for mean in means]
 
 
-def test_a_change_between_several_jobs_is_welchs_test():
+def test_a_shift_between_several_jobs_is_welchs_test():
     old, new = [100.0, 101, 99, 100.5], [97.0, 95, 96]
-    change = change_between({'n1': jobs(*old)}, {'n1': jobs(*new)})
+    change = shift_between({'n1': jobs(*old)}, {'n1': jobs(*new)})
     expected = stats.ttest_ind(numpy.log(new), numpy.log(old), equal_var=False)
     assert math.log(change.ratio) / change.error == pytest.approx(expected.statistic)
     assert change.df == pytest.approx(expected.df)
@@ -140,7 +140,7 @@ def test_a_change_between_several_jobs_is_welchs_test():
 def test_nodes_that_ran_on_both_sides_are_paired():
     old = {'n1': jobs(100.0), 'n2': jobs(50.0, 52.0), 'n3': jobs(200.0), 'n4': jobs(1.0)}
     new = {'n1': jobs(95.0), 'n2': jobs(48.0), 'n3': jobs(191.0), 'n5': jobs(9.0)}
-    change = change_between(old, new)
+    change = shift_between(old, new)
     pairs = numpy.log([95 / 100, 48 / math.sqrt(50 * 52), 191 / 200])
     assert math.log(change.ratio) == pytest.approx(pairs.mean())
     assert change.error == pytest.approx(stats.sem(pairs))
@@ -148,16 +148,16 @@ def test_nodes_that_ran_on_both_sides_are_paired():
 
 
 def test_one_job_beside_several_moves_as_they_do():
-    change = change_between({'n1': jobs(100.0, 102.0, 98.0)}, {'n1': jobs(90.0)})
+    change = shift_between({'n1': jobs(100.0, 102.0, 98.0)}, {'n1': jobs(90.0)})
     assert change.error == pytest.approx(math.sqrt(numpy.log([100, 102, 98]).var(ddof=1) * (1 / 3 + 1)))
     assert change.df == pytest.approx(2)
 
 
 def test_one_job_a_side_is_compared_by_its_trials():
-    change = change_between({'n1': jobs(100.0, std=1.0, n=4)}, {'n2': jobs(90.0, std=0.9, n=4)})
+    change = shift_between({'n1': jobs(100.0, std=1.0, n=4)}, {'n2': jobs(90.0, std=0.9, n=4)})
     assert change.error == pytest.approx(math.sqrt(2 * 0.01**2 / 4))
     assert (change.df, change.how) == (pytest.approx(6), 'trials of one job each')
-    assert change_between({'n1': jobs(100.0)}, {'n1': jobs(90.0)}).error is None
+    assert shift_between({'n1': jobs(100.0)}, {'n1': jobs(90.0)}).error is None
 
 
 @pytest.mark.parametrize(('noise', 'most', 'least'), [('normal', 0.003, 0.965), ('skewed', 0.012, 0.89)])

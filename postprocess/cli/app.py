@@ -1,0 +1,177 @@
+"""What all commands share: the application, its options and its output."""
+
+from __future__ import annotations
+
+import enum
+import gc
+import io
+import os
+import sys
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TextIO
+
+import typer
+from typer.core import TyperGroup
+
+from plumbline.errors import InputError, SiteError
+
+if TYPE_CHECKING:
+    from postprocess.views.table import View
+
+
+class _Group(TyperGroup):
+    """Report an input or file system error as one sentence on standard error, with exit code 2.
+
+    `debug`: with its traceback before it.
+    """
+
+    debug = False
+
+    def main(self, *args, **kwargs):
+        try:
+            return super().main(*args, **kwargs)
+        except (OSError, InputError, SiteError) as error:
+            if self.debug:
+                traceback.print_exception(error)
+            named = isinstance(error, OSError) and error.filename
+            complain(f'{error.filename}: {error.strerror}' if named else error)
+        sys.exit(2)
+
+
+class _Output(io.FileIO):
+    """Standard output. A reader that goes away, such as `| head`, changes neither the work nor the exit code."""
+
+    def write(self, data) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.fileno())  # discard what follows, too
+            if isinstance(error, BrokenPipeError):
+                return len(data)
+            raise OSError(error.errno, error.strerror, 'standard output') from None
+
+
+def complain(fault: object) -> None:
+    """Print one line on standard error, whatever `fault` quotes."""
+    typer.echo(f'plumbline: {" ".join(str(fault).split())}', err=True)
+
+
+def show(view: View, format: str) -> None:
+    """Print a view; its notes where a person reads them, its faults on standard error."""
+    typer.echo(view.render(format), nl=False)
+    for note in view.notes:
+        typer.echo(note, err=format != 'table')
+    for fault in view.faults:
+        complain(fault)
+
+
+# rich_markup_mode=None: help in plain text starts twice as fast
+app = typer.Typer(
+    cls=_Group, rich_markup_mode=None, pretty_exceptions_enable=False, no_args_is_help=True,
+    context_settings={'help_option_names': ['-h', '--help']},
+    help='Check whether this machine still performs as it did when it was accepted. '
+    'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used.',
+)  # fmt: skip
+record = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True,
+    help='Record sessions as the baseline of their site, in two steps with a review between them.',
+)  # fmt: skip
+app.add_typer(record, name='record')
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from plumbline import __version__
+
+        typer.echo(f'plumbline {__version__}')
+        raise typer.Exit
+
+
+@app.callback()
+def _settings(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option('--version', callback=_print_version, is_eager=True, help='Print the version and exit.')
+    ] = False,
+    debug: Annotated[bool, typer.Option('--debug', help='Print the traceback of an input error, too.')] = False,
+) -> None:
+    context.command.debug = debug  # type: ignore[attr-defined]
+
+
+def _results(given: Path | None) -> Path:
+    """Return the results directory: the one given, else the one that ReFrame writes to. Raises InputError."""
+    from plumbline.paths import results_directory
+
+    results = given or results_directory()
+    if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB know no other names
+        raise InputError(f'{results}: expected a results directory whose name is UTF-8')
+    return results
+
+
+def _references(given: Path | None) -> Path:
+    from plumbline.paths import SITES
+
+    return given or SITES
+
+
+def days_before(help: str) -> Any:
+    """Return the option of a number of days; at most a century, so that a date can be computed."""
+    return typer.Option(min=1, max=36525, help=help)
+
+
+class Format(str, enum.Enum):
+    table = 'table'
+    markdown = 'markdown'
+    json = 'json'
+    csv = 'csv'
+
+
+#: Stands for an option that was not given; its callback returns the path that takes its place.
+DEFAULT: Any = None
+Results = Annotated[
+    Path,
+    typer.Option(
+        '--results',
+        callback=_results,
+        help='Directory with the run reports and the store. [default: $PLUMBLINE_RESULTS, else results/ of this clone]',
+    ),
+]
+References = Annotated[
+    Path,
+    typer.Option(
+        '--references',
+        callback=_references,
+        help='Folder of site folders, in place of site_configs/.',
+        exists=True,
+        file_okay=False,
+    ),
+]
+SiteName = Annotated[str | None, typer.Option('--site', envvar='PLUMBLINE_SITE', help='Only this site.')]
+SessionName = Annotated[
+    str, typer.Argument(metavar='SESSION', help='Beginning of its uuid, or "latest", the last that started.')
+]
+Reruns = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar='REPORT',
+        help='Run report of a rerun, on the same nodes or on others; may be given again. A series beyond its limit '
+        'fails only if the median of all its values is beyond it, too.',
+    ),
+]
+OutputFormat = Annotated[Format, typer.Option('--format', help='How to print it.')]
+
+
+def main() -> None:
+    """Run the command line."""
+    gc.disable()  # a command needs most of its objects until it ends; collecting takes a tenth of the time
+    sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
+    app(prog_name='plumbline')
+
+
+def _stream(number: int, given: TextIO | None) -> io.TextIOWrapper:
+    """Return a stream in the encoding of `given` that escapes text which that cannot hold; for None, one to nowhere."""
+    if given is None:
+        return open(os.devnull, 'w', encoding='utf-8')
+    raw = io.BufferedWriter(_Output(number, 'w', closefd=False))
+    return io.TextIOWrapper(raw, given.encoding, 'backslashreplace', line_buffering=number == 2)

@@ -1,0 +1,183 @@
+"""Commands on a session: ingest, compare and report."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plumbline.errors import InputError
+from postprocess.cli.app import (
+    DEFAULT,
+    Format,
+    OutputFormat,
+    References,
+    Reruns,
+    Results,
+    SessionName,
+    SiteName,
+    app,
+    complain,
+    days_before,
+    show,
+)
+
+
+@app.command()
+def ingest(
+    reports: Annotated[
+        list[Path], typer.Argument(metavar='REPORT', help="ReFrame's JSON run reports, or its results database.")
+    ],
+    expected: Annotated[
+        int | None, typer.Option(min=0, help='How many cases the session should have run; another number is a problem.')
+    ] = None,
+    problem: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar='SENTENCE', help='What went wrong outside the cases; the session fails. May be given again.'
+        ),
+    ] = None,
+    perflog: Annotated[
+        bool,
+        typer.Option('--perflog', help='The files are performance logs of another suite; each day becomes a session.'),
+    ] = False,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            '--site', envvar='PLUMBLINE_SITE', help='Site of a report without any case; cases name their site.'
+        ),
+    ] = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Put run reports into the results store. A report that is there already changes nothing."""
+    from postprocess.results import ingest as module
+    from postprocess.results.store import Store
+
+    failed = False
+    for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog):
+        if isinstance(said, InputError):
+            complain(said)
+            failed = True
+        else:
+            typer.echo(said)
+    if failed:
+        raise typer.Exit(2)
+
+
+@app.command()
+def compare(
+    session: Annotated[
+        str,
+        typer.Argument(
+            metavar='SESSION',
+            help='Beginning of its uuid, or "latest", the last that started; before AFTER also all sessions of the '
+            'days FROM..TO, such as 2026-11-01..2026-11-30.',
+        ),
+    ] = 'latest',
+    after: Annotated[
+        str | None,
+        typer.Argument(metavar='AFTER', help='Compare SESSION with this session, or with all of FROM..TO.'),
+    ] = None,
+    site: SiteName = None,
+    against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
+    rerun: Reruns = None,
+    coverage: Annotated[
+        bool,
+        typer.Option(
+            '--coverage',
+            help='Print which series can fail, and the loss that each would notice, in place of the verdicts. Exit '
+            'code 1 if a series with a reference is not measured any more, or if there is no series at all.',
+        ),
+    ] = False,
+    format: OutputFormat = Format.table,
+    summary: Annotated[
+        bool, typer.Option('--summary', help='Print only counts, the worst and the failures, in 80 columns.')
+    ] = False,
+    junit: Annotated[Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False)] = None,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Judge every series of a session by the references of its site or by another session.
+
+    With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
+    """
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
+    from postprocess.views import verdicts as views
+
+    if after is None and '..' in session:
+        raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
+    store = Store(results)
+    if after is None:
+        chosen = store.find(session, site)
+        other = store.find(against, chosen.site) if against else None
+        comparison = judge_session(store, chosen, other, references, rerun or ())
+    elif against or rerun:
+        raise InputError('SESSION and AFTER are judged by each other: give neither --against nor --rerun')
+    else:
+        from postprocess.verdicts.windows import compare_windows, sessions_named
+
+        before, later = (sessions_named(store, name, site) for name in (session, after))
+        comparison = compare_windows(store, before, later, references)
+    if coverage:
+        from postprocess.verdicts import coverage as module
+
+        show(views.guarded(comparison), format)
+        counts = module.counts(comparison)
+        raise typer.Exit(int('vanished' in counts or not counts))
+    if junit is not None:
+        from plumbline.files import write_whole
+        from postprocess.report.junit import to_junit
+
+        write_whole({junit: lambda stream: stream.write(to_junit(comparison))})
+    if summary:
+        typer.echo(views.summary(comparison), nl=False)
+    else:
+        show(views.comparison(comparison), format)
+        for problem in comparison.problems if format is Format.csv else ():
+            complain(problem)
+    raise typer.Exit(comparison.exit_code)
+
+
+@app.command()
+def report(
+    session: SessionName = 'latest',
+    site: SiteName = None,
+    against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
+    rerun: Reruns = None,
+    days: Annotated[int, days_before('Days before the session whose history is shown.')] = 90,
+    output: Annotated[
+        Path | None, typer.Option(help='The file to write. [default: report.html of the results]', dir_okay=False)
+    ] = None,
+    keep: Annotated[
+        bool,
+        typer.Option(
+            '--keep',
+            help='Write the nodes that stand out to the ledger, as fleet does; print them and what is new in the '
+            'history in a few lines. Exit code 1 if a node stands out again or a change is new.',
+        ),
+    ] = False,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Write one HTML file with everything about a session; it needs no network and no other file."""
+    from plumbline.files import write_text
+    from postprocess.history.digest import look
+    from postprocess.report.page import to_html
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
+
+    store = Store(results)
+    chosen = store.find(session, site)
+    other = store.find(against, chosen.site) if against else None
+    comparison = judge_session(store, chosen, other, references, rerun or ())
+    night = look(store, chosen, days, references, keep)
+    path = output or results / 'report.html'
+    write_text(path, to_html(comparison, store, night, references))
+    for line in night.lines() if keep else ():
+        typer.echo(line)
+    typer.echo(f'{path}')
+    for fault in night.faults:
+        complain(fault)
+    raise typer.Exit(2 if night.faults else int(keep and night.to_be_told))

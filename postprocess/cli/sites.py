@@ -1,0 +1,105 @@
+"""Commands on the files of the sites: init, probe, sites, and the tables of the papers."""
+
+from __future__ import annotations
+
+import enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plumbline.errors import InputError
+from postprocess.cli.app import DEFAULT, Format, OutputFormat, References, Results, app, complain, show
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(metavar='DIR', help='A new folder, or one that this command wrote.')],
+) -> None:
+    """Write what a site needs to work in: checks, ReFrame's settings, an example site, Spack environments, ci.
+
+    With DIR of an earlier version: renew its files, except those that were edited.
+    """
+    from plumbline import checkout
+
+    for path in checkout.write(folder):
+        complain(f'{path}: was edited and stays; the new text is in {path.name}.new')
+    typer.echo(f'{folder}: written; next: cd {folder}; plumbline probe --name SITE; plumbline sites SITE --check')
+
+
+@app.command()
+def sites(
+    site: Annotated[str | None, typer.Argument(metavar='SITE', help='Show the details of this site.')] = None,
+    check: Annotated[
+        bool, typer.Option('--check', help='Validate every file, and that each reference has a case.')
+    ] = False,
+    cases: Annotated[
+        bool, typer.Option('--cases', help='Also count the cases of each site; runs ReFrame, which takes a while.')
+    ] = False,
+    format: OutputFormat = Format.table,
+    references: References = DEFAULT,
+) -> None:
+    """List the sites, show one, or validate their files."""
+    from postprocess import sites as module
+    from postprocess.views import sites as views
+
+    if check:
+        faults = module.check(site, references)
+        for fault in faults:
+            complain(fault.message)
+        raise typer.Exit(2 if any(fault.is_error for fault in faults) else 0)
+    if site is None:
+        show(views.overview(module.overview(references, cases)), format)
+    else:
+        show(views.details(module.details(site, references)), format)
+
+
+@app.command()
+def probe(
+    name: Annotated[str | None, typer.Option(help='Write it as the site.yaml of the site with this name.')] = None,
+    output: Annotated[Path | None, typer.Option(help='Write it to this file.', dir_okay=False)] = None,
+    force: Annotated[bool, typer.Option('--force', help='Replace a file that is there.')] = False,
+) -> None:
+    """Print a site.yaml for this machine or, if Slurm answers, for its cluster."""
+    from plumbline.files import write_text
+    from plumbline.machine import probe as module
+
+    path = module.destination(name, output, force)
+    text = module.site_yaml()
+    if path is None:
+        typer.echo(text, nl=False)
+    else:
+        write_text(path, text)
+        typer.echo(f'{path}: written; complete it as its comments say, then: plumbline sites {name or "SITE"} --check')
+
+
+class TableFormat(str, enum.Enum):
+    table = 'table'
+    markdown = 'markdown'
+    latex = 'latex'
+    json = 'json'
+    csv = 'csv'
+
+
+@app.command()
+def tables(
+    style: Annotated[str, typer.Argument(metavar='STYLE', help='Which paper: doe, mn5, numa or prace.')],
+    sites: Annotated[
+        list[str] | None, typer.Argument(metavar='SITE', help='Only these sites, also ones that are not in the paper.')
+    ] = None,
+    session: Annotated[str, typer.Option(help='Beginning of its uuid, or "latest" of each site.')] = 'latest',
+    published: Annotated[bool, typer.Option('--published', help='Leave out what sessions measured.')] = False,
+    format: Annotated[TableFormat, typer.Option('--format', help='How to print it.')] = TableFormat.table,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Print the tables of a paper, and under each of its rows what a session of that site measured."""
+    from postprocess.papers import tables as published_tables
+    from postprocess.results.store import Store
+    from postprocess.views import papers as views
+
+    if style not in published_tables.STYLES:
+        raise InputError(f'tables {style}: expected one of {", ".join(published_tables.STYLES)}')
+    store = None if published else Store(results)
+    found = published_tables.tables(style, sites or [], store, session, references)
+    typer.echo(views.tables(found, format), nl=False)

@@ -62,7 +62,8 @@ def _validator() -> jsonschema.Draft202012Validator:
 def _explain(error: jsonschema.ValidationError) -> tuple[list[Any], str]:
     """Return the path of a schema error in the file, and what was expected there."""
     path = list(error.absolute_path)
-    rule, found = error.validator, error.instance
+    rule = error.validator
+    found: Any = error.instance
     schema: Any = error.schema
     wanted: Any = error.validator_value
     if rule == 'additionalProperties':

@@ -235,8 +235,7 @@ def run_spack(spack: Path, *arguments: str, log: Path, path: str | None = None, 
             kept.write(line)
             printed.append(line)
             if show and not line.startswith('remote:'):  # git's progress
-                sys.stdout.write(line)
-                sys.stdout.flush()
+                print(line, end='', flush=True)
     if process.wait():
         raise StackError(f'{why(printed)}; complete output: {log}')
     return ''.join(printed)

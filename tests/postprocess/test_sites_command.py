@@ -125,7 +125,7 @@ def test_all_faults_of_all_sites_are_listed(work, described):
     assert result.exit_code == 2
     lines = result.stderr.splitlines()
     assert len(lines) == 3
-    assert any('broken' in line and 'misses the key' in line for line in lines)
+    assert any('broken' in line and 'lacks the key' in line for line in lines)
     assert any('published.csv:2: unit: expected one of' in line for line in lines)
     assert any("metric 'scale'" in line for line in lines)
     assert work.run('sites', 'cluster', '--check').stderr.count('\n') == 2

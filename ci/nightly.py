@@ -1,7 +1,7 @@
 """The main job: run the checks of a mode on this site, ingest, compare with the references, write the report.
 
 `ci/nightly` sets up the Python environment and calls this. Exit code: 0 all ok, 1 a regression or anything missing,
-failed or void, 2 usage or input error. ReFrame's whole output is kept in ``<results>/logs``.
+failed or invalid, 2 usage or input error. ReFrame's whole output is kept in ``<results>/logs``.
 """
 
 from __future__ import annotations

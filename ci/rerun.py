@@ -65,7 +65,7 @@ def breaches(session: Session, content: Content) -> list[dict]:
         [*command, f'--results={session.results}'], cwd=ROOT, capture_output=True, text=True, check=False
     )
     regressed = {
-        tuple(row[key] for key in ('partition', 'stack', 'check', 'case'))
+        tuple(row[key] for key in ('partition', 'environ', 'check', 'params'))
         for row in json.loads(answer.stdout)['verdicts']
         if row['verdict'] == 'regressed'
     }

@@ -1,4 +1,4 @@
-"""The sites: a list, the details of one, and whether all their files are right."""
+"""Facts about the sites, and the check of all their files."""
 
 from __future__ import annotations
 
@@ -24,27 +24,29 @@ from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, re
 from postprocess.results.reports import check_and_params
 from postprocess.text import count, number
 
-_ANY = '*'  # stands for the metrics of a check that names them only when it runs
-_DESCRIBE_LIMIT = 300  # seconds; listing takes a few even where a parallel file system is slow
+_ANY = '*'  # metric of a check that names its metrics only when it runs
+_DESCRIBE_LIMIT = 300  # seconds; listing takes a few, more on a slow parallel file system
 
 
 @dataclass(frozen=True)
 class Fault:
-    """What `check` found: an error, or a note about something that it could not check."""
+    """An error in the files of a site, or a note about what could not be checked."""
 
     message: str
     is_error: bool = True
 
 
 def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any]]:
-    """A row for each site below `root`; one whose files are wrong says so under `problem`, and no others suffer.
+    """Return a row for each site below `root`; `problem` says what is wrong with the files of a site.
 
-    `with_cases` asks ReFrame for each site, which takes a second or more of a core. Raises InputError without ReFrame.
+    `with_cases` runs ReFrame for each site, a second or more each. Raises InputError where ReFrame is missing.
     """
-    rows = []
+    rows: list[dict[str, Any]] = []
     for name in site_names(root):
-        row = {'site': name, 'descr': '', 'partitions': [], 'environs': [], 'published': None, 'baseline': None,
-               'cases': None, 'retired': None, 'problem': ''}  # fmt: skip
+        row: dict[str, Any] = {
+            'site': name, 'descr': '', 'partitions': [], 'environs': [], 'published': None, 'baseline': None,
+            'cases': None, 'retired': None, 'problem': '',
+        }  # fmt: skip
         try:
             site = load_site(name, root)
             row |= {'descr': site.descr, 'partitions': list(site.partitions), 'environs': list(site.environs)}
@@ -60,7 +62,7 @@ def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any
     return rows
 
 
-def _count_cases(row: dict[str, Any], reframe: str):
+def _count_cases(row: dict[str, Any], reframe: str) -> None:
     try:
         row['cases'] = len(re.findall('^- ', _ask(reframe, row['site'], '-lC'), re.MULTILINE))
     except InputError as error:
@@ -68,7 +70,7 @@ def _count_cases(row: dict[str, Any], reframe: str):
 
 
 def details(name: str, root: Path = SITES) -> dict[str, Any]:
-    """What is known of one site. Raises InputError for a site that is not there, SiteError for one that is wrong."""
+    """Return the facts about one site. Raises InputError for an unknown site, SiteError for wrong files."""
     _must_exist(name, root)
     site = load_site(name, root)
     return {
@@ -87,7 +89,7 @@ def details(name: str, root: Path = SITES) -> dict[str, Any]:
 
 
 def check(name: str | None, root: Path = SITES) -> list[Fault]:
-    """What is wrong with the files of all sites below `root`, or of one. Raises InputError for a site not there."""
+    """Return what is wrong with the files of all sites, or of one. Raises InputError for an unknown one."""
     if name is not None:
         _must_exist(name, root)
     reframe = _reframe()
@@ -127,12 +129,12 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
             yield Fault(f'{where}: {_why_unmatched(row, site, keys)}')
     unknown = {check_name for _, _, check_name, _, metric in keys if metric == _ANY}
     if unlisted := unknown & {row.check for _, row in rows}:
-        message = 'known only when they run, so the metrics of their references were not checked'
+        message = 'known only when they run; their references were not checked'
         yield Fault(f'{name}: the metrics of {_some(unlisted)} are {message}', is_error=False)
 
 
 def _faults_of_stacks(site: Site) -> Iterator[str]:
-    """What is wrong with the Spack environments of a site: the manifest, its lock, and features that nothing backs."""
+    """Yield what is wrong with the Spack environments of a site: manifest, lock, features without a spec."""
     for stack in site.environs.values():
         if stack.provider != 'spack':
             continue
@@ -147,30 +149,30 @@ def _faults_of_stacks(site: Site) -> Iterator[str]:
         for feature in stack.features:
             if feature not in known_benchmarks():
                 expected = _some(known_benchmarks(), most=len(known_benchmarks()))
-                yield f'{site.name}: stack {stack.name}: {feature!r} is no benchmark; expected {expected}'
+                yield f'{site.name}: stack {stack.name}: {feature!r} is no benchmark; expected one of {expected}'
             elif not any(backs(spec, feature) for spec in specs):
-                yield f'{site.name}: stack {stack.name} promises {feature}, and no spec of {manifest.path} brings it'
+                yield f'{site.name}: stack {stack.name} has feature {feature}: no spec of {manifest.path} provides it'
 
 
 def _reframe() -> str | None:
-    """The ReFrame of this Python's environment, else that on PATH."""
+    """Return the ReFrame of this Python's environment, else the one on PATH."""
     sibling = Path(sys.executable).with_name('reframe')
     return str(sibling) if sibling.exists() else shutil.which('reframe')
 
 
 def _describe(reframe: str, site: str) -> list[dict[str, Any]]:
-    """What ``reframe --describe`` says of each test of a site. Raises InputError."""
+    """Return what ``reframe --describe`` prints about each test of a site. Raises InputError."""
     return json.loads(_ask(reframe, site, '--describe'))
 
 
 def _ask(reframe: str, site: str, action: str) -> str:
-    """What ReFrame prints of all checks on a site. Raises InputError."""
+    """Return what ReFrame prints about all checks on a site. Raises InputError."""
     command = [
         reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}', '-c', str(ROOT / 'checks'),
         '-R', action,
     ]  # fmt: skip
     try:
-        # PLUMBLINE_SITE: the files of no other site are looked at
+        # PLUMBLINE_SITE: ReFrame loads no other site
         answer = subprocess.run(
             command, capture_output=True, text=True, check=False, timeout=_DESCRIBE_LIMIT,
             env=os.environ | {'PLUMBLINE_SITE': site},
@@ -181,7 +183,7 @@ def _ask(reframe: str, site: str, action: str) -> str:
         raise InputError(f'`{" ".join(command)}` did not end within {_DESCRIBE_LIMIT} s') from None
     if answer.returncode != 0:
         said = (answer.stderr + answer.stdout).strip().splitlines() or ['nothing']
-        raise InputError(f'`{" ".join(command)}` ended with {answer.returncode} and said: {said[-1]}')
+        raise InputError(f'`{" ".join(command)}` ended with exit code {answer.returncode}: {said[-1]}')
     return answer.stdout
 
 
@@ -246,7 +248,7 @@ def _must_exist(name: str, root: Path) -> None:
 
 
 def _limits(name: str, kind: str, root: Path) -> int:
-    """How many rows of a file are limits."""
+    """Return how many rows of a file are limits."""
     return sum(row.is_limit for row in _rows(name, kind, root))
 
 
@@ -259,7 +261,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
     peaks = {key: str(value) for key, value in partition.entry.get('peaks', {}).items() if key != 'flop_per_cycle'}
     double = {key: value for key, value in partition.flop_per_cycle.items() if key.endswith('_dp')}
     if double:
-        widest = max(double, key=double.get)
+        widest = max(double, key=lambda name: double[name])
         peaks[f'flop_per_cycle.{widest}'] = f'{double[widest]:g}'
     devices = partition.entry.get('devices', [])
     return {
@@ -274,7 +276,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
 
 
 def _processor(processor: dict[str, Any]) -> str:
-    """``AMD EPYC 7763, 2 sockets, 128 cores, 256 threads``; empty where nothing is known."""
+    """Return ``AMD EPYC 7763, 2 sockets, 128 cores, 256 threads``; empty where the processor is unknown."""
     if not processor:
         return ''
     threads, sockets = processor['num_cpus'], processor['num_sockets']

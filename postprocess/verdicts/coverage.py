@@ -53,7 +53,7 @@ def guard(comparison: Comparison) -> str:
     lines = [f'Guarded: {counted(comparison)}.']
     if tested:
         flags = sum(row.verdict == 'regressed' for row in tested)
-        certain = sum(row.verdict == 'regressed' and row.q <= FALSE_SHARE for row in tested)
+        certain = sum(row.verdict == 'regressed' and (row.q or 0.0) <= FALSE_SHARE for row in tested)
         chance = f'{comparison.false_flags:.2g}' if comparison.false_flags < 10 else f'{comparison.false_flags:.0f}'
         lines.append(
             f'Flagged: {flags} of the {len(tested)} gated with a known spread; {chance} expected '

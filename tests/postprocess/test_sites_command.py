@@ -6,18 +6,27 @@ import shutil
 import pytest
 from run_reports import reference
 
+from plumbline.identity import from_text
+from plumbline.record import MetricRecord, Record, Series
 from plumbline.references import load_references
 from postprocess import sites
+
+
+def record(check, params, *metrics):
+    """What ``reframe --describe`` prints of a benchmark."""
+    of = {name: MetricRecord('GB/s', 'higher', [Series()]) for name in metrics}
+    return Record(check, from_text(params), trials=3, metrics=of).to_dict()
+
 
 DESCRIBED = [
     {
         'display_name': 'STREAM %size=big', 'valid_systems': ['cluster:cpu'], 'perf_variables': [],
-        'record': {'check': 'STREAM', 'case': 'size=big', 'metrics': {'triad': {}, 'copy': {}}},
+        'record': record('STREAM', 'size=big', 'triad', 'copy'),
     },
     {'display_name': 'Foreign %n=1', 'valid_systems': ['*'], 'perf_variables': ['speed']},
     {
         'display_name': 'Late', 'valid_systems': ['cluster:gpu'], 'perf_variables': [],
-        'record': {'check': 'Late', 'case': '-', 'metrics': {}},
+        'record': record('Late', '-'),
     },
 ]  # fmt: skip
 
@@ -149,7 +158,7 @@ def test_a_reframe_that_lists_nothing_is_a_fault(work, monkeypatch, tmp_path):
     work.reference(reference())
     result = work.run('sites', '--check')
     assert result.exit_code == 2
-    assert 'ended with 1 and said: cannot import x' in result.stderr
+    assert 'ended with exit code 1: cannot import x' in result.stderr
 
 
 def test_cases_are_listed_for_the_site_alone(tmp_path):

@@ -10,9 +10,11 @@ import zipfile
 from pathlib import Path
 
 import pytest
+import yaml
 from scratch import ROOT
 
 from plumbline import __version__
+from plumbline.checkout import version
 
 
 class Installed:
@@ -143,3 +145,9 @@ def test_a_clone_is_not_written_again(tmp_path):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 2
     assert 'clone' in done.stderr
+
+
+def test_the_version_is_the_same_everywhere():
+    assert yaml.safe_load((ROOT / 'CITATION.cff').read_text())['version'] == __version__
+    assert f'\n## {__version__}\n' in (ROOT / 'CHANGELOG.md').read_text()
+    assert version().startswith(__version__)

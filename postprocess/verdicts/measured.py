@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +10,7 @@ from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES, Key
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, reached_its_end
+from postprocess.verdicts.stats import mean_of
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Measured:
     @property
     def value(self) -> float:
         """The mean of the samples; not a number without any."""
-        return math.nan if self.summary.mean is None else self.summary.mean
+        return mean_of(self.summary)
 
     @property
     def key(self) -> Key:

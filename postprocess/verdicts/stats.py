@@ -1,4 +1,4 @@
-"""Summaries of samples, the spread of a baseline, and how sure one may be of a whole session's verdicts."""
+"""Statistics of verdicts: pooled summaries, the spread of a baseline, shifts between sessions, false discoveries."""
 
 from __future__ import annotations
 
@@ -15,33 +15,39 @@ if TYPE_CHECKING:
 
 OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
 _MAD_OF_NORMAL = 0.6744898
-ENOUGH_METRICS = 10  # to learn from how far their spreads differ
+ENOUGH_METRICS = 10  # fewest series whose variances tell how much variances differ
 
 
 def pool(summaries: Iterable[Summary]) -> Summary:
-    """The summary of all samples together, from the summaries of the groups they came in."""
+    """Return the summary of all samples together; None in place of extremes where a group has none."""
     groups = [group for group in summaries if group.n]
     n = sum(group.n for group in groups)
     if not n:
         return NOTHING
-    mean = math.fsum(group.n * group.mean for group in groups) / n
+    mean = math.fsum(group.n * mean_of(group) for group in groups) / n
     squares = math.fsum(
-        (group.n - 1) * (group.std or 0.0) ** 2 + group.n * (group.mean - mean) ** 2 for group in groups
+        (group.n - 1) * (group.std or 0.0) ** 2 + group.n * (mean_of(group) - mean) ** 2 for group in groups
     )
+    least, most = [group.min for group in groups], [group.max for group in groups]
     return Summary(
         n=n,
         mean=mean,
         std=math.sqrt(squares / (n - 1)) if n > 1 else None,
-        min=min(group.min for group in groups),
-        max=max(group.max for group in groups),
+        min=min(value for value in least if value is not None) if None not in least else None,
+        max=max(value for value in most if value is not None) if None not in most else None,
     )
 
 
-def inliers(values: ndarray) -> ndarray:
-    """Which values of a baseline stay, along the last axis: those within 4 MAD of the median, on the log scale.
+def mean_of(summary: Summary) -> float:
+    """Return the mean of at least one sample; not a number without any."""
+    return math.nan if summary.mean is None else summary.mean
 
-    All stay where more than a fifth would go: that is no accident of single nights but a second level of the machine,
-    and a limit that ignored it would fail every other night.
+
+def inliers(values: ndarray) -> ndarray:
+    """Return True for each value within 4 scaled MAD of the median, on the log scale along the last axis.
+
+    All values stay where more than a fifth would be dropped: those are a second level of the machine rather than
+    outliers, and a limit without them would fail every other session.
     """
     import numpy
 
@@ -53,23 +59,23 @@ def inliers(values: ndarray) -> ndarray:
 
 
 def moderate(variances: ndarray, df: ndarray) -> tuple[ndarray, ndarray]:
-    """Variances of many metrics, each with its degrees of freedom, drawn towards what they have in common.
+    """Return variances of many series and their degrees of freedom, shrunk towards a common value.
 
-    Empirical Bayes: the true variances are taken for scaled inverse chi-square with d0 degrees of freedom about s0^2,
-    both fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2). Each
-    becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all metrics together. Metrics
-    that differ much in their spread keep nearly their own, and so does one of many sessions.
+    Empirical Bayes: the true variances follow a scaled inverse chi-square distribution with d0 degrees of freedom about
+    s0^2, both fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2).
+    Each becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all series together. The
+    more the series differ in their spread and the more sessions a series has, the less it changes.
     """
     import numpy
     from scipy.special import digamma, polygamma
 
-    own = variances > 0  # of equal values: says nothing of the prior
+    own = variances > 0  # a variance of 0 says nothing about the prior
     if own.sum() < ENOUGH_METRICS:
         return variances, df
     half = df[own] / 2
     logs = numpy.log(variances[own]) - digamma(half) + numpy.log(half)
     excess = logs.var(ddof=1) - polygamma(1, half).mean()
-    if excess <= 0:  # no more different than chance makes them
+    if excess <= 0:  # they differ no more than by chance
         d0, s0 = math.inf, math.exp(logs.mean())
         moderated = numpy.full_like(variances, s0)
     else:
@@ -80,7 +86,7 @@ def moderate(variances: ndarray, df: ndarray) -> tuple[ndarray, ndarray]:
 
 
 def _inverse_trigamma(value: float) -> float:
-    """The x > 0 whose trigamma is `value`, by Newton's method on 1/trigamma, which is convex and nearly linear."""
+    """Return x > 0 with trigamma(x) = `value`, by Newton's method on 1/trigamma, which is convex and nearly linear."""
     from scipy.special import polygamma
 
     x = 0.5 + 1 / value
@@ -95,8 +101,10 @@ def _inverse_trigamma(value: float) -> float:
 
 @dataclass(frozen=True)
 class Shift:
-    """From one set of jobs to another: `ratio` of the values, `error` the standard error of its logarithm with `df`
-    degrees of freedom, both None where nothing tells it. `how` says what was compared, `before` and `after` sum it up.
+    """The change of a series from one set of jobs to another.
+
+    `ratio` of the values after to those before; `error`: the standard error of its logarithm with `df` degrees of
+    freedom, both None where it is unknown. `how` says what was compared; `before` and `after` are its summaries.
     """
 
     before: Summary
@@ -108,19 +116,19 @@ class Shift:
 
 
 def shift_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]]) -> Shift:
-    """The change of a metric, from the summaries of its jobs by node; means > 0.
+    """Return the change of a series from the summaries of its jobs by node; means must be > 0.
 
-    Paired where two nodes or more ran on both sides, so that the differences between nodes cancel. Else Welch's test
-    between the jobs, of the common node if there is one; with one job a side, between the trials of the two.
+    Paired where at least two nodes ran on both sides: differences between nodes cancel. Else Welch's test between the
+    jobs, of the common node if there is one; with one job a side, between the trials of the two.
     """
     both = sorted(before.keys() & after.keys())
     if len(both) > 1:
-        old, new = ([fmean(math.log(job.mean) for job in side[node]) for node in both] for side in (before, after))
+        old, new = ([fmean(math.log(mean_of(job)) for job in side[node]) for node in both] for side in (before, after))
         parts = [(variance([b - a for a, b in zip(old, new, strict=True)]) / len(both), len(both) - 1)]
         how = f'paired over {len(both)} nodes'
     else:
         jobs = [[job for node in both or side for job in side[node]] for side in (before, after)]
-        old, new = ([math.log(job.mean) for job in side] for side in jobs)
+        old, new = ([math.log(mean_of(job)) for job in side] for side in jobs)
         several = [side for side in (old, new) if len(side) > 1]
         if len(several) == 1:  # the single job moves as much as those of the other side
             (side,) = several
@@ -129,7 +137,7 @@ def shift_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, S
             parts = [(variance(side) / len(side), len(side) - 1) for side in several]
         else:
             trials = [job for (job,) in jobs if job.n > 1]
-            parts = [((job.std / job.mean) ** 2 / job.n, job.n - 1) for job in trials]
+            parts = [(((job.std or 0.0) / mean_of(job)) ** 2 / job.n, job.n - 1) for job in trials]
         how = f'{len(old)} and {len(new)} jobs' if several else 'trials of one job each'
     squared = sum(part for part, _ in parts)
     df = squared**2 / sum(part**2 / df for part, df in parts) if squared else sum(df for _, df in parts)
@@ -144,16 +152,16 @@ def shift_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, S
 
 
 def chance(deviations: ndarray, df: ndarray) -> ndarray:
-    """One-sided p-values: how often a healthy metric lies `deviations` standard deviations or more on the bad side."""
+    """Return one-sided p-values of deviations to the bad side, in standard deviations with `df` degrees of freedom."""
     from scipy.special import stdtr
 
     return stdtr(df, -deviations)
 
 
 def false_discovery_rates(p: ndarray) -> ndarray:
-    """Benjamini and Hochberg's adjusted p-values: flagging all up to q makes a share q of the flags false.
+    """Return Benjamini and Hochberg's adjusted p-values: of all flags up to q, a share q is expected to be false.
 
-    As scipy.stats.false_discovery_control, whose import alone takes longer than a comparison.
+    The same as scipy.stats.false_discovery_control, whose import takes longer than a comparison.
     """
     import numpy
 

@@ -82,9 +82,9 @@ app.add_typer(record, name='record')
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from plumbline import __version__
+        from plumbline.checkout import version
 
-        typer.echo(f'plumbline {__version__}')
+        typer.echo(f'plumbline {version()}')
         raise typer.Exit
 
 

@@ -1,4 +1,4 @@
-"""What a nightly run keeps and for how long."""
+"""Remove what a nightly run keeps, after its time."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ from pathlib import Path
 
 from ci.session import STAGE
 
-SUMMARY = 'summary.txt'  # below the results: what the last night said
-STAGES_FOR = 7  # days that the stage directories of a night stay
-LAST = 5  # files and folders of each kind that stay however old they look: the clock may have been set forward
-LARGEST_LOG = 20 * 2**20  # bytes of one of ReFrame's performance logs before it is begun anew; the store has it all
+SUMMARY = 'summary.txt'  # below the results: the verdict of the last session as text
+STAGE_DAYS = 7  # for which the stage directories of a session are kept
+LAST = 5  # files and folders of each kind that are kept whatever their age: the clock may have been set forward
+LARGEST_LOG = 20 * 2**20  # bytes at which one of ReFrame's performance logs is rotated; the store has all of it
 
 
-def tidy(results: Path, days: int):
-    """Removes logs and JUnit files of so many days, old stage directories, and all but one full performance log. Run
-    reports stay: they are what the store can be built from."""
-    for path in (*but_the_last(results / 'logs', '*'), *but_the_last(results / 'reports', '*.xml')):
-        if age_in_days(path) > days:
+def tidy(results: Path, days: int) -> None:
+    """Remove logs and JUnit files older than `days` and old stage directories, and rotate full performance logs.
+
+    Run reports are kept: the store can be rebuilt from them.
+    """
+    for path in (*_but_the_last(results / 'logs', '*'), *_but_the_last(results / 'reports', '*.xml')):
+        if _age_in_days(path) > days:
             with suppress(OSError):
                 path.unlink()
     for folder in (results / STAGE).glob('*'):
         if not any(path.is_file() for path in folder.rglob('*')):
             shutil.rmtree(folder, ignore_errors=True)
-    for folder in but_the_last(results / STAGE, '*'):
-        if age_in_days(folder) > min(days, STAGES_FOR):
+    for folder in _but_the_last(results / STAGE, '*'):
+        if _age_in_days(folder) > min(days, STAGE_DAYS):
             shutil.rmtree(folder, ignore_errors=True)
     for path in (results / 'perflogs').rglob('*.log'):
         with suppress(OSError):
@@ -34,12 +36,12 @@ def tidy(results: Path, days: int):
                 path.replace(path.with_suffix('.log.1'))
 
 
-def but_the_last(folder: Path, names: str) -> list[Path]:
-    return sorted(folder.glob(names), key=age_in_days)[LAST:]
+def _but_the_last(folder: Path, pattern: str) -> list[Path]:
+    return sorted(folder.glob(pattern), key=_age_in_days)[LAST:]
 
 
-def age_in_days(path: Path) -> float:
-    """Since it was last written; below 0 where the clock went back, and 0 where it is gone."""
+def _age_in_days(path: Path) -> float:
+    """Return the age by the last write; negative where the clock went back, and 0 where the path is gone."""
     try:
         return (time.time() - path.stat().st_mtime) / 86400
     except OSError:

@@ -1,7 +1,7 @@
-"""Installs the stacks of this site with Spack, and on a machine that nobody described the Debian packages too.
+"""Install the stacks of this site with Spack, and on a machine without a site.yaml the Debian packages too.
 
-`ci/provision` sets up the Python environment and calls this. What is done already is not done again, so it can be
-interrupted and started anew. Exit code: 0 all stacks are up, 1 at least one is not, 2 usage or input error.
+`ci/provision` sets up the Python environment and calls this. What is installed stays, so it can be interrupted and
+started again. Exit code: 0 all stacks are up, 1 at least one is not, 2 usage or input error.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from plumbline import settings
 from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
@@ -22,22 +23,22 @@ from plumbline.paths import ROOT, software_directory
 from plumbline.sites import UNDESCRIBED, Site, load_site, name_of_this_site
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
-from plumbline.stacks.install import BringUp, StackError, find_spack, needed_spack, release, run_spack
+from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
 from plumbline.stacks.manifest import Installed, known_benchmarks
 
 _BUILD_PACKAGES = (
     'git', 'g++', 'gfortran', 'make', 'cmake', 'patch', 'xz-utils', 'bzip2', 'autoconf', 'automake', 'libtool',
     'autoconf-archive', 'm4', 'pkg-config', 'libopenmpi-dev', 'openmpi-bin', 'libopenblas-pthread-dev',
 )  # fmt: skip
-_ANSWER_LIMIT = 20  # seconds for a server to answer at all; a network that drops packets never does
+_ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that drops packets it never does
 
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
     try:
         if arguments.site:
-            os.environ['PLUMBLINE_SITE'] = arguments.site
-        os.environ['PLUMBLINE_SITE'] = name = name_of_this_site()
+            os.environ[settings.SITE.name] = arguments.site
+        os.environ[settings.SITE.name] = name = name_of_this_site()
         if arguments.import_:
             import_folder(Path(arguments.import_).absolute())
         return provision(load_site(name), arguments)
@@ -48,19 +49,19 @@ def main() -> int:
         print(f'plumbline: {error.filename or software_directory()}: {error.strerror}', file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print('plumbline: interrupted; the next ci/provision goes on from here', file=sys.stderr)
+        print('plumbline: interrupted; the next ci/provision continues from here', file=sys.stderr)
         return 130
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog='ci/provision', description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(prog='ci/provision', description=(__doc__ or '').splitlines()[0])
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--stack', action='append', help='only this stack; can be given several times')
     parser.add_argument('--no-packages', action='store_true', help='install no Debian packages, also as root')
     parser.add_argument('--build-cache', action='append', metavar='URL', help='take built packages from this mirror')
     task = parser.add_mutually_exclusive_group()
-    task.add_argument('--lock', action='store_true', help='write spack.lock of the stacks anew instead of installing')
-    task.add_argument('--export', metavar='DIR', help='write all that a site without network needs into DIR')
+    task.add_argument('--lock', action='store_true', help='write a new spack.lock of each stack instead of installing')
+    task.add_argument('--export', metavar='DIR', help='write into DIR all that a site without network needs')
     task.add_argument('--import', metavar='DIR', dest='import_', help='install from such a folder, without network')
     parser.add_argument('--binaries', action='store_true', help='with --export: the built packages too; needs a lock')
     arguments = parser.parse_args(words)
@@ -70,6 +71,7 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 
 def provision(site: Site, arguments: argparse.Namespace) -> int:
+    """Return the exit code of what the arguments ask for: install, renew locks, or export."""
     stacks = list(stacks_of(site, arguments.stack))
     undescribed = site.name == UNDESCRIBED
     packages = undescribed and not arguments.no_packages
@@ -82,13 +84,13 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         print(f'plumbline: site {site.name}: {names(stacks)}: up to date')
         return 0
     try:
-        get_spack()
+        spack = get_spack()
     except StackError as error:
         print(f'plumbline: {error}; the stacks {names(stacks)} are not installed', file=sys.stderr)
         return 1
     get_solver()
     for url in arguments.build_cache or ():
-        use_build_cache(url)
+        use_build_cache(spack, url)
     if undescribed:
         if packages:
             debian_packages(_BUILD_PACKAGES)
@@ -104,11 +106,13 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
 
 
 def stacks_of(site: Site, chosen: list[str] | None) -> Iterator[Installed]:
-    """Every partition's stacks that Spack provides; on an undescribed machine without those for GPUs it lacks."""
+    """Yield the stacks that Spack provides for each partition; on a detected machine not those for GPUs it lacks."""
     known = [environ.name for environ in site.environs.values() if environ.provider == 'spack']
     for name in chosen or ():
         if name not in known:
-            raise SiteError(f'site {site.name}: {name!r} is no stack that Spack provides; it has {known or "none"}')
+            raise SiteError(
+                f'site {site.name}: --stack: expected one that Spack provides, {known or "none"}; found {name!r}'
+            )
     for partition in site.partitions.values():
         served = {'cpu'} | gpu_kinds(partition.entry.get('devices', []))
         for stack in partition.environs:
@@ -118,26 +122,27 @@ def stacks_of(site: Site, chosen: list[str] | None) -> Iterator[Installed]:
 
 
 def names(stacks: list[Installed]) -> str:
+    """Return the stacks with their partitions, for a message."""
     return ', '.join(f'{stack.stack} of {stack.partition}' for stack in stacks)
 
 
 def debian_benchmarks() -> list[str]:
-    """The packages of the benchmarks that this machine lacks."""
+    """Return the Debian packages of the benchmarks that this machine lacks."""
     lacking = [feature for feature, reason in lacking_on_path().items() if reason]
     return sorted({package for feature in lacking for package in known_benchmarks()[feature].get('debian', [])})
 
 
-def debian_packages(packages: list[str] | tuple[str, ...]):
-    """Installs them where this is Debian and we may; says so, or that they stay missing."""
+def debian_packages(packages: Sequence[str]) -> None:
+    """Install packages as root on Debian; elsewhere a line names those that stay missing."""
     if packages:
         command = ['bash', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'bash', *packages]
         subprocess.run(command, cwd=ROOT, check=False)
 
 
-def get_spack():
-    """Finds Spack or clones the pinned release. Raises StackError where that cannot be reached."""
-    if find_spack():
-        return
+def get_spack() -> Path:
+    """Return the Spack of this host, or clone the pinned release. Raises StackError where that cannot be reached."""
+    if spack := find_spack():
+        return spack
     pinned = release()
     target = software_directory() / f'spack-{pinned["tag"]}'
     where = f'Spack {pinned["tag"]} of {pinned["git"]}'
@@ -151,14 +156,15 @@ def get_spack():
         clone = ['git', '-c', 'advice.detachedHead=false', 'clone', '--depth=1', f'--branch={pinned["tag"]}']
         subprocess.run([*clone, pinned['git'], str(unfinished)], env=quiet, check=True)
         unfinished.rename(target)
+        return target / 'bin' / 'spack'
     except FileNotFoundError:
         raise StackError('no Spack: neither SPACK_ROOT nor spack on PATH, and no git to get it with') from None
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired):
         raise StackError(f'no Spack: neither SPACK_ROOT nor spack on PATH, and {where} cannot be reached') from None
 
 
-def get_solver():
-    """Spack's solver as a Python package; without it Spack gets one itself, which takes a network and minutes."""
+def get_solver() -> None:
+    """Install Spack's solver as a Python package; Spack would download one itself, which takes minutes."""
     pip = [sys.executable, '-m', 'pip', 'install', '--quiet', '--disable-pip-version-check']
     try:
         import clingo  # noqa: F401
@@ -166,18 +172,19 @@ def get_solver():
         subprocess.run([*pip, *pip_requirement('spack')], cwd=ROOT, check=False)
 
 
-def use_build_cache(url: str):
-    """Adds a mirror of built packages and trusts its keys, as the administrator who names it asks."""
+def use_build_cache(spack: Path, url: str) -> None:
+    """Add a mirror of built packages and trust its keys: the administrator named it."""
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
-    config.mkdir(parents=True, exist_ok=True)  # without it Spack has no scope `user`
+    config.mkdir(parents=True, exist_ok=True)  # Spack has no scope `user` without it
     mirrors = config / 'mirrors.yaml'
     if not mirrors.exists() or url not in mirrors.read_text(encoding='utf-8'):
         add = ['mirror', 'add', '--scope=user', '--type=binary', name, url]
-        run_spack(needed_spack(), *add, log=config / 'log.txt')
-    run_spack(needed_spack(), 'buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
+        run_spack(spack, *add, log=config / 'log.txt')
+    run_spack(spack, 'buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
 
 
 def renew_locks(stacks: list[Installed]) -> int:
+    """Write a new lock file for each stack; return the exit code."""
     for stack in {stack.stack: stack for stack in stacks}.values():
         lock = BringUp(stack).renew_lock()
         print(f'plumbline: {lock}: written; commit it together with {lock.name}.json')
@@ -185,7 +192,7 @@ def renew_locks(stacks: list[Installed]) -> int:
 
 
 def bring_up(stacks: list[Installed]) -> int:
-    """One after the other; a stack that fails does not keep the others from being tried."""
+    """Install one stack after the other, also after one that fails; return the exit code."""
     failed = 0
     for stack in stacks:
         if fault := stack.fault():

@@ -14,8 +14,8 @@ from plumbline.sites import Partition, Site
 
 _SECONDS = 60  # after which a question to Slurm counts as not answered
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
-# How sinfo's names of states begin: by an administrator's will, without it, and before the node has said anything. A
-# star behind one: does not answer
+# How sinfo's names of states begin: taken out by an administrator, lost, and not yet known. A star at the end: the node
+# does not answer
 _PLANNED = ('drain', 'maint', 'reserved')
 _LOST = ('down', 'fail', 'inval')
 _UNKNOWN = ('unknown',)
@@ -23,7 +23,7 @@ _UNKNOWN = ('unknown',)
 
 @dataclass(frozen=True)
 class NodeOut:
-    """A node that takes no jobs. `lost`: nobody took it out on purpose."""
+    """A node that takes no jobs."""
 
     name: str
     partition: str
@@ -32,11 +32,12 @@ class NodeOut:
 
     @property
     def undecided(self) -> bool:
-        """Whether Slurm does not know yet, as after a restart of its controller."""
+        """Whether Slurm does not know its state yet, as after a restart of the controller."""
         return not self.state.startswith(_PLANNED + _LOST)
 
     @property
     def lost(self) -> bool:
+        """Whether it is out although no administrator took it out."""
         return not self.state.startswith(_PLANNED)
 
     def __str__(self) -> str:
@@ -44,7 +45,7 @@ class NodeOut:
 
 
 def nodes_out(site: Site) -> list[NodeOut]:
-    """The nodes of the site's Slurm partitions that take no jobs, each once. Who may answer in a moment is given it."""
+    """Return the nodes of the site's Slurm partitions that take no jobs, each once; waits for undecided ones."""
     end = time.monotonic() + _ANSWER
     while True:
         found = _nodes_out(site)
@@ -54,7 +55,7 @@ def nodes_out(site: Site) -> list[NodeOut]:
 
 
 def _nodes_out(site: Site) -> list[NodeOut]:
-    found = {}
+    found: dict[str, NodeOut] = {}
     for partition in slurm_partitions(site):
         for name, state, reason in nodes_of(partition, '%N|%T|%E'):
             if state.startswith(_PLANNED + _LOST + _UNKNOWN) or state.endswith('*'):
@@ -63,42 +64,43 @@ def _nodes_out(site: Site) -> list[NodeOut]:
 
 
 def free_nodes(partition: Partition) -> list[str]:
-    """The names of the nodes of a partition that are idle, as Slurm sorts them."""
+    """Return the names of the idle nodes of a partition, in Slurm's order."""
     return [name for name, state in nodes_of(partition, '%N|%T') if state == 'idle']
 
 
-def nodes_of(partition: Partition, form: str) -> list[list[str]]:
-    """One list of sinfo's fields for each node of a partition; none where Slurm does not answer."""
+def nodes_of(partition: Partition, form: str) -> list[tuple[str, ...]]:
+    """Return sinfo's fields for each node of a partition; none where Slurm does not answer."""
     name = ['--partition', queue] if (queue := slurm_queue(partition)) else []
     lines = ask('sinfo', '--noheader', '--Node', f'--format={form}', *name) or ''
     return list(dict.fromkeys(tuple(line.split('|', form.count('|'))) for line in lines.splitlines()))
 
 
 def slurm_partitions(site: Site) -> list[Partition]:
+    """Return the partitions whose jobs Slurm schedules."""
     return [one for one in site.partitions.values() if one.entry['scheduler'] in ('slurm', 'squeue')]
 
 
 def access_options(partition: Partition) -> list[str]:
-    """The options with which the site reaches a partition, a word each."""
+    """Return the options with which the site reaches a partition, one word each."""
     return shlex.split(' '.join(partition.entry.get('access', [])))
 
 
 def slurm_queue(partition: Partition) -> str | None:
-    """Slurm's name of a partition, from the options with which the site reaches it."""
+    """Return Slurm's name of a partition, from the options with which the site reaches it."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
     parser.add_argument('-p', '--partition')
     return parser.parse_known_args(access_options(partition))[0].partition
 
 
 def jobs_below(folder: Path) -> list[str]:
-    """This user's jobs in Slurm's queue that were submitted from below a folder, such as a stage directory."""
+    """Return this user's jobs in the queue that were submitted from below a folder, such as a stage directory."""
     lines = ask('squeue', '--me', '--noheader', '--format=%i|%Z') or ''
     pairs = (line.split('|', 1) for line in lines.splitlines())
     return [job for job, where in pairs if Path(where).is_relative_to(folder)]
 
 
 def cancel_jobs_below(folder: Path) -> str:
-    """Ends them; one sentence on what was done, empty where there was nothing to do."""
+    """Cancel these jobs; return a sentence on what was done, empty where there was nothing to do."""
     jobs = jobs_below(folder)
     if not jobs:
         return ''
@@ -112,7 +114,7 @@ def cancel_jobs_below(folder: Path) -> str:
 
 
 def ask(*command: str) -> str | None:
-    """What a command printed; None where it is not there, failed or did not answer in time."""
+    """Return what a command printed; None where it is not installed, failed or did not answer in time."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(('SINFO_', 'SQUEUE_'))}
     try:
         return subprocess.run(

@@ -5,7 +5,7 @@
 
 Starts ci/slurm/cluster in FOLDER (Debian's Slurm, best as root) and runs on its 16 virtual nodes of the partition
 `fleet`: CASES cases of a program of half a second, by the suite and by a plain ReFrame test of the same command; then
-ten cases on every node, by ``--distribute``, a job for each node and case, and by ci/sweep, one job for all. Wall
+ten cases on every node, by ``--distribute``, a job for each node and case, and by ci/node-sweep, one job for all. Wall
 seconds from start to end, jobs and node seconds as Slurm's accounting has them; all nodes share this host's cores.
 Then what follows of that for 6192 nodes, on paper.
 """
@@ -80,7 +80,7 @@ def measure(clone: ScratchClone, conf: Path, cases: int):
     slurm = {'SLURM_CONF': str(conf), 'PATH': f'{clone.environment()["PATH"]}:/usr/sbin'}
     settings = str(clone.root / 'reframe_settings/settings.py')
     reframe = ['reframe', '-C', settings, '--system=demo:fleet', '-r', '-S', 'trials=1']
-    swept = [sys.executable, '-m', 'ci.sweep', '--', '-S', 'trials=1']
+    swept = [sys.executable, '-m', 'ci.node_sweep', '--', '-S', 'trials=1']
     print(f'{"":28} {"wall s":>8} {"jobs":>6} {"node s":>8}')
 
     def run(name: str, *command: str) -> tuple[float, int, int]:
@@ -97,18 +97,18 @@ def measure(clone: ScratchClone, conf: Path, cases: int):
     plain, *_ = run(f'plain ReFrame, {cases} cases', *reframe[:-2], '-c', 'plain.py')
     suite, *_ = run(f'the suite, {cases} cases', *reframe, '-c', 'many.py')
     wall, jobs, node_seconds = run('10 cases by --distribute', *reframe, '-c', 'checks/demo.py', '--distribute=idle')
-    _, _, held_one = run('1 case by ci/sweep', *swept, '-n', 'size=0$')
-    _, _, held_ten = run('10 cases by ci/sweep', *swept)
+    _, _, held_one = run('1 case by ci/node-sweep', *swept, '-n', 'size=0$')
+    _, _, held_ten = run('10 cases by ci/node-sweep', *swept)
     each = (held_ten - held_one) / 9 / NODES  # seconds that the nodes are held for a case
     begin = held_one / NODES - each
     spent, held = 10 * node_seconds / jobs, begin + 10 * each + FLEET * READ
     print(f"""
 the suite beside plain ReFrame: {(suite - plain) / cases:.3f} s a case
 --distribute: {wall / jobs:.3f} s a job of this host's time, {node_seconds / jobs:.1f} s on its node
-ci/sweep: holds its nodes {begin:.1f} s to begin with and {each:.1f} s a case
+ci/node-sweep: holds its nodes {begin:.1f} s to begin with and {each:.1f} s a case
 10 cases on each of {FLEET} nodes, on paper:
 --distribute: {10 * FLEET} jobs, {10 * FLEET * wall / jobs / 3600:.1f} h, {hours(spent):.0f} node hours
-ci/sweep: 1 job, {held:.0f} s, {hours(held):.0f} node hours""")
+ci/node-sweep: 1 job, {held:.0f} s, {hours(held):.0f} node hours""")
 
 
 def hours(seconds: float) -> float:

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""What a sweep over thousands of nodes costs the host that runs ci/sweep: time, memory, files.
+"""What a sweep over thousands of nodes costs the host that runs ci/node-sweep: time, memory, files.
 
     python studies/sweep_scale.py FOLDER [NODES [ROUNDS]]
 
-ci/sweep, ReFrame and plumbline are real; Slurm's commands are stand-ins that say that NODES nodes are free, run the
-first place of a round for real, with a program that prints a recorded output, and copy what it left for all other
+ci/node-sweep, ReFrame and plumbline are real; Slurm's commands are stand-ins that say that NODES nodes are free, run
+the first place of a round for real, with a program that prints a recorded output, and copy what it left for all other
 places. BabelStream on every node, then OSU's latency on pairs in ROUNDS rounds. Prints, asserts nothing.
 """
 
@@ -81,7 +81,8 @@ def main(folder: Path, nodes: int, rounds: int):
 def sweep(clone: ScratchClone, title: str, *selection: str, rounds: int = 1):
     shutil.rmtree(clone.results, ignore_errors=True)
     print(f'{title}, {rounds} rounds, 1 trial')
-    measured('ci/sweep', clone, 'ci.sweep', '--mode=nightly', f'--rounds={rounds}', '--', *selection, '-Strials=1')
+    words = ['--mode=nightly', f'--rounds={rounds}', '--', *selection, '-Strials=1']
+    measured('ci/node-sweep', clone, 'ci.node_sweep', *words)
     (part,) = clone.results.glob('reports/parts/*.json')
     (whole,) = clone.results.glob('reports/*Z.json')
     (case,) = (one for one in json.loads(part.read_text())['runs'][0]['testcases'] if not one['fixture'])

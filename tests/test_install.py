@@ -88,7 +88,7 @@ def test_commands_that_need_no_site_work_anywhere(installed, tmp_path):
         ('plumbline probe', 'partitions:'),
         ('reframe -C reframe_settings/settings.py -c checks/ -R -l', 'Found'),
         ('ci/nightly --help', 'usage'),
-        ('ci/sweep --help', 'usage'),
+        ('ci/node-sweep --help', 'usage'),
         ('ci/provision --help', 'usage'),
     ],
 )

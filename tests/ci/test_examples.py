@@ -20,7 +20,7 @@ def commands() -> dict[str, list[str]]:
     found = {}
     for path in EXAMPLES.iterdir():
         lines = path.read_text().splitlines()
-        found[path.name] = [line for line in lines if re.search(r'/ci/(nightly|sweep)\b', line)]
+        found[path.name] = [line for line in lines if re.search(r'/ci/(nightly|node-sweep)\b', line)]
     return found
 
 
@@ -42,8 +42,8 @@ def test_commands_are_accepted():
     lines = [line for found in commands().values() for line in found]
     assert len(lines) >= 4
     for line in lines:
-        module, options = re.search(r'/ci/(nightly|sweep)((?: --?[\w-]+(?: [^-\s>]\S*)?)*)', line).groups()
-        command = [sys.executable, '-m', f'ci.{module}', *options.split(), '--help']
+        module, options = re.search(r'/ci/(nightly|node-sweep)((?: --?[\w-]+(?: [^-\s>]\S*)?)*)', line).groups()
+        command = [sys.executable, '-m', f'ci.{module.replace("-", "_")}', *options.split(), '--help']
         answer = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
         assert answer.returncode == 0, (line, answer.stderr)
 

@@ -8,8 +8,8 @@ import time
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from ci import cleanup as housekeeping
-from ci import notify as tell
+from ci import cleanup, notify
+from ci.outcome import Verdict
 
 
 @pytest.fixture
@@ -35,13 +35,13 @@ def webhook():
 def test_a_webhook_gets_the_summary_and_no_secret_is_printed(webhook, tmp_path, capfd, monkeypatch):
     address, posted = webhook
     monkeypatch.setenv('PLUMBLINE_SITE', 'demo')
-    (tmp_path / housekeeping.SUMMARY).write_text('FAILED: 1 regressed\n')
+    (tmp_path / cleanup.SUMMARY).write_text('FAILED: 1 regressed\n')
     addresses = [f'json://user:hush@{address}/good', f'json://user:hush@{address}/bad', 'nosuch://hush']
-    tell.notify(addresses, tmp_path, 0)
+    notify.notify(addresses, tmp_path, 0)
     assert [path for path, _ in posted] == ['/good', '/bad']
     assert 'FAILED: 1 regressed' in posted[0][1] and 'demo is not as it was' in posted[0][1]
     printed = ''.join(capfd.readouterr())
-    assert 'number 2 of 3 could not be told' in printed
+    assert 'number 2 of 3 could not be reached' in printed
     assert 'number 3 of 3 is no address that apprise knows' in printed
     assert 'hush' not in printed
 
@@ -51,18 +51,17 @@ def test_addresses_leave_the_environment(monkeypatch, tmp_path, capfd):
     path.write_text('json://b\njson://c\n')
     monkeypatch.setenv('PLUMBLINE_NOTIFY', 'json://a')
     monkeypatch.setenv('PLUMBLINE_NOTIFY_FILE', str(path))
-    assert tell.take_addresses() == ['json://a', 'json://b', 'json://c']
+    assert notify.take_addresses() == ['json://a', 'json://b', 'json://c']
     assert not any(name.startswith('PLUMBLINE_NOTIFY') for name in os.environ)
     monkeypatch.setenv('PLUMBLINE_NOTIFY_FILE', str(tmp_path / 'nosuch'))
-    assert tell.take_addresses() == []
+    assert notify.take_addresses() == []
     assert 'nosuch: No such file or directory' in capfd.readouterr().err
 
 
 def test_prometheus_reads_the_file(tmp_path):
     path = tmp_path / 'plumbline.prom'
     counts = {'regressed': 2, 'ok': 40}
-    comparison = {'site': 'demo', 'mode': 'nightly', 'counts': counts, 'problems': ['a node is lost']}
-    tell.write_prometheus(path, comparison, 1)
+    notify.write_prometheus(path, Verdict('demo', 'nightly', 1, counts, ['a node is lost'], ''), 1)
     found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
     assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
     assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1
@@ -89,9 +88,9 @@ def test_what_is_kept(tmp_path, monkeypatch):
     big.parent.mkdir(parents=True)
     small.touch()
     with big.open('w') as stream:
-        stream.truncate(housekeeping.LARGEST_LOG + 1)
-    monkeypatch.setattr(housekeeping, 'LAST', 1)
-    housekeeping.tidy(tmp_path, 90)
+        stream.truncate(cleanup.LARGEST_LOG + 1)
+    monkeypatch.setattr(cleanup, 'LAST', 1)
+    cleanup.tidy(tmp_path, 90)
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob('*') if path.is_file()) == [
         'logs/future.log', 'logs/new.log', 'nightly-stage/new/case/rfm_job.out', 'perflogs/s/p/Big.log.1',
         'perflogs/s/p/Small.log', 'reports/new.xml', 'reports/old.json',
@@ -107,6 +106,6 @@ def test_a_clock_that_was_set_forward_costs_no_fresh_log(tmp_path):
         path.touch()
         when = time.time() - 100 * 86400 + int(path.stem if 'logs' in name else path.parts[-3])
         os.utime(path if 'logs' in name else path.parents[1], (when, when))
-    housekeeping.tidy(tmp_path, 90)
+    cleanup.tidy(tmp_path, 90)
     assert sorted(path.stem for path in (tmp_path / 'logs').iterdir()) == ['2', '3', '4', '5', '6']
     assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['2', '3', '4', '5', '6']

@@ -1,4 +1,4 @@
-"""What is kept of a session that did not come to its own end, and how one that hangs is ended."""
+"""A session: its command line, what is kept where it did not come to its own end, how one that hangs is ended."""
 
 import json
 import os
@@ -9,7 +9,11 @@ import time
 import pytest
 
 from ci import session as module
-from ci.session import Run, Session, add_second_run, case_of, end_processes, failed, only, read_journal
+from ci.process import Ended, Process, end_processes
+from ci.session import Selection, Session, add_second_run, case_of, failed
+from plumbline import settings
+
+WORDS = ('-n', 'two words')
 
 
 def case(name: str, result: str = 'pass', **more) -> dict:
@@ -26,26 +30,30 @@ def case(name: str, result: str = 'pass', **more) -> dict:
 def session(tmp_path):
     for folder in ('logs', 'reports'):
         (tmp_path / folder).mkdir()
-    return Session.new(tmp_path, 's', 'quick', ['reframe', '-n', 'two words'], 2)
+    return Session.new(tmp_path, Selection('s', 'quick', WORDS, ('node_sweep',)), 2)
 
 
 def write_journal(session, *cases: dict, cut: str = ''):
     session.journal.write_text(''.join(json.dumps(one) + '\n' for one in cases) + cut)
 
 
+def names(content: dict) -> list[str]:
+    return [one['display_name'] for one in content['runs'][0]['testcases']]
+
+
 def test_a_journal_is_read_up_to_the_line_that_a_full_disk_cut(session):
+    assert session.done() == set()
     write_journal(session, case('a'), case('b ~s:p+e'), cut='{"unique_name": "c", "resu')
-    found = read_journal(session.journal)
-    assert [(one['display_name'], one['fixture']) for one in found] == [('a', False), ('b ~s:p+e', True)]
-    assert read_journal(session.journal.with_name('nosuch')) == []
+    assert names(session.content()) == ['a', 'b ~s:p+e']
+    assert session.done() == {('hash-a', 's:p+e')}, 'a fixture is no case'
 
 
 def test_without_a_report_the_journal_is_one(session):
     write_journal(session, case('a'))
     content = session.content()
-    assert content['session_info']['cmdline'] == "reframe -n 'two words'"
+    assert content['session_info']['cmdline'].endswith("--system=s --mode=quick -n 'two words'")
     assert content['session_info']['time_end_unix'] >= content['session_info']['time_start_unix']
-    assert [one['display_name'] for one in content['runs'][0]['testcases']] == ['a']
+    assert names(content) == ['a']
 
 
 def test_a_report_counts_before_the_journal_and_the_journal_before_an_abort(session):
@@ -58,11 +66,11 @@ def test_a_report_counts_before_the_journal_and_the_journal_before_an_abort(sess
 
 
 def test_a_session_is_remembered_until_it_is_forgotten(session, tmp_path):
-    assert Session.remembered(tmp_path) is None
+    assert Session.unfinished(tmp_path) is None
     session.remember()
-    assert Session.remembered(tmp_path) == session
+    assert Session.unfinished(tmp_path) == session
     (tmp_path / module.UNFINISHED).write_text('{"cut')
-    assert Session.remembered(tmp_path) is None
+    assert Session.unfinished(tmp_path) is None
     session.forget()
     assert not (tmp_path / module.UNFINISHED).exists()
 
@@ -70,16 +78,56 @@ def test_a_session_is_remembered_until_it_is_forgotten(session, tmp_path):
 def test_no_session_takes_the_files_of_another(session, tmp_path, monkeypatch):
     """Such as one of the same second, before the clock was set back."""
     session.log.touch()
-    stamps = [session.stamp, session.stamp, '20260102T030405Z']
-    monkeypatch.setattr(module, 'stamp_now', lambda: stamps.pop(0))
-    assert Session.new(tmp_path, 's', 'quick', [], 0).stamp == '20260102T030405Z'
+    other = session.part('-part')
+    other.parent.mkdir()
+    other.with_name('20260102T030404Z-part.json').touch()
+    stamps = [session.stamp, '20260102T030404Z', '20260102T030405Z']
+    monkeypatch.setattr(module, '_stamp_now', lambda: stamps.pop(0))
+    assert Session.new(tmp_path, Selection('s', 'quick'), 0).stamp == '20260102T030405Z'
 
 
-def test_cases_of_distribute_are_selected_after_it_made_them():
+def run(session, monkeypatch, *args, **kwargs) -> tuple[list[str], dict[str, str]]:
+    """The command that a session would run, and what it adds to the environment."""
+    started = []
+
+    class Recorded(Process):
+        def wait(self):
+            started.append((self.command, {k: v for k, v in self.environment.items() if k.startswith('PLUMBLINE')}))
+            return Ended()
+
+    monkeypatch.setattr(module, 'Process', Recorded)
+    session.run(0, *args, **kwargs)
+    return started[0]
+
+
+def test_the_command_line(session, monkeypatch):
+    command, variables = run(session, monkeypatch)
+    assert command[0] == 'reframe'
+    assert [word for word in command if word.startswith('-c')], 'no check file'
+    files = [f'--report-file={session.report}', f'--stage={session.stage()}']
+    assert command[-7:] == ['--system=s', '--mode=quick', *WORDS, '-r', *files]
+    assert variables[settings.JOURNAL.name] == str(session.journal)
+    assert variables[settings.OWNER.name] == session.results
+    command, variables = run(session, monkeypatch, [('1a', 's:p+e'), ('2b', 's:p+e')], part='-retry', shell=['sh'])
+    assert command[:2] == ['sh', 'reframe'] and '-n/1a' in command and '-n/2b' in command
+    assert f'--report-file={session.part("-retry")}' in command and settings.JOURNAL.name not in variables
+
+
+@pytest.mark.parametrize('word', ['--distribute', '--distribute=idle'])
+def test_cases_of_distribute_are_selected_after_it_made_them(word, tmp_path, monkeypatch):
+    session = Session.new(tmp_path, Selection('s', 'quick', (word,)), 0)
     cases = [('1a', 's:p+e'), ('1a', 's:p+f'), ('2b', 's:p+e')]
-    assert only(cases, ['reframe', '-n', 'X']) == (['-n/1a', '-n/2b'], {})
-    for word in ('--distribute', '--distribute=idle'):
-        assert only(cases, ['reframe', word]) == (['--distribute=all'], {'PLUMBLINE_CASES': '1a 2b'})
+    command, variables = run(session, monkeypatch, cases)
+    assert '--distribute=all' in command and not [one for one in command if one.startswith('-n')]
+    assert variables[settings.CASES.name] == '1a 2b'
+
+
+def test_a_session_is_resumed_only_for_the_same_selection(session):
+    same = Selection('s', 'quick', WORDS)
+    assert session.can_resume(same)
+    assert not session.can_resume(Selection('s', 'nightly', WORDS))
+    session.started -= module.RESUMABLE + 1
+    assert not session.can_resume(same)
 
 
 def test_what_ran_again_keeps_its_first_failure():
@@ -97,21 +145,17 @@ def test_what_ran_again_keeps_its_first_failure():
 
 def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):
     """Neither on an interrupt nor when told: a grandchild that ignores both goes, too."""
-    monkeypatch.setattr(module, 'GRACE', 1.0)
+    monkeypatch.setenv(settings.GRACE.name, '1')
     stubborn = 'trap "" INT TERM; (while :; do sleep 0.1; done) & echo started; while :; do sleep 0.1; done'
-    run = Run(['bash', '-c', stubborn], session, time.monotonic() + 0.5, {})
-    began = time.monotonic()
-    assert run.wait() == -9
-    assert time.monotonic() - began < 10
-    assert run.ended_by == 'the time budget is used up'
-    assert not run.may_go_on
+    process = Process(['bash', '-c', stubborn], session.log, session.results, time.monotonic() + 0.5, {})
+    assert process.wait() == Ended(-9, 'the time budget is used up', True)
     assert end_processes(session.results) == 0, 'something was left running'
 
 
 def test_only_processes_of_these_results_are_ended(tmp_path):
-    environment = os.environ | {module.SESSION_VARIABLE: str(tmp_path / 'mine')}
+    environment = os.environ | {settings.OWNER.name: str(tmp_path / 'mine')}
     mine = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], env=environment)
-    other = subprocess.Popen(['sleep', '60'], env=environment | {module.SESSION_VARIABLE: str(tmp_path / 'mine2')})
+    other = subprocess.Popen(['sleep', '60'], env=environment | {settings.OWNER.name: str(tmp_path / 'mine2')})
     try:
         assert end_processes(tmp_path / 'mine') == 1
         assert mine.wait() == -9

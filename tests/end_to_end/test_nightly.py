@@ -49,7 +49,7 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     assert third.returncode == 1
     assert 'twice' in third.stdout and 'confirmed' in third.stdout
     assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()
-    assert 'number 1 of 1 could not be told' in third.stderr
+    assert 'number 1 of 1 could not be reached' in third.stderr
     assert 'hush' not in third.stdout + third.stderr
     assert not any(b'hush' in path.read_bytes() for path in demo.results.rglob('*') if path.is_file())
     answer = demo.plumbline('compare', '--format', 'json')
@@ -83,7 +83,7 @@ def test_a_slow_device_is_said_kept_and_told_to_others_when_it_is_slow_again(dem
     second = demo.nightly('--quiet', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
     assert second.returncode == 0
     assert f'plumbline: NODE {node}, not for the first time: -2' in second.stdout
-    assert 'number 1 of 1 could not be told' in second.stderr
+    assert 'number 1 of 1 could not be reached' in second.stderr
     assert '2026-01-31' in (demo.results / 'report.html').read_text()
     assert len(list(ledger.parent.iterdir())) == 2
 

@@ -268,7 +268,6 @@ def test_a_reframe_that_is_killed_loses_nothing_that_was_measured(night):
     os.kill(int(reframe), signal.SIGKILL)
     output, _ = running.communicate(timeout=120)
     assert running.returncode == 1, output
-    assert 'cancelled 1 jobs of it in the queue' in output
     assert 'ReFrame was ended by SIGKILL' in ' '.join(output.split())
     cases = night.cases()
     assert [case['result'] for case in cases['none']] == ['pass']
@@ -312,7 +311,7 @@ def test_a_slow_node_and_a_lost_one(night):
     answer = night.nightly()
     said = ' '.join(answer.stdout.split())
     assert answer.returncode == 1, said
-    assert 'n2 of compute is down (lost): nobody drained it' in said
+    assert 'n2 of compute is down (lost), but not drained' in said
     row = night.verdicts()['none', 'rate']
     assert (row['verdict'], row['value']) == ('regressed', 30.5)
     assert re.search(r'run again: 30.5 on the same .*and 50.5 on other nodes.* look at n1', said)

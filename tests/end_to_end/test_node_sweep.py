@@ -38,7 +38,7 @@ def fleet(clone, slurm, tmp_path):
 
 
 def command(*options: str) -> list[str]:
-    return [sys.executable, '-m', 'ci.sweep', *options, '--', '-S', 'trials=2']
+    return [sys.executable, '-m', 'ci.node_sweep', *options, '--', '-S', 'trials=2']
 
 
 def only(fleet, first: int, last: int):
@@ -98,7 +98,7 @@ def test_a_sweep_that_is_killed_is_carried_on(fleet):
     answer = fleet.clone.run(*command('--max-nodes=2'), **fleet.slurm)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert 'cancelled 1 jobs of it in the queue' in answer.stdout
-    assert 'carries on a sweep: 2 nodes are done' in answer.stdout
+    assert 'resumes a node sweep: 2 nodes are done' in answer.stdout
     assert answer.stdout.count('holds 2 nodes') == 1
     assert 'left out: n9 of fleet is drained (away)' in answer.stdout
     results = {node: case['result'] for node, case in swept(fleet).items()}
@@ -196,7 +196,11 @@ def test_too_many_pairs_are_refused_and_a_sample_is_not(fleet):
     path = fleet.clone.root / 'checks/fault.py'
     path.write_text(path.read_text().replace('    fault = ', '    num_nodes = 2\n    mpi = True\n    fault = '))
     fleet.clone.program(f'[ $SLURM_PROCID = 1 ] || {{ {GOOD}; }}')
-    few = [sys.executable, '-c', 'import ci.sweep, sys; ci.sweep.MOST_PAIRS = 20; sys.exit(ci.sweep.main())']
+    few = [
+        sys.executable,
+        '-c',
+        'import sys; from ci import node_sweep as n; n.MOST_PAIRS = 20; sys.exit(n.main())',
+    ]
     answer = fleet.clone.run(*few, **fleet.slurm)
     assert answer.returncode == 2 and 'holds' not in answer.stdout
     assert answer.stderr.strip() == (
@@ -248,7 +252,7 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
     ],
 )
 def test_usage_errors(fleet, options, words):
-    answer = fleet.clone.run(sys.executable, '-m', 'ci.sweep', *options, **fleet.slurm)
+    answer = fleet.clone.run(sys.executable, '-m', 'ci.node_sweep', *options, **fleet.slurm)
     assert answer.returncode == 2
     assert words in answer.stderr and 'Traceback' not in answer.stderr
 

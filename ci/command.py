@@ -1,0 +1,139 @@
+"""What the commands of this folder share: options, the lock of the results directory, errors as exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import fcntl
+import os
+import re
+import signal
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from pathlib import Path
+
+from ci.outcome import CrashError
+from ci.process import end_processes
+from ci.session import STAGE
+from ci.slurm_nodes import cancel_jobs_below
+from plumbline import settings
+from plumbline.errors import InputError, SiteError
+from plumbline.paths import results_directory
+from plumbline.sites import Site, load_site, name_of_this_site
+
+_DURATION = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
+
+
+def duration(text: str) -> int:
+    """Return the seconds of ``1d2h3m4s`` or a part of it, for argparse."""
+    found = _DURATION.fullmatch(text)
+    if not text or not found:
+        raise argparse.ArgumentTypeError(f'expected a time such as 8h, 90m or 1h30m, found {text!r}')
+    return sum(int(n or 0) * seconds for n, seconds in zip(found.groups(), (86400, 3600, 60, 1), strict=True))
+
+
+def positive(text: str) -> int:
+    """Return an integer of at least 1, for argparse."""
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f'expected 1 or more, found {text}')
+    return int(text)
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options that every command has which runs ReFrame."""
+    parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
+    parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
+    parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
+
+
+def run(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int:
+    """Return the exit code of `work`, called with the site and its locked results directory; 2 for a bad input."""
+    # a shell starts background jobs with SIGINT ignored, and ReFrame, which inherits that, could not be told to end
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    if arguments.results:
+        os.environ[settings.RESULTS.name] = str(Path(arguments.results).absolute())
+    if arguments.site:
+        os.environ[settings.SITE.name] = arguments.site
+    try:
+        os.environ[settings.SITE.name] = name = name_of_this_site()
+        results = _writable(results_directory())
+        with _lock(results):
+            _clean_up_after_a_kill(results)
+            return work(load_site(name), results)
+    except (InputError, SiteError) as error:
+        print(f'plumbline: {error}', file=sys.stderr)
+        return 2
+    except CrashError as error:
+        print(f'plumbline: {error}', file=sys.stderr)
+        return 1
+    except OSError as error:  # such as a full disk
+        print(f'plumbline: {error.filename or results_directory()}: {error.strerror}', file=sys.stderr)
+        return 1
+
+
+def _writable(results: Path) -> Path:
+    if re.search(r'\s', str(results)):
+        raise InputError(f'{results}: ReFrame cannot run jobs below a path with a blank; choose another with --results')
+    try:
+        str(results).encode()
+    except UnicodeEncodeError:  # Arrow and DuckDB know no other names
+        raise InputError(f'{results}: expected a results directory whose name is UTF-8') from None
+    try:
+        for folder in (results / 'reports', results / 'logs'):
+            folder.mkdir(parents=True, exist_ok=True)
+        probe = results / f'.writable-{os.getpid()}'
+        probe.touch()
+        probe.unlink()
+    except OSError as error:
+        raise InputError(f'{results}: the results directory cannot be written: {error.strerror}') from None
+    return results
+
+
+@contextlib.contextmanager
+def _lock(results: Path) -> Iterator[None]:
+    """Hold ``<results>/nightly.lock``; the kernel releases it however this process ends. Raises InputError."""
+    with (results / 'nightly.lock').open('a+') as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            lock.seek(0)
+            holder = lock.read().strip() or 'just started'
+            raise InputError(f'another nightly run writes to {results} ({holder})') from None
+        lock.truncate(0)
+        lock.write(f'process {os.getpid()} since {datetime.now().isoformat(timespec="seconds")}')
+        lock.flush()
+        yield
+
+
+def _clean_up_after_a_kill(results: Path) -> None:
+    """End the processes on this host and the jobs in Slurm's queue that a killed command left.
+
+    The lock is held, so they belong to no running command; ReFrame started by hand uses another stage directory.
+    """
+    if left := end_processes(results):
+        print(f'plumbline: a run before this one was killed; ended {left} processes that it left')
+    if said := cancel_jobs_below(results / STAGE):
+        print(f'plumbline: a run before this one was killed; {said}')
+
+
+class Silence:
+    """A context in which nothing reaches standard output, of this process and its children, unless it `is_broken`."""
+
+    is_broken = True
+
+    def __enter__(self) -> Silence:
+        sys.stdout.flush()
+        self._stdout, self._hidden = os.dup(1), tempfile.TemporaryFile()
+        os.dup2(self._hidden.fileno(), 1)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.stdout.flush()
+        os.dup2(self._stdout, 1)
+        os.close(self._stdout)
+        with self._hidden as hidden:
+            if self.is_broken:
+                hidden.seek(0)
+                sys.stdout.write(hidden.read().decode(errors='replace'))

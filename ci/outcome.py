@@ -1,0 +1,172 @@
+"""What became of a session: stored, judged, shown on a page.
+
+Each step runs in a process of its own. A crash there, of a library too, costs nothing but its own result, and a command
+that waits for ReFrame for hours does not hold the memory that the store takes. So the steps import what they need
+themselves: the command needs none of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import multiprocessing
+import signal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from plumbline.errors import InputError, SiteError
+
+if TYPE_CHECKING:
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import Comparison
+
+_Arguments = ParamSpec('_Arguments')
+_Result = TypeVar('_Result')
+
+
+class CrashError(RuntimeError):
+    """Report that a step ended without a result; the message says which and how."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The verdict of a session. `counts`: metrics by verdict; `summary`: the text for people."""
+
+    site: str
+    mode: str | None
+    exit_code: int
+    counts: dict[str, int]
+    problems: list[str]
+    summary: str
+
+
+@dataclass(frozen=True)
+class LookBack:
+    """What the nodes and the history of a session show. `faults`: why a part could not be looked at."""
+
+    lines: list[str]
+    faults: list[str]
+    needs_attention: bool
+
+
+def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
+    """Make a function run in a new process at each call; it raises CrashError, and the errors that name an input."""
+
+    @functools.wraps(function)
+    def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
+        context = multiprocessing.get_context('spawn')  # a fork would copy locks that threads of ours hold
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=_answer, args=(sender, call, args, kwargs))
+        process.start()
+        sender.close()
+        try:
+            answer = receiver.recv()
+        except EOFError:
+            process.join()
+            code = process.exitcode or 0
+            how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
+            raise CrashError(f'{function.__name__.strip("_")}: ended {how}') from None
+        process.join()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    return call
+
+
+def _answer(sender: Connection, call: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+    gc.disable()  # as for the command line: what a step makes it needs to its end
+    try:
+        answer = call.__wrapped__(*args, **kwargs)
+    except (InputError, SiteError, OSError) as error:
+        answer = error
+    sender.send(answer)
+
+
+@isolated
+def store(results: Path, report: Path, expected: int, problems: Sequence[str], site: str | None = None) -> list[str]:
+    """Put a run report into the store; return a sentence for each session of it. Raises InputError.
+
+    `expected`: how many cases were to run. `problems`: what went wrong outside the cases.
+    """
+    from postprocess.results.ingest import ingest
+    from postprocess.results.store import Store
+
+    said = []
+    for sentence in ingest(Store(results), [report], site, expected, tuple(problems)):
+        if isinstance(sentence, InputError):
+            raise sentence
+        said.append(sentence)
+    return said
+
+
+@isolated
+def regressed_cases(results: Path, uuid: str) -> set[tuple[str, str]]:
+    """Return partition and ReFrame's display name of each case of a session of which a metric regressed."""
+    store, comparison = _judged(results, uuid, ())
+    ids = {row.case_id for row in comparison.verdicts if row.verdict == 'regressed'}
+    cases = store.rows('cases', comparison.session)
+    return {(case['partition'], case['name']) for case in cases if case['case_id'] in ids}
+
+
+@isolated
+def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) -> Verdict:
+    """Judge a session by the references of its site and write its verdicts as JUnit XML.
+
+    `reruns`: run reports of cases that ran again.
+    """
+    from plumbline.files import write_whole
+    from postprocess.report.junit import to_junit
+    from postprocess.views.verdicts import summary
+
+    _, found = _judged(results, uuid, reruns)
+    write_whole({junit: lambda stream: stream.write(to_junit(found))})
+    session = found.session
+    return Verdict(session.site, session.mode, found.exit_code, found.counts, found.problems, summary(found))
+
+
+@isolated
+def compare_spans(results: Path, before: Sequence[str], after: Sequence[str]) -> tuple[str, int]:
+    """Compare sessions before and after a change, in pairs; return the table with its summary, and the exit code."""
+    from postprocess.results.store import Store
+    from postprocess.verdicts.windows import compare_windows
+    from postprocess.views.verdicts import comparison
+
+    store = Store(results)
+    found = compare_windows(store, [store.find(uuid) for uuid in before], [store.find(uuid) for uuid in after])
+    return comparison(found).render('table'), found.exit_code
+
+
+def look_back(results: Path, uuid: str, reruns: Sequence[Path] = (), keep: bool = False) -> LookBack:
+    """Write the page of a session, ``report.html``, with its nodes and its history.
+
+    `keep`: record the nodes that stand out in the ledger, and propose to drain those that do so again. Whatever fails
+    here is a fault of the result: the verdict is known by now and must not be lost.
+    """
+    try:
+        return _look_back(results, uuid, reruns, keep)
+    except (CrashError, InputError, SiteError, OSError) as error:
+        return LookBack([], [f'the page was not written: {error}'], False)
+
+
+@isolated
+def _look_back(results: Path, uuid: str, reruns: Sequence[Path], keep: bool) -> LookBack:
+    from plumbline.files import write_text
+    from postprocess.history.digest import look
+    from postprocess.report.page import to_html
+
+    store, comparison = _judged(results, uuid, reruns)
+    digest = look(store, comparison.session, days=90, keep=keep)
+    write_text(results / 'report.html', to_html(comparison, store, digest))
+    return LookBack(list(digest.lines()), digest.faults, digest.to_be_told)
+
+
+def _judged(results: Path, uuid: str, reruns: Sequence[Path]) -> tuple[Store, Comparison]:
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
+
+    store = Store(results)
+    return store, judge_session(store, store.find(uuid), reruns=reruns)

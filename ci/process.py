@@ -1,0 +1,151 @@
+"""A running ReFrame: keep and follow its output, end it in time, find and end what it started."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TextIO
+
+from plumbline import settings
+from plumbline.paths import ROOT
+
+CLOCK_TOLERANCE = 60  # seconds by which the clock may be set during a run before it is reported
+COLOUR = re.compile(r'\x1b\[[0-9;]*m')
+# What ReFrame only warns of although it makes a session look better than it is
+_TROUBLE = re.compile(
+    r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
+    r'|.*No space left on device.*|run session stopped.*'
+)
+_FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /\w+ @(\S+)')
+
+
+@dataclass
+class Ended:
+    """How a run of ReFrame ended.
+
+    `code`: its exit code, or minus the number of the signal that killed it. `why` it did not come to its own end; empty
+    where it did. `told_to_end`: we asked it to, so nothing may follow. `warnings`: sentences.
+    """
+
+    code: int = 0
+    why: str = ''
+    told_to_end: bool = False
+    warnings: list[str] = field(default_factory=list)
+
+
+class Process:
+    """Run a command and print a line of progress for each case that it finishes; its whole output goes to `log`.
+
+    At `deadline`, a value of ``time.monotonic()``, on SIGTERM, SIGHUP and Ctrl-C it is asked to end, which ReFrame does
+    by cancelling its jobs and writing its report. One that has not ended after ``PLUMBLINE_GRACE`` seconds is killed.
+    `owner` marks the process and all that it starts, see :func:`end_processes`.
+    """
+
+    def __init__(self, command: Sequence[str], log: Path, owner: str, deadline: float, variables: Mapping[str, str]):
+        self.command, self.log, self.owner, self.deadline = command, log, owner, deadline
+        self.environment = {**os.environ, settings.OWNER.name: owner, **variables}
+        self._ended = Ended()
+        self._process: subprocess.Popen[str] | None = None
+
+    def wait(self) -> Ended:
+        """Run the command to its end."""
+        ended, offset = self._ended, _clock_offset()
+        with self.log.open('a', encoding='utf-8') as log:
+            self._process = subprocess.Popen(
+                self.command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, errors='replace', bufsize=1, start_new_session=True,  # Ctrl-C reaches it once, through us
+            )  # fmt: skip
+            budget = _later(self.deadline - time.monotonic(), self.end, 'the time budget is used up')
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                signal.signal(number, lambda number, _: self.end(f'told to end by {signal.Signals(number).name}'))
+            try:
+                self._follow(log)
+            except KeyboardInterrupt:
+                self.end('interrupted')
+                self._follow(log)
+            ended.code = self._process.wait()
+            budget.cancel()
+        change = _clock_offset() - offset
+        if abs(change) > CLOCK_TOLERANCE:
+            direction = 'forward' if change > 0 else 'back'
+            ended.warnings.append(
+                f'the clock of this host was set {direction} by {abs(change):.0f} s during the session'
+            )
+        if ended.code < 0 and not ended.why:
+            ended.why = f'ReFrame was ended by {signal.Signals(-ended.code).name}'
+        if ended.why:
+            end_processes(self.owner)
+        return ended
+
+    def end(self, why: str) -> None:
+        """Ask the process to end, and kill it when it has not after the grace period."""
+        if self._ended.why or self._process is None or self._process.poll() is not None:
+            return
+        self._ended.why, self._ended.told_to_end = why, True
+        self._process.send_signal(signal.SIGINT)
+        grace = settings.GRACE.get()
+        for seconds, number in ((grace / 2, signal.SIGTERM), (grace, signal.SIGKILL)):
+            _later(seconds, self._send, number)
+
+    def _send(self, number: signal.Signals) -> None:
+        if self._process is not None and self._process.poll() is None:
+            self._process.send_signal(number)
+            if number == signal.SIGKILL:
+                end_processes(self.owner)  # one that holds the output open would keep wait() from returning
+
+    def _follow(self, log: TextIO) -> None:
+        assert self._process is not None and self._process.stdout is not None
+        started = time.monotonic()
+        for line in self._process.stdout:
+            with suppress(OSError):  # a full disk must not end the run
+                log.write(line)
+            plain = COLOUR.sub('', line)
+            self._ended.warnings += troubles([plain])
+            if found := _FINISHED.search(plain):
+                result, done, total, name, place = found.groups()
+                elapsed = time.strftime('%H:%M:%S', time.gmtime(time.monotonic() - started))
+                print(f'  {elapsed} [{done}/{total}] {result:<5} {name} @{place}', flush=True)
+
+
+def troubles(lines: Iterable[str]) -> list[str]:
+    """Return a sentence for each line of ReFrame's output that makes a session incomplete."""
+    return [f'ReFrame: {found[0].strip()}' for line in lines if (found := _TROUBLE.search(line))]
+
+
+def end_processes(owner: Path | str) -> int:
+    """Kill the processes on this host that a run of `owner` started; return how many there were.
+
+    The environment variable ``PLUMBLINE_OWNER`` tells them from all other processes of this user.
+    """
+    left = list(_processes_of(f'{settings.OWNER.name}={owner}'.encode()))
+    for pid in left:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return len(left)
+
+
+def _processes_of(variable: bytes) -> Iterator[int]:
+    for process in Path('/proc').glob('[0-9]*'):
+        with suppress(OSError):  # ended meanwhile, or of another user
+            if variable in (process / 'environ').read_bytes().split(b'\0'):
+                yield int(process.name)
+
+
+def _clock_offset() -> float:
+    """Return the time of day minus the monotonic clock in seconds: constant until the clock is set."""
+    return time.time() - time.monotonic()
+
+
+def _later(seconds: float, call: Callable[..., Any], *arguments: Any) -> threading.Timer:
+    timer = threading.Timer(max(0.0, seconds), call, arguments)
+    timer.daemon = True
+    timer.start()
+    return timer

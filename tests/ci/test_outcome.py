@@ -1,0 +1,51 @@
+"""What a command keeps when a step after the measurement crashes."""
+
+import os
+import signal
+
+import pytest
+
+from ci import outcome
+from plumbline.errors import InputError
+
+
+@outcome.isolated
+def killed(*_):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+@outcome.isolated
+def wrong():
+    return {}['nothing']
+
+
+@outcome.isolated
+def refused():
+    raise InputError('reports/x.json: cannot be read')
+
+
+@outcome.isolated
+def parent() -> int:
+    return os.getppid()
+
+
+def test_a_result_comes_back_from_a_process_of_its_own():
+    assert parent() == os.getpid()
+
+
+@pytest.mark.parametrize(('function', 'words'), [(killed, 'killed: ended by SIGSEGV'), (wrong, 'traceback above')])
+def test_a_crash_is_an_error_that_says_how(function, words, capfd):
+    with pytest.raises(outcome.CrashError, match=words):
+        function()
+    assert ('KeyError' in capfd.readouterr().err) == (function is wrong)
+
+
+def test_an_input_error_is_the_same_error():
+    with pytest.raises(InputError, match='cannot be read'):
+        refused()
+
+
+def test_a_page_that_cannot_be_written_is_a_fault_and_no_error(monkeypatch):
+    monkeypatch.setattr(outcome, '_look_back', killed)
+    found = outcome.look_back('results', 'uuid')
+    assert not found.lines and found.faults == ['the page was not written: killed: ended by SIGSEGV']

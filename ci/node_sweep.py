@@ -242,10 +242,8 @@ def merge(contents: Sequence[Content], selection: Selection) -> Content:
     for case in (case for content in contents for run in content['runs'] for case in run['testcases']):
         places = case.get('record', {}).get('swept', []) if isinstance(case.get('record'), dict) else []
         cases += [_of_place(case, place) for place in places] if places and not case['fixture'] else [case]
-    info = contents[-1]['session_info'] | {
-        'time_start_unix': contents[0]['session_info']['time_start_unix'],
-        'plumbline_selection': selection.options, 'plumbline_narrowed_by': list(selection.narrowed_by),
-    }  # fmt: skip
+    started = contents[0]['session_info']['time_start_unix']
+    info = contents[-1]['session_info'] | {'time_start_unix': started, **selection.recorded}
     return {'session_info': info, 'runs': [{'run_index': 0, 'testcases': cases}]}
 
 

@@ -33,6 +33,7 @@ from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.paths import ROOT
+from postprocess.results.cmdline import read_cmdline
 
 STAGE = 'nightly-stage'  # below the results: a folder for each run, which keeps what its failed cases left
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
@@ -70,6 +71,16 @@ class Selection:
         configuration = ROOT / 'reframe_settings/settings.py'
         files, _ = self._checks
         return ['reframe', '-C', str(configuration), '-R', *(f'-c{path}' for path in files), *self.options]
+
+    @property
+    def recorded(self) -> dict[str, str]:
+        """What the run report says of the selection: JSON lists in ``session_info``, read by `postprocess.results`."""
+        chosen = read_cmdline(shlex.join(['reframe', *self.options]))
+        narrowed_by = [*chosen.narrowed_by, *self.narrowed_by]
+        return {
+            'plumbline_mode': self.mode, 'plumbline_selection': json.dumps(chosen.selection),
+            'plumbline_narrowed_by': json.dumps(narrowed_by),
+        }  # fmt: skip
 
     @property
     def distributes(self) -> bool:
@@ -114,14 +125,12 @@ class Selection:
 class Session:
     """A session: what is to be run, and where its files are.
 
-    `selection` and `narrowed_by` are those of :class:`Selection`, for the run report. `started`: seconds since 1970.
+    `recorded` and `distributes` are those of its :class:`Selection`. `started`: seconds since 1970.
     """
 
     results: str
     stamp: str
-    mode: str
-    selection: list[str]
-    narrowed_by: list[str]
+    recorded: dict[str, str]
     distributes: bool
     command: list[str]
     expected: int
@@ -136,9 +145,8 @@ class Session:
             time.sleep(0.2)
             stamp = _stamp_now()
         return cls(
-            str(results), stamp, selection.mode, selection.options, list(selection.narrowed_by),
-            selection.distributes, selection.command, expected, time.time(),
-        )  # fmt: skip
+            str(results), stamp, selection.recorded, selection.distributes, selection.command, expected, time.time()
+        )
 
     @classmethod
     def unfinished(cls, results: Path) -> Session | None:
@@ -224,10 +232,7 @@ class Session:
             content = json.loads(self.report.read_text(encoding='utf-8'))
         except (OSError, ValueError):
             content = self._without_report()
-        content['session_info'] |= {
-            'cmdline': shlex.join(self.command), 'time_start_unix': self.started,
-            'plumbline_selection': self.selection, 'plumbline_narrowed_by': self.narrowed_by,
-        }  # fmt: skip
+        content['session_info'] |= {'time_start_unix': self.started, **self.recorded}
         cases = content['runs'][0]['testcases']
         known = {_identity(case) for case in cases if case['result'] != 'abort'}
         kept = [case for case in self._journal_entries() if _identity(case) not in known]
@@ -239,8 +244,8 @@ class Session:
         ended = self.journal.stat().st_mtime if self.journal.exists() else self.started
         info = {
             'data_version': '4.2', 'uuid': str(uuid.uuid4()), 'hostname': platform.node(),
-            'user': os.environ.get('USER'), 'version': version('reframe-hpc'), 'plumbline_mode': self.mode,
-            'time_start_unix': self.started, 'time_end_unix': max(self.started, ended),
+            'user': os.environ.get('USER'), 'version': version('reframe-hpc'), 'cmdline': shlex.join(self.command),
+            'time_end_unix': max(self.started, ended),
         }  # fmt: skip
         return {'session_info': info, 'runs': [{'run_index': 0, 'testcases': []}]}
 

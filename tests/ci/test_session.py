@@ -100,6 +100,17 @@ def run(session, monkeypatch, *args, **kwargs) -> tuple[list[str], dict[str, str
     return started[0]
 
 
+def test_the_run_report_says_what_was_selected(session):
+    """As data, whatever ReFrame was started with: a resumed session selects the cases that are left."""
+    info = {'uuid': 'u', 'time_start_unix': 1, 'cmdline': 'reframe -n/1a'}
+    session.report.write_text(json.dumps({'session_info': info, 'runs': [{'run_index': 0, 'testcases': []}]}))
+    found = session.content()['session_info']
+    assert found['cmdline'] == 'reframe -n/1a', 'the recorded command line was edited'
+    assert json.loads(found['plumbline_selection']) == ['mode=quick', 'system=s', 'name=two words']
+    assert json.loads(found['plumbline_narrowed_by']) == ['--name', 'node_sweep']
+    assert json.loads(Selection('s', 'quick').recorded['plumbline_narrowed_by']) == []
+
+
 def test_the_command_line(session, monkeypatch):
     command, variables = run(session, monkeypatch)
     assert command[0] == 'reframe'

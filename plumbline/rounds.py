@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
+
+from plumbline import settings
 
 Place = tuple[str, ...]
 
 
 def number_of_rounds(nodes: int) -> int:
-    """Return the rounds in which each of `nodes` nodes meets each other; ``PLUMBLINE_SWEEP_ROUNDS`` limits them."""
+    """Return the rounds in which each node meets each other; ``PLUMBLINE_NODE_SWEEP_ROUNDS`` limits them."""
     every = nodes - 1 + nodes % 2
-    return min(int(os.environ.get('PLUMBLINE_SWEEP_ROUNDS', every)), every)
+    chosen = settings.NODE_SWEEP_ROUNDS.get()
+    return every if chosen is None else min(chosen, every)
 
 
 def rounds_of(nodes: list[str], per_place: int) -> Iterator[list[Place]]:

@@ -112,13 +112,13 @@ JOB_OPTIONS = Setting(
     'run', 'PLUMBLINE_JOB_OPTIONS', str, '{}',
     'Scheduler options of single cases, such as the nodes of a rerun: JSON, a list of words by hash.')
 NODE_SWEEP = Setting(
-    'run', 'PLUMBLINE_SWEEP', str, '', 'File with the nodes of the allocation of a node sweep, one a line.',
+    'run', 'PLUMBLINE_NODE_SWEEP', str, '', 'File with the nodes of the allocation of a node sweep, one a line.',
     'no node sweep')
 NODE_SWEEP_ROUNDS: Setting[int | None] = Setting(
-    'run', 'PLUMBLINE_SWEEP_ROUNDS', int, None,
+    'run', 'PLUMBLINE_NODE_SWEEP_ROUNDS', int, None,
     'Rounds of a node sweep over pairs of nodes: a sample in which each node meets this many others.', 'every pair')
 NODE_SWEEP_UNTIL = Setting(
-    'run', 'PLUMBLINE_SWEEP_UNTIL', str, '',
+    'run', 'PLUMBLINE_NODE_SWEEP_UNTIL', str, '',
     'Time after which a node sweep starts no benchmark, in seconds since 1970.', 'no limit')
 NO_PROVISION = Setting(
     'run', 'PLUMBLINE_NO_PROVISION', str, '',

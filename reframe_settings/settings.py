@@ -69,7 +69,7 @@ def _system(site: Site) -> dict:
             partition['access'] = ['--no-requeue', *partition.get('access', [])]
         if partition['launcher'] == 'srun':
             partition['launcher'] = 'srun-on-whole-nodes'
-        if settings.NODE_SWEEP.get():  # ci/sweep holds the nodes; each job uses them all, the second waits
+        if settings.NODE_SWEEP.get():  # ci/node-sweep holds the nodes; each job uses them all, the second waits
             partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 2}
         partition['scheduler'] = schedulers.register(partition['scheduler'])
     return system

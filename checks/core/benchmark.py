@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 import shutil
 import subprocess
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from checks.core.jobscript import JobScript, activation, bring_up
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
+from plumbline import settings
 from plumbline.errors import SiteError
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.limits import judges
@@ -139,7 +139,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             self.trials = self.trials_by_mode[self.mode or 'quick']
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
         if hasattr(self, '.nid'):  # --distribute: a case of its own for each node, which -n /HASH cannot select
-            wanted = os.environ.get('PLUMBLINE_CASES', self.hashcode).split()
+            wanted = (settings.CASES.get() or self.hashcode).split()
             own = getattr(self, '.part') if self.hashcode in wanted else None
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == own]
         if node_sweep.swept_nodes() and not self.can_be_swept():
@@ -159,7 +159,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
         # of single cases, such as the nodes that ci/nightly wants one to run on again
-        self.job.options += json.loads(os.environ.get('PLUMBLINE_JOB_OPTIONS', '{}')).get(self.hashcode, [])
+        self.job.options += json.loads(settings.JOB_OPTIONS.get()).get(self.hashcode, [])
 
     @run_before('run')
     def bring_stack_up(self):

@@ -1,8 +1,9 @@
 """A node sweep: the whole job of a case on every node of an allocation, or on every pair of its nodes.
 
-`ci/sweep` holds the allocation and names its nodes in the file ``PLUMBLINE_SWEEP``. Each node runs the job in a folder
-of its own, so a thousand nodes take as long as one, and a node that fails does not affect the others. Pairs run in the
-rounds of a tournament. Nothing starts or continues after ``PLUMBLINE_SWEEP_UNTIL``, in seconds since 1970.
+`ci/node-sweep` holds the allocation and names its nodes in the file ``PLUMBLINE_NODE_SWEEP``. Each node runs the job in
+a folder of its own, so a thousand nodes take as long as one, and a node that fails does not affect the others. Pairs
+run in the rounds of a tournament. Nothing starts or continues after ``PLUMBLINE_NODE_SWEEP_UNTIL``, in seconds since
+1970.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from checks.core.trials import Plan, explain_missing, mean, read, text_of, variable_name
+from plumbline import settings
 from plumbline.record import Record
 from plumbline.rounds import Place, number_of_rounds, rounds_of
 
@@ -33,7 +35,7 @@ _ENDINGS = {
 
 def swept_nodes() -> list[str]:
     """Return the nodes of the sweep that this ReFrame is part of; an empty list outside a sweep."""
-    path = os.environ.get('PLUMBLINE_SWEEP')
+    path = settings.NODE_SWEEP.get()
     return _words_of(path) if path else []
 
 
@@ -68,7 +70,7 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     for number, places in enumerate(rounds_of(swept_nodes(), num_nodes), start=1):
         (folder / f'rounds/{number}').write_text(''.join(f'{place[0]} {",".join(place)}\n' for place in places))
     return [
-        'exec 9>> "$PLUMBLINE_SWEEP" && flock 9',  # one case at a time; ReFrame reads one while the next one runs
+        'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time; ReFrame reads one while the next one runs
         'declare -px ${!SLURM_*} > slurm.env',
         f'for ((round = 1; round <= {number}; round++)); do bash ./sweep_round.sh $round {seconds}; done',
     ]

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from plumbline.rounds import rounds_of
 
-VARIABLE = 'PLUMBLINE_SWEEP_ROUNDS'
+VARIABLE = 'PLUMBLINE_NODE_SWEEP_ROUNDS'
 
 
 def names(count: int) -> list[str]:

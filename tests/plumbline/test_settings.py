@@ -12,7 +12,7 @@ from plumbline.errors import InputError
 
 NAME = re.compile(r'PLUMBLINE_[A-Z][A-Z_]*')
 LIST, DOCUMENT = 'plumbline/settings.py', 'docs/settings.md'
-PRODUCT = ('plumbline/', 'postprocess/', 'ci/', 'reframe_settings/')
+PRODUCT = ('plumbline/', 'postprocess/', 'ci/', 'reframe_settings/', 'checks/')
 CONSTANTS = {name: value for name, value in vars(settings).items() if isinstance(value, settings.Setting)}
 
 

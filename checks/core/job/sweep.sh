@@ -4,7 +4,7 @@
 nodes=$(grep --max-count=1 "^$SLURMD_NODENAME " "rounds/$1")
 nodes=${nodes#* } seconds=$2
 [ -n "$nodes" ] || exit 0
-left=$((${PLUMBLINE_SWEEP_UNTIL:-EPOCHSECONDS + seconds} - EPOCHSECONDS))
+left=$((${PLUMBLINE_NODE_SWEEP_UNTIL:-EPOCHSECONDS + seconds} - EPOCHSECONDS))
 ((left < seconds)) && seconds=$((left > 0 ? left : 1)) # 0 would be no limit
 mkdir -p "places/$nodes" && cd "places/$nodes" || exit 1
 for file in ../../*; do

@@ -34,8 +34,10 @@ class _Group(TyperGroup):
         except (OSError, InputError, SiteError) as error:
             if self.debug:
                 traceback.print_exception(error)
-            named = isinstance(error, OSError) and error.filename
-            complain(f'{error.filename}: {error.strerror}' if named else error)
+            if isinstance(error, OSError) and error.filename:
+                complain(f'{error.filename}: {error.strerror}')
+            else:
+                complain(error)
         sys.exit(2)
 
 

@@ -163,7 +163,7 @@ def report(
 ) -> None:
     """Write one HTML file with everything about a session; it needs no network and no other file."""
     from plumbline.files import write_text
-    from postprocess.history.digest import look
+    from postprocess.history.digest import digest
     from postprocess.report.page import to_html
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
@@ -172,12 +172,12 @@ def report(
     chosen = store.find(session, site)
     other = store.find(against, chosen.site) if against else None
     comparison = judge_session(store, chosen, other, references, rerun or ())
-    night = look(store, chosen, days, references, keep)
+    found = digest(store, chosen, days, references, keep)
     path = output or results / 'report.html'
-    write_text(path, to_html(comparison, store, night, references))
-    for line in night.lines() if keep else ():
+    write_text(path, to_html(comparison, store, found, references, path.parent))
+    for line in found.lines() if keep else ():
         typer.echo(line)
     typer.echo(f'{path}')
-    for fault in night.faults:
+    for fault in found.faults:
         complain(fault)
-    raise typer.Exit(2 if night.faults else int(keep and night.to_be_told))
+    raise typer.Exit(2 if found.faults else int(keep and found.needs_attention))

@@ -1,216 +1,134 @@
-"""What a site measured over its sessions: a series for each metric, and the facts that went with it."""
+"""The histories of a site's series over its sessions, read from the store."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from operator import attrgetter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy
 import pyarrow as pa
+from numpy import ndarray
 
+from plumbline.identity import Quantity, SeriesId, from_text, to_text
 from plumbline.limits import Tolerance, tolerance_for
 from plumbline.paths import SITES
-from postprocess.results.reports import one_line
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import site_policy
 
-# Logarithms of the numbers are taken, so they must be above zero.
+# Histories are of logarithms, so only values above zero count.
 _COUNTS = "status = 'measured' AND judged AND mean > 0"
-_CASE = '"partition", environ, "check", params'
-_METRIC = f'{_CASE}, metric, metrics.dims, unit, better'
-_SHOWN = {'environ': 'stack', 'params': '"case"'}
+_NAMES = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better')
+_COLUMNS = {name: f'"{name}"' for name in _NAMES} | {'dims': 'metrics.dims'}  # cases have a column dims, too
 # Grouping by a hash of the names takes half the time of grouping by them; 64 bits are enough to tell them apart.
-_NAMES = ', '.join(f'any_value({name}) AS {_SHOWN.get(name, name)}' for name in (*_CASE.split(', '), 'unit', 'better'))
-_NAMES += ", any_value(if(metrics.dims = '-', metric, metric || ' ' || metrics.dims)) AS metric"
-_BY_NAME = attrgetter(*(f'of.{name}' for name in ('partition', 'stack', 'check', 'case', 'metric', 'unit', 'better')))
-_LISTS = {'nights': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
-
-
-@dataclass(frozen=True)
-class Metric:
-    """What a series is of."""
-
-    partition: str
-    stack: str
-    check: str
-    case: str
-    metric: str
-    unit: str
-    better: str
-
-    @property
-    def sign(self) -> int:
-        """1 where higher is better, -1 where lower is."""
-        return 1 if self.better == 'higher' else -1
-
-    def __str__(self) -> str:
-        return f'{self.partition}/{self.stack} {self.check} {self.case} {self.metric}'
+_HASH = f'hash({", ".join(_COLUMNS.values())})'
+_FACTS = ', '.join(
+    [f'any_value({column}) AS "{name}"' for name, column in _COLUMNS.items()]
+    + [f'arg_max("{name}", night) AS "{name}"' for name in ('floor', 'cap')]
+)
+#: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
+NODE = "array_to_string(list_sort(nodes), ',')"
+_LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
 
 
 @dataclass(frozen=True, eq=False)
-class Series:
-    """The values of a metric: that of night ``nights[i]`` is the median over its cases, or over those on ``nodes[i]``.
+class History:
+    """The values of a series: in ``sessions[i]``, the median over its cases or, with `nodes`, that on ``nodes[i]``.
 
-    A night is the place of a session among those asked for, a node one in the list that comes with the series.
+    A session is a place among the sessions that were asked for, a node one in the list that comes with the histories.
     """
 
-    of: Metric
-    nights: numpy.ndarray
-    values: numpy.ndarray
-    nodes: numpy.ndarray | None = None
+    series: SeriesId
+    quantity: Quantity
+    tolerance: Tolerance
+    sessions: ndarray
+    values: ndarray
+    nodes: ndarray | None = None
 
     @property
-    def performance(self) -> numpy.ndarray:
-        """Natural logarithm of the values, negated where lower is better: whatever the metric, a loss is a fall."""
-        return self.of.sign * numpy.log(self.values)
+    def performance(self) -> ndarray:
+        """Natural logarithm of the values, negated where lower is better: a loss is always a fall."""
+        return self.quantity.sign * numpy.log(self.values)
 
 
-def by_night(store: Store, sessions: Sequence[Session]) -> list[Series]:
-    """A series for each metric over all nodes, in the order of the nights."""
+def by_session(store: Store, sessions: Sequence[Session], root: Path = SITES) -> list[History]:
+    """Return the history of each series, its values medians over all nodes, in the order of the sessions."""
     found = store.query(
         f"""
-        SELECT {_NAMES}, list(night::INT) AS nights, list(mean) AS "values"
-        FROM metrics JOIN cases USING (night, case_id) WHERE {_COUNTS} GROUP BY hash({_METRIC})
+        SELECT {_FACTS}, list(night::INT) AS sessions, list(mean) AS "values"
+        FROM metrics JOIN cases USING (night, case_id) WHERE {_COUNTS} GROUP BY {_HASH}
         """,
         sessions,
     )
-    return [_medians(series) for series in _series(found)]
+    return [_medians(history) for history in _histories(found, sessions, root)]
 
 
-def by_node(store: Store, sessions: Sequence[Session]) -> tuple[list[Series], list[str]]:
-    """A series for each metric with the values of every node, and the nodes; a case on several is of ``n1,n2``."""
+def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tuple[list[History], list[str]]:
+    """Return the history of each series with the values of every node, and the names of the nodes."""
     nodes = store.query(
-        """
-        SELECT DISTINCT array_to_string(list_sort(nodes), ',') AS node
-        FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node
-        """,
-        sessions,
+        f'SELECT DISTINCT {NODE} AS node FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node', sessions
     )
     names = nodes['node'].to_pylist()
     found = store.query(
         f"""
-        SELECT {_NAMES}, list(night::INT) AS nights, list(mean) AS "values", list(number::INT) AS nodes
-        FROM metrics
-        JOIN cases USING (night, case_id)
-        JOIN numbers ON numbers.node = array_to_string(list_sort(cases.nodes), ',')
-        WHERE {_COUNTS} GROUP BY hash({_METRIC})
+        SELECT {_FACTS}, list(night::INT) AS sessions, list(mean) AS "values", list(number::INT) AS nodes
+        FROM metrics JOIN cases USING (night, case_id) JOIN numbers ON numbers.node = {NODE}
+        WHERE {_COUNTS} GROUP BY {_HASH}
         """,
         sessions,
         numbers={'node': names, 'number': list(range(len(names)))},
     )
-    return _series(found), names
+    return _histories(found, sessions, root), names
 
 
-def _medians(series: Series) -> Series:
-    """Sorted, and one value a night."""
-    order = numpy.argsort(series.nights, kind='stable')
-    nights, values = series.nights[order], series.values[order]
-    if (nights[1:] > nights[:-1]).all():
-        return Series(series.of, nights, values)
-    own, first = numpy.unique(nights, return_index=True)
-    return Series(series.of, own, numpy.array([numpy.median(part) for part in numpy.split(values, first[1:])]))
+def tolerances(site: str, root: Path = SITES) -> Callable[..., Tolerance]:
+    """Return the rule for the tolerance of a series, from its id, unit and the floor and cap that its check declares.
 
-
-def _series(table: pa.Table) -> list[Series]:
-    """From a row a series: its names, then lists of numbers."""
-    lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
-    names = table.drop_columns(list(lists)).to_pylist()
-    columns = [_numbers(table[name].combine_chunks(), kind) for name, kind in lists.items()] if names else ()
-    series = [Series(Metric(**name), *arrays) for name, *arrays in zip(names, *columns, strict=True)]
-    return sorted(series, key=_BY_NAME)
-
-
-def _numbers(column: pa.ListArray, kind: type) -> Iterator[numpy.ndarray]:
-    """The lists of a column as arrays, without a copy and without pandas, which pyarrow's own way imports."""
-    flat = numpy.frombuffer(column.values.buffers()[1], kind)
-    return numpy.split(flat[: column.offsets[-1].as_py()], column.offsets.to_pylist()[1:-1])
-
-
-@dataclass(frozen=True)
-class Policy:
-    """The tolerances of a site for its metrics."""
-
-    rules: dict[str, Any]
-
-    @classmethod
-    def of(cls, site: str, root: Path = SITES) -> Policy:
-        """That of its ``site.yaml``; the defaults for a site that has none, such as that of another suite."""
-        described = any((folder / site / 'site.yaml').exists() for folder in (root, SITES))
-        return cls(site_policy(site, root) if described else {})
-
-    def tolerance(self, metric: Metric) -> Tolerance:
-        return tolerance_for(self.rules, metric.check, metric.case, metric.metric, metric.unit)
-
-
-Facts = dict[str, tuple[str, ...]]
-
-
-def facts(
-    store: Store, sessions: Sequence[Session], wanted: Iterable[tuple[Metric, int]]
-) -> dict[tuple[str, str, str, str, int], dict[str, Facts]]:
-    """The provenance of the cases of `wanted` (a metric and a night): by node, each fact with the values it took.
-
-    The keys are partition, stack, check, case and night. Nodes are named as in :func:`by_node`; ``*`` is all of them.
+    A site without a ``site.yaml``, such as that of another suite, has the defaults.
     """
-    keys = sorted({(*_case(metric), night) for metric, night in wanted})
-    if not keys:
-        return {}
-    names = ('partition', 'environ', 'check', 'params', 'night')
-    rows = store.query(
-        f"""
-        SELECT DISTINCT {_CASE}, night, array_to_string(list_sort(nodes), ',') AS node, provenance
-        FROM cases JOIN wanted USING ({_CASE}, night)
-        """,
-        sessions,
-        wanted=dict(zip(names, map(list, zip(*keys, strict=True)), strict=True)),
+    described = any((folder / site / 'site.yaml').exists() for folder in (root, SITES))
+    policy = site_policy(site, root) if described else {}
+
+    def tolerance(of: SeriesId, unit: str, floor: float | None, cap: float | None) -> Tolerance:
+        return tolerance_for(policy, of.check, to_text(of.params), of.name, unit)
+
+    return tolerance
+
+
+def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list[History]:
+    """Return a history for each row: its names and facts, then lists of numbers. Sorted by series."""
+    if not table.num_rows:
+        return []
+    tolerance = tolerances(sessions[-1].site, root)
+    lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
+    columns = [_numbers(table[name].combine_chunks(), kind) for name, kind in lists.items()]
+    found = []
+    for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
+        series = series_of(row)
+        bounds = tolerance(series, row['unit'], row['floor'], row['cap'])
+        found.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
+    return sorted(found, key=lambda history: (history.series, history.quantity))
+
+
+def series_of(row: dict[str, Any]) -> SeriesId:
+    """Return the series that a row of the store names in its columns."""
+    return SeriesId(
+        row['partition'], row['environ'], row['check'], from_text(row['params']), row['metric'], from_text(row['dims'])
     )
-    found: dict[tuple, dict[str, dict[str, set[str]]]] = {}
-    for *key, node, provenance in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        for fact, value in json.loads(provenance).items():
-            for place in (node, '*'):
-                found.setdefault(tuple(key), {}).setdefault(place, {}).setdefault(fact, set()).add(
-                    one_line(str(value)) or ''
-                )
-    return {
-        key: {
-            node: {fact: tuple(sorted(values)) for fact, values in of_node.items()} for node, of_node in of_case.items()
-        }
-        for key, of_case in found.items()
-    }
 
 
-def facts_of(found: dict, metric: Metric, nights: Iterable[int], node: str = '*') -> list[Facts]:
-    """Those of the nights that have any."""
-    facts = (found.get((*_case(metric), night), {}).get(node) for night in nights)
-    return [of_night for of_night in facts if of_night]
+def _medians(history: History) -> History:
+    """Return the history in the order of the sessions, with one value for each."""
+    order = numpy.argsort(history.sessions, kind='stable')
+    sessions, values = history.sessions[order], history.values[order]
+    if not (sessions[1:] > sessions[:-1]).all():
+        sessions, first = numpy.unique(sessions, return_index=True)
+        values = numpy.array([numpy.median(part) for part in numpy.split(values, first[1:])])
+    return replace(history, sessions=sessions, values=values)
 
 
-def changed(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
-    """What is different, as ``kernel: 6.1 -> 6.5``: facts that were the same on all nights of either side."""
-    said = []
-    for fact in sorted({fact for of_night in (*before, *after) for fact in of_night}) if before and after else ():
-        old, new = ({of_night.get(fact, ()) for of_night in side} for side in (before, after))
-        if len(old) == len(new) == 1 and old != new:
-            was, became = (' and '.join(value) or 'nothing' for value in (*old, *new))
-            said.append(f'{fact}: {was} -> {became}')
-    return said
-
-
-def unlike(found: dict, metric: Metric, night: int, node: str) -> list[str]:
-    """What is different at a node, as ``governor: powersave, elsewhere performance``, where all others are alike."""
-    of_case = found.get((*_case(metric), night), {})
-    others = [facts for name, facts in of_case.items() if name not in (node, '*')]
-    said = []
-    for fact, mine in sorted(of_case.get(node, {}).items()):
-        theirs = {facts.get(fact, ()) for facts in others}
-        if len(theirs) == 1 and len(others) > 1 and mine not in theirs:
-            said.append(f'{fact}: {" and ".join(mine)}, elsewhere {" and ".join(*theirs) or "nothing"}')
-    return said
-
-
-def _case(metric: Metric) -> tuple[str, str, str, str]:
-    return metric.partition, metric.stack, metric.check, metric.case
+def _numbers(column: pa.ListArray, kind: type) -> Iterator[ndarray]:
+    """Yield the lists of a column as arrays, without a copy and without pandas, which pyarrow's own way imports."""
+    flat = numpy.frombuffer(column.values.buffers()[1], kind)
+    yield from numpy.split(flat[: column.offsets[-1].as_py()], column.offsets.to_pylist()[1:-1])

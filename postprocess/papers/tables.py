@@ -1,7 +1,8 @@
-"""The tables of the papers, with what a site measured beside what was published; their layouts are in ``tables/``."""
+"""The tables of the papers, with what a site measured below what was published; their layouts are YAML files here."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,10 +10,12 @@ from typing import Any
 import yaml
 
 from plumbline.errors import InputError
+from plumbline.identity import Pairs, SeriesId, from_text
+from plumbline.migration import metric_and_dims
 from plumbline.paths import SITES, YAML_LOADER
 from plumbline.record import Summary
 from plumbline.references import FILES, read_references
-from plumbline.sites import Site, load_site
+from plumbline.sites import Partition, Site, load_site
 from plumbline.units import UNITS, in_base_unit
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -20,12 +23,16 @@ from postprocess.verdicts.stats import pool
 
 _LAYOUTS = Path(__file__).parent
 _CONVERTED = ('B/s', 'Flop/s')  # ends of units that a column may show in another size of them
+_ANY = '*'
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A number as its text, and as it is: mean, standard deviation and n, in `unit`; or a text alone."""
+    """A number as its text and as mean, standard deviation and n in `unit`; or a text alone.
+
+    `fault`: why the number is known to be wrong.
+    """
 
     text: str = ''
     mean: float | None = None
@@ -33,12 +40,12 @@ class Cell:
     n: int | None = None
     unit: str = ''
     source: str = ''
-    fault: str = ''  # why the number is known to be wrong
+    fault: str = ''
 
 
 @dataclass(frozen=True)
 class Row:
-    """`kind`: ``published``, ``measured``, or ``range`` over several sites. A cell for each column of the table."""
+    """A cell for each column. `kind`: ``published``, ``measured``, or ``range`` over several sites."""
 
     title: str
     site: str
@@ -48,7 +55,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Table:
-    """`columns`: (group, title) of each. `note`: where the paper's table is not to be believed."""
+    """A table of a paper. `columns`: (group, title) of each; `note`: what is wrong with the paper's table."""
 
     title: str
     row_title: str
@@ -58,7 +65,7 @@ class Table:
 
     @property
     def notes(self) -> list[str]:
-        """The note, and why each number of the table is not to be believed that is known not to be."""
+        """The note, and a sentence for each number of the table that is known to be wrong."""
         wrong: dict[tuple[str, str], list[str]] = {}
         for row in self.rows:
             for (_, title), cell in zip(self.columns, row.cells, strict=True):
@@ -70,20 +77,48 @@ class Table:
 
 @dataclass(frozen=True)
 class _Number:
-    partition: str
-    check: str
-    parameters: dict[str, str]  # of the case
-    metric: str
+    """A published or measured number. `series` of a published one may have ``*`` for any value."""
+
+    series: SeriesId
     summary: Summary
     unit: str
     source: str
-    fault: str = ''  # why a published number is known to be wrong
+    fault: str = ''
+
+    def fits(self, partition: str, wanted: _Wanted) -> bool:
+        """Return True if it is of the metric and dims that are wanted; params that are not named may be any."""
+        of, params = self.series, dict(self.series.params)
+        return (
+            (of.check, of.metric, dict(of.dims)) == (wanted.check, wanted.metric, wanted.dims)
+            and of.partition in (_ANY, partition)
+            and all(params.get(name) in (_ANY, value) for name, value in wanted.params.items())
+        )
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    """What a column shows in a row. A param of None must not be there."""
+
+    check: str
+    metric: str
+    params: dict[str, str | None]
+    dims: dict[str, str]
+
+    @classmethod
+    def of(cls, source: Mapping[str, Any], words: Mapping[str, Any]) -> _Wanted:
+        """Fill the blanks of a source of a layout, such as ``{isa}``. Raises KeyError where `words` lack one."""
+
+        def filled(names: Mapping[str, Any]) -> dict[str, Any]:
+            return {name: value if value is None else str(value).format_map(words) for name, value in names.items()}
+
+        check, metric = (source[key].format_map(words) for key in ('check', 'metric'))
+        return cls(check, metric, filled(source.get('params', {})), filled(source.get('dims', {})))
 
 
 def tables(style: str, sites: list[str], store: Store | None, session: str, root: Path = SITES) -> list[Table]:
-    """The tables of a style: of all its sites, or of `sites` alone, which need not be the paper's.
+    """Return the tables of a style: of all its sites, or of `sites` alone, which need not be the paper's.
 
-    Where the store holds a site, a row says what its `session` (``latest``, or how its uuid begins) measured. Raises
+    Where the store holds a site, a row shows what its `session` (``latest``, or how its uuid begins) measured. Raises
     InputError where there is nothing to show, SiteError where a file of a site is wrong.
     """
     layouts = yaml.load((_LAYOUTS / f'{style}.yaml').read_text(encoding='utf-8'), Loader=YAML_LOADER)
@@ -97,8 +132,8 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
         stored = {store.find(session).site}
         if stored.isdisjoint(known):
             raise InputError(f'session {session} is of site {", ".join(stored)}, which was not asked for: name it, too')
-    for name in known.keys() & stored:
-        numbers['measured', name] = _measured(name, store, session)
+    if store:
+        numbers |= {('measured', name): _measured(name, store, session) for name in known.keys() & stored}
     others = [
         {'title': f'{name}:{partition}', 'site': name, 'partition': partition}
         for name in known.keys() - of_paper
@@ -109,19 +144,19 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
         columns = [(column.get('group', ''), column['title']) for column in layout['columns']]
         rows = _ranges(layout, made) if 'ranges' in layout else _rows(layout, others, known, numbers)
         if rows:
-            names = layout['title'], layout['row_title']
-            made[layout['name']] = Table(*names, columns, rows, layout.get('note', ''))
+            titles = layout['title'], layout['row_title']
+            made[layout['name']] = Table(*titles, columns, rows, layout.get('note', ''))
     if not made:
         raise InputError(f'{", ".join(known)}: neither a published nor a measured number belongs into style {style}')
     return list(made.values())
 
 
 def _published(site: str, root: Path) -> list[_Number]:
-    """All that was published, also what no check measures, and what is known to be wrong."""
+    """Return all that was published, also what no check measures and what is known to be wrong."""
     path = root / site / FILES['published']
     return [
         _Number(
-            row.partition, row.check, _parameters(row.case), row.metric,
+            SeriesId(row.partition, row.stack, row.check, _params(row.case), *metric_and_dims(row.check, row.metric)),
             Summary(row.n or 0, row.mean, row.std, None, None), row.unit, row.source,
             row.note if row.kind == 'void' else '',
         )
@@ -129,32 +164,29 @@ def _published(site: str, root: Path) -> list[_Number]:
     ]  # fmt: skip
 
 
+def _params(case: str) -> Pairs:
+    return () if case == _ANY else from_text(case)
+
+
 def _measured(site: str, store: Store, session: str) -> list[_Number]:
+    """Return what a session of the site measured."""
     found = store.find(session, site)
-    source = f'session {found.session}'
     return [
-        _Number(
-            row.id.partition, row.id.check, dict(row.id.params), row.id.name, row.summary, row.quantity.unit, source
-        )
+        _Number(row.id, row.summary, row.quantity.unit, f'session {found.session}')
         for row in measured_in(store, found)
         if row.status == 'measured'
     ]
 
 
-def _parameters(case: str) -> dict[str, str]:
-    return dict(pair.split('=', 1) for pair in case.split(',') if '=' in pair)
-
-
 def _rows(
     layout: dict[str, Any],
     others: list[dict[str, Any]],
-    known: dict[str, Site],
-    numbers: dict[tuple[str, str], list[_Number]],
+    known: Mapping[str, Site],
+    numbers: Mapping[tuple[str, str], list[_Number]],
 ) -> list[Row]:
-    """The paper's rows of the sites asked for, then those of `others`; without those that hold no number."""
-    entries = [entry for entry in layout['rows'] if entry['site'] in known] + others
+    """Return the paper's rows of the known sites, then those of `others`, without rows that hold no number."""
     rows = []
-    for entry in entries:
+    for entry in [entry for entry in layout['rows'] if entry['site'] in known] + others:
         site = known[entry['site']]
         for kind in ('published', 'measured'):
             found = numbers.get((kind, site.name), [])
@@ -165,44 +197,45 @@ def _rows(
     return rows
 
 
-def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: list[_Number]) -> Cell:
-    """A column shows a `peak` of the site, or what its `from` names: check, metric and case, or several of these, of
-    which the first that has a number counts. The keys of the row, then of the column fill in the blanks of these words.
-    What stands in no reference, the row has in its `texts`."""
+def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: Sequence[_Number]) -> Cell:
+    """Return the cell of a column in a row.
+
+    It shows the text that the row has for it, a `peak` of the site, or the first of the sources in `from` that has a
+    number. The keys of the row and of the column fill the blanks of a source.
+    """
     partition = site.partitions[entry.get('partition', next(iter(site.partitions)))]
     if column['title'] in entry.get('texts', {}):
         return Cell(str(entry['texts'][column['title']]))
     if 'peak' in column:
         return Cell(partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0])
-    words = entry | column
     for source in column['from'] if isinstance(column['from'], list) else [column['from']]:
         try:
-            check, metric = (source[key].format_map(words) for key in ('check', 'metric'))
-            case = source.get('case', {})  # a parameter that must not be there is null
-            wanted = {key: value if value is None else str(value).format_map(words) for key, value in case.items()}
+            wanted = _Wanted.of(source, entry | column)
         except KeyError:
-            continue  # the row does not have what this one asks for
-        found = [
-            number
-            for number in numbers
-            if (number.check, number.metric) == (check, metric)
-            and number.partition in ('*', partition.name)
-            and all(number.parameters.get(key) in ('*', value) for key, value in wanted.items())
-        ]
+            continue  # the row lacks a word that this source needs
+        found = [number for number in numbers if number.fits(partition.name, wanted)]
         if found:
             summary = found[0].summary if len(found) == 1 else pool(number.summary for number in found)
             if summary.mean is None:  # numbers without n cannot be pooled
-                what = f'{site.name}:{partition.name} {check} {metric}'
+                what = f'{site.name}:{partition.name} {found[0].series.check} {found[0].series.name}'
                 raise InputError(
                     f'{what}: {len(found)} published rows without n belong into {column["title"]}; expected one'
                 )
-            peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column.get('percent_of'))
-            return _shown(summary, found[0], column, peak and peak * int(entry.get('nodes', 1)))
+            return _shown(summary, summary.mean, found[0], column, _peak(column, entry, partition))
     return Cell()
 
 
-def _shown(summary: Summary, number: _Number, column: dict[str, Any], peak: float | None) -> Cell:
-    """In percent of a peak, in the unit of the column, or in its own; `times` is for percent and powers of ten."""
+def _peak(column: Mapping[str, Any], entry: Mapping[str, Any], partition: Partition) -> float | None:
+    """Return the peak that the column shows a percentage of, in base units, of all nodes of the row."""
+    peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column.get('percent_of', ''))
+    return peak and peak * int(entry.get('nodes', 1))
+
+
+def _shown(summary: Summary, mean: float, number: _Number, column: Mapping[str, Any], peak: float | None) -> Cell:
+    """Return a number in percent of a peak, in the unit of the column, or in its own.
+
+    The factor `times` of a column is for percent and powers of ten.
+    """
     if 'percent_of' in column:
         if peak is None:
             return Cell()
@@ -210,17 +243,17 @@ def _shown(summary: Summary, number: _Number, column: dict[str, Any], peak: floa
     else:
         unit = column.get('unit', number.unit)
         if unit != number.unit and not any(unit.endswith(end) and number.unit.endswith(end) for end in _CONVERTED):
-            what = f'{number.check} {number.metric} ({number.source})'
+            what = f'{number.series.check} {number.series.name} ({number.source})'
             raise InputError(f'{what} is in {number.unit}, and the column {column["title"]} in {unit}')
         scale = UNITS[number.unit] / UNITS[unit] * float(column.get('times', 1))
-    mean, std = summary.mean * scale, None if summary.std is None else summary.std * scale
+    std = None if summary.std is None else summary.std * scale
     spec = column.get('format', '.2f')
-    text = f'{mean:{spec}}' + ('' if std is None or not column.get('spread', True) else f' ± {std:{spec}}')
-    return Cell(text, mean, std, summary.n or None, unit, number.source, number.fault)
+    text = f'{mean * scale:{spec}}' + ('' if std is None or not column.get('spread', True) else f' ± {std:{spec}}')
+    return Cell(text, mean * scale, std, summary.n or None, unit, number.source, number.fault)
 
 
-def _ranges(layout: dict[str, Any], made: dict[str, Table]) -> list[Row]:
-    """Lowest and highest published mean of a group of sites, over the columns of tables before this one."""
+def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[Row]:
+    """Return the lowest and highest published mean of groups of sites, over columns of the tables in `made`."""
     rows = []
     for group in layout['ranges']:
         cells = [_range(column, group['sites'], made) for column in layout['columns']]
@@ -229,14 +262,15 @@ def _ranges(layout: dict[str, Any], made: dict[str, Table]) -> list[Row]:
     return rows
 
 
-def _range(column: dict[str, Any], sites: list[str], made: dict[str, Table]) -> Cell:
+def _range(column: dict[str, Any], sites: Sequence[str], made: Mapping[str, Table]) -> Cell:
     table = made.get(column['of']['table'])
     if table is None:
         return Cell()
     place = table.columns.index((column['of'].get('group', ''), column['of']['title']))
-    found = [row.cells[place] for row in table.rows if row.site in sites and row.kind == 'published']
-    found = sorted((cell for cell in found if cell.mean is not None), key=lambda cell: cell.mean)
-    if not found:
+    cells = [row.cells[place] for row in table.rows if row.site in sites and row.kind == 'published']
+    means = [cell.mean for cell in cells if cell.mean is not None]
+    if not means:
         return Cell()
-    low, high = (f'{cell.mean:{column.get("format", ".2f")}}' for cell in (found[0], found[-1]))
-    return Cell(f'{low} - {high}', unit=found[0].unit)
+    unit = next(cell.unit for cell in cells if cell.mean is not None)
+    low, high = (f'{mean:{column.get("format", ".2f")}}' for mean in (min(means), max(means)))
+    return Cell(f'{low} - {high}', unit=unit)

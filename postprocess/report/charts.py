@@ -1,496 +1,386 @@
-"""The charts of the report: curves, matrices and bars of the metrics of a check, strips of samples, and histories.
+"""Charts of the series of a check, chosen by the kinds of its dims.
 
-What is drawn how is told by the names of metrics and cases, so a new check needs nothing here:
+- A ``size`` is the logarithmic and a ``count`` the linear x axis of curves; ``num_nodes`` of the params is a count.
+- A ``pair`` makes a matrix from row to column; where the series also has an x axis, curves too, one for each pair.
+- Everything else (``name`` dims, params, the metric) labels lines, or rows and columns of a table with bars.
 
-- ``latency_1``, ``latency_2``, ...: a curve over the number; ``latency_1_0_3``: a curve for each pair of devices;
-- ``latency_0_1``, ``latency_0_2``, ...: a matrix, from each to each; cases that differ in ``link_class`` share one;
-- cases that differ in a number, such as ``num_nodes=4``: a curve over that number;
-- all others that have a unit in common: a table with a bar in each cell.
-
-Curves are paths of inline SVG; matrices and bars are tables whose cells have a background, so they can be read aloud.
+A check overrides this for a metric in ``draw`` of its record: ``x`` names the dim or param of the x axis, ``title``
+replaces the name of the metric, and ``ideal: proportional`` adds the line of values that grow with x.
+Curves are SVG paths. Matrices and bars are tables with shaded cells, which a screen reader can read.
 """
 
 from __future__ import annotations
 
 import math
-import re
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from statistics import median
+from typing import Any
 
-import numpy
-
-from plumbline.identity import to_text
+from plumbline.identity import Quantity, SeriesId, natural
+from plumbline.record import Dim
+from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable, joined
+from postprocess.report.plots import marks as marks_at
 from postprocess.text import count, number
 from postprocess.verdicts.verdict import BAD, Verdict
 
-FEW = 8  # lines of a chart that one can tell from each other
+FEW = 8  # lines of a chart that a reader can tell apart
 _FEWEST_POINTS = 3
 _FEWEST_BARS = 4
-_LOGARITHMIC = 30  # largest through smallest value of an axis from which on its logarithms are shown
-_LEFT, _RIGHT, _TOP, _BOTTOM = 52, 12, 8, 20  # room for the texts around the box of a plot
-_STRIP_STEPS = 40  # distinct places in a strip: enough to see two levels, few enough for a small page
-_STRIP_WIDTH, _STRIP_HEIGHT = 100, 14
-_NUMBERED = re.compile(r'(.+?)((?:_\d+){1,3})')
-_PER_NODE = '_per_node'
+_TICK_WIDTH = 44  # pixels between texts of the x axis
+_METRIC = ''  # key of the metric among the facts: no dim or param has an empty name
+_NODES = 'num_nodes'
+_CLASS = 'link_class'
 
-
-def drawable(value: float) -> bool:
-    """Whether it is a number that arithmetic takes anywhere, which no measurement fails."""
-    return value == 0 or 1e-100 < abs(value) < 1e100
-
-
-def all_drawable(values: numpy.ndarray) -> bool:
-    size = abs(values)
-    return bool(((size < 1e100) & ((size > 1e-100) | (size == 0))).all())
+Facts = dict[str, str]  # what tells a series from others of its check: params, dims, and the metric
+Usual = Mapping[SeriesId, tuple[float, float]]  # the range that most earlier sessions were in
 
 
 @dataclass(frozen=True, eq=False)
-class Group:
-    """The verdicts of one metric, the worst first: one for each of the jobs that measured it."""
+class Judged:
+    """A series of the session with the verdicts of all jobs that measured it, the worst first."""
 
     id: int
     rows: list[Verdict]
 
     @property
     def worst(self) -> Verdict:
+        """The verdict that stands for the series."""
         return self.rows[0]
+
+    @property
+    def series(self) -> SeriesId:
+        """What was measured."""
+        return self.worst.id
+
+    @property
+    def quantity(self) -> Quantity:
+        """Its unit and direction."""
+        return self.worst.quantity
 
     @cached_property
     def value(self) -> float | None:
-        """The median over the jobs, of what can be drawn."""
+        """The median over the jobs of the values that can be drawn."""
         values = [row.value for row in self.rows if row.value is not None and drawable(row.value)]
         return median(values) if values else None
 
     @property
     def fell_short(self) -> str:
-        """``3 of 16``, where some of several jobs fell short."""
+        """``3 of 16`` where some, not all, of several jobs fell short."""
         bad = sum(row.verdict in BAD for row in self.rows)
         return f'{bad} of {len(self.rows)}' if 0 < bad < len(self.rows) else ''
 
-    @cached_property
-    def parameters(self) -> dict[str, str]:
-        return dict(self.worst.id.params)
+
+@dataclass(frozen=True)
+class Style:
+    """How the records of a check declare their series: `dims` by name, in order, and `draw` by metric."""
+
+    dims: Mapping[str, Dim] = field(default_factory=dict)
+    draw: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+    def kind(self, name: str) -> str:
+        """Return the kind of a dim or param; ``name`` where it is not declared."""
+        declared = self.dims.get(name)
+        return declared.kind if declared else 'count' if name == _NODES else 'name'
+
+    def x_of(self, series: SeriesId) -> str | None:
+        """Return the dim or param along the x axis of a series, or None where it has no number."""
+        numeric = [name for name, value in (*series.dims, *series.params) if _numeric(value)]
+        wanted = self.draw.get(series.metric, {}).get('x')
+        if wanted in numeric:
+            return wanted
+        for kind in ('size', 'count'):
+            found = [name for name in numeric if name != _NODES and self.kind(name) == kind]
+            if found:
+                return found[0]
+        return _NODES if _NODES in numeric else None
+
+    def pair_of(self, series: SeriesId) -> str | None:
+        """Return the name of the dim that is a pair, or None."""
+        return next((name for name, value in series.dims if self.kind(name) == 'pair' and '-' in value), None)
+
+    def axis_text(self, name: str) -> str:
+        """Return ``message_bytes (B)``."""
+        unit = self.dims[name].unit if name in self.dims else ''
+        return f'{name} ({unit})' if unit not in ('', '1') else name
+
+    def title(self, of: Sequence[Facts]) -> str:
+        """Return what all of `of` have in common, the metric first."""
+        common = {name: value for name, value in of[0].items() if all(one.get(name) == value for one in of)}
+        metric = common.pop(_METRIC, '')
+        metric = str(self.draw.get(metric, {}).get('title') or metric)
+        return ' '.join([metric, *(f'{name}={value}' for name, value in common.items())]).strip()
 
 
 @dataclass(frozen=True)
-class Cell:
-    """`share`: in a matrix from 0, the worst, to 1; in bars of the longest bar; None without a value. `limit`: that of
-    the limit."""
+class GridCell:
+    """A cell. `share`: in a matrix from 0, the worst, to 1; in bars of the longest bar; None without a value.
 
-    group: Group
+    `limit`: the same share of the limit, in bars. `mark`: the link class of a pair.
+    """
+
+    judged: Judged
     share: float | None = None
     limit: float | None = None
     mark: str = ''
 
 
 @dataclass(frozen=True)
-class Table:
-    """`kind`: ``heat`` or ``bars``; `marks`: the marks of its cells and what they mean."""
+class Grid:
+    """A table with shaded cells. `kind`: ``heat`` or ``bars``. `marks`: the marks of its cells and what they mean."""
 
     kind: str
     title: str
     unit: str
     rows: list[str]
     columns: list[str]
-    cells: list[list[Cell | None]]
+    cells: list[list[GridCell | None]]
     marks: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Line:
-    """Paths of a plot. `band`: the nights before; `limits` and `bad`: short marks; `ideal`: were scaling perfect."""
-
-    label: str
-    path: str
-    dots: str = ''
-    band: str = ''
-    limits: str = ''
-    expected: str = ''
-    bad: str = ''
-    ideal: str = ''
-    groups: tuple[Group | None, ...] = ()  # one for each number on the axis
-
-
-Ticks = list[tuple[int, str]]
-
-
-@dataclass(frozen=True)
-class Plot:
-    """Lines in a box; ticks are places and texts, `steps` places and numbers."""
-
-    title: str
-    unit: str
-    over: str
-    width: int
-    height: int
-    x_ticks: Ticks
-    y_ticks: Ticks
-    lines: list[Line]
-    x_values: tuple[str, ...] = ()
-    steps: tuple[tuple[int, int], ...] = ()
-    kind: str = 'plot'
-
-
-Key = tuple[str, str, str, str, str]  # partition, stack, check, case, metric
-Usual = dict[Key, tuple[float, float]]  # where most of the nights before were
-_Like = dict[str, str]  # what tells a metric from others: the parameters of its case, and `metric`, its name
-_Curve = tuple[_Like, dict[int, Group]]
+Curve = tuple[Facts, dict[float, Judged]]  # what the line shows, and its series by their place on the x axis
+Point = tuple[Facts, Judged]
 
 
 def charts_of(
-    groups: Iterable[Group], usual: Usual, link_classes: dict[str, str], over: str = ''
-) -> list[Plot | Table]:
-    """The charts of one check in one place. `link_classes`: what each is; `over`: what a number in a name counts."""
-    curves, matrices, plain = _by_name([group for group in groups if group.worst.id.metric != '*'])
-    scaling, plain = _over_parameter(plain)
-    found: list[Plot | Table] = []
-    for of, what in ((curves, over), *((lines, name) for name, lines in scaling.items())):
-        for unit, lines in of.items():
-            lines = list(filter(None, map(_measured, lines)))
-            found += [_plot(part, unit, what, usual) for part in _divided(lines)]
-    found += [_matrix(*of, cells, link_classes) for of, cells in matrices.items() if _is_matrix(cells)]
-    return [*found, *_bars(plain)]
+    series: Iterable[Judged], style: Style, usual: Usual, link_classes: Mapping[str, str]
+) -> list[Plot | Grid]:
+    """Return the charts of the series of one check on one partition with one environ.
 
-
-def _by_name(
-    groups: list[Group],
-) -> tuple[dict[str, list[_Curve]], dict[tuple[str, str], dict], list[tuple[_Like, Group]]]:
-    """Curves by unit, matrices by title and unit, and what is neither."""
-    one_node = {'num_nodes': '1'} if any('num_nodes' in group.parameters for group in groups) else {}
-    numbered: dict[tuple, dict[tuple[int, ...], Group]] = defaultdict(dict)
-    plain = []
-    for group in groups:
-        row = group.worst
-        if found := _NUMBERED.fullmatch(row.id.name):
-            numbers = tuple(map(int, found[2][1:].split('_')))
-            numbered[row.id.params, found[1], row.quantity.unit, len(numbers)][numbers] = group
+    `usual`: the usual range of series that may be points of a curve. `link_classes`: what each class is.
+    """
+    curves, pairs, plain = _sorted_by_shape([one for one in series if one.series.metric != '*'], style)
+    found: list[Plot | Grid] = []
+    for (x, unit), lines in curves.items():
+        lines = list(filter(None, map(_measured, lines)))
+        found += [_plot(part, unit, x, style, usual) for part in _divided(lines)]
+    drawn = {one.id for lines in curves.values() for _, points in lines for one in points.values()}
+    for unit, members in pairs:
+        if len({i for i, _ in members}) > 1 and len({j for _, j in members}) > 1:
+            found.append(_matrix(unit, members, style, link_classes))
         else:
-            plain.append((one_node | group.parameters | {'metric': row.id.name}, group))
-    curves: dict[str, list[_Curve]] = defaultdict(list)
-    matrices: dict[tuple[str, str], dict[tuple[int, int], Group]] = defaultdict(dict)
-    for (_, stem, unit, length), members in numbered.items():
-        first = next(iter(members.values()))
-        like = one_node | first.parameters | {'metric': stem}
-        of = [f'{name}={value}' for name, value in first.parameters.items() if name != 'link_class']
-        if length == 2:
-            matrices[' '.join((stem, *of)), unit].update(members)
-        elif length == 3:
-            size = (min if first.worst.quantity.better == 'lower' else max)(x for x, *_ in members)
-            for pair in dict.fromkeys(numbers[1:] for numbers in members):
-                points = {x: group for (x, *its), group in members.items() if tuple(its) == pair}
-                curves[unit].append((like | {'pair': '-'.join(map(str, pair))}, points))
-                if size in points:
-                    matrices[' '.join((f'{stem}_{size}', *of)), unit][pair] = points[size]
-        elif len(members) >= _FEWEST_POINTS and not _are_names(x for (x,) in members):
-            curves[unit].append((like, {x: group for (x,), group in members.items()}))
-        else:
-            plain += ((like | {'number': str(x)}, group) for (x,), group in members.items())
-    return curves, matrices, plain
+            plain += [(facts, one) for facts, one in members.values() if one.id not in drawn]
+    return [*found, *_bars(plain, style)]
 
 
-def _measured(curve: _Curve) -> _Curve | None:
-    like, points = curve
-    points = {x: group for x, group in points.items() if group.value is not None}
-    return (like, points) if points else None
+def _sorted_by_shape(
+    series: list[Judged], style: Style
+) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
+    """Return curves by x axis and unit, the cells of matrices with their unit, and the points that are neither."""
+    several_nodes = any(name == _NODES for one in series for name, _ in one.series.params)
+    lines: dict[tuple[str, str, tuple], dict[float, Point]] = defaultdict(dict)
+    squares: dict[tuple[str, tuple], dict[float, dict[tuple[str, str], Point]]] = defaultdict(lambda: defaultdict(dict))
+    plain: list[Point] = []
+    for one in series:
+        facts = {_NODES: '1'} if several_nodes else {}
+        facts |= dict(one.series.params) | dict(one.series.dims) | {_METRIC: one.series.metric}
+        x, pair = style.x_of(one.series) or (_NODES if several_nodes else None), style.pair_of(one.series)
+        place = float(facts[x]) if x else 0.0
+        if x:
+            lines[x, one.quantity.unit, _without(facts, x)][place] = (facts, one)
+        if pair:
+            start, _, end = facts[pair].partition('-')
+            squares[one.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, one)
+        elif not x:
+            plain.append((facts, one))
+    curves: dict[tuple[str, str], list[Curve]] = defaultdict(list)
+    for (x, unit), own in _by_axis(lines).items():
+        long = {rest for rest, points in own.items() if len(points) > 1}
+        if len({place for rest in long for place in own[rest]}) < _FEWEST_POINTS:
+            long = set()
+        for rest, points in own.items():
+            if rest in long:
+                curves[x, unit].append((dict(rest), {place: one for place, (_, one) in points.items()}))
+            else:
+                plain += [point for point in points.values() if not style.pair_of(point[1].series)]
+    pairs = []
+    for (unit, _), sizes in squares.items():
+        lower = next(iter(next(iter(sizes.values())).values()))[1].quantity.better == 'lower'
+        pairs.append((unit, sizes[min(sizes) if lower else max(sizes)]))
+    return curves, pairs, plain
 
 
-def _are_names(numbers: Iterable[int]) -> bool:
-    """0, 1, 2, ... number devices or domains, and count nothing."""
-    found = sorted(numbers)
-    return found == list(range(len(found)))
+def _by_axis(lines: Mapping[tuple[str, str, tuple], Any]) -> dict[tuple[str, str], dict[tuple, Any]]:
+    """Return lines by axis and unit, then by what else tells them apart."""
+    found: dict[tuple[str, str], dict[tuple, Any]] = defaultdict(dict)
+    for (x, unit, rest), points in lines.items():
+        found[x, unit][rest] = points
+    return found
 
 
-def _over_parameter(
-    plain: list[tuple[_Like, Group]],
-) -> tuple[dict[str, dict[str, list[_Curve]]], list[tuple[_Like, Group]]]:
-    """By parameter and unit the curves over the parameter of the cases that counts something, the one with the most
-    values; and what has none."""
-    values: dict[str, set[str]] = defaultdict(set)
-    for like, _ in plain:
-        for name, value in like.items():
-            values[name].add(value)
-    counts = [
-        name for name, found in values.items()
-        if len(found) >= _FEWEST_POINTS and all(map(str.isdecimal, found)) and not _are_names(map(int, found))
-    ]  # fmt: skip
-    if not counts:
-        return {}, plain
-    over = max(counts, key=lambda name: len(values[name]))
-    lines: dict[tuple, list[tuple[_Like, Group]]] = defaultdict(list)
-    for like, group in plain:
-        rest = {name: value for name, value in like.items() if name != over}
-        lines[group.worst.quantity.unit, over in like, tuple(rest.items())].append((like, group))
-    curves: dict[str, list[_Curve]] = defaultdict(list)
-    left = []
-    for (unit, has, rest), points in lines.items():
-        if has and len(points) > 1:
-            curves[unit].append((dict(rest), {int(like[over]): group for like, group in points}))
-        else:
-            left += points
-    return {over: curves}, left
+def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:
+    return tuple((name, value) for name, value in facts.items() if name not in names)
 
 
-def _varying(of: Sequence[dict[str, str]]) -> list[str]:
-    """The names whose values are not the same everywhere, without ``num_nodes`` where the others tell it."""
+def _numeric(text: str) -> bool:
+    try:
+        return drawable(float(text))
+    except ValueError:
+        return False
+
+
+def _measured(curve: Curve) -> Curve | None:
+    facts, points = curve
+    points = {x: one for x, one in points.items() if one.value is not None}
+    return (facts, points) if points else None
+
+
+def _varying(of: Sequence[Facts]) -> list[str]:
+    """Return the names whose values differ, without ``num_nodes`` where the other names imply it."""
     every = dict.fromkeys(name for one in of for name in one)
     names = [name for name in every if len({one.get(name) for one in of}) > 1]
-    others = [name for name in names if name != 'num_nodes']
-    told = {tuple(map(one.get, others)) for one in of}
-    return others if len(told) == len({tuple(map(one.get, names)) for one in of}) else names
+    others = [name for name in names if name != _NODES]
+    implied = len({tuple(map(one.get, others)) for one in of}) == len({tuple(map(one.get, names)) for one in of})
+    return others if implied else names
 
 
-def _divided(lines: list[_Curve]) -> list[list[_Curve]]:
-    """The lines of each of as many charts as it takes to have few lines in each: a parameter at a time becomes one that
-    all lines of a chart have in common, the one with the fewest values first."""
-    names = _varying([like for like, _ in lines])
+def _divided(lines: list[Curve]) -> list[list[Curve]]:
+    """Return the lines of as many charts as needed to have at most `FEW` in each.
+
+    Each step splits by one name, the one with the fewest values, which all lines of a chart then have in common.
+    """
     if not lines:
         return []
+    names = _varying([facts for facts, _ in lines])
     if len(lines) <= FEW or len(names) < 2:
         return [lines]
-    name = min(names, key=lambda name: len({like.get(name) for like, _ in lines}))
-    parts: dict[str | None, list[_Curve]] = defaultdict(list)
-    for like, points in lines:
-        parts[like.get(name)].append((like, points))
+    name = min(names, key=lambda name: len({facts.get(name) for facts, _ in lines}))
+    parts: dict[str | None, list[Curve]] = defaultdict(list)
+    for facts, points in lines:
+        parts[facts.get(name)].append((facts, points))
     return [chart for part in parts.values() for chart in _divided(part)]
 
 
-def _title(of: Sequence[_Like]) -> str:
-    """What all have in common, the metric first."""
-    common = {name: value for name, value in of[0].items() if all(one.get(name) == value for one in of)}
-    metric = common.pop('metric', '')
-    return ' '.join([metric, *(f'{name}={value}' for name, value in common.items())]).strip()
+def _label(facts: Facts, names: Sequence[str]) -> str:
+    """Return the values of `names`, the metric first."""
+    shown = sorted((name for name in names if name in facts), key=lambda name: name != _METRIC)
+    return ' '.join(count(int(facts[name]), 'node') if name == _NODES else facts[name] for name in shown)
 
 
-def _label(like: dict[str, str], varying: Sequence[str]) -> str:
-    said = (count(int(like[name]), 'node') if name == 'num_nodes' else like[name] for name in varying if name in like)
-    return ' '.join(said)
-
-
-def _natural(text: str) -> list:
-    """Sorts numbers in a text by their size."""
-    return [int(part) if part.isdecimal() else part for part in re.split(r'(\d+)', text)]
-
-
-class _Axis:
-    """From numbers to places between `start` and `end`."""
-
-    def __init__(self, values: Sequence[float], start: int, end: int, logarithmic: bool | None = None):
-        low, high = min(values), max(values)
-        self.log = low > 0 and (high / low >= _LOGARITHMIC if logarithmic is None else logarithmic)
-        if low == high:
-            low, high = (low / 2, high * 2) if self.log else (low - (abs(low) or 1) / 2, high + (abs(high) or 1) / 2)
-        self.low, self.high, self.start, self.end = low, high, start, end
-
-    def __call__(self, value: float) -> int:
-        if self.log:
-            share = math.log(value / self.low) / math.log(self.high / self.low) if value > 0 else 0
-        else:
-            share = (value - self.low) / (self.high - self.low)
-        return round(self.start + min(max(share, 0), 1) * (self.end - self.start))
-
-    def places(self, values: numpy.ndarray) -> numpy.ndarray:
-        """Of many numbers within the ends of the axis."""
-        low, high = self.low, self.high
-        if self.log:
-            low, high, values = math.log(low), math.log(high), numpy.log(values)
-        return numpy.rint(self.start + (values - low) / (high - low) * (self.end - self.start)).astype(int)
-
-    def ticks(self) -> Ticks:
-        """Round numbers, about five."""
-        if self.log:
-            powers = range(math.floor(math.log10(self.low)), math.ceil(math.log10(self.high)) + 1)
-            step = max(1, len(powers) // 5)
-            values = [10.0**power for power in powers[::step]]
-            if self.high / self.low < 1000:
-                values = [value * factor for value in values for factor in (1, 3)]
-        else:
-            rough = (self.high - self.low) / 4
-            unit = 10 ** math.floor(math.log10(rough))
-            step = next(factor * unit for factor in (1, 2, 5, 10) if factor * unit >= rough)
-            values = [step * i for i in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
-        slack = 1e-9 * (self.high - self.low)
-        return [(self(value), number(value)) for value in values if self.low - slack <= value <= self.high + slack]
-
-
-def _counted(x: int) -> str:
-    """``16 Ki``: of sizes, which are powers of two."""
+def _counted(x: float) -> str:
+    """Return ``16 Ki`` for a multiple of 1024, other numbers as they are."""
     for power, prefix in ((20, 'Mi'), (10, 'Ki')):
         if x >= 2**power and x % 2**power == 0:
-            return f'{x >> power} {prefix}'
-    return str(x)
+            return f'{x / 2**power:.0f} {prefix}'
+    return f'{x:.0f}' if x == int(x) else number(x)
 
 
-def _joined(points: Iterable[tuple[int, int]]) -> str:
-    path = ' '.join(f'{x} {y}' for x, y in points)
-    return f'M{path}' if path else ''
-
-
-def _marks(points: Iterable[tuple[int, int]], half: int) -> str:
-    """A short horizontal line at each point; a dot where `half` is 0."""
-    return ''.join(f'M{x - half} {y}h{2 * half}' for x, y in points)
-
-
-def _plot(curves: list[_Curve], unit: str, over: str, usual: Usual) -> Plot:
-    names = _varying([like for like, _ in curves])
-    curves = sorted(curves, key=lambda curve: _natural(_label(curve[0], names)))
-    numbers = sorted({x for _, points in curves for x in points})
+def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) -> Plot:
+    names = _varying([facts for facts, _ in curves])
+    curves = sorted(curves, key=lambda curve: natural(_label(curve[0], names)))
+    numbers = sorted({place for _, points in curves for place in points})
     few = len(curves) <= FEW
+    shown = [one for _, points in curves for one in points.values()]
     bands = [
-        {x: usual[_key(group)] for x, group in points.items() if few and _key(group) in usual} for _, points in curves
+        {place: usual[one.series] for place, one in points.items() if few and one.series in usual}
+        for _, points in curves
     ]
-    shown = [group for _, points in curves for group in points.values()]
-    values = [group.value for group in shown]
-    values += [group.worst.limit for group in shown if few and group.worst.limit is not None]
+    ideals = [_ideal(style, facts, points) for facts, points in curves]
+    values = [one.value for one in shown if one.value is not None]
+    values += [one.worst.limit for one in shown if few and one.worst.limit is not None]
     values += [end for band in bands for ends in band.values() for end in ends]
-    ideals = [_ideal(like, points) if over == 'num_nodes' and unit.endswith('/s') else {} for like, points in curves]
     values += [value for ideal in ideals for value in ideal.values()]
-    if min(values) > 0 and max(values) < _LOGARITHMIC * min(values):
-        values.append(0.0)  # so that little noise looks little
+    if min(values) > 0 and max(values) < LOGARITHMIC * min(values):
+        values.append(0.0)  # an axis from 0 shows little noise as little
     width, height = 480, 240
-    x_axis = _Axis(numbers, _LEFT, width - _RIGHT, logarithmic=numbers[0] > 0 and numbers[-1] >= 16 * numbers[0])
-    y_axis = _Axis(values, height - _BOTTOM, _TOP)
+    x_axis = Axis(numbers, LEFT, width - RIGHT, style.kind(x) == 'size')
+    y_axis = Axis(values, height - BOTTOM, TOP)
     lines = []
-    for (like, points), band, ideal in zip(curves, bands, ideals, strict=True):
-        at = [(x_axis(x), y_axis(points[x].value), points[x].worst) for x in sorted(points)]
-        path = [(x, y) for x, y, _ in at]
-        outline = sorted((x_axis(x), y_axis(low), y_axis(high)) for x, (low, high) in band.items())
-        limits = [(x, y_axis(row.limit)) for x, _, row in at if row.limit is not None] if few else ()
+    for (facts, points), band, ideal in zip(curves, bands, ideals, strict=True):
+        at = [(x_axis(place), y_axis(one.value or 0.0), one.worst) for place, one in sorted(points.items())]
+        path = [(left, top) for left, top, _ in at]
+        outline = sorted((x_axis(place), y_axis(low), y_axis(high)) for place, (low, high) in band.items())
+        limits = [(left, y_axis(row.limit)) for left, _, row in at if few and row.limit is not None]
         lines.append(
             Line(
-                _label(like, names) or like['metric'], _joined(path), dots=_marks(path, 0),
-                band=_joined([(x, low) for x, low, _ in outline] + [(x, high) for x, _, high in reversed(outline)]),
-                limits=_marks(limits, 4), bad=_marks(((x, y) for x, y, row in at if row.verdict in BAD), 0),
-                ideal=_joined((x_axis(x), y_axis(value)) for x, value in sorted(ideal.items())),
-                groups=tuple(points.get(x) for x in numbers),
+                _label(facts, names) or facts[_METRIC], joined(path), dots=marks_at(path),
+                band=joined([(x, low) for x, low, _ in outline] + [(x, high) for x, _, high in reversed(outline)]),
+                limits=marks_at(limits, 4), bad=marks_at((x, y) for x, y, row in at if row.verdict in BAD),
+                ideal=joined((x_axis(place), y_axis(value)) for place, value in sorted(ideal.items())),
+                points=tuple(points.get(place) for place in numbers),
             )
         )  # fmt: skip
     x_ticks: Ticks = []
-    for x in numbers:  # those that leave room for their texts
-        if not x_ticks or x_axis(x) - x_ticks[-1][0] >= 44:
-            x_ticks.append((x_axis(x), _counted(x)))
-    title = _title([like for like, _ in curves])
-    return Plot(title, unit, over, width, height, x_ticks, y_axis.ticks(), lines, tuple(map(_counted, numbers)))
+    for place in numbers:
+        if not x_ticks or x_axis(place) - x_ticks[-1][0] >= _TICK_WIDTH:
+            x_ticks.append((x_axis(place), _counted(place)))
+    title = style.title([facts for facts, _ in curves])
+    return Plot(
+        title, unit, style.axis_text(x), width, height, x_ticks, y_axis.ticks(), lines, tuple(map(_counted, numbers))
+    )
 
 
-def _ideal(like: _Like, points: dict[int, Group]) -> dict[int, float]:
-    """As much more than the first as there are more nodes; nothing for what is per node."""
-    if like['metric'].endswith(_PER_NODE):
-        return {}
+def _ideal(style: Style, facts: Facts, points: dict[float, Judged]) -> dict[float, float]:
+    """Return values that grow in proportion to x from the first one, where the check asks for them."""
     first = min(points)
-    return {x: points[first].value * x / first for x in points}
+    if style.draw.get(facts[_METRIC], {}).get('ideal') != 'proportional' or first <= 0:
+        return {}
+    return {place: (points[first].value or 0.0) * place / first for place in points}
 
 
-def _key(group: Group) -> Key:
-    row = group.worst
-    return row.id.partition, row.id.environ, row.id.check, to_text(row.id.params), row.id.name
+def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link_classes: Mapping[str, str]) -> Grid:
+    """Return the matrix of pairs: a row for each start, a column for each end.
 
-
-def history(
-    title: str, unit: str, nights: numpy.ndarray, values: numpy.ndarray, steps: Sequence[tuple[datetime, int]],
-    limit: float | None, expected: float | None,
-) -> Plot:  # fmt: skip
-    """The values of a metric over its nights (their times), and the numbers of the changes found at some of them."""
-    width, height = 640, 120
-    times = nights.astype('datetime64[s]').astype(float)
-    marks = [mark for mark in (limit, expected) if mark is not None]
-    x_axis = _Axis(times[[0, -1]].tolist(), _LEFT, width - _RIGHT, False)
-    y_axis = _Axis([float(values.min()), float(values.max()), *marks], height - _BOTTOM, _TOP)
-    path = numpy.stack((x_axis.places(times), y_axis.places(values)), axis=1)
-    across = ('' if mark is None else f'M{_LEFT} {y_axis(mark)}H{width - _RIGHT}' for mark in (limit, expected))
-    joined = ' '.join(map(str, path.ravel().tolist()))
-    line = Line('', f'M{joined}', _marks(path.tolist(), 0) if len(times) < 60 else '', '', *across)
-    days = numpy.datetime_as_string(nights[[0, -1]], 'D').tolist()
-    ends = dict.fromkeys(zip(path[[0, -1], 0].tolist(), days, strict=True))
-    changes = ((x_axis(float(numpy.datetime64(night, 's').astype(float))), i) for night, i in steps)
-    return Plot(title, unit, '', width, height, list(ends), y_axis.ticks(), [line], steps=tuple(changes))
-
-
-def strip(row: Verdict, values: Sequence[float]) -> dict[str, str] | None:
-    """SVG paths of a strip 100 wide and 14 high: a tick a place, the taller the more values it holds.
-
-    `values` are samples, or those of all nodes. ``samples``, ``limit`` and ``expected`` are the paths, the last two
-    empty where there is no such number; None without finite values.
+    Shades follow the logarithms: beside a domain's own memory all others would look alike (002, figure 1b).
     """
-    values = [value for value in values if math.isfinite(value)]
-    if not values:
-        return None
-    marks = [mark for mark in (row.limit, row.expected) if mark is not None]
-    low, high = min([*values, *marks]), max([*values, *marks])
-    span = (high - low) or abs(high) or 1.0
-
-    def place(value: float) -> int:
-        step = round((value - low) / span * _STRIP_STEPS) if high > low else _STRIP_STEPS // 2
-        return 2 + step * (_STRIP_WIDTH - 4) // _STRIP_STEPS
-
-    ticks = Counter(place(value) for value in values)
-    most = max(ticks.values())
-    path = ''.join(f'M{x} {_STRIP_HEIGHT}v-{4 + round(8 * n / most)}' for x, n in sorted(ticks.items()))
-    line = {
-        name: '' if value is None else f'M{place(value)} 0v{_STRIP_HEIGHT}'
-        for name, value in (('limit', row.limit), ('expected', row.expected))
-    }
-    return {'samples': path, **line}
-
-
-def _is_matrix(cells: dict[tuple[int, int], Group]) -> bool:
-    return len({i for i, _ in cells}) > 1 and len({j for _, j in cells}) > 1
-
-
-def _matrix(title: str, unit: str, cells: dict[tuple[int, int], Group], link_classes: dict[str, str]) -> Table:
-    """A row for what the first number is, a column for the second.
-
-    Shades are of logarithms: beside a domain's own memory all others would look alike (002, figure 1b).
-    """
-    rows, columns = sorted({i for i, _ in cells}), sorted({j for _, j in cells})
-    values = [group.value for group in cells.values() if group.value is not None]
+    rows, columns = (sorted({pair[side] for pair in members}, key=natural) for side in (0, 1))
+    values = [one.value for _, one in members.values() if one.value is not None]
     low, high = min(values, default=0), max(values, default=0)
 
-    def shade(group: Group) -> float | None:
-        if group.value is None or not 0 < low < high:
-            return None if group.value is None else 1.0
-        share = math.log(group.value / low) / math.log(high / low)
-        return share if group.worst.quantity.better == 'higher' else 1 - share
+    def shade(one: Judged) -> float | None:
+        if one.value is None or not 0 < low < high:
+            return None if one.value is None else 1.0
+        share = math.log(one.value / low) / math.log(high / low)
+        return share if one.quantity.better == 'higher' else 1 - share
 
-    def cell(i: int, j: int) -> Cell | None:
-        group = cells.get((i, j))
-        return group and Cell(group, shade(group), mark=group.parameters.get('link_class', ''))
+    def cell(row: str, column: str) -> GridCell | None:
+        if (row, column) not in members:
+            return None
+        facts, one = members[row, column]
+        return GridCell(one, shade(one), mark=facts.get(_CLASS, ''))
 
-    marks = dict.fromkeys(sorted({group.parameters.get('link_class', '') for group in cells.values()} - {''}))
-    return Table(
-        'heat', title, unit, [*map(str, rows)], [*map(str, columns)], [[cell(i, j) for j in columns] for i in rows],
+    of = [facts for facts, _ in members.values()]
+    common = [{name: value for name, value in facts.items() if name != _CLASS} for facts in of]
+    marks = sorted({facts.get(_CLASS, '') for facts in of} - {''})
+    return Grid(
+        'heat', style.title(common), unit, rows, columns, [[cell(i, j) for j in columns] for i in rows],
         {mark: link_classes.get(mark, '') for mark in marks},
     )  # fmt: skip
 
 
-def _bars(plain: list[tuple[_Like, Group]]) -> list[Table]:
-    """A table for each unit, of metrics by what else differs; the more numerous of both are its rows."""
-    units: dict[str, list[tuple[_Like, Group]]] = defaultdict(list)
-    for like, group in plain:
-        units[group.worst.quantity.unit].append((like, group))
+def _bars(plain: list[Point], style: Style) -> list[Grid]:
+    """Return a table for each unit: metric and first name dim on one side, the other facts on the other.
+
+    The longer side makes the rows.
+    """
+    units: dict[str, list[Point]] = defaultdict(list)
+    for facts, one in plain:
+        units[one.quantity.unit].append((facts, one))
     found = []
     for unit, members in units.items():
         if len(members) < _FEWEST_BARS:
             continue
-        names = _varying([like for like, _ in members])
-        sides = [name for name in names if name != 'metric']
-        nothing = 'all' if sides else unit or 'value'
-        cells = {(_label(like, sides) or nothing, like['metric']): group for like, group in members}
-        rows, columns = (sorted({key[side] for key in cells}, key=_natural) for side in (0, 1))
-        longest = max(max(group.value or 0, group.worst.limit or 0) for group in cells.values()) or 1.0
+        names = _varying([facts for facts, _ in members])
+        first = next((name for name in style.dims if name in names and style.kind(name) == 'name'), None)
+        across = [name for name in names if name in (_METRIC, first)]
+        down = [name for name in names if name not in across]
+        nothing = 'all' if down else unit or 'value'
+        cells = {
+            (_label(facts, down) or nothing, _label(facts, across) or facts[_METRIC]): one for facts, one in members
+        }
+        rows, columns = (sorted({key[side] for key in cells}, key=natural) for side in (0, 1))
+        longest = max(max(one.value or 0, one.worst.limit or 0) for one in cells.values()) or 1.0
 
-        def cell(row: str, column: str, cells=cells, longest=longest) -> Cell | None:
-            if (group := cells.get((row, column))) is None:
+        def cell(row: str, column: str, cells=cells, longest=longest) -> GridCell | None:
+            if (one := cells.get((row, column))) is None:
                 return None
-            shares = (None if value is None else value / longest for value in (group.value, group.worst.limit))
-            return Cell(group, *shares)
+            shares = (None if value is None else value / longest for value in (one.value, one.worst.limit))
+            return GridCell(one, *shares)
 
         table = [[cell(row, column) for column in columns] for row in rows]
         if len(columns) > len(rows):
             rows, columns, table = columns, rows, [list(column) for column in zip(*table, strict=True)]
-        title = _title([like for like, _ in members])
-        found.append(Table('bars', title, unit, rows, columns, table, {}))
+        found.append(Grid('bars', style.title([facts for facts, _ in members]), unit, rows, columns, table, {}))
     return found

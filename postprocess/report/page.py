@@ -3,29 +3,34 @@
 from __future__ import annotations
 
 import json
+import os
 import platform
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 import numpy
 from markupsafe import Markup, escape
 
 from plumbline.errors import SiteError
-from plumbline.identity import to_text
+from plumbline.identity import Quantity, SeriesId, to_text
 from plumbline.paths import SITES
+from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
-from postprocess.history.digest import Night
-from postprocess.history.fleet import FEWEST_NODES
-from postprocess.history.series import Metric
+from postprocess.history.digest import Digest
+from postprocess.history.nodes import FEWEST_NODES
+from postprocess.history.series import series_of
 from postprocess.history.trend import Change
-from postprocess.report.charts import Group, Key, Plot, Table, Usual, all_drawable, charts_of, history, strip
+from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
+from postprocess.report.plots import Plot, all_drawable, history, strip
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts import coverage
@@ -34,16 +39,19 @@ from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
-_DETAILS = 3000  # metrics with details of their own, the worst first: a page of more would be too large to open
-_JOBS = 20  # whose samples are shown of a metric that many nodes measured, the worst first
-_FEWEST_NIGHTS = 3
-# What the number in the names of metrics counts, by the beginning of the check's name
-_COUNTED = {'Osu': 'bytes of a message', 'BabelStreamSizes': 'numbers in an array', 'BabelStreamThreads': 'threads'}
+_DETAILS = 3000  # series with details of their own, the worst first: a page of more would be too large to open
+_JOBS = 20  # whose samples are shown of a series that many nodes measured, the worst first
+_FEWEST_SESSIONS = 3  # that make a history, or a usual range
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
-def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SITES) -> str:
-    """The page. Raises InputError where the store cannot be read."""
+def to_html(
+    comparison: Comparison, store: Store, digest: Digest, root: Path = SITES, folder: Path | None = None
+) -> str:
+    """Return the page. `folder`: where it will be; links to evidence are relative to it. [default: the results]
+
+    Raises InputError where the store cannot be read.
+    """
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES),
         autoescape=True,
@@ -51,16 +59,17 @@ def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SIT
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters |= {'number': number, 'percent': percent, 'digits': _digits, 'broken': _broken}
-    environment.filters |= {'parsed': json.loads, 'pairs': to_text}
+    environment.filters |= {'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken}
+    environment.filters['parsed'] = json.loads
     environment.globals |= {'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD}
     session = comparison.session
-    groups = groups_of(comparison)
-    judged = [group for group in groups if group.worst.verdict != 'informational']
+    series = judged_series(comparison)
+    judged = [one for one in series if one.worst.verdict != 'informational']
     cases = {case['case_id']: case for case in store.rows('cases', session)}
-    shown = {row.case_id for group in groups for row in group.rows[:_JOBS]}
+    shown = {row.case_id for one in series for row in one.rows[:_JOBS]}
     samples = _samples(store, session, shown)
-    ids = {_metric(group): group.id for group in judged}
+    ids = {(one.series, one.quantity): one.id for one in judged}
+    checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
     return environment.get_template('report.html.j2').render(
         comparison=comparison,
         session=session,
@@ -72,183 +81,199 @@ def to_html(comparison: Comparison, store: Store, night: Night, root: Path = SIT
         worst=_worst(judged),
         first=_FIRST,
         judged=judged,
+        by_id={one.id: one for one in judged},
         detailed=min(len(judged), _DETAILS),
         jobs=_JOBS,
-        strips={group.id: _strip(group, samples) for group in judged},
+        strips={one.id: _strip(one, samples) for one in judged},
         ids=ids,
         samples=samples,
-        checks=_checks(groups, _usual(store, night.sessions, groups), _link_classes(session.site, root)),
-        night=night,
-        past=_past(night, judged, ids),
+        checks=checks,
+        digest=digest,
+        past=_past(digest, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
-        others=_by_case(groups[min(len(judged), _DETAILS) :]),
+        evidence=_evidence(cases, store.folder.parent, folder or store.folder.parent),
+        others=_by_case(series[min(len(judged), _DETAILS) :]),
         provenance=_provenance(cases.values()),
         not_run=_not_run(comparison, cases.values()),
         nodes=sorted({node for case in cases.values() for node in case['nodes']}),
     )
 
 
-def groups_of(comparison: Comparison) -> list[Group]:
-    """The verdicts of each metric together, in their order."""
-    found: dict[Key, list] = {}
+def judged_series(comparison: Comparison) -> list[Judged]:
+    """Return the series of a session with their verdicts, in the order of their first one."""
+    found: dict[SeriesId, list[Verdict]] = {}
     for row in comparison.verdicts:
-        found.setdefault(_key(row), []).append(row)
-    return [Group(id, rows) for id, rows in enumerate(found.values())]
+        found.setdefault(row.id, []).append(row)
+    return [Judged(id, rows) for id, rows in enumerate(found.values())]
 
 
 def _fell_short(comparison: Comparison) -> str:
-    """``2 regressed, 1 problem of the session``."""
-    said = [f'{n} {verdict}' for verdict, n in comparison.counts.items() if verdict in BAD]
+    """Return ``2 regressed, 1 problem of the session``."""
+    parts = [f'{n} {verdict}' for verdict, n in comparison.counts.items() if verdict in BAD]
     problems = [f'{count(len(comparison.problems), "problem")} of the session'] if comparison.problems else []
-    return ', '.join(said + problems)
+    return ', '.join(parts + problems)
 
 
-def _worst(groups: Sequence[Group]) -> list[tuple[Group, int]]:
-    """What fell short or warns; of the metrics of a case with the same cause the first, and how many they are."""
-    found: dict[tuple, list[Group]] = {}
-    for group in groups:
-        row = group.worst
+def _worst(series: Sequence[Judged]) -> list[tuple[Judged, int]]:
+    """Return what fell short or warns; of the series of a case with one cause only the first, and how many they are."""
+    found: dict[tuple, list[Judged]] = {}
+    for one in series:
+        row = one.worst
         if row.verdict in (*BAD, 'warning'):
-            own = row.id.name if row.verdict in ('regressed', 'warning') else ''
-            alike = (row.verdict, row.id.case, row.cause, own)
-            found.setdefault(alike, []).append(group)
-    return [(its[0], len(its)) for its in found.values()]
+            own = one.series if row.verdict in ('regressed', 'warning') else None
+            found.setdefault((row.verdict, one.series.case, row.cause, own), []).append(one)
+    return [(alike[0], len(alike)) for alike in found.values()]
 
 
-Samples = dict[tuple[int, str], dict[str, list[float]]]  # by case and metric, and by node
+Samples = dict[tuple[int, str, str], dict[str, list[float]]]  # by case, metric and dims, and by node
 
 
 def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
-    """Every sample of some cases, in the order of the trials."""
+    """Return every sample of some cases, in the order of the trials."""
     rows = store.query(
         """
-        SELECT
-            case_id, if(dims = '-', metric, metric || ' ' || dims) AS metric, coalesce(node, '') AS node,
-            list(value ORDER BY trial) AS "values"
+        SELECT case_id, metric, dims, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
         FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
         """,
         [session],
         wanted={'case_id': [case for case in cases if case is not None]},
     )
     found: Samples = {}
-    for case, metric, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        found.setdefault((case, metric), {})[node] = values
+    for case, metric, dims, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        found.setdefault((case, metric, dims), {})[node] = values
     return found
 
 
-def _by_case(groups: Sequence[Group]) -> dict[int, list[Verdict]]:
-    """The verdicts of each case: the details of the case have their samples."""
-    found: dict[int, list[Verdict]] = {}
-    for group in groups:
-        for row in group.rows[:_JOBS]:
+def _by_case(series: Sequence[Judged]) -> dict[int, list[Judged]]:
+    """Return the series that each case measured: the details of the case show their samples."""
+    found: dict[int, list[Judged]] = {}
+    for one in series:
+        for row in one.rows[:_JOBS]:
             if row.case_id is not None:
-                found.setdefault(row.case_id, []).append(row)
+                found.setdefault(row.case_id, []).append(one)
     return found
 
 
-def _strip(group: Group, samples: Samples) -> dict[str, str] | None:
-    """Of the samples or, where many nodes measured the metric, of the nodes."""
-    row = group.worst
-    if len(group.rows) >= FEWEST_NODES:
-        return strip(row, [row.value for row in group.rows if row.value is not None])
-    values = samples.get((row.case_id, row.id.name), {})
-    return strip(row, [value for of_node in values.values() for value in of_node])
+def _strip(one: Judged, samples: Samples) -> dict[str, str] | None:
+    """Return a strip of the samples or, where many nodes measured the series, of the nodes."""
+    row = one.worst
+    values = [row.value for row in one.rows if row.value is not None]
+    if len(one.rows) < FEWEST_NODES and row.case_id is not None:
+        of_nodes = samples.get((row.case_id, one.series.metric, to_text(one.series.dims)), {})
+        values = [value for of_node in of_nodes.values() for value in of_node]
+    return strip(values, row.limit, row.expected)
+
+
+def _evidence(cases: Mapping[int, dict[str, Any]], results: Path, folder: Path) -> dict[int, str]:
+    """Return the links to the evidence of the cases that have any, relative to the folder of the page."""
+    return {
+        id: quote(os.path.relpath(results / case['evidence'], folder)) for id, case in cases.items() if case['evidence']
+    }
 
 
 @dataclass(frozen=True)
 class Past:
-    """The history of the judged metrics, by the number of their group, and the changes in it, with that number."""
+    """The histories of the judged series, by the number of the series, and the changes in them, with that number."""
 
     plots: dict[int, Plot]
     changes: list[tuple[Change, int | None]]
 
     @property
     def drawn(self) -> list[int]:
-        """The groups of the worst changes."""
-        return list(dict.fromkeys(id for _, id in self.changes if id in self.plots))[:_FIRST]
+        """The series with the worst changes."""
+        return list(dict.fromkeys(id for _, id in self.changes if id is not None and id in self.plots))[:_FIRST]
 
 
-def _past(night: Night, groups: Sequence[Group], ids: dict[Metric, int]) -> Past:
-    found = night.trend.changes if night.trend else []
-    numbers: dict[Metric, list[tuple[Any, int]]] = {}
-    for i, change in enumerate(found, 1):
+def _past(digest: Digest, series: Sequence[Judged], ids: Mapping[tuple[SeriesId, Quantity], int]) -> Past:
+    changes = digest.trend.changes if digest.trend else []
+    steps: dict[tuple[SeriesId, Quantity], list[tuple[datetime, int]]] = {}
+    for i, change in enumerate(changes, 1):
         if change.kind == 'step':
-            numbers.setdefault(change.metric, []).append((change.night.started, i))
+            steps.setdefault((change.series, change.quantity), []).append((change.session.started, i))
+    by_id = {one.id: one for one in series}
     plots = {}
-    started = numpy.array([session.started for session in night.sessions], 'datetime64[s]')
-    for one in night.series:
-        id = ids.get(one.of)
-        if id is None or len(one.nights) < _FEWEST_NIGHTS or not all_drawable(one.values):
+    started = numpy.array([session.started for session in digest.sessions], 'datetime64[s]')
+    for past in digest.histories:
+        key = past.series, past.quantity
+        if key not in ids or len(past.sessions) < _FEWEST_SESSIONS or not all_drawable(past.values):
             continue
-        row = groups[id].worst
-        plots[id] = history(
-            f'{one.of.check} {one.of.case} {one.of.metric}', one.of.unit, started[one.nights],
-            one.values, numbers.get(one.of, ()), row.limit, row.expected,
+        row, of = by_id[ids[key]].worst, past.series
+        plots[ids[key]] = history(
+            f'{of.check} {to_text(of.params)} {of.name}', past.quantity.unit, started[past.sessions], past.values,
+            steps.get(key, ()), row.limit, row.expected,
         )  # fmt: skip
-    return Past(plots, [(change, ids.get(change.metric)) for change in found])
-
-
-def _metric(group: Group) -> Metric:
-    row = group.worst
-    return Metric(*_key(row), row.quantity.unit, row.quantity.better)
-
-
-def _key(row: Verdict) -> Key:
-    return row.id.partition, row.id.environ, row.id.check, to_text(row.id.params), row.id.name
-
-
-def _usual(store: Store, sessions: Sequence[Session], groups: Sequence[Group]) -> Usual:
-    """Where nine of ten of the nights before were, of the metrics that may be points of a curve."""
-    before = list(sessions[:-1])
-    if len(before) < _FEWEST_NIGHTS or not any(re.search(r'_\d+$', group.worst.id.name) for group in groups):
-        return {}
-    rows = store.query(
-        f"""
-        SELECT
-            "partition", environ, "check", params,
-            if(metrics.dims = '-', metric, metric || ' ' || metrics.dims),
-            quantile_cont(mean, 0.05), quantile_cont(mean, 0.95)
-        FROM metrics JOIN cases USING (night, case_id)
-        WHERE status = 'measured' AND regexp_matches(metric, '_[0-9]+$')
-        GROUP BY ALL HAVING count(DISTINCT night) >= {_FEWEST_NIGHTS}
-        """,
-        before,
-    )
-    columns = [column.to_pylist() for column in rows.columns]
-    return {tuple(key): (low, high) for *key, low, high in zip(*columns, strict=True)}
+    return Past(plots, [(change, ids.get((change.series, change.quantity))) for change in changes])
 
 
 @dataclass(frozen=True)
 class _Check:
-    """The charts of a check in one place."""
+    """The charts of a check on a partition with an environ."""
 
     name: str
     place: str
     counts: str
-    charts: list[Plot | Table]
+    charts: list[Plot | Grid]
 
 
-def _checks(groups: Sequence[Group], usual: Usual, link_classes: dict[tuple[str, str], str]) -> list[_Check]:
-    found: dict[tuple[str, str, str], list[Group]] = {}
-    for group in groups:
-        row = group.worst
-        found.setdefault((row.id.check, row.id.partition, row.id.environ), []).append(group)
+def _checks(
+    series: Sequence[Judged],
+    cases: Mapping[int, dict[str, Any]],
+    store: Store,
+    before: Sequence[Session],
+    link_classes: Mapping[tuple[str, str], str],
+) -> list[_Check]:
+    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    for one in series:
+        groups.setdefault((one.series.check, one.series.partition, one.series.environ), []).append(one)
+    styles = {key: _style(own, cases) for key, own in groups.items()}
+    curves = {(key[0], one.series.metric) for key, own in groups.items() for one in own if styles[key].x_of(one.series)}
+    usual = _usual(store, before, curves)
     checks = []
-    for (check, partition, stack), own in sorted(found.items()):
-        counted = next((what for name, what in _COUNTED.items() if check.startswith(name)), '')
+    for key, own in sorted(groups.items()):
+        check, partition, environ = key
         classes = {name: descr for (of, name), descr in link_classes.items() if of == partition}
-        charts = charts_of(own, usual, classes, counted)
-        verdicts = Counter(group.worst.verdict for group in own)
-        said = ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in verdicts.items())
+        charts = charts_of(own, styles[key], usual, classes)
+        verdicts = Counter(one.worst.verdict for one in own)
+        counts = ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in verdicts.items())
         if charts:
-            checks.append(_Check(check, f'{partition}/{stack}', said, charts))
+            checks.append(_Check(check, f'{partition}/{environ}', counts, charts))
     return checks
 
 
+def _style(series: Iterable[Judged], cases: Mapping[int, dict[str, Any]]) -> Style:
+    """Return what the records of some series declare of their dims and of how they are drawn."""
+    dims: dict[str, Dim] = {}
+    draw: dict[str, dict[str, Any]] = {}
+    for id in dict.fromkeys(row.case_id for one in series for row in one.rows):
+        if id is not None:
+            dims |= {name: Dim(**dim) for name, dim in json.loads(cases[id]['dims'] or '{}').items()}
+            draw |= json.loads(cases[id]['draw'] or '{}')
+    return Style(dims, draw)
+
+
+def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, str]]) -> Usual:
+    """Return the 5th to 95th percentile over earlier sessions of the series of some metrics, by check and metric."""
+    wanted = sorted(curves)
+    if len(before) < _FEWEST_SESSIONS or not wanted:
+        return {}
+    rows = store.query(
+        f"""
+        SELECT "partition", environ, "check", params, metric, metrics.dims AS dims,
+            quantile_cont(mean, 0.05) AS low, quantile_cont(mean, 0.95) AS high
+        FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("check", metric)
+        WHERE status = 'measured'
+        GROUP BY ALL HAVING count(DISTINCT night) >= {_FEWEST_SESSIONS}
+        """,
+        before,
+        wanted={'check': [check for check, _ in wanted], 'metric': [metric for _, metric in wanted]},
+    )
+    return {series_of(row): (row['low'], row['high']) for row in rows.to_pylist()}
+
+
 def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
-    """What is known of each, by partition and name."""
+    """Return what each link class is, by partition and name."""
     found = {}
-    with suppress(SiteError):  # a site that is described elsewhere
+    with suppress(SiteError):  # a site without a site.yaml
         for partition in load_site(site, root if (root / site / 'site.yaml').exists() else SITES).partitions.values():
             for name, link in partition.link_classes.items():
                 peak = f', peak {link.peak / UNITS["GB/s"]:.4g} GB/s' if link.peak else ''
@@ -257,7 +282,7 @@ def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
 
 
 def _provenance(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
-    """By check: each fact of its cases with the values it took, the one of most cases first."""
+    """Return for each check the facts of its cases with the values they took, the one of most cases first."""
     facts: dict[str, dict[str, Counter]] = {}
     for case in cases:
         place = f'{case["check"]} on {case["partition"]} with {case["environ"]}'
@@ -270,19 +295,18 @@ def _provenance(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[str
 
 
 def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
-    """What was not run or not measured, and why."""
+    """Return what was not run or not measured, and why."""
     found: dict[tuple[str, str], list[str]] = {}
     for case in cases:
         if case['result'] in ('skip', 'fail_deps', 'abort'):
-            found[f'{case["check"]} {case["params"]} on {case["partition"]}', failure(case)] = []
+            found[f'{case["check"]} {case["params"]} on {case["partition"]}', failure(case) or ''] = []
     for row in comparison.verdicts:
         if row.case_id is None:
-            found.setdefault((f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause), []).append(
-                row.id.name
-            )
+            key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause
+            found.setdefault(key, []).append(row.id.name)
     session = comparison.session
     if session.hostname == platform.node():  # what a detected site lacks is known only where it is detected
-        with suppress(SiteError):  # a site that is described elsewhere: nothing is known of what it lacks
+        with suppress(SiteError):  # a site without a site.yaml: nothing is known of what it lacks
             found |= {(f'benchmark {name}', why): [] for name, why in load_site(session.site).not_found.items()}
 
     def named(what: str, metrics: list[str]) -> str:
@@ -291,11 +315,11 @@ def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tu
     return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in found.items()]
 
 
-def _broken(case: str) -> Markup:
-    """A case that may be broken at its commas."""
-    return Markup(',<wbr>'.join(map(str, map(escape, case.split(',')))))
+def _broken(text: str) -> Markup:
+    """Return a text that a browser may break at its commas."""
+    return Markup(',<wbr>'.join(map(str, map(escape, text.split(',')))))
 
 
 def _digits(values: Iterable[float]) -> str:
-    """Samples in a row, with six significant digits."""
+    """Return samples in a row, with six significant digits."""
     return ' '.join(f'{value:.6g}' for value in values)

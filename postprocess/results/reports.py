@@ -286,7 +286,7 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},
         'trial_seconds': record.trial_seconds,
-        'dims': _json({name: asdict(dim) for name, dim in record.dims.items()}),
+        'dims': json.dumps({name: asdict(dim) for name, dim in record.dims.items()}),  # in the order declared
         'draw': _json(record.draw),
         'placement': _json(record.placement),
         'provenance': _json(record.provenance),

@@ -31,7 +31,7 @@ _TREND = [
     Column('was', 'was', number, number=True),
     Column('became', 'is', lambda value, unit: f'{number(value)} {unit}', number=True, beside=('unit',)),
     _PERFORMANCE,
-    Column('nights', 'nights', number=True),
+    Column('sessions', 'sessions', number=True),
     Column('with_it', 'changed with it', '; '.join),
 ]
 _FLEET = [
@@ -41,7 +41,7 @@ _FLEET = [
     Column('unit'),
     Column('better'),
     _PERFORMANCE,
-    Column('metrics', 'metrics', number=True),
+    Column('count', 'metrics', number=True),
     Column('how', 'compared with'),
     Column('evidence', 'evidence', '; '.join),
 ]
@@ -50,9 +50,7 @@ _LEDGER = [
     Column('session'),
     Column('node', 'node'),
     Column('kind', ''),
-    Column('check', 'check'),
-    Column('case', 'case'),
-    Column('metric', 'metric'),
+    *SERIES,
     _PERFORMANCE,
     Column('how', 'compared with'),
 ]
@@ -63,14 +61,14 @@ _BACKTEST = [
     Column('chances', 'of', '{} {}'.format, beside=('of',)),
     Column('of'),
     Column('share', 'share', '{:.2f}'.format, '%', number=True),
-    Column('nights', 'nights with one', number=True),
+    Column('sessions', 'sessions with one', number=True),
 ]
 
 
 def trend(found: Trend, days: int) -> View:
     """Return the changes in the history of a site; those of the last `days` for the worse are counted below."""
     first, last = (_day(found.sessions[place].started) for place in (0, -1))
-    looked_at = f'{count(found.looked_at, "metric")} over {count(len(found.sessions), "session")}'
+    looked_at = f'{count(found.examined, "metric")} over {count(len(found.sessions), "session")}'
     worse = count(len(found.recent(days)), 'change')
     return View(
         _TREND,
@@ -79,39 +77,39 @@ def trend(found: Trend, days: int) -> View:
         after=f'{worse} for the worse in the last {count(days, "day")}, {len(found.changes)} in all',
         name='changes',
         document={
-            'site': found.site, 'nights': len(found.sessions), 'metrics': found.looked_at, 'left_out': found.left_out,
+            'site': found.site, 'sessions': len(found.sessions), 'metrics': found.examined, 'left_out': found.left_out,
         },
-        notes=[f'not looked at: {line}' for line in found.left_out],
+        notes=[f'not examined: {line}' for line in found.left_out],
     )  # fmt: skip
 
 
 def _of_change(change: Change) -> Row:
-    return of_series(change.metric) | {
+    return of_series(change.series, change.quantity) | {
         'kind': change.kind,
-        'since': _day((change.night if change.kind == 'step' else change.before).started),
+        'since': _day(change.since.started),
         'before': _day(change.before.started),
-        'session': change.night.session,
-        **{name: getattr(change, name) for name in ('was', 'became', 'change', 'nights', 'with_it')},
+        'session': change.session.session,
+        **{name: getattr(change, name) for name in ('was', 'became', 'change', 'sessions', 'with_it')},
     }
 
 
 def fleet(found: Fleet, drain: Path | None) -> View:
     """Return what stands out in a session; `drain`: the file with the proposal to drain nodes, where there is one."""
-    nodes, nights = count(found.nodes, 'node'), count(found.nights, 'session')
+    nodes, sessions = count(found.nodes, 'node'), count(found.sessions, 'session')
     proposal = f'{drain}: a proposal to drain {count(len(found.drain), "node")}; no node was drained'
     return View(
         _FLEET,
         [
-            of_series(event.metric)
-            | {name: getattr(event, name) for name in ('kind', 'where', 'change', 'metrics', 'how', 'evidence')}
+            of_series(event.series, event.quantity)
+            | {name: getattr(event, name) for name in ('kind', 'where', 'change', 'count', 'how', 'evidence')}
             for event in found.events
         ],
-        before=f'{found.session.site}: {nodes} in session {found.session.session}, compared over {nights}',
+        before=f'{found.session.site}: {nodes} in session {found.session.session}, compared over {sessions}',
         after=count(len(found.events), 'event'),
         name='events',
         document={
             'site': found.session.site, 'session': found.session.session, 'nodes': found.nodes,
-            'nights': found.nights, 'drain': found.drain, 'left_out': found.left_out,
+            'sessions': found.sessions, 'drain': found.drain, 'left_out': found.left_out,
         },
         notes=[f'not compared: {line}' for line in found.left_out] + ([proposal] if drain else []),
     )  # fmt: skip
@@ -119,17 +117,17 @@ def fleet(found: Fleet, drain: Path | None) -> View:
 
 def ledger(entries: Sequence[Entry]) -> View:
     """Return which nodes stood out when."""
-    return View(_LEDGER, [asdict(entry) for entry in entries], after=f'entries: {len(entries)}')
+    return View(_LEDGER, [entry.as_dict() for entry in entries], after=f'entries: {len(entries)}')
 
 
 def backtest(found: Sequence[Setting], sessions: Sequence[Session], baseline: int) -> View:
-    """Return the alarms of each setting over `sessions`; `baseline`: nights that the limits of the gate come from."""
+    """Return the alarms of each setting over `sessions`; `baseline`: sessions that the limits of the gate come from."""
     first, last = (_day(sessions[place].started) for place in (0, -1))
     return View(
         _BACKTEST,
         [asdict(setting) | {'share': setting.share} for setting in found],
         before=f'{sessions[0].site}: {count(len(sessions), "session")}, {first} to {last}',
-        after=f'The limit of the gate is from the first {baseline} nights of each metric; no rerun confirmed an alarm.',
+        after=f'The limit of the gate is from the first {baseline} sessions of a metric; no rerun confirmed an alarm.',
     )
 
 

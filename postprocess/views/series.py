@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from plumbline.identity import SeriesId, to_text
+from plumbline.identity import Quantity, SeriesId, to_text
 from postprocess.views.table import Column, Row
 
 
@@ -30,10 +28,6 @@ def name_of(of: SeriesId) -> Row:
     }  # fmt: skip
 
 
-def of_series(of: Any) -> dict[str, Any]:
-    """Return the values of `SERIES`, and the unit and direction, of a metric."""
-    metric, _, dims = of.metric.partition(' ')
-    return {
-        'partition': of.partition, 'environ': of.stack, 'check': of.check, 'params': of.case, 'metric': metric,
-        'dims': dims or '-', 'unit': of.unit, 'better': of.better,
-    }  # fmt: skip
+def of_series(of: SeriesId, quantity: Quantity) -> dict[str, object]:
+    """Return the values of `SERIES`, and the unit and direction, of a series."""
+    return {**name_of(of), 'unit': quantity.unit, 'better': quantity.better}

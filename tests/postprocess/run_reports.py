@@ -8,7 +8,7 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from plumbline.identity import Quantity, to_text
+from plumbline.identity import Quantity, from_text, to_text
 from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import COLUMNS, Reference
@@ -39,9 +39,12 @@ def metric(values=(), unit='GB/s', better='higher', void=None, node='n1'):
 def case(
     check='STREAM', parameters='size=big', metrics=None, partition='cpu', stack='system', result='pass',
     fail_phase=None, fail_reason=None, tags=('quick', 'nightly'), nodes=('n1',), missing=None, provenance=None,
-    site=SITE, fixture=False, **fields,
+    site=SITE, fixture=False, dims=None, **fields,
 ):  # fmt: skip
-    """One entry of ``runs[].testcases[]``; `fields` add to it or replace what it has. No `metrics`: an empty record."""
+    """One entry of ``runs[].testcases[]``; `fields` add to it or replace what it has. No `metrics`: an empty record.
+
+    `dims`: kind and unit by name, of metrics such as ``latency message_bytes=8``.
+    """
     name = check + ''.join(f' %{pair}' for pair in parameters.split(',') if pair != '-')
     record = metrics and {
         'schema': 1, 'check': check, 'case': parameters, 'tags': list(tags), 'trials': 3, 'metrics': metrics,
@@ -56,8 +59,26 @@ def case(
         'job_nodelist': list(nodes), 'job_completion_time_unix': BEGAN + 5, 'time_total': 3.5,
     }  # fmt: skip
     if not fixture:
-        entry['record'] = record or {}
+        entry['record'] = with_dims(record, dims) if record and dims else record or {}
     return entry | fields
+
+
+def with_dims(record, dims):
+    """A record of schema 1 as one of schema 2: ``latency message_bytes=8`` is a metric with its dims.
+
+    `dims`: (kind, unit) by name, which are declared.
+    """
+    metrics = {}
+    for name, old in record['metrics'].items():
+        metric, _, text = name.partition(' ')
+        series = {'dims': dict(from_text(text)), 'samples': old['samples'], 'judged': old.get('judged', True)}
+        metrics.setdefault(metric, {'unit': old['unit'], 'better': old['better'], 'series': []})['series'].append(
+            series
+        )
+    declared = {name: {'kind': kind, 'unit': unit} for name, (kind, unit) in dims.items()}
+    kept = {key: record[key] for key in ('check', 'tags', 'trials', 'trial_seconds', 'job', 'provenance')}
+    params = dict(from_text(record['case']))
+    return kept | {'schema': 2, 'params': params, 'metrics': metrics, 'dims': declared, 'evidence': ''}
 
 
 def report(*cases, uuid='aaaa1111', cmdline='reframe -r', mode=None, began=BEGAN, earlier_runs=()):

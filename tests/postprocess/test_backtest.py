@@ -38,11 +38,11 @@ def test_each_setting_raises_what_it_would_have(replayed):
     found = replayed()
     site = 'the policy of the site'
     gate, fixed = found['gate', site], found['gate', 'ReFrame, -10 % of the mean']
-    assert gate['chances'] == 2 * 30  # two metrics, the nights after the first ten
+    assert gate['chances'] == 2 * 30  # two metrics, the sessions after the first ten
     assert 5 <= gate['alarms'] <= 8
     assert 1 <= fixed['alarms'] <= 4  # a loss of the size of the limit is found every other night
-    assert (found['trend', site]['alarms'], found['trend', site]['nights']) == (1, 1)
-    assert 10 <= found['fleet', site]['nights'] <= found['fleet', site]['alarms'] <= 12  # of 40 nights two false ones
+    assert (found['trend', site]['alarms'], found['trend', site]['sessions']) == (1, 1)
+    assert 10 <= found['fleet', site]['sessions'] <= found['fleet', site]['alarms'] <= 12  # of 40 nights two false ones
     assert found['fleet', 'floor 5 %']['alarms'] == 10
 
 

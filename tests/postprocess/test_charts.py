@@ -1,4 +1,4 @@
-"""What is drawn of the metrics of a check."""
+"""Which charts are drawn of the series of a check, and where their points are."""
 
 import re
 from datetime import datetime, timedelta
@@ -11,20 +11,28 @@ from hypothesis import strategies as st
 from run_reports import verdict_of
 
 from plumbline.identity import SeriesId, from_text
-from postprocess.report.charts import Group, Plot, Table, charts_of, history, strip
+from plumbline.record import Dim
+from postprocess.report.charts import Grid, Judged, Style, charts_of
+from postprocess.report.plots import Plot, history, strip
+
+SIZE, THREADS, PAIR, NAME = Dim('size', 'B'), Dim('count'), Dim('pair'), Dim('name')
+DIMS = {'message_bytes': SIZE, 'threads': THREADS, 'pair': PAIR, 'kernel': NAME, 'device': NAME}
 
 
-def groups(*rows):
-    """Of (case, metric, value), with these further fields."""
+def series(params, metric, dims=''):
+    return SeriesId('gpu', 'rocm', 'A', from_text(params), metric, from_text(dims))
+
+
+def judged(*rows):
+    """Series of (params, metric, dims, value), with further fields of their verdict."""
     found = []
-    for id, (case, metric, value, *more) in enumerate(rows):
-        series = SeriesId('gpu', 'rocm', 'A', from_text(case), metric)
-        found.append(Group(id, [verdict_of(series, value, **(more[0] if more else {}))]))
+    for id, (params, metric, dims, value, *more) in enumerate(rows):
+        found.append(Judged(id, [verdict_of(series(params, metric, dims), value, **(more[0] if more else {}))]))
     return found
 
 
-def drawn(*rows, usual=None, classes=None, over=''):
-    return charts_of(groups(*rows), usual or {}, classes or {}, over)
+def drawn(*rows, usual=None, classes=None, dims=DIMS, **draw):
+    return charts_of(judged(*rows), Style(dims, draw), usual or {}, classes or {})
 
 
 def points(path):
@@ -32,32 +40,47 @@ def points(path):
     return list(zip(numbers[::2], numbers[1::2], strict=True))
 
 
-def values(table):
-    return [[cell and cell.group.value for cell in line] for line in table.cells]
+def values(grid):
+    return [[cell and cell.judged.value for cell in line] for line in grid.cells]
 
 
-def curve(case, stem, sizes, suffix='', **fields):
-    return [(case, f'{stem}_{size}{suffix}', float(size), fields) for size in sizes]
+def curve(params, metric, sizes, dims='', **fields):
+    return [(params, metric, f'message_bytes={size}{dims}', float(size), fields) for size in sizes]
 
 
-def test_numbers_in_names_are_a_curve_and_cases_its_lines():
+def test_a_size_is_a_logarithmic_axis_and_params_are_lines():
     sizes = [2**power for power in range(12)]
-    (plot,) = drawn(*curve('pair=near', 'rate', sizes), *curve('pair=far', 'rate', sizes), over='bytes')
-    assert (plot.title, plot.unit, plot.over) == ('rate', 'GB/s', 'bytes')
+    (plot,) = drawn(*curve('pair=near', 'rate', sizes), *curve('pair=far', 'rate', sizes))
+    assert (plot.title, plot.unit, plot.x) == ('rate', 'GB/s', 'message_bytes (B)')
     assert [line.label for line in plot.lines] == ['far', 'near']
     assert plot.x_values[-2:] == ('1 Ki', '2 Ki')
     path = points(plot.lines[0].path)
     steps = {round(b[0] - a[0], -1) for a, b in pairwise(path)}
     assert len(path) == 12 and len(steps) == 1, 'sizes are equally far apart: the axis is logarithmic'
     assert [y for _, y in path] == sorted((y for _, y in path), reverse=True), 'larger values are further up'
-    assert [group.value for group in plot.lines[0].groups] == [float(size) for size in sizes]
+    assert [one.value for one in plot.lines[0].points] == [float(size) for size in sizes]
 
 
-def test_a_curve_has_the_nights_before_as_a_band_and_marks_at_limits_and_what_fell_short():
+def test_a_message_of_no_bytes_is_at_the_left_end():
+    (plot,) = drawn(*curve('-', 'rate', (0, 1, 2, 4, 1024)))
+    places = [x for x, _ in points(plot.lines[0].path)]
+    assert places[0] == places[1] < places[2] < places[3] < places[4]
+
+
+def test_a_count_is_a_linear_axis_and_names_are_lines():
+    rows = [('-', 'bandwidth', f'kernel={kernel},threads={n}', 10.0 * n) for kernel in ('copy', 'triad')
+            for n in (1, 2, 3, 8)]  # fmt: skip
+    (plot,) = drawn(*rows)
+    assert (plot.title, plot.x, [line.label for line in plot.lines]) == ('bandwidth', 'threads', ['copy', 'triad'])
+    (a, b, c, d) = (x for x, _ in points(plot.lines[0].path))
+    assert b - a == pytest.approx(c - b, abs=1) and d - c == pytest.approx(5 * (b - a), abs=4)
+
+
+def test_a_curve_has_the_sessions_before_as_a_band_and_marks_at_limits_and_what_fell_short():
     sizes = (1, 4, 16, 64)
     rows = curve('-', 'rate', sizes)
-    rows[2] = ('-', 'rate_16', 16.0, {'limit': 20.0, 'verdict': 'regressed'})
-    usual = {('gpu', 'rocm', 'A', '-', f'rate_{size}'): (size * 0.9, size * 1.1) for size in sizes}
+    rows[2] = (*rows[2][:4], {'limit': 20.0, 'verdict': 'regressed'})
+    usual = {series('-', 'rate', f'message_bytes={size}'): (size * 0.9, size * 1.1) for size in sizes}
     (plot,) = drawn(*rows, usual=usual)
     (line,) = plot.lines
     assert len(points(line.band)) == 8
@@ -68,99 +91,127 @@ def test_a_curve_has_the_nights_before_as_a_band_and_marks_at_limits_and_what_fe
 
 
 def test_sizes_that_are_too_near_to_be_told_apart_are_points_of_one_place():
-    sizes = (1, 1_000_000, 1_000_001, 1_000_002)
-    (plot,) = drawn(*(('-', f'rate_{size}', 5.0) for size in sizes))
+    (plot,) = drawn(*curve('-', 'rate', (1, 1_000_000, 1_000_001, 1_000_002)))
     places = points(plot.lines[0].path)
-    assert len(places) == 4 and len(set(places)) == 2
+    assert len(places) == 4 and len({x for x, _ in places}) == 2
 
 
-def test_each_pair_of_devices_is_a_line_and_the_size_that_matters_a_matrix():
+def test_each_pair_is_a_line_and_the_size_that_matters_a_matrix():
     rows = [
         row
-        for pair in ('_0_1', '_0_2', '_1_2')
-        for row in curve('link_class=A', 'latency', (1, 2, 4, 8), pair, unit='us', better='lower')
+        for pair in ('0-1', '0-2', '1-2')
+        for row in curve('link_class=A', 'latency', (1, 2, 4, 8), f',pair={pair}', unit='us', better='lower')
     ]
-    plot, table = drawn(*rows)
+    plot, grid = drawn(*rows)
     assert [line.label for line in plot.lines] == ['0-1', '0-2', '1-2']
-    assert table.title == 'latency_1'
-    assert values(table) == [[1, 1], [None, 1]]
-    rows = [(case, metric, value, {}) for case, metric, value, _ in rows]
-    assert drawn(*rows)[1].title == 'latency_8', 'of what should be high, the largest size'
+    assert grid.title == 'latency message_bytes=1'
+    assert values(grid) == [[1, 1], [None, 1]]
+    rows = [(*row[:4], {}) for row in rows]
+    assert drawn(*rows)[1].title == 'latency message_bytes=8', 'where higher is better, the largest size'
 
 
-def test_many_lines_are_divided_by_the_parameter_with_the_fewest_values():
-    sizes = (1, 8, 64)
+def test_many_lines_are_divided_by_the_param_with_the_fewest_values():
     cases = [f'layout={layout},num_nodes={n}' for layout in ('core', 'node') for n in (2, 4, 8, 16, 32)]
-    plots = drawn(*(row for case in cases for row in curve(case, 'bcast', sizes)))
+    plots = drawn(*(row for case in cases for row in curve(case, 'bcast', (1, 8, 64))))
     assert [plot.title for plot in plots] == ['bcast layout=core', 'bcast layout=node']
     assert [line.label for line in plots[0].lines] == [f'{n} nodes' for n in (2, 4, 8, 16, 32)]
 
 
-def test_a_parameter_that_the_others_tell_is_no_label():
-    plots = drawn(*curve('num_nodes=2,pair=two_nodes', 'rate', (1, 2, 4)), *curve('pair=near', 'rate', (1, 2, 4)))
-    assert [line.label for line in plots[0].lines] == ['near', 'two_nodes']
+def test_a_param_that_the_others_imply_is_no_label():
+    (plot,) = drawn(*curve('num_nodes=2,pair=two_nodes', 'rate', (1, 2, 4)), *curve('pair=near', 'rate', (1, 2, 4)))
+    assert [line.label for line in plot.lines] == ['near', 'two_nodes']
+
+
+def scaling(**draw):
+    rows = [
+        (f'num_nodes={n}' if n > 1 else '-', 'gflops', '', 50.0 * n**0.9, {'unit': 'GFlop/s'}) for n in (1, 2, 4, 8)
+    ]
+    (plot,) = drawn(*rows, **draw)
+    return plot, plot.lines[0]
 
 
 def test_cases_of_growing_numbers_of_nodes_are_a_curve_beside_perfect_scaling():
-    rows = [(f'num_nodes={n}' if n > 1 else '-', 'gflops', 50.0 * n**0.9, {'unit': 'GFlop/s'}) for n in (1, 2, 4, 8)]
-    (plot,) = drawn(*rows)
-    (line,) = plot.lines
-    assert (plot.over, plot.x_values) == ('num_nodes', ('1', '2', '4', '8'))
+    plot, line = scaling(gflops={'ideal': 'proportional', 'title': 'HPL'})
+    assert (plot.title, plot.x, plot.x_values) == ('HPL', 'num_nodes', ('1', '2', '4', '8'))
     path, ideal = points(line.path), points(line.ideal)
     assert path[0] == ideal[0]
     assert path[-1][1] > ideal[-1][1], 'what is measured is below what perfect scaling would give'
+    assert not scaling()[1].ideal, 'a rate per node does not grow: the check says what does'
 
 
-def test_devices_are_no_axis():
-    (table,) = drawn(*((f'device={i}', name, 1.0 + i) for i in range(4) for name in ('copy', 'dot')))
-    assert (table.kind, table.rows, table.columns) == ('bars', ['0', '1', '2', '3'], ['copy', 'dot'])
-    (table,) = drawn(*(('-', f'{name}_{i}', 1.0 + i) for i in range(4) for name in ('copy', 'dot')))
-    assert (table.rows, table.columns) == (['0', '1', '2', '3'], ['copy', 'dot'])
+def test_a_check_may_choose_a_param_as_axis():
+    rows = [(f'processes={n}', 'operations', '', 10.0 * n) for n in (2, 4, 8)]
+    assert [chart.x for chart in drawn(*rows, operations={'x': 'processes'})] == ['processes']
+    assert not drawn(*rows)
+
+
+def test_numbers_of_devices_are_no_axis():
+    for rows in (
+        [(f'device={i}', 'bandwidth', f'kernel={k}', 1.0 + i) for i in range(4) for k in ('copy', 'dot')],
+        [('-', 'bandwidth', f'device={i},kernel={k}', 1.0 + i) for i in range(4) for k in ('copy', 'dot')],
+    ):
+        (grid,) = drawn(*rows)
+        assert (grid.kind, grid.rows, grid.columns) == ('bars', ['0', '1', '2', '3'], ['copy', 'dot'])
+
+
+def test_metrics_without_dims_stand_beside_those_of_the_first_name():
+    rows = [('-', 'bandwidth', f'device={i},kernel={k}', 1.0) for i in range(2) for k in ('copy', 'dot')]
+    (grid,) = drawn(*rows, ('-', 'all', '', 5.0))
+    assert (grid.rows, grid.columns) == (['0', '1', 'all'], ['all', 'bandwidth copy', 'bandwidth dot'])
 
 
 def test_matrices_of_link_classes_are_one_with_the_class_in_each_cell():
     rows = [
-        ('link_class=A,pairs=all', 'bandwidth_0_1', 100.0),
-        ('link_class=A,pairs=all', 'bandwidth_2_3', 100.0),
-        ('link_class=B,pairs=all', 'bandwidth_0_2', 25.0),
-        ('link_class=B,pairs=all', 'bandwidth_1_3', 50.0),
+        ('link_class=A,pairs=all', 'bandwidth', 'pair=0-1', 100.0),
+        ('link_class=A,pairs=all', 'bandwidth', 'pair=2-3', 100.0),
+        ('link_class=B,pairs=all', 'bandwidth', 'pair=0-2', 25.0),
+        ('link_class=B,pairs=all', 'bandwidth', 'pair=1-3', 50.0),
     ]
-    (table,) = drawn(*rows, classes={'A': 'four links'})
-    assert (table.title, table.rows, table.columns) == ('bandwidth pairs=all', ['0', '1', '2'], ['1', '2', '3'])
-    assert values(table) == [[100, 25, None], [None, None, 50], [None, None, 100]]
-    assert table.marks == {'A': 'four links', 'B': ''}
-    assert [cell.mark for line in table.cells for cell in line if cell] == ['A', 'B', 'B', 'A']
-    assert [round(cell.share, 2) for line in table.cells for cell in line if cell] == [1, 0, 0.5, 1]
+    (grid,) = drawn(*rows, classes={'A': 'four links'})
+    assert (grid.title, grid.rows, grid.columns) == ('bandwidth pairs=all', ['0', '1', '2'], ['1', '2', '3'])
+    assert values(grid) == [[100, 25, None], [None, None, 50], [None, None, 100]]
+    assert grid.marks == {'A': 'four links', 'B': ''}
+    assert [cell.mark for line in grid.cells for cell in line if cell] == ['A', 'B', 'B', 'A']
+    assert [round(cell.share, 2) for line in grid.cells for cell in line if cell] == [1, 0, 0.5, 1]
 
 
 def test_of_latencies_the_lowest_is_the_best():
-    cells = {(0, 0): 80.0, (0, 1): 320.0, (1, 0): 160.0, (1, 1): 80.0}
-    (table,) = drawn(*(('-', f'latency_{i}_{j}', v, {'better': 'lower'}) for (i, j), v in cells.items()))
-    assert [[round(cell.share, 2) for cell in line] for line in table.cells] == [[1, 0], [0.5, 1]]
+    cells = {'0-0': 80.0, '0-1': 320.0, '1-0': 160.0, '1-1': 80.0}
+    (grid,) = drawn(*(('-', 'latency', f'pair={pair}', v, {'better': 'lower'}) for pair, v in cells.items()))
+    assert [[round(cell.share, 2) for cell in line] for line in grid.cells] == [[1, 0], [0.5, 1]]
 
 
 def test_equal_pairs_look_equal_and_one_that_was_not_measured_has_no_shade():
-    cells = {(0, 0): 5.0, (0, 1): 5.0, (1, 0): 5.0, (1, 1): None}
-    (table,) = drawn(*(('-', f'rate_{i}_{j}', v) for (i, j), v in cells.items()))
-    assert [[cell.share for cell in line] for line in table.cells] == [[1, 1], [1, None]]
+    cells = {'0-0': 5.0, '0-1': 5.0, '1-0': 5.0, '1-1': None}
+    (grid,) = drawn(*(('-', 'rate', f'pair={pair}', v) for pair, v in cells.items()))
+    assert [[cell.share for cell in line] for line in grid.cells] == [[1, 1], [1, None]]
 
 
-@pytest.mark.parametrize('names', [['rate_0_0'], ['rate_0_0', 'rate_0_1']])
-def test_one_row_is_no_matrix(names):
-    assert drawn(*(('-', name, 1.0) for name in names)) == []
+@pytest.mark.parametrize(
+    ('pairs', 'kinds'), [(['0-0'], []), (['0-0', '0-1'], []), (['0-1', '0-2', '0-3', '0-4'], ['bars'])]
+)
+def test_one_row_is_no_matrix(pairs, kinds):
+    assert [grid.kind for grid in drawn(*(('-', 'rate', f'pair={pair}', 1.0) for pair in pairs))] == kinds
 
 
 def test_bars_are_shares_of_the_longest_and_units_apart():
-    rows = [(f'binding={b}', k, v) for b, v in (('close', 100.0), ('spread', 50.0)) for k in ('copy', 'mul', 'triad')]
-    rows[0] = ('binding=close', 'copy', 100.0, {'limit': 80.0})
-    (table,) = drawn(*rows, ('binding=close', 'time', 3.0, {'unit': 's'}))
-    assert (table.rows, table.columns) == (['copy', 'mul', 'triad'], ['close', 'spread'])
-    assert (table.cells[0][0].share, table.cells[0][0].limit, table.cells[0][1].share) == (1, 0.8, 0.5)
+    rows = [(f'binding={b}', 'rate', f'kernel={k}', v) for b, v in (('close', 100.0), ('spread', 50.0))
+            for k in ('copy', 'mul', 'triad')]  # fmt: skip
+    rows[0] = (*rows[0], {'limit': 80.0})
+    (grid,) = drawn(*rows, ('binding=close', 'time', '', 3.0, {'unit': 's'}))
+    assert (grid.rows, grid.columns) == (['copy', 'mul', 'triad'], ['close', 'spread'])
+    assert (grid.cells[0][0].share, grid.cells[0][0].limit, grid.cells[0][1].share) == (1, 0.8, 0.5)
 
 
-def test_a_metric_of_many_nodes_is_drawn_at_its_median():
-    rows = [group.worst for group in groups(*(('-', 'a', float(value)) for value in (1, 7, 8, 9)))]
-    assert Group(0, rows).value == 7.5
+def test_two_names_are_rows_and_columns():
+    rows = [('-', 'flops', f'isa={isa},precision={p}', 1.0) for isa in ('avx', 'sse') for p in ('dp', 'hp', 'sp')]
+    (grid,) = drawn(*rows, dims={'isa': NAME, 'precision': NAME})
+    assert (grid.rows, grid.columns) == (['dp', 'hp', 'sp'], ['avx', 'sse'])
+
+
+def test_a_series_of_many_nodes_is_drawn_at_its_median():
+    rows = [one.worst for one in judged(*(('-', 'a', '', float(value)) for value in (1, 7, 8, 9)))]
+    assert Judged(0, rows).value == 7.5
 
 
 def test_a_history_has_its_limit_and_its_steps_where_they_were():
@@ -175,43 +226,43 @@ def test_a_history_has_its_limit_and_its_steps_where_they_were():
     assert [text for _, text in plot.x_ticks] == ['2026-11-01', '2026-11-11']
 
 
-names = st.sampled_from(
-    ['a', 'a_1', 'a_2', 'a_4', 'a_0_0', 'a_0_1', 'a_1_0', 'a_1_1', 'a_8_0_1', 'a_9_1_0', 'b_', '_', '*']
-)
+metrics = st.sampled_from(['a', 'b_1', '_', '*'])
 cases = st.sampled_from(['-', 'n=1', 'n=2', 'n=8', 'num_nodes=2', 'link_class=A', 'x=y,z=', 'n='])
+dims = st.sampled_from(
+    ['', 'pair=0-1', 'pair=1-0', 'pair=1-1', 'pair=none',
+     *(f'message_bytes={x}' for x in (0, 1, 4, '1e999', 'nan', 'x')),
+     'message_bytes=8,pair=0-1', 'message_bytes=9,pair=1-0', 'threads=1', 'threads=-5', 'threads=7', 'kernel=a']
+)  # fmt: skip
 numbers = st.none() | st.floats(allow_nan=True, allow_infinity=True)
 
 
-@example([('-', 'a_8_0_1', -1.2e308, {'limit': None})])
-@example([('-', f'a_{i}', 5e-324 * i, {'limit': 5.0}) for i in (1, 2, 4)])
+@example([('-', 'a', 'message_bytes=8,pair=0-1', -1.2e308, {'limit': None})])
+@example([('-', 'a', f'message_bytes={i}', 5e-324 * i, {'limit': 5.0}) for i in (1, 2, 4)])
+@example([('-', 'a', f'threads={i}', 1.0, {'limit': 5.0}) for i in (-5, 1, 7)])
 @settings(max_examples=500)
 @given(
     st.lists(
-        st.tuples(cases, names, numbers, st.fixed_dictionaries({'limit': st.none() | st.floats(1, 10)})),
-        unique_by=lambda row: row[:2],
+        st.tuples(cases, metrics, dims, numbers, st.fixed_dictionaries({'limit': st.none() | st.floats(1, 10)})),
+        unique_by=lambda row: row[:3],
     )
 )
 def test_whatever_was_measured_can_be_drawn_inside_its_box(rows):
-    for chart in drawn(*rows):
-        if isinstance(chart, Table):
+    for chart in drawn(*rows, a={'ideal': 'proportional'}):
+        if isinstance(chart, Grid):
             assert all(len(line) == len(chart.columns) for line in chart.cells) and len(chart.cells) == len(chart.rows)
         else:
             assert isinstance(chart, Plot)
             for line in chart.lines:
                 assert all(0 <= x <= chart.width and 0 <= y <= chart.height for x, y in points(line.path))
-                assert len(line.groups) == len(chart.x_values)
+                assert len(line.points) == len(chart.x_values)
 
 
 def ticks(path):
     return [(int(x), int(height)) for x, height in re.findall(r'M(\d+) 14v-(\d+)', path)]
 
 
-def verdict(**fields):
-    return verdict_of(SeriesId('cpu', 'system', 'A', (), 'x'), **fields)
-
-
 def test_two_levels_are_two_groups_of_ticks():
-    shape = strip(verdict(limit=60.0, expected=100.0), [70.0] * 3 + [100.0] * 6)
+    shape = strip([70.0] * 3 + [100.0] * 6, limit=60.0, expected=100.0)
     low, high = ticks(shape['samples'])
     assert low[0] < high[0] - 20
     assert low[1] < high[1]
@@ -221,11 +272,11 @@ def test_two_levels_are_two_groups_of_ticks():
 
 @pytest.mark.parametrize('samples', [[5.0], [5.0, 5.0], [0.0, 0.0]])
 def test_samples_without_spread_have_a_strip(samples):
-    shape = strip(verdict(), samples)
+    shape = strip(samples, None, None)
     assert ticks(shape['samples']) == [(50, 12)]
     assert shape['limit'] == shape['expected'] == ''
 
 
 def test_no_strip_without_finite_samples():
-    assert strip(verdict(), []) is None
-    assert strip(verdict(), [float('nan')]) is None
+    assert strip([], None, None) is None
+    assert strip([float('nan')], None, None) is None

@@ -53,7 +53,7 @@ def test_a_slow_node_is_said_and_kept_and_matters_when_it_is_slow_again(work):
         night(work, number, {'n3': 80} if number == 5 else {})
     (line,), tree = lines(work, 5, 0)
     assert line.startswith('NODE n3: -20.')
-    assert 'in STREAM size=big triad, compared with its own 5 nights' in line
+    assert 'in STREAM size=big triad, compared with its own 5 sessions' in line
     assert line in tree.find_class('first')[0].text_content()
     assert column(tree, 'events', 'Before') == ['']
     assert [entry.node for entry in ledger.read(work.results, SITE)] == ['n3']
@@ -61,7 +61,7 @@ def test_a_slow_node_is_said_and_kept_and_matters_when_it_is_slow_again(work):
     night(work, 6, {'n3': 80})
     (line, proposal), tree = lines(work, 6, 1)
     assert line.startswith('NODE n3, not for the first time: -20.')
-    assert proposal.startswith('proposal to drain 1 node, nothing was drained: ')
+    assert proposal.startswith('proposal to drain 1 node, no node was drained: ')
     assert column(tree, 'events', 'Before') == ['2026-11-26']
     assert len(ledger.read(work.results, SITE)) == 2
 

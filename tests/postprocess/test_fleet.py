@@ -7,20 +7,17 @@ import numpy
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
+from plumbline.identity import Quantity, SeriesId, from_text
 from plumbline.limits import Tolerance
-from postprocess.history import fleet, ledger
-from postprocess.history.fleet import Table, of_night, outliers, siblings
-from postprocess.history.series import Metric
+from postprocess.history import ledger, nodes
+from postprocess.history.nodes import NodeTable, outliers, siblings, until
 
 DAY = 86400
 
 
-def tolerance(of):
-    return Tolerance(0.02, 0.15)
-
-
-def of(name='triad', case='-', better='higher'):
-    return Metric('cpu', 'system', 'STREAM', case, name, 'GB/s', better)
+def table_of(performance, names, params='-', dims='', metric='triad'):
+    series = SeriesId('cpu', 'system', 'STREAM', from_text(params), metric, from_text(dims))
+    return NodeTable(series, Quantity('GB/s', 'higher'), Tolerance(0.02, 0.15), names, performance)
 
 
 def healthy(nodes=32, nights=10, seed=1, spread=0.03, run=0.005, night=0.01):
@@ -30,32 +27,32 @@ def healthy(nodes=32, nights=10, seed=1, spread=0.03, run=0.005, night=0.01):
     return spread * normal((nodes, 1)) + night * normal((1, nights + 1)) + run * normal((nodes, nights + 1))
 
 
-def table(performance, metric=None):
-    return Table(metric or of(), [f'n{i}' for i in range(len(performance))], performance)
+def table(performance, **more):
+    return table_of(performance, [f'n{i}' for i in range(len(performance))], **more)
 
 
 def flagged(*found, **more):
-    return {flag.node for flag in outliers(found, tolerance, **more)[0]}
+    return {flag.node for flag in outliers(found, **more)[0]}
 
 
 def test_a_healthy_fleet_is_left_alone():
-    assert outliers([table(healthy(seed=seed)) for seed in range(5)], tolerance) == ([], [])
+    assert outliers([table(healthy(seed=seed)) for seed in range(5)]) == ([], [])
 
 
 def test_a_node_that_lost_less_than_nodes_differ_is_found_by_what_it_was():
     performance = healthy()
     performance[3, -1] -= 0.05
-    (flag,), systems = outliers([table(performance)], tolerance)
-    assert (flag.node, flag.how, systems) == ('n3', 'its own 10 nights and the fleet of 32', [])
+    (flag,), systems = outliers([table(performance)])
+    assert (flag.node, flag.how, systems) == ('n3', 'its own 10 sessions and the fleet of 32', [])
     assert flag.loss == pytest.approx(-0.05, abs=0.02)
 
 
 def test_a_loss_of_the_system_flags_no_node():
     performance = healthy()
     performance[:, -1] -= 0.08
-    nodes, (system,) = outliers([table(performance)], tolerance)
+    nodes, (system,) = outliers([table(performance)])
     assert nodes == []
-    assert (system.node, system.how) == ('*', 'the 10 nights before')
+    assert (system.node, system.how) == ('*', 'the 10 sessions before')
     assert system.loss == pytest.approx(-0.08, abs=0.04)
 
 
@@ -68,23 +65,23 @@ def test_a_quarter_of_the_fleet_is_found():
 def test_before_there_are_nights_the_others_of_the_night_tell():
     performance = healthy(nights=0, spread=0.005)
     performance[3, -1] -= 0.1
-    (flag,), _ = outliers([table(performance)], tolerance)
-    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+    (flag,), _ = outliers([table(performance)])
+    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 in this session')
 
 
-@pytest.mark.parametrize(('nights', 'how'), [(1, 'its own 1 night'), (3, 'its own 3 nights')])
+@pytest.mark.parametrize(('nights', 'how'), [(1, 'its own 1 session'), (3, 'its own 3 sessions')])
 def test_few_nights_of_its_own_tell_more_of_a_node_than_the_others_do(nights, how):
     performance = healthy(nights=nights, seed=2)
     performance[3, -1] -= 0.06
-    (flag,), _ = outliers([table(performance)], tolerance)
+    (flag,), _ = outliers([table(performance)])
     assert (flag.node, flag.how) == ('n3', f'{how} and the fleet of 32')
 
 
 def test_a_node_that_was_slow_on_its_few_nights_is_compared_with_the_others_too():
     performance = healthy(nights=2, spread=0.005)
     performance[3] -= 0.1
-    (flag,), _ = outliers([table(performance)], tolerance)
-    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+    (flag,), _ = outliers([table(performance)])
+    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 in this session')
 
 
 def test_the_only_night_of_most_nodes_was_slow_and_no_node_is_now():
@@ -96,8 +93,8 @@ def test_the_only_night_of_most_nodes_was_slow_and_no_node_is_now():
 
 @pytest.mark.parametrize('nights', [1, 2, 3, 4, 5, 7, 10, 20])
 def test_the_spread_is_that_of_normal_noise_however_few_the_nights(nights):
-    fleets = [fleet.two_way(healthy(400, nights, seed))[0] for seed in range(20)]
-    said, true = (numpy.mean([of(left) for left in fleets]) for of in (fleet._spread, lambda left: left[:, -1].std()))
+    fleets = [nodes.two_way(healthy(400, nights, seed))[0] for seed in range(20)]
+    said, true = (numpy.mean([of(left) for left in fleets]) for of in (nodes._spread, lambda left: left[:, -1].std()))
     assert said == pytest.approx(true, rel=0.07)
 
 
@@ -105,9 +102,9 @@ def test_before_there_are_nights_the_recorded_limit_tells_unless_all_are_below()
     performance = healthy(nights=0, spread=0.02, seed=3)
     performance[3, -1] = -0.05  # no outlier of such a fleet
     assert flagged(table(performance)) == set()
-    nodes, _ = outliers([table(performance)], tolerance, lambda metric: (0.0, -0.049))
+    nodes, _ = outliers([table(performance)], lambda table: (0.0, -0.049))
     assert [(flag.node, flag.how) for flag in nodes] == [('n3', 'the limit against the recorded baseline')]
-    nodes, (system,) = outliers([table(performance - 0.1)], tolerance, lambda metric: (0.0, -0.05))
+    nodes, (system,) = outliers([table(performance - 0.1)], lambda table: (0.0, -0.05))
     assert nodes == []
     assert system.how == 'the recorded baseline'
 
@@ -116,8 +113,8 @@ def test_a_new_node_is_compared_with_the_others():
     performance = healthy()
     performance[3, :-1] = numpy.nan
     performance[3, -1] = performance[:, -1].mean() - 0.3
-    (flag,), _ = outliers([table(performance)], tolerance)
-    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 on this night')
+    (flag,), _ = outliers([table(performance)])
+    assert (flag.node, flag.how) == ('n3', 'the fleet of 32 in this session')
 
 
 def test_nights_on_which_other_nodes_ran_move_no_level():
@@ -142,7 +139,7 @@ def test_a_node_that_stays_slow_stays_flagged():
 def test_fewer_than_four_nodes_are_no_fleet():
     performance = healthy(3)
     performance[0, -1] -= 0.5
-    assert outliers([table(performance)], tolerance) == ([], [])
+    assert outliers([table(performance)]) == ([], [])
 
 
 def test_the_floor_is_the_least_that_counts():
@@ -154,17 +151,14 @@ def test_the_floor_is_the_least_that_counts():
 # Siblings
 
 
-def devices(*values, name='triad', node='n1'):
-    return [
-        Table(of(name, f'device={i}'), [node], numpy.log(numpy.array([[float(value)]])))
-        for i, value in enumerate(values)
-    ]
+def devices(*values):
+    return [table_of(numpy.log(numpy.array([[float(value)]])), ['n1'], f'device={i}') for i, value in enumerate(values)]
 
 
 def test_one_slow_device_of_a_node_is_found_on_the_first_day():
     """The GPU at 6.7 TFLOP/s beside seven at 19.2 that NVIDIA's diagnosis passed (NVIDIA/DCGM issue 122)."""
-    (flag,), _ = outliers(devices(19.2, 19.1, 19.3, 6.7, 19.2, 19.2, 19.1, 19.2), tolerance)
-    assert (flag.of.case, flag.node, flag.how) == ('device=3', 'n1', 'the other 7 of its node')
+    (flag,), _ = outliers(devices(19.2, 19.1, 19.3, 6.7, 19.2, 19.2, 19.1, 19.2))
+    assert (flag.series.params, flag.node, flag.how) == ((('device', '3'),), 'n1', 'the other 7 of its node')
     assert flagged(*devices(19.2, 18.1, 19.3, 18.7, 19.2, 17.9, 19.1, 19.2)) == set()
 
 
@@ -174,29 +168,29 @@ def test_devices_of_many_nodes_are_compared_with_their_place_in_mind():
     values = 0.003 * rng.standard_normal((16, 4))
     values[:, 0] -= 0.1
     values[7, 1] -= 0.1
-    found = [Table(of(case=f'device={i}'), [f'n{node}' for node in range(16)], values[:, i : i + 1]) for i in range(4)]
-    assert {(flag.node, flag.of.case) for flag in outliers(found, tolerance)[0] if 'other' in flag.how} == {
-        ('n7', 'device=1')
-    }
+    found = [table(values[:, i : i + 1], params=f'device={i}') for i in range(4)]
+    slow = {(flag.node, *flag.series.params) for flag in outliers(found)[0] if 'other' in flag.how}
+    assert slow == {('n7', ('device', '1'))}
 
 
 @pytest.mark.parametrize(
     ('members', 'families'),
     [
-        ([('triad', 'device=0,model=cuda'), ('triad', 'device=1,model=cuda')], 1),
-        ([('triad', 'layout=socket0'), ('triad', 'layout=socket1')], 1),
-        ([('triad', 'layout=numa0'), ('triad', 'layout=socket0')], 0),
-        ([('triad_0', '-'), ('triad_1', '-'), ('triad_2', '-')], 1),
-        ([('latency_1', '-'), ('latency_2', '-'), ('latency_4', '-')], 0),  # sizes of messages
-        ([('latency_0', '-'), ('latency_1', '-'), ('latency_2', '-'), ('latency_4', '-')], 0),
-        ([('bandwidth_0_1', 'link_class=A'), ('bandwidth_2_3', 'link_class=A')], 1),
-        ([('bandwidth_0_1', 'link_class=A'), ('bandwidth_0_2', 'link_class=B')], 0),
-        ([('bandwidth_0_0', '-'), ('bandwidth_0_1', '-')], 0),  # near and far memory
-        ([('triad', 'devices=0'), ('triad', 'devices=1')], 0),
+        ([('device=0,model=cuda', ''), ('device=1,model=cuda', '')], 1),
+        ([('layout=socket0', ''), ('layout=socket1', '')], 1),
+        ([('layout=numa0', ''), ('layout=socket0', '')], 0),
+        ([('layout=core', ''), ('layout=node', '')], 0),
+        ([('-', 'domain=0'), ('-', 'domain=1'), ('-', 'domain=2')], 1),
+        ([('-', f'device={device},kernel={kernel}') for device in (0, 1) for kernel in ('copy', 'triad')], 2),
+        ([('-', 'message_bytes=0'), ('-', 'message_bytes=1'), ('-', 'message_bytes=2')], 0),
+        ([('link_class=A', 'pair=0-1'), ('link_class=A', 'pair=2-3')], 1),
+        ([('link_class=A', 'pair=0-1'), ('link_class=B', 'pair=0-2')], 0),
+        ([('-', 'pair=0-0'), ('-', 'pair=0-1')], 0),  # near and far memory
+        ([('devices=0', ''), ('devices=1', '')], 0),
     ],
 )
 def test_what_is_alike_in_a_node(members, families):
-    found = [Table(of(name, case), ['n1'], numpy.zeros((1, 1))) for name, case in members]
+    found = [table_of(numpy.zeros((1, 1)), ['n1'], params, dims) for params, dims in members]
     assert len(list(siblings(found))) == families
 
 
@@ -377,6 +371,6 @@ def test_a_node_that_ran_a_case_twice_counts_once(work):
 
 
 def test_a_table_of_a_night_ends_with_it():
-    found = of_night([table(healthy(4, 9)), table(numpy.full((4, 10), numpy.nan))], 6, 3)
+    found = until([table(healthy(4, 9)), table(numpy.full((4, 10), numpy.nan))], 6, 3)
     assert [len(one.performance[0]) for one in found] == [4]
-    assert isinstance(found[0], fleet.Table)
+    assert isinstance(found[0], NodeTable)

@@ -3,9 +3,10 @@
 import json
 
 import pytest
-from run_reports import BEGAN, case, metric, report
+from run_reports import BEGAN, SITE, case, metric, report
 
-from postprocess.history.series import Metric, changed, unlike
+from plumbline.identity import CaseId
+from postprocess.history.provenance import ALL, Provenance, difference
 
 DAY = 86400
 COMMANDS = ('compare', 'trend', 'fleet', 'report', 'backtest')
@@ -59,7 +60,7 @@ def test_a_unit_that_changed_is_said_and_the_new_one_counts(work):
     result = work.run('trend')
     assert result.exit_code == 0
     assert '1 metric over 24 sessions' in result.stdout
-    assert 'not looked at: cpu/system STREAM size=big triad: 12 nights in MB/s' in result.stdout
+    assert 'not examined: cpu/system STREAM size=big triad: 12 sessions in MB/s' in result.stdout
     assert work.run('fleet').exit_code == work.run('backtest').exit_code == 0
 
 
@@ -89,18 +90,32 @@ def test_numbers_that_have_no_logarithm_are_left_out(work):
     assert work.run('fleet').exit_code == work.run('backtest').exit_code == 0
 
 
-def test_only_what_is_the_same_on_all_nights_of_a_side_changed_between_them():
+def test_only_what_is_the_same_in_all_sessions_of_a_side_changed_between_them():
     before = [{'kernel': ('6.1',), 'load': ('1',)}, {'kernel': ('6.1',), 'load': ('2',), 'gone': ('x',)}]
     after = [{'kernel': ('6.5',), 'load': ('3',)}, {'kernel': ('6.5',), 'load': ('4',), 'new': ('y',)}]
-    assert changed(before, after) == ['kernel: 6.1 -> 6.5']
-    assert changed(before[:1], [{'kernel': ('6.1', '6.5')}]) == ['kernel: 6.1 -> 6.1 and 6.5', 'load: 1 -> nothing']
-    assert changed([], after) == changed(before, []) == []
+    assert difference(before, after) == ['kernel: 6.1 -> 6.5']
+    assert difference(before[:1], [{'kernel': ('6.1', '6.5')}]) == ['kernel: 6.1 -> 6.1 and 6.5', 'load: 1 -> nothing']
+    assert difference([], after) == difference(before, []) == []
 
 
 def test_what_is_unlike_at_a_node_is_what_all_others_share():
-    of = Metric('cpu', 'system', 'STREAM', '-', 'triad', 'GB/s', 'higher')
+    stream = CaseId('cpu', 'system', 'STREAM')
     facts = {name: {'governor': ('performance',), 'load': (name,)} for name in ('n1', 'n2', 'n3')}
     facts['n3'] = {'governor': ('powersave',), 'load': ('n3',)}
-    found = {('cpu', 'system', 'STREAM', '-', 5): facts | {'*': {}}}
-    assert unlike(found, of, 5, 'n3') == ['governor: powersave, elsewhere performance']
-    assert unlike(found, of, 5, 'n1') == []
+    found = Provenance({(stream, 5): facts | {ALL: {}}})
+    assert found.unlike(stream, 5, 'n3') == ['governor: powersave, elsewhere performance']
+    assert found.unlike(stream, 5, 'n1') == []
+
+
+def test_a_ledger_of_earlier_versions_is_read(work):
+    work.ingest(night(0, triad()))
+    path = work.results / 'ledger' / SITE / '2026-01-01.x.csv'
+    path.parent.mkdir(parents=True)
+    path.write_text(
+        'date,session,node,kind,check,case,metric,change,how\n'
+        '2026-01-01,x,n1,NODE,STREAM,size=big,triad,-9.5,the fleet\n'
+    )
+    (entry,) = json.loads(work.run('ledger', '--format', 'json').stdout)
+    assert {key: entry[key] for key in ('node', 'check', 'params', 'metric', 'dims', 'change')} == {
+        'node': 'n1', 'check': 'STREAM', 'params': 'size=big', 'metric': 'triad', 'dims': '-', 'change': -9.5,
+    }  # fmt: skip

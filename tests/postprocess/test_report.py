@@ -7,6 +7,7 @@ from lxml import html
 from run_reports import BEGAN, case, metric, reference, report
 
 DAY = 86400
+BYTES = {'message_bytes': ('size', 'B')}
 
 
 def tree_of(work, *arguments):
@@ -100,19 +101,22 @@ NASTY = '"><img src=x onerror=alert(1)>'
 
 
 def test_no_name_and_no_fact_is_ever_markup(work):
-    names = [f'{NASTY}_{i}_{j}' for i in (0, 1) for j in (0, 1)] + [f'{NASTY}_{2**i}' for i in range(5)] + [NASTY]
-    metrics = {name: metric([1.0], unit=NASTY, node=NASTY) for name in names}
-    metrics |= {f'{NASTY}_{i}': metric([60.0 if i == 3 else 100.0], node=NASTY) for i in range(4)}  # stands out
+    name = NASTY.replace(' ', '').replace('=', '')
+    names = [f'{name} pair={i}-{j}' for i in (0, 1) for j in (0, 1)] + [f'{name} size={2**i}' for i in range(5)]
+    metrics = {text: metric([1.0], unit=NASTY, node=NASTY) for text in [*names, f'{name} {name}={name}']}
+    metrics |= {f'x device={i}': metric([60.0 if i == 3 else 100.0], node=NASTY) for i in range(4)}  # stands out
+    dims = {'pair': ('pair', ''), 'size': ('size', NASTY), name: ('name', ''), 'device': ('name', '')}
     facts = {NASTY: NASTY, 'kernel': NASTY}
     entries = [
-        case(NASTY, f'link_class={NASTY}{i}', metrics, NASTY, NASTY, nodes=(NASTY,), provenance=facts) for i in range(2)
+        case(NASTY, f'link_class={name}{i}', metrics, NASTY, NASTY, nodes=(NASTY,), provenance=facts, dims=dims)
+        for i in range(2)
     ]
     work.ingest(report(*entries, cmdline=f'reframe -r {NASTY}'), problem=NASTY)
     tree = tree_of(work, '--keep')
     assert tree.find_class('heat') and tree.find_class('curve') and tree.get_element_by_id('events') is not None
     assert not list(tree.iter('img'))
     assert not [name for element in tree.iter() for name in element.attrib if name.startswith('on')]
-    assert tree.text_content().count(NASTY) > 100
+    assert tree.text_content().count(NASTY) > 50 and tree.text_content().count(name) > 50
 
 
 def test_the_page_needs_nothing_else(page):
@@ -148,8 +152,9 @@ def test_every_number_leads_to_its_samples_its_job_and_its_provenance(page):
 
 
 def test_every_link_leads_somewhere(work):
-    metrics = {f'latency_{2**i}': metric([1.0 + i]) | {'judged': False} for i in range(8)} | {'rate': metric([5.0])}
-    work.ingest(report(*(case('Osu', f'pair={pair}', metrics) for pair in ('near', 'far'))))
+    metrics = {f'latency message_bytes={2**i}': metric([1.0 + i]) | {'judged': False} for i in range(8)}
+    metrics |= {'rate': metric([5.0])}
+    work.ingest(report(*(case('Osu', f'pair={pair}', metrics, dims=BYTES) for pair in ('near', 'far'))))
     tree = tree_of(work)
     ids = {element.get('id') for element in tree.iter()}
     links = {a.get('href') for a in tree.iter('a')}
@@ -157,7 +162,7 @@ def test_every_link_leads_somewhere(work):
     # what nobody judges has its samples with the case
     numbers = next(details for details in tree.iter('details') if text_of(details).startswith('Numbers'))
     details = tree.get_element_by_id(next(numbers.iter('a')).get('href')[1:])
-    assert 'latency_128 in GB/s: 8' in text_of(details)
+    assert 'latency message_bytes=128 in GB/s: 8' in text_of(details)
 
 
 def test_a_session_without_references_says_how_to_record_them(work):
@@ -249,14 +254,16 @@ def test_1000_metrics_with_30_nights_and_100_samples_stay_below_5_mb(work):
 
 def test_units_that_differ_clocks_that_jump_and_numbers_that_are_none_are_no_obstacle(work):
     for night, (unit, offset) in enumerate((('MB/s', 0), ('GB/s', 5 * DAY), ('GB/s', DAY), ('GB/s', 5 * DAY))):
-        metrics = {f'rate_{2**i}': metric([1.0 + i, float('nan') if i == 2 else 1.0], unit) for i in range(5)}
+        metrics = {
+            f'rate message_bytes={2**i}': metric([1.0 + i, float('nan') if i == 2 else 1.0], unit) for i in range(5)
+        }
         metrics |= {
             'negative': metric([-1.0, -2.0], unit),
             'nothing': metric([], unit),
             'zero': metric([0.0], unit),
             'absurd': metric([1e308], unit),
         }
-        work.ingest(report(case(metrics=metrics, binding=None), uuid=f'{night:08x}', began=BEGAN + offset))
+        work.ingest(report(case(metrics=metrics, dims=BYTES), uuid=f'{night:08x}', began=BEGAN + offset))
     tree = tree_of(work)
     assert len(tree.get_element_by_id('verdicts').find('tbody')) == 9
     assert tree.find_class('curve')
@@ -265,3 +272,27 @@ def test_units_that_differ_clocks_that_jump_and_numbers_that_are_none_are_no_obs
 def test_a_session_without_cases_is_a_page(work):
     work.ingest(report(cmdline='reframe --system=cluster -r'), site='cluster')
     assert 'no case ran' in text_of(tree_of(work).find_class('first')[0])
+
+
+def test_a_number_leads_to_what_the_benchmark_wrote(work):
+    entry = case(metrics={'rate': metric([5.0])}, dims={'unused': ('name', '')})
+    entry['record']['evidence'] = 'evidence/cluster/2026-11/a b.tar.gz'
+    work.ingest(report(entry))
+    tree = tree_of(work)
+    details = tree.get_element_by_id(next(a for a in tree.iter('a') if a.text == 'rate').get('href')[1:])
+    assert 'evidence/cluster/2026-11/a%20b.tar.gz' in [a.get('href') for a in details.iter('a')]
+    page = work.results / 'pages/x.html'
+    page.parent.mkdir()
+    work.run('report', '--output', page)
+    assert 'href="../evidence/cluster/2026-11/a%20b.tar.gz"' in page.read_text()
+
+
+def test_the_usual_range_is_of_what_was_measured(work):
+    for night in range(6):
+        failed = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': 'wrong'} if night == 2 else {}
+        metrics = {f'rate message_bytes={2**i}': metric([1000.0 if failed else 10.0 + night / 10]) for i in range(4)}
+        entry = case(metrics=metrics, dims=BYTES, **failed)
+        work.ingest(report(entry, uuid=f'{night:08x}', began=BEGAN + night * DAY))
+    (band,) = tree_of(work).find_class('band')
+    heights = {float(y) for y in re.findall(r'\d+ (\d+)', band.get('d'))}
+    assert max(heights) - min(heights) < 30, 'the failed session would have made it as high as the plot'

@@ -44,8 +44,9 @@ def browser(program, tmp_path):
 def page(tmp_path_factory) -> Path:
     """One of each kind of chart, a step in the history, and several kinds of verdicts."""
     work = Workplace(tmp_path_factory.mktemp('page'))
-    curve = {f'latency_{2**i}': metric([1.0 + i], 'us', 'lower') | {'judged': i < 2} for i in range(10)}
-    matrix = {f'rate_{i}_{j}': metric([100.0 + i - j]) for i in (0, 1) for j in (0, 1)}
+    size, pair = {'message_bytes': ('size', 'B')}, {'pair': ('pair', '')}
+    curve = {f'latency message_bytes={2**i}': metric([1.0 + i], 'us', 'lower') | {'judged': i < 2} for i in range(10)}
+    matrix = {f'rate pair={i}-{j}': metric([100.0 + i - j]) for i in (0, 1) for j in (0, 1)}
     kernels = {name: metric([90.0]) for name in ('copy', 'triad', 'dot')}
     work.reference(*(reference(metric=name, case='size=1') for name in kernels), reference(check='Gone'))
     for night in range(12):
@@ -57,8 +58,8 @@ def page(tmp_path_factory) -> Path:
                 provenance={'kernel': str(night > 6)},
             ),
             case(parameters='size=2', metrics=kernels),
-            *(case('OsuLatency', f'pair={pair}', curve) for pair in ('near', 'far')),
-            case('Numa', '-', matrix),
+            *(case('OsuLatency', f'pair={name}', curve, dims=size) for name in ('near', 'far')),
+            case('Numa', '-', matrix, dims=pair),
             *(case('HPL', f'num_nodes={n}', {'gflops': metric([50.0 * n], 'GFlop/s')}) for n in (2, 4, 8)),
         ]
         work.ingest(report(*entries, uuid=f'{night:08x}', began=BEGAN + night * DAY, mode='quick'))

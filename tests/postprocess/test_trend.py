@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from run_reports import BEGAN, case, metric, report
 
-from postprocess.history.trend import SHORTEST, drift, levels, noise, steps
+from postprocess.history.changepoints import SHORTEST, drift, levels, noise, steps
 
 DAY = 86400
 
@@ -176,7 +176,7 @@ def test_a_slow_drift_is_a_failure_as_long_as_it_lasts(work):
     assert change['change'] == pytest.approx(-4.5, abs=2)
 
 
-def test_failed_and_void_nights_and_unjudged_metrics_do_not_count(work):
+def test_failed_and_invalid_sessions_and_unjudged_metrics_do_not_count(work):
     nights = []
     for night in range(30):
         good = {

@@ -1,0 +1,82 @@
+"""The provenance of cases over sessions, and what is different between two times or two nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+
+from plumbline.identity import CaseId, from_text, to_text
+from postprocess.history.series import NODE
+from postprocess.results.reports import one_line
+from postprocess.results.store import Session, Store
+
+ALL = '*'  # in place of the name of a node: all of them together
+Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
+_CASE = ('partition', 'environ', 'check', 'params', 'night')
+_COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
+
+
+class Provenance:
+    """The facts of some cases in some sessions, by node; nodes are named as in ``series.by_node``, or `ALL`."""
+
+    def __init__(self, found: Mapping[tuple[CaseId, int], Mapping[str, Facts]]):
+        self._found = found
+
+    @classmethod
+    def read(cls, store: Store, sessions: Sequence[Session], wanted: Iterable[tuple[CaseId, int]]) -> Provenance:
+        """Read the facts of `wanted`: cases, and places of sessions among `sessions`."""
+        keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), n) for case, n in wanted})
+        if not keys:
+            return cls({})
+        rows = store.query(
+            f'SELECT DISTINCT {_COLUMNS}, {NODE} AS node, provenance FROM cases JOIN wanted USING ({_COLUMNS})',
+            sessions,
+            wanted=dict(zip(_CASE, map(list, zip(*keys, strict=True)), strict=True)),
+        )
+        values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
+        columns = (column.to_pylist() for column in rows.columns)
+        for partition, environ, check, params, session, node, provenance in zip(*columns, strict=True):
+            key = CaseId(partition, environ, check, from_text(params)), session
+            for fact, value in json.loads(provenance).items():
+                for place in (node, ALL):
+                    facts = values.setdefault(key, {}).setdefault(place, {})
+                    facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+        return cls(
+            {
+                key: {node: {fact: tuple(sorted(of)) for fact, of in facts.items()} for node, facts in nodes.items()}
+                for key, nodes in values.items()
+            }
+        )
+
+    def change(self, case: CaseId, before: Iterable[int], after: Iterable[int], node: str = ALL) -> list[str]:
+        """Return what is different between two groups of sessions, as ``kernel: 6.1 -> 6.5``.
+
+        Only facts that were the same in all sessions of either group count.
+        """
+        sides = [[facts for n in side if (facts := self._facts(case, n).get(node))] for side in (before, after)]
+        return difference(*sides)
+
+    def unlike(self, case: CaseId, session: int, node: str) -> list[str]:
+        """Return what is different at a node where all others agree: ``governor: powersave, elsewhere performance``."""
+        nodes = self._facts(case, session)
+        others = [facts for name, facts in nodes.items() if name not in (node, ALL)]
+        found = []
+        for fact, mine in sorted(nodes.get(node, {}).items()):
+            theirs = {facts.get(fact, ()) for facts in others}
+            if len(theirs) == 1 and len(others) > 1 and mine not in theirs:
+                found.append(f'{fact}: {" and ".join(mine)}, elsewhere {" and ".join(*theirs) or "nothing"}')
+        return found
+
+    def _facts(self, case: CaseId, session: int) -> Mapping[str, Facts]:
+        return self._found.get((case, session), {})
+
+
+def difference(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
+    """Return the facts with one value in all of `before` and another in all of `after`; none if either is empty."""
+    found = []
+    for fact in sorted({fact for facts in (*before, *after) for fact in facts}) if before and after else ():
+        old, new = ({facts.get(fact, ()) for facts in side} for side in (before, after))
+        if len(old) == len(new) == 1 and old != new:
+            was, became = (' and '.join(values) or 'nothing' for values in (*old, *new))
+            found.append(f'{fact}: {was} -> {became}')
+    return found

@@ -27,10 +27,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
 
 from verdict_quality import CVS, NOISES, SEED, wilson  # noqa: E402
 
+from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance  # noqa: E402
-from postprocess.history.fleet import Table, outliers  # noqa: E402
-from postprocess.history.series import Metric  # noqa: E402
-from postprocess.history.trend import drift, steps  # noqa: E402
+from postprocess.history.changepoints import drift, steps  # noqa: E402
+from postprocess.history.nodes import NodeTable, outliers  # noqa: E402
 
 HALF_YEAR, BEFORE = 180, 60
 LOSSES = (0.02, 0.03, 0.05, 0.10)
@@ -151,11 +151,15 @@ def flagged(rng, nodes: int, nights: int, metrics: int, slow: int = 0, system: f
 
 def judged(tables: list[numpy.ndarray]) -> tuple[set[int], bool]:
     names = [str(node) for node in range(len(tables[0]))]
+    tolerance = Tolerance(DEFAULT_FLOOR, DEFAULT_CAP)
     found = [
-        Table(Metric('cpu', 'system', 'Check', f'metric={i}', 'triad', 'GB/s', 'higher'), names, table)
+        NodeTable(
+            SeriesId('cpu', 'system', 'Check', (('metric', str(i)),), 'triad'), Quantity('GB/s', 'higher'), tolerance,
+            names, table,
+        )
         for i, table in enumerate(tables)
-    ]
-    nodes, systems = outliers(found, lambda metric: Tolerance(DEFAULT_FLOOR, DEFAULT_CAP))
+    ]  # fmt: skip
+    nodes, systems = outliers(found)
     return {int(flag.node) for flag in nodes}, bool(systems)
 
 

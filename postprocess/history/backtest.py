@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy
@@ -71,20 +72,21 @@ def _gates(histories: Sequence[History], rules: dict[str, _Rule]) -> Iterator[Se
         return Setting('gate', name, len(alarms), chances, 'metrics and sessions', len(set(alarms.tolist())))
 
     for name, rule in rules.items():
-        yield setting(name, lambda one, row, rule=rule: _performance(one, limits(row, rule(one.tolerance)).bad))
+        yield setting(name, partial(_at_limit, rule))
     for share in (0.05, 0.10):
-        name = f'ReFrame, {-100 * share:g} % of the mean'
-        yield setting(name, lambda one, row, share=share: _fixed(one, row, share))
-    yield setting('mean - 3 standard deviations', lambda one, row: _fixed(one, row, 3 * row.std / row.mean))
+        yield setting(f'ReFrame, {-100 * share:g} % of the mean', partial(_at_share, share))
+    yield setting('mean - 3 standard deviations', lambda one, row: _at_share(3 * (row.std or 0.0) / row.mean, one, row))
 
 
-def _performance(history: History, value: float) -> float:
-    return history.quantity.sign * math.log(value)
+def _at_limit(rule: _Rule, history: History, row: Reference) -> float:
+    """Return the performance at the limit of the gate."""
+    return history.quantity.sign * math.log(limits(row, rule(history.tolerance)).bad)
 
 
-def _fixed(history: History, row: Reference, share: float) -> float:
+def _at_share(share: float, history: History, row: Reference) -> float:
+    """Return the performance at a share of the mean on its bad side; minus infinity where that is no value."""
     bound = 1 - history.quantity.sign * share
-    return _performance(history, row.mean * bound) if bound > 0 else -math.inf
+    return history.quantity.sign * math.log(row.mean * bound) if bound > 0 else -math.inf
 
 
 def _baseline(history: History) -> Reference:

@@ -73,9 +73,9 @@ def tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) ->
         table = numpy.full((len(own), sessions), numpy.nan)
         table[rows, history.sessions] = performance = history.performance
         if numpy.isfinite(table).sum() < len(performance):  # a node that ran a case more than once
-            cells = defaultdict(list)
-            for *cell, value in zip(rows, history.sessions, performance, strict=True):
-                cells[tuple(cell)].append(value)
+            cells: dict[tuple[int, int], list[float]] = defaultdict(list)
+            for row, session, value in zip(rows, history.sessions, performance, strict=True):
+                cells[row, session].append(value)
             for cell, values in cells.items():
                 table[cell] = numpy.median(values)
         names = [nodes[place] for place in own]
@@ -106,7 +106,8 @@ def outliers(
     families = list(siblings(found))
     tests = sum(map(_comparisons, large)) + sum(family.performance.size for family in families)
     p = -math.expm1(math.log1p(-FALSE_NODES) / max(tests, 1))  # Sidak's: of one of so many healthy values
-    flags, whole = [], []
+    flags: list[Flag] = []
+    whole = []
     for table in large:
         known = _without(table, flagged)
         left, fleet = two_way(known.performance)
@@ -160,20 +161,20 @@ def _beyond(table: NodeTable, left: ndarray, p: float, recorded: tuple[float, fl
         bound = numpy.maximum(_times_spread(p, numpy.isfinite(left).sum()) * _spread(left), least)
         slow = last < -bound
         for i in numpy.flatnonzero(slow):
-            yield flag(i, float(last[i]), f'its own {count(past[i], "session")} and the fleet of {known.sum()}')
+            yield flag(int(i), float(last[i]), f'its own {count(past[i], "session")} and the fleet of {known.sum()}')
     now = table.performance[:, -1]
     new = numpy.isfinite(now) & (past < FEWEST_SESSIONS) & ~slow
     if new.any():
         there = numpy.isfinite(now).sum()
         apart = now - _median(now)
         least = -math.log1p(-(table.tolerance.cap if there < FEW else table.tolerance.floor))
-        bound = max(_times_spread(p, there) * _median(abs(apart)) / _MAD_OF_NORMAL, least)
+        bound = max(_times_spread(p, there) * float(_median(abs(apart))) / _MAD_OF_NORMAL, least)
         fleet_is_well = recorded is not None and _median(now) >= recorded[1]
         for i in numpy.flatnonzero(new):
             if apart[i] < -bound:
-                yield flag(i, float(apart[i]), f'the fleet of {there} in this session')
+                yield flag(int(i), float(apart[i]), f'the fleet of {there} in this session')
             elif recorded is not None and fleet_is_well and now[i] < recorded[1]:
-                yield flag(i, float(apart[i]), 'the limit against the recorded baseline')
+                yield flag(int(i), float(apart[i]), 'the limit against the recorded baseline')
 
 
 def _spread(left: ndarray) -> ndarray:
@@ -305,7 +306,8 @@ def _whole(table: NodeTable, fleet: ndarray, recorded: tuple[float, float] | Non
     if len(past) >= FEWEST_SESSIONS and numpy.isfinite(last):
         loss = last - past.mean()
         sd = max(past.std(ddof=1), 1e-6) * math.sqrt(1 + 1 / len(past))
-        return whole(float(loss), f'the {len(past)} sessions before', float(chance(-loss / sd, len(past) - 1)))
+        p = chance(numpy.array(-loss / sd), numpy.array(len(past) - 1))
+        return whole(float(loss), f'the {len(past)} sessions before', float(p))
     middle = _median(table.performance[:, -1])
     if recorded and middle < recorded[1]:
         return whole(float(middle - recorded[0]), 'the recorded baseline', 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +44,7 @@ class History:
     tolerance: Tolerance
     sessions: ndarray
     values: ndarray
-    nodes: ndarray | None = None
+    nodes: ndarray = field(default_factory=lambda: numpy.empty(0, numpy.int32))
 
     @property
     def performance(self) -> ndarray:
@@ -130,5 +130,5 @@ def _medians(history: History) -> History:
 
 def _numbers(column: pa.ListArray, kind: type) -> Iterator[ndarray]:
     """Yield the lists of a column as arrays, without a copy and without pandas, which pyarrow's own way imports."""
-    flat = numpy.frombuffer(column.values.buffers()[1], kind)
+    flat: ndarray = numpy.frombuffer(column.values.buffers()[1], kind)
     yield from numpy.split(flat[: column.offsets[-1].as_py()], column.offsets.to_pylist()[1:-1])

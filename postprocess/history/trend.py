@@ -108,9 +108,9 @@ def _changes(history: History, ends: list[int], sessions: list[Session]) -> Iter
 
     def change(kind: str, first: int, last: int, was: float, became: float, lasts: int) -> Change:
         before, session = (sessions[history.sessions[place]] for place in (first, last))
-        values = (math.exp(history.quantity.sign * level) for level in (was, became))
+        old, new = (math.exp(history.quantity.sign * level) for level in (was, became))
         percent = 100 * math.expm1(became - was)
-        return Change(kind, history.series, history.quantity, before, session, *values, percent, lasts)
+        return Change(kind, history.series, history.quantity, before, session, old, new, percent, lasts)
 
     levels = medians(performance, ends)
     for place, end, (was, became) in zip(ends, [*ends, len(performance)][1:], pairwise(levels), strict=True):

@@ -376,8 +376,8 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
         def cell(row: str, column: str, cells=cells, longest=longest) -> GridCell | None:
             if (one := cells.get((row, column))) is None:
                 return None
-            shares = (None if value is None else value / longest for value in (one.value, one.worst.limit))
-            return GridCell(one, *shares)
+            value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))
+            return GridCell(one, value, limit)
 
         table = [[cell(row, column) for column in columns] for row in rows]
         if len(columns) > len(rows):

@@ -155,13 +155,13 @@ def look_back(results: Path, uuid: str, reruns: Sequence[Path] = (), keep: bool 
 @isolated
 def _look_back(results: Path, uuid: str, reruns: Sequence[Path], keep: bool) -> LookBack:
     from plumbline.files import write_text
-    from postprocess.history.digest import look
+    from postprocess.history.digest import digest
     from postprocess.report.page import to_html
 
     store, comparison = _judged(results, uuid, reruns)
-    digest = look(store, comparison.session, days=90, keep=keep)
-    write_text(results / 'report.html', to_html(comparison, store, digest))
-    return LookBack(list(digest.lines()), digest.faults, digest.to_be_told)
+    found = digest(store, comparison.session, days=90, keep=keep)
+    write_text(results / 'report.html', to_html(comparison, store, found))
+    return LookBack(list(found.lines()), found.faults, found.needs_attention)
 
 
 def _judged(results: Path, uuid: str, reruns: Sequence[Path]) -> tuple[Store, Comparison]:

@@ -168,10 +168,10 @@ def _beyond(table: NodeTable, left: ndarray, p: float, recorded: tuple[float, fl
         there = numpy.isfinite(now).sum()
         apart = now - _median(now)
         least = -math.log1p(-(table.tolerance.cap if there < FEW else table.tolerance.floor))
-        bound = max(_times_spread(p, there) * float(_median(abs(apart))) / _MAD_OF_NORMAL, least)
+        limit = max(_times_spread(p, there) * float(_median(abs(apart))) / _MAD_OF_NORMAL, least)
         fleet_is_well = recorded is not None and _median(now) >= recorded[1]
         for i in numpy.flatnonzero(new):
-            if apart[i] < -bound:
+            if apart[i] < -limit:
                 yield flag(int(i), float(apart[i]), f'the fleet of {there} in this session')
             elif recorded is not None and fleet_is_well and now[i] < recorded[1]:
                 yield flag(int(i), float(apart[i]), 'the limit against the recorded baseline')

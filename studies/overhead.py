@@ -34,7 +34,7 @@ from statistics import fmean, median
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 
-from scratch import ScratchClone  # noqa: E402
+from scratch import ScratchClone, cases_in  # noqa: E402
 
 from checks.core.jobscript import activation  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
@@ -180,7 +180,7 @@ def hpcc_by_hand_and_by_suite(rounds: int):
             hand = Path(folder) / f'hand-{number}'
             hand.mkdir()
             shutil.copy(next(Path(folder, 'stage').rglob('hpccinf.txt')), hand)
-            ranks = len(case['record']['binding']['got'])
+            ranks = len(case['record']['placement']['actual'])
             bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" hpcc'
             command = shlex.split(f'mpirun --bind-to none -np {ranks} bash -c {shlex.quote(bind)}')
             seconds(*command, environment=environment, cwd=hand)
@@ -202,7 +202,7 @@ def record_of(check: str, results: Path, *options: str) -> dict:
         '-S', 'trials=1', '--keep-stage-files', f'--report-file={report}', *options, cwd=results,
         environment=os.environ | {'PLUMBLINE_RESULTS': str(results), 'PLUMBLINE_SITE': 'localhost'},
     )  # fmt: skip
-    (case,) = (case for case in json.loads(report.read_text())['runs'][0]['testcases'] if not case['fixture'])
+    (case,) = cases_in(report)
     return case['record']
 
 
@@ -240,7 +240,7 @@ def stream_by_hand_and_by_suite(rounds: int):
     with tempfile.TemporaryDirectory() as folder:
         for _ in range(rounds):
             record = record_of('BabelStreamHost.*cores-spread', Path(folder))
-            suite.append(record['metrics']['triad']['samples'][0][2])
+            suite.append(record['metrics']['bandwidth kernel=triad']['samples'][0][2])
             hand.append(by_hand(command, TRIAD, Path(folder), **bound) / 1000)
     compare_with_hand('BabelStream triad', 'GB/s', suite, hand)
 
@@ -256,7 +256,7 @@ def osu_by_hand_and_by_suite(rounds: int):
             record = record_of('OsuLatency.*same_numa', Path(folder))
             by_hand(command, r'^1 +(\S+)', Path(folder))
             for size in sizes:
-                suite[size].append(record['metrics'][f'latency_{size}']['samples'][0][2])
+                suite[size].append(record['metrics'][f'latency message_bytes={size}']['samples'][0][2])
                 said = Path(folder, 'osu_latency.txt').read_text()
                 hand[size].append(float(re.search(rf'^{size} +(\S+)', said, re.MULTILINE)[1]))
     for size in sizes:
@@ -284,7 +284,7 @@ def ior_by_hand_and_by_suite(rounds: int):
             record = record_of('IOR%file_system=memory.*quick', Path(folder))
             ranks = len(record['binding']['got'])
             for name, options in operations.items():
-                suite[name].append(record['metrics'][f'easy_1m_{name}']['samples'][0][2])
+                suite[name].append(record['metrics'][f'bandwidth access={name},pattern=easy_1m']['samples'][0][2])
                 bind = f'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" ior -a POSIX -F -C -g {options}'
                 bind += f' -t 1m -b {64 * 2**20 // ranks} -o {memory}/file'
                 command = f'mpirun --bind-to none -np {ranks} bash -c {shlex.quote(bind)}'

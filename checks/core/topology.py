@@ -51,6 +51,11 @@ class Topology:
         return tuple(core[0] for core in self.cores)
 
     @property
+    def all_cpus(self) -> tuple[int, ...]:
+        """All hardware threads of all cores, sorted."""
+        return tuple(sorted(cpu for core in self.cores for cpu in core))
+
+    @property
     def threads_per_core(self) -> int:
         return max(len(core) for core in self.cores)
 

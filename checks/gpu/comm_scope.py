@@ -4,6 +4,7 @@ Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes
 used, copies powers of two and starts at 2^8.
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
@@ -16,8 +17,7 @@ from checks.core.placement import Placement, devices_of_this_system, models_for,
 from checks.core.topology import Topology, gpu_pairs, link_classes_of_this_system
 from checks.core.trials import Metric, by_trial, mean, series_of
 from checks.gpu import comm_scope_output as scope
-from checks.memory.babelstream_base import all_cpus
-from plumbline.record import Record
+from plumbline.record import Dim, Record, Series
 
 # Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
 MODELS = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
@@ -61,8 +61,8 @@ class CommScope(Benchmark):
             self.requires, *_ = MODELS[self.model]
 
     def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
-        """To be called after the setup. A copy resets its devices before each of its rounds, perhaps a second."""
-        self.placement = Placement(1, (all_cpus(self.topology),))
+        """Fill the metrics and options, after the setup; a copy resets its devices before each round, say a second."""
+        self.placement = Placement(1, (self.topology.all_cpus,))
         self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
         self.names = list(dict.fromkeys(metric.rows for metric in metrics))
         self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)
@@ -71,15 +71,16 @@ class CommScope(Benchmark):
     def sanity_faults(self, run):
         return scope.faults_of(run.output, self.names)
 
-    def whole(self, record: Record, *names: str) -> bool:
-        """Return whether these metrics have a sample of each trial."""
-        return all(len(series_of(record, name).samples) == self.trials for name in names)
+    def whole(self, series: list[Series]) -> bool:
+        """Return whether these have a sample of each trial."""
+        return all(len(one.samples) == self.trials for one in series)
 
 
 class CommScopeDevice(CommScope):
-    """From each socket; a metric ends with the NUMA domain, the ones without are those of the nearest: the one that
-    the site names, else the one that measures best."""
+    """From each socket, ``domain=0``; series without a domain are those of the nearest: the one that the site names,
+    else the one that measures best."""
 
+    dims = {'direction': Dim('name'), 'domain': Dim('name')}
     device = parameter(devices_of_this_system(), loggable=True)
 
     def supports(self, topology):
@@ -89,11 +90,11 @@ class CommScopeDevice(CommScope):
     def domains(self) -> list[int]:
         return numa_ids(self.topology, self.device)
 
-    def take_from_nearest(self, record: Record, best: int, *names: str):
+    def take_from_nearest(self, record: Record, best: int, metrics: Sequence[str], **dims: str):
         numa = self.domains[0] if self.topology.gpu_numa_ids else best
         record.provenance['nearest_numa_domain'] = str(numa)
-        for name in names:
-            series_of(record, name).samples = series_of(record, f'{name}_numa{numa}').samples
+        for name in metrics:
+            series_of(record, name, **dims).samples = series_of(record, name, domain=numa, **dims).samples
 
 
 @rfm.simple_test
@@ -106,15 +107,17 @@ class CommScopeKernel(CommScopeDevice):
     def choose_benchmarks(self):
         metrics = []
         for numa in self.domains:
-            metrics.append(scope.time(f'launch_numa{numa}', scope.launch(self.model, numa, self.device), judged=False))
-            metrics.append(scope.time(f'wait_numa{numa}', scope.wait(self.model, numa, self.device), judged=False))
+            for name, benchmark in (('launch', scope.launch), ('wait', scope.wait)):
+                its = benchmark(self.model, numa, self.device)
+                metrics.append(scope.time(name, its, judged=False, domain=numa))
         self.run_benchmarks(metrics, [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')])
 
     def derive(self, record):
         """The best domain is the one that launches fastest."""
-        if self.whole(record, *(metric.name for metric in self.metrics if not metric.computed)):
-            launches = {numa: mean(series_of(record, f'launch_numa{numa}')) for numa in self.domains}
-            self.take_from_nearest(record, min(launches, key=launches.get), 'launch', 'wait')
+        names = ('launch', 'wait')
+        if self.whole([series_of(record, name, domain=numa) for name in names for numa in self.domains]):
+            launches = {numa: mean(series_of(record, 'launch', domain=numa)) for numa in self.domains}
+            self.take_from_nearest(record, min(launches, key=launches.get), names)
 
 
 @rfm.simple_test
@@ -127,32 +130,33 @@ class CommScopeHostDevice(CommScopeDevice):
     @run_after('setup')
     def choose_benchmarks(self):
         metrics, derived = [], [Metric('latency', 'us', 'lower'), Metric('bandwidth', 'GB/s', 'higher')]
+        derived += [replace(metric, expected={'direction': [*self.directions]}) for metric in derived]
         for way, benchmark in self.directions.items():
-            derived += [Metric(f'{way}_latency', 'us', 'lower'), Metric(f'{way}_bandwidth', 'GB/s', 'higher')]
             for numa in self.domains:
                 small, large = (benchmark(self.model, numa, self.device, size) for size in (SMALL, LARGE))
-                metrics.append(scope.time(f'{way}_latency_numa{numa}', small, SMALL, judged=False))
-                metrics.append(scope.rate(f'{way}_bandwidth_numa{numa}', large, LARGE, judged=False))
+                metrics.append(scope.time('latency', small, SMALL, judged=False, direction=way, domain=numa))
+                metrics.append(scope.rate('bandwidth', large, LARGE, judged=False, direction=way, domain=numa))
         self.run_benchmarks(metrics, derived)
 
     def derive(self, record):
         """The best domain is the one with the highest bandwidth of both directions."""
-        if not self.whole(record, *(metric.name for metric in self.metrics if not metric.computed)):
+        names = ('latency', 'bandwidth')
+
+        def of(name: str, **where: int) -> list[Series]:
+            return [series_of(record, name, direction=way, **where) for way in self.directions]
+
+        if not self.whole([one for name in names for numa in self.domains for one in of(name, domain=numa)]):
             return
-        bandwidths = {
-            numa: sum(mean(series_of(record, f'{way}_bandwidth_numa{numa}')) for way in self.directions)
-            for numa in self.domains
-        }
-        names = [f'{way}_{what}' for way in self.directions for what in ('latency', 'bandwidth')]
-        self.take_from_nearest(record, max(bandwidths, key=bandwidths.get), *names)
-        for what in ('latency', 'bandwidth'):
-            both = [series_of(record, f'{way}_{what}') for way in self.directions]
-            series_of(record, what).samples = by_trial(both, fmean)
+        bandwidths = {numa: sum(map(mean, of('bandwidth', domain=numa))) for numa in self.domains}
+        for way in self.directions:
+            self.take_from_nearest(record, max(bandwidths, key=bandwidths.get), names, direction=way)
+        for name in names:
+            series_of(record, name).samples = by_trial(of(name), fmean)
 
 
 @rfm.simple_test
 class CommScopeDevicePair(CommScope):
-    """Copies from one device to another, each pair a metric; `latency` and `bandwidth` are the mean of the pairs.
+    """Copies from one device to another, each pair a series; `latency` and `bandwidth` are the mean of the pairs.
 
     As 003 did, without peer access on CUDA, which then copies through the host (CUDA C++ Programming Guide,
     Peer-to-Peer Memory Copy): that bandwidth is not the link's. `peer_access` measures the link too; it is off because
@@ -160,6 +164,7 @@ class CommScopeDevicePair(CommScope):
     """
 
     descr = 'Copies between two devices'
+    dims = {'pair': Dim('pair')}
     link_class = parameter(link_classes_of_this_system(), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
     #: Whether to measure CUDA's copies with peer access as well.
@@ -184,9 +189,9 @@ class CommScopeDevicePair(CommScope):
         for way, benchmark in ways.items():
             derived += [Metric(f'{way}latency', 'us', 'lower'), Metric(f'{way}bandwidth', 'GB/s', 'higher')]
             for pair in gpu_pairs(self.topology, self.link_class, self.pairs):
-                ids = '{}_{}'.format(*pair)
-                metrics.append(scope.time(f'{way}latency_{ids}', benchmark(*pair, SMALL), SMALL))
-                metrics.append(scope.rate(f'{way}bandwidth_{ids}', benchmark(*pair, LARGE), LARGE))
+                ids = '{}-{}'.format(*pair)
+                metrics.append(scope.time(f'{way}latency', benchmark(*pair, SMALL), SMALL, pair=ids))
+                metrics.append(scope.rate(f'{way}bandwidth', benchmark(*pair, LARGE), LARGE, pair=ids))
         self.run_benchmarks(metrics, derived)
 
     def copy(self, source: int, target: int, size: int) -> str:
@@ -197,7 +202,7 @@ class CommScopeDevicePair(CommScope):
         return self.partition.link_classes[self.link_class].peak if metric.unit == 'GB/s' else None
 
     def derive(self, record):
-        for way in [metric.name for metric in self.metrics if metric.computed]:
-            pairs = [metric.name for metric in self.metrics if metric.name.startswith(f'{way}_')]
-            if self.whole(record, *pairs):
-                series_of(record, way).samples = by_trial([series_of(record, name) for name in pairs], fmean)
+        for name, metric in record.metrics.items():
+            pairs = [one for one in metric.series if one.dims]
+            if self.whole(pairs):
+                series_of(record, name).samples = by_trial(pairs, fmean)

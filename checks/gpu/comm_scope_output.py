@@ -88,12 +88,12 @@ class OfBenchmark(Metric):
         return [({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
 
 
-def time(name: str, benchmark: str, size: int = 0, judged: bool = True) -> Metric:
-    return OfBenchmark(name, 'us', 'lower', benchmark, judged=judged, bytes=size)
+def time(metric: str, benchmark: str, size: int = 0, judged: bool = True, **dims: object) -> Metric:
+    return OfBenchmark(metric, 'us', 'lower', benchmark, dims, judged=judged, bytes=size)
 
 
-def rate(name: str, benchmark: str, size: int, judged: bool = True) -> Metric:
-    return OfBenchmark(name, 'GB/s', 'higher', benchmark, judged=judged, bytes=size)
+def rate(metric: str, benchmark: str, size: int, judged: bool = True, **dims: object) -> Metric:
+    return OfBenchmark(metric, 'GB/s', 'higher', benchmark, dims, judged=judged, bytes=size)
 
 
 def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> list[float]:

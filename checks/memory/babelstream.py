@@ -9,7 +9,8 @@ from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
 from checks.core.topology import Topology, topologies
 from checks.core.trials import Metric, mean, series_of
-from checks.memory.babelstream_base import BINDINGS, BabelStream, all_cpus, kernel_metrics
+from checks.memory.babelstream_base import BINDINGS, KERNEL, BabelStream, bandwidth
+from plumbline.record import Dim
 
 SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
 MEBI = 2**20
@@ -31,7 +32,7 @@ class BabelStreamOnHost(BabelStream):
     executable = 'omp-stream'
 
     def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
-        return Placement(1, (all_cpus(self.topology),), threads=threads, proc_bind=proc_bind, places=places)
+        return Placement(1, (self.topology.all_cpus,), threads=threads, proc_bind=proc_bind, places=places)
 
     @run_after('setup')
     def size_arrays(self):
@@ -51,7 +52,7 @@ class BabelStreamHost(BabelStreamOnHost):
 
     descr = 'BabelStream, OpenMP'
     binding = parameter(list(BINDINGS), loggable=True)
-    metrics = kernel_metrics()
+    metrics = [bandwidth()]
 
     def supports(self, topology):
         return differs(self.binding, topology)
@@ -63,7 +64,7 @@ class BabelStreamHost(BabelStreamOnHost):
     @run_after('setup')
     def place(self):
         count, proc_bind, places = BINDINGS[self.binding]
-        threads = {'one': 1, 'cores': len(self.topology.cores), 'threads': len(all_cpus(self.topology))}[count]
+        threads = {'one': 1, 'cores': len(self.topology.cores), 'threads': len(self.topology.all_cpus)}[count]
         self.placement = self.whole_node(threads, proc_bind, places)
         self.executable_opts = self.stream(self.beyond_caches)
 
@@ -99,9 +100,9 @@ class BabelStreamBest(Benchmark):
         cases = [self.getdep(name) for name in self.parts]
         for metric, one_thread in (('single_best', True), ('all_best', False)):
             measured = {
-                (case.binding, kernel): series
+                (case.binding, dict(series.dims)['kernel']): series
                 for case in cases
-                for kernel, _, series in case.result.series()
+                for _, _, series in case.result.series()
                 if (BINDINGS[case.binding][0] == 'one') is one_thread and series.samples and not series.invalid
             }
             if measured:
@@ -118,6 +119,7 @@ class BabelStreamThreads(BabelStreamOnHost):
     socket, 75 % of the cores, all cores."""
 
     descr = 'BabelStream over threads'
+    dims = KERNEL | {'proc_bind': Dim('name'), 'threads': Dim('count')}
     tags = {'acceptance'}
 
     @run_after('setup')
@@ -130,7 +132,7 @@ class BabelStreamThreads(BabelStreamOnHost):
                 run = f'{proc_bind}_{threads}'
                 self.runs[run] = self.stream(self.beyond_caches, run)
                 self.run_env[run] = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
-                self.metrics += kernel_metrics(run, f'_{run}')
+                self.metrics.append(bandwidth(run, proc_bind=proc_bind, threads=threads))
         self.placement = self.whole_node(cores, 'close', 'cores')
         self.trial_time_limit = 300 * len(self.runs)
 
@@ -143,6 +145,7 @@ class BabelStreamSizes(BabelStreamOnHost):
     """
 
     descr = 'BabelStream over array sizes'
+    dims = KERNEL | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
     @run_after('setup')
@@ -153,7 +156,7 @@ class BabelStreamSizes(BabelStreamOnHost):
             run = f'elements_{elements}'
             self.runs[run] = self.stream(elements, run)
             peak = 'memory_bandwidth' if elements >= self.beyond_caches else None
-            self.metrics += kernel_metrics(run, f'_{elements}', peak)
+            self.metrics.append(bandwidth(run, peak, elements=elements))
         self.placement = self.whole_node(len(self.topology.cores), 'spread', 'cores')
         self.trial_time_limit = 900
 
@@ -166,7 +169,7 @@ class BabelStreamMemory(BabelStreamOnHost):
     descr = 'BabelStream by kind of memory'
     kind = parameter(memory_kinds_of_this_system(), loggable=True)
     tags = {'nightly', 'acceptance'}
-    metrics = kernel_metrics(peak=None)
+    metrics = [bandwidth(peak=None)]
 
     def supports(self, topology):
         return self.kind in topology.memory_kinds

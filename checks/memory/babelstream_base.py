@@ -10,10 +10,11 @@ import re
 from reframe.core.builtins import variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.topology import Topology
 from checks.core.trials import Metric
+from plumbline.record import Dim
 
-KERNELS = ('Copy', 'Mul', 'Add', 'Triad', 'Dot')
+KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
+KERNEL = {'kernel': Dim('name')}
 # Table 1 of the US DOE study (003): OMP_NUM_THREADS (one, all cores, all hardware threads), OMP_PROC_BIND, OMP_PLACES
 BINDINGS = {
     'one': ('one', None, None),
@@ -27,17 +28,15 @@ BINDINGS = {
 }
 
 
-def kernel_metrics(run: str = 'run', suffix: str = '', peak: str | None = 'memory_bandwidth') -> list[Metric]:
-    """The five rates of one execution in GB/s."""
-    return [
-        Metric(kernel.lower() + suffix, 'GB/s', 'higher', rf'^{kernel}\s+(\d\S*)(?:\s+\d\S*){{3}}\s*$', scale=1e-3,
-               run=run, peak=peak)
-        for kernel in KERNELS
-    ]  # fmt: skip
+def bandwidth(run: str = 'run', peak: str | None = 'memory_bandwidth', **dims: object) -> Metric:
+    """Return the five rates of one execution, at these further dims."""
+    rows = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))})\s+(?P<value>\d\S*)(?:\s+\d\S*){{3}}\s*$'
+    expected = {'kernel': KERNELS}
+    return Metric('bandwidth', 'GB/s', 'higher', rows, dims, expected, scale=1e-3, run=run, peak=peak)
 
 
 def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
-    """One sentence for each sign that an output is no whole run of `elements` doubles."""
+    """Return one sentence for each sign that an output is not a whole run of `elements` doubles."""
     size = f'{elements * 8e-6:.1f} MB'
     signs = (
         (
@@ -51,20 +50,17 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     return [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
 
 
-def all_cpus(topology: Topology) -> tuple[int, ...]:
-    return tuple(sorted(cpu for core in topology.cores for cpu in core))
-
-
 class BabelStream(Benchmark):
     """Arrays, repetitions and sanity of every variant."""
 
     #: Times that the program repeats each kernel; its default.
     repetitions = variable(int, value=100)
     trial_time_limit = 600
+    dims = KERNEL
     elements: dict[str, int]  # of an array, by run
 
     def stream(self, elements: int, run: str = 'run', device: int | None = None) -> list[str]:
-        """The options of one run with arrays of `elements` doubles."""
+        """Return the options of one run with arrays of `elements` doubles."""
         self.elements = getattr(self, 'elements', {}) | {run: elements}
         on_device = [] if device is None else ['--device', str(device)]
         return ['--arraysize', str(elements), '--numtimes', str(self.repetitions), *on_device]

@@ -5,7 +5,8 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.placement import Placement, devices_of_this_system, models_for, models_of_this_system
 from checks.core.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import BabelStream, all_cpus, kernel_metrics
+from checks.memory.babelstream_base import KERNEL, BabelStream, bandwidth
+from plumbline.record import Dim
 
 # Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
 MODELS = {
@@ -32,7 +33,7 @@ class BabelStreamOnDevices(BabelStream):
 
     @run_after('setup')
     def place(self):
-        self.placement = Placement(1, (all_cpus(self.topology),))
+        self.placement = Placement(1, (self.topology.all_cpus,))
 
 
 @rfm.simple_test
@@ -42,7 +43,7 @@ class BabelStreamDevice(BabelStreamOnDevices):
     descr = 'BabelStream on a device'
     device = parameter(devices_of_this_system(), loggable=True)
     tags = {'quick', 'nightly', 'acceptance'}
-    metrics = [*kernel_metrics(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
+    metrics = [bandwidth(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
     def supports(self, topology):
         return self.model in models_for(topology, MODELS) and self.device < len(topology.gpus)
@@ -52,9 +53,10 @@ class BabelStreamDevice(BabelStreamOnDevices):
         self.executable_opts = self.stream(self.elements_of_1_gib, device=self.device)
 
     def derive(self, record):
-        if measured := {name: one for name, _, one in record.series() if one.samples and not one.invalid}:
-            best = max(measured, key=lambda kernel: mean(measured[kernel]))
-            series_of(record, 'best').samples, record.provenance['best'] = measured[best].samples, best
+        if measured := [one for one in record.metrics['bandwidth'].series if one.samples and not one.invalid]:
+            best = max(measured, key=mean)
+            series_of(record, 'best').samples = best.samples
+            record.provenance['best'] = dict(best.dims)['kernel']
 
 
 @rfm.simple_test
@@ -65,6 +67,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
     """
 
     descr = 'BabelStream on all devices at once'
+    dims = KERNEL | {'device': Dim('name')}
     tags = {'nightly', 'acceptance'}
     concurrent = True
 
@@ -77,10 +80,11 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
             self.runs[run] = self.stream(self.elements_of_1_gib, run, device)
-            self.metrics += kernel_metrics(run, f'_{device}', 'device_memory_bandwidth')
+            self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
 
     def derive(self, record):
-        triads = [series_of(record, f'triad_{device}') for device in range(len(self.topology.gpus))]
+        devices = range(len(self.topology.gpus))
+        triads = [series_of(record, 'bandwidth', kernel='triad', device=device) for device in devices]
         if all(len(one.samples) == self.trials for one in triads):
             series_of(record, 'slowest').samples = by_trial(triads, min)
             series_of(record, 'all').samples = by_trial(triads, sum)

@@ -4,7 +4,6 @@ They stand for the FPU and MEM micro-kernels of the MareNostrum 5 paper (000, se
 """
 
 import functools
-import re
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
@@ -13,38 +12,38 @@ from checks.core.benchmark import Benchmark
 from checks.core.placement import self_binding
 from checks.core.topology import layout_of, layouts_of_this_system
 from checks.core.trials import Metric
+from checks.memory.likwid_output import (
+    ARRAYS,
+    BYTE_RATE,
+    BYTES,
+    FLOP_RATE,
+    FLOPS,
+    ISAS,
+    OF_ONE_CORE_AND_CYCLE,
+    WITH_FMA_VARIANT,
+    cpus_used,
+)
+from plumbline.record import Dim
 
-# Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
-ISAS = {
-    'scalar': (None, '', ''),
-    'sse': ('sse2', '_sse', '_sse'),
-    'avx': ('avx', '_avx', '_avx_fma'),
-    'avx512': ('avx512f', '_avx512', '_avx512_fma'),
-}
-ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
-WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
-# What likwid calls cycles ticks at the nominal clock, whatever clock the cores run at.
-OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\S+)', r'^Using (\d+) threads')
-FLOP_RATE = r'^MFlops/s:\s+(\S+)'
 
-
-def flop_metrics(name: str) -> list[Metric]:
-    """Of the run `name`: GFlop/s of all its cores, and Flop of one core in a nominal cycle."""
-    per_cycle = Metric(f'{name}_per_nominal_cycle', 'Flop/cycle', 'higher', r'^Number of Flops:\s+(\S+)',
-                       per=OF_ONE_CORE_AND_CYCLE, run=name)  # fmt: skip
-    return [Metric(name, 'GFlop/s', 'higher', FLOP_RATE, scale=1e-3, run=name), per_cycle]
+def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
+    """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak."""
+    found = [
+        Metric('flops', 'GFlop/s', 'higher', FLOP_RATE, dims, scale=1e-3, run=run),
+        Metric('flop_per_cycle', 'Flop/cycle', 'higher', FLOPS, dims, per=OF_ONE_CORE_AND_CYCLE, run=run),
+    ]
+    if peak:
+        found.append(Metric('peak_fraction', '1', 'higher', FLOP_RATE, dims, scale=1e6 / peak, run=run))
+    return found
 
 
 def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
-    """Of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
-    per_cycle = Metric(f'{kernel}_per_nominal_cycle', 'B/cycle', 'higher', r'^Data volume \(Byte\):\s+(\S+)',
-                       per=OF_ONE_CORE_AND_CYCLE, run=kernel)  # fmt: skip
-    return [Metric(kernel, 'GB/s', 'higher', r'^MByte/s:\s+(\S+)', scale=1e-3, run=kernel, peak=peak), per_cycle]
-
-
-def cpus_used(output: str) -> list[int]:
-    """The hardware thread of each thread that likwid-bench ran, sorted; twice the same where two shared it."""
-    return sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d+)', output, re.MULTILINE)))
+    """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
+    dims = {'kernel': kernel}
+    return [
+        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
+        Metric('bytes_per_cycle', 'B/cycle', 'higher', BYTES, dims, per=OF_ONE_CORE_AND_CYCLE, run=kernel),
+    ]
 
 
 class LikwidBench(Benchmark):
@@ -60,7 +59,7 @@ class LikwidBench(Benchmark):
         return layout_of(self.layout, topology) is not None
 
     def takes_seconds(self) -> bool:
-        """Whether this case is short enough for the quick mode."""
+        """Return whether this case is short enough for the quick mode."""
         return self.layout == 'node'
 
     @run_after('init')
@@ -78,7 +77,8 @@ class LikwidBench(Benchmark):
         self.isas = [isa for isa, (extension, *_) in ISAS.items() if self.topology.has_instructions(extension)]
 
     def options(self, kernel: str, isa: str, bytes_of_group) -> list[str]:
-        """For `kernel` in `isa`: a work group a NUMA domain, with `bytes_of_group(cpus)` bytes in all its arrays."""
+        """Return the options for `kernel` in `isa`: a work group for each NUMA domain, `bytes_of_group(cpus)` in all
+        its arrays."""
         fused = self.topology.has_instructions('fma') and kernel in WITH_FMA_VARIANT
         options = ['-t', kernel + ISAS[isa][2 if fused else 1], '-s', str(self.loop_seconds)]
         for group in self.cores_in_use.groups:
@@ -96,29 +96,28 @@ class LikwidBench(Benchmark):
 class LikwidPeakFlops(LikwidBench):
     """Sustained Flop/s of multiply-add on registers by instruction set and precision (000, table 2).
 
-    Parses ``MFlops/s:  58565.12``. ``_per_nominal_cycle`` is Flop/cycle of one core: where a core runs above its
-    nominal clock, it exceeds the theoretical V x N x 2 of 000, table 1. ``_peak_fraction`` compares with V x N x 2 at
+    Parses ``MFlops/s:  58565.12``. `flop_per_cycle` is that of one core in a nominal cycle: where a core runs above
+    its nominal clock, it exceeds the theoretical V x N x 2 of 000, table 1. `peak_fraction` compares with V x N x 2 at
     the core's highest clock, and is measured where the site knows both.
     """
 
     descr = 'likwid-bench peakflops'
+    dims = {'isa': Dim('name'), 'precision': Dim('name')}
 
     @run_after('setup')
     def choose_kernels(self):
         self.metrics = []
         for isa in self.isas:
             for precision, kernel in (('dp', 'peakflops'), ('sp', 'peakflops_sp')):
-                self.add_kernel(f'{isa}_{precision}', kernel, isa)
+                run, dims = f'{isa}_{precision}', {'isa': isa, 'precision': precision}
+                self.runs[run] = self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
+                self.metrics += flop_metrics(run, dims, self.theoretical_peak(run))
 
-    def add_kernel(self, name: str, kernel: str, isa: str):
-        self.runs[name] = self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
-        self.metrics += flop_metrics(name)
-        flop_per_cycle = self.partition.flop_per_cycle.get(name)
-        clock = self.partition.peaks.get('core_clock')
-        self.provenance[f'theoretical_flop_per_cycle_{name}'] = str(flop_per_cycle or 'not known')
-        if flop_per_cycle and clock:
-            peak = flop_per_cycle * clock * len(self.cores_in_use.cpus)
-            self.metrics.append(Metric(f'{name}_peak_fraction', '1', 'higher', FLOP_RATE, scale=1e6 / peak, run=name))
+    def theoretical_peak(self, run: str) -> float | None:
+        """Return the Flop/s of all cores in use, V x N x 2 at their highest clock; None where the site lacks either."""
+        flop_per_cycle, clock = self.partition.flop_per_cycle.get(run), self.partition.peaks.get('core_clock')
+        self.provenance[f'theoretical_flop_per_cycle_{run}'] = str(flop_per_cycle or 'not known')
+        return flop_per_cycle * clock * len(self.cores_in_use.cpus) if flop_per_cycle and clock else None
 
 
 @rfm.simple_test
@@ -126,11 +125,12 @@ class LikwidBandwidth(LikwidBench):
     """Bandwidth of five kernels inside each cache level and in memory (000, table 3 and figure 6), widest vectors.
 
     Parses ``MByte/s:  34125.70``: the bytes that the kernel names, without write-allocate traffic.
-    ``_per_nominal_cycle`` is B/cycle of one core. Arrays fill half of L1, L2 or L3; in memory each is four times the
-    last-level cache.
+    `bytes_per_cycle` is that of one core in a nominal cycle. Arrays fill half of L1, L2 or L3; in memory each is four
+    times the last-level cache.
     """
 
     descr = 'likwid-bench bandwidth'
+    dims = {'kernel': Dim('name')}
     level = parameter(['L1', 'L2', 'L3', 'memory'], loggable=True)
 
     def supports(self, topology):
@@ -150,7 +150,7 @@ class LikwidBandwidth(LikwidBench):
             self.metrics += bandwidth_metrics(kernel, peak)
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:
-        """Bytes of all arrays together that put a work group on `cpus` into this level."""
+        """Return the bytes of all arrays together that put a work group on `cpus` into this level."""
         if self.level == 'memory':
             return 4 * arrays * self.topology.last_level_cache_bytes(cpus)
         return self.topology.cache_bytes(int(self.level[1]), cpus) / 2

@@ -4,7 +4,8 @@ They are figure 1 and table II of the Superdome Flex paper (002), which measured
 """
 
 import math
-from statistics import fmean
+from collections.abc import Sequence
+from statistics import fmean, stdev
 
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
@@ -12,13 +13,51 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.placement import self_binding
 from checks.core.trials import Metric, by_trial, series_of
-from checks.memory.likwid import ARRAYS, ISAS, cpus_used
-from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
+from checks.memory.likwid_output import ARRAYS, BYTE_RATE, ISAS, allocated_from, cpus_used
+from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
+
+Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
+
+
+def distance_classes(distances: Sequence[Sequence[int]], domains: int) -> dict[str, list[Pair]]:
+    """Return the pairs of domains by class of distance, nearest first.
+
+    ``local`` is the diagonal. All else is ``remote`` where it is equally far or no distances are known. Otherwise the
+    largest step in the sorted distances divides ``same_group`` from ``other_group``; where a group has several
+    distances, each is a class of its own, such as ``same_group_16``.
+    """
+    classes = {'local': [(i, i) for i in range(domains)]}
+    remote = [(i, j) for i in range(domains) for j in range(domains) if i != j]
+    levels = sorted({distances[i][j] for i, j in remote}) if distances else []
+    if remote and len(levels) < 2:
+        classes['remote'] = remote
+    elif remote:
+        step = max(range(1, len(levels)), key=lambda k: levels[k] / levels[k - 1])
+        for group, members in (('same_group', levels[:step]), ('other_group', levels[step:])):
+            for level in members:
+                name = group if len(members) == 1 else f'{group}_{level}'
+                classes[name] = [(i, j) for i, j in remote if distances[i][j] == level]
+    return classes
+
+
+def coefficient_of_variation(times: Sequence[float]) -> float:
+    """Return the standard deviation of the times of equal work, over their mean."""
+    return stdev(times) / fmean(times)
+
+
+def normalized_range(times: Sequence[float]) -> float:
+    """Return (tmax - tmin) / tmin: how much longer the slowest takes than the fastest (002, section IV-E)."""
+    return max(times) / min(times) - 1
+
+
+def name_of(pair: Pair) -> str:
+    """Return the value of the dim `pair`."""
+    return '{}-{}'.format(*pair)
 
 
 class NumaDomains(Benchmark):
-    """What the checks below share: domains by number, and metrics computed from several runs of a trial."""
+    """What the checks below share: the domains by number, and the cores of each."""
 
     tags = {'nightly', 'acceptance'}
 
@@ -29,10 +68,6 @@ class NumaDomains(Benchmark):
         self.cpus = [self.topology.cpus_in(domain) for domain in self.domains]
         self.metrics = []
 
-    def add(self, record, name: str, inputs: list[str], function):
-        """The sample of `name` in each trial that measured all `inputs`: `function` of their values."""
-        series_of(record, name).samples = by_trial([series_of(record, each) for each in inputs], function)
-
 
 class LikwidOnDomains(NumaDomains):
     """likwid-bench on the cores of a domain, and arrays of four times their last-level cache in one domain's memory."""
@@ -42,8 +77,8 @@ class LikwidOnDomains(NumaDomains):
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
 
-    def rate(self, run: str) -> Metric:
-        return Metric(run, 'GB/s', 'higher', r'^MByte/s:\s+(\S+)', scale=1e-3, run=run, peak='memory_bandwidth')
+    def rate(self, metric: str, run: str, **dims: object) -> Metric:
+        return Metric(metric, 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=run, peak='memory_bandwidth')
 
     def options(self, kernel: str, cores: int, memory: int) -> list[str]:
         widest = [suffix for extension, suffix, _ in ISAS.values() if self.topology.has_instructions(extension)][-1]
@@ -70,31 +105,33 @@ class LikwidOnDomains(NumaDomains):
 
 
 class Matrix(rfm.RegressionTestPlugin):
-    """A run and a metric for each pair of domains, and the mean of each class of distance."""
+    """A run for each pair of domains, a series for each pair and each class of distance."""
 
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
+    dims = {'pair': Dim('pair'), 'distance': Dim('name')}
 
     def add_pairs(self, quantity: str):
-        """Fills `places`: run -> (domain of the cores, domain of the memory)."""
+        """Fill `places`: run -> (domain of the cores, domain of the memory); and `classes`: distance -> pairs."""
         pairs = [(i, j) for i in range(len(self.domains)) for j in range(len(self.domains))]
         self.places = {f'{quantity}_{i}_{j}': (i, j) for i, j in pairs}
-        self.classes = {
-            f'{quantity}_{name}': [f'{quantity}_{i}_{j}' for i, j in members]
-            for name, members in distance_classes(self.topology.numa_distances, len(self.domains)).items()
+        self.classes = distance_classes(self.topology.numa_distances, len(self.domains))
+        self.provenance |= {
+            f'{quantity}_{name}': ' '.join(map(name_of, members)) for name, members in self.classes.items()
         }
-        self.provenance |= {name: ' '.join(members) for name, members in self.classes.items()}
         rows = self.topology.numa_distances
         self.provenance['numa_distances'] = '; '.join(' '.join(map(str, row)) for row in rows) or 'not known'
         self.trial_time_limit = 30 * len(pairs)
 
-    def derive(self, record):
+    def derive(self, record: Record):
+        (quantity,) = record.metrics
         for name, members in self.classes.items():
-            self.add(record, name, members, fmean)
+            of_pairs = [series_of(record, quantity, pair=name_of(pair)) for pair in members]
+            series_of(record, quantity, distance=name).samples = by_trial(of_pairs, fmean)
 
 
 @rfm.simple_test
 class NumaBandwidth(Matrix, LikwidOnDomains):
-    """Loads by all cores of domain i from the memory of domain j, each pair alone: ``bandwidth_<i>_<j>``.
+    """Loads by all cores of domain i from the memory of domain j, each pair alone: ``pair=<i>-<j>``.
 
     Parses ``MByte/s:  28835.97``. Arrays are placed by first touch from a core of domain j.
     """
@@ -105,13 +142,13 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
     def choose_runs(self):
         self.add_pairs('bandwidth')
         self.runs |= {run: self.options('load', *pair) for run, pair in self.places.items()}
-        self.metrics = [self.rate(run) for run in self.places]
-        self.metrics += [Metric(name, 'GB/s', 'higher') for name in self.classes]
+        self.metrics = [self.rate('bandwidth', run, pair=name_of(pair)) for run, pair in self.places.items()]
+        self.metrics.append(Metric('bandwidth', 'GB/s', 'higher', expected={'distance': [*self.classes]}))
 
 
 @rfm.simple_test
 class NumaLatency(Matrix, NumaDomains):
-    """A chain of dependent loads by one core of domain i in the memory of domain j: ``latency_<i>_<j>``.
+    """A chain of dependent loads by one core of domain i in the memory of domain j: ``pair=<i>-<j>``.
 
     Parses the last line of multichase, ``126.3``: ns of one load, mean of its samples. Random order within 64 pages
     at a time, so that neither prefetchers nor missing page translations count; one load every 128 bytes, a pair of
@@ -136,8 +173,11 @@ class NumaLatency(Matrix, NumaDomains):
                 '-v', '-a', '-n', str(self.half_seconds), '-s', '128', '-m', f'{self.memory_mib}m',
                 '-W', f'{self.topology.numa_ids[memory]}:1',
             ]  # fmt: skip
-        self.metrics = [Metric(run, 'ns', 'lower', r'^\s*(\d+\.\d+)$', run=run) for run in self.places]
-        self.metrics += [Metric(name, 'ns', 'lower') for name in self.classes]
+        self.metrics = [
+            Metric('latency', 'ns', 'lower', r'^\s*(\d+\.\d+)$', {'pair': name_of(pair)}, run=run)
+            for run, pair in self.places.items()
+        ]
+        self.metrics.append(Metric('latency', 'ns', 'lower', expected={'distance': [*self.classes]}))
 
     def sanity_faults(self, run):
         asked = f'total_memory = {self.memory_mib * 2**20} '
@@ -155,19 +195,23 @@ class NumaStream(LikwidOnDomains):
     descr = 'STREAM triad in all NUMA domains at once'
     concurrent = True
     loop_seconds = 2
+    dims = {'domain': Dim('name')}
 
     @run_after('setup')
     def choose_runs(self):
         self.places = {f'triad_{i}': (i, i) for i in range(len(self.domains))}
         self.runs |= {run: self.options('stream', *place) for run, place in self.places.items()}
-        self.metrics = [self.rate(run) for run in self.places]
+        self.metrics = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
         self.metrics.append(Metric('triad_total', 'GB/s', 'higher'))
         if len(self.domains) > 1:
             self.metrics += [Metric('triad_cv', '1', 'lower'), Metric('triad_range', '1', 'lower')]
 
-    def derive(self, record):
-        rates = list(self.places)
-        self.add(record, 'triad_total', rates, sum)
+    def derive(self, record: Record):
+        rates: list[Series] = record.metrics['triad'].series
+        series_of(record, 'triad_total').samples = by_trial(rates, sum)
         if len(self.domains) > 1:
-            self.add(record, 'triad_cv', rates, lambda values: coefficient_of_variation([1 / rate for rate in values]))
-            self.add(record, 'triad_range', rates, lambda values: normalized_range([1 / rate for rate in values]))
+            for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
+                times_of_equal_work = by_trial(
+                    rates, lambda values, spread=spread: spread([1 / rate for rate in values])
+                )
+                series_of(record, name).samples = times_of_equal_work

@@ -1,7 +1,7 @@
 """OSU Micro-Benchmarks in the memory of the host: two ranks, many pairs of ranks, collectives.
 
-Every message size is a metric of its own, such as ``latency_8`` for 8 bytes. One job runs several programs: they see
-the same nodes, and wait for them once.
+A metric has a series for each message size. One job runs several programs: they see the same nodes, and wait for them
+once.
 """
 
 from dataclasses import replace
@@ -21,6 +21,7 @@ from checks.mpi.osu_output import (
     sizes_of,
     version_of,
 )
+from plumbline.record import Dim
 
 # Pairs that only the scheduler can choose, by the name of the resource that asks it to -> switches of their nodes
 SWITCHES = {'same_switch': 'same', 'different_switch': 'different'}
@@ -41,10 +42,11 @@ class Osu(Benchmark):
     mpi = True
     tags = {'nightly', 'acceptance'}
     programs: list[str]
+    dims = {'message_bytes': Dim('size', 'B')}
     own_programs = True
 
     def run_programs(self):
-        """To be called once the ranks are placed."""
+        """Fill the runs and metrics, once the ranks are placed."""
         ranks = self.placement.ranks_per_node * self.num_nodes
         self.sizes = {program: sizes_of(program, ranks) for program in self.programs}
         self.runs |= {program: [program, *options_of(program, sizes)] for program, sizes in self.sizes.items()}

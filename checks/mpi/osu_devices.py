@@ -1,7 +1,7 @@
 """OSU Micro-Benchmarks between two GPUs of a node: two ranks, each of which sees its own GPU and no other.
 
-Every message size of every pair is a metric of its own, ``latency_8_0_1``: 8 bytes from device 0 to device 1. The runs
-of a trial are the pairs of a class of paths, one after the other.
+A metric has a series for each message size of each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial
+are the pairs of a class of paths, one after the other.
 """
 
 from statistics import fmean
@@ -9,10 +9,10 @@ from statistics import fmean
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
+from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement, cpus_of_devices, models_for
 from checks.core.topology import gpu_pairs, link_classes_of_this_system
 from checks.core.trials import Metric, by_trial, series_of
-from checks.mpi.osu import Osu
 from checks.mpi.osu_output import (
     device_errors_of,
     errors_of,
@@ -22,6 +22,7 @@ from checks.mpi.osu_output import (
     sizes_of,
     version_of,
 )
+from plumbline.record import Dim
 
 # What option -d takes -> (feature of the stack, -, prefix of the architectures that it is for)
 MODELS = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}
@@ -30,11 +31,15 @@ MODELS = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
 
 
-class OsuDevices(Osu):
+class OsuDevices(Benchmark):
     """A rank runs on the cores of its device. Where the site says which NUMA domain is near to that, the memory of the
     host in `host-device` is of that domain, too."""
 
     requires = ' '.join(feature for feature, *_ in MODELS.values())
+    mpi = True
+    own_programs = True
+    programs: list[str]
+    dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     buffers = parameter(list(BUFFERS), loggable=True)
     link_class = parameter(link_classes_of_this_system(), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
@@ -65,7 +70,7 @@ class OsuDevices(Osu):
                 buffers = ['-d', self.gpu, *BUFFERS[self.buffers]]
                 self.runs[run] = [program, *options_of(program, sizes), *buffers]
                 self.run_env[run] = placement.env_vars
-                self.metrics += metrics_of(program, sizes, f'_{a}_{b}')
+                self.metrics += metrics_of(program, sizes, run, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair; each run has its own
         self.executable = self.programs[0]
         self.trial_time_limit = 60 * len(self.runs)
@@ -95,7 +100,7 @@ class OsuDeviceLatency(OsuDevices):
 
     def derive(self, record):
         if self.buffers == 'device-device':
-            pairs = [series_of(record, f'latency_1_{a}_{b}') for a, b in self.measured]
+            pairs = [series_of(record, 'latency', message_bytes=1, pair=f'{a}-{b}') for a, b in self.measured]
             series_of(record, 'mpi_latency').samples = by_trial(pairs, fmean)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 from checks.core.trials import Metric
@@ -72,7 +71,7 @@ PROGRAMS = {
 
 
 def sizes_of(name: str, ranks: int = 2) -> list[int]:
-    """The message sizes in bytes that a run on so many ranks must print; none for a barrier."""
+    """Return the message sizes in bytes that a run on so many ranks must print; none for a barrier."""
     program = PROGRAMS[name]
     sizes = [2**power for power in range(program.largest.bit_length())]
     fit = LARGEST_BUFFER // ranks if program.buffers else program.largest
@@ -80,28 +79,31 @@ def sizes_of(name: str, ranks: int = 2) -> list[int]:
 
 
 def options_of(name: str, sizes: list[int]) -> list[str]:
-    """Sizes start at 1 for all: up to version 7.0 reductions count elements there, later bytes."""
+    """Return the options of a run. Sizes start at 1: up to version 7.0 reductions count elements there, later bytes."""
     return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *PROGRAMS[name].options]
 
 
-def metrics_of(name: str, sizes: list[int], suffix: str = '') -> list[Metric]:
-    """``latency_8``: a metric for each column and message size; ``barrier`` has none. `suffix` follows on names of
-    metrics and run where a program runs several times."""
-    program, run, metrics = PROGRAMS[name], name + suffix, []
+def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> list[Metric]:
+    """Return a metric for each column of a program, with a series for each message size; ``barrier`` has no sizes.
+
+    `run`: where it is not named as the program. `dims`: further dims of that run.
+    """
+    program, metrics = PROGRAMS[name], []
     for column, what in enumerate(program.metrics):
         unit = 'ops/s' if what == 'message_rate' else program.unit
-        better = 'lower' if unit == 'us' else 'higher'
-        numbers = [rf'({_NUMBER})' if i == column else _NUMBER for i in range(len(program.metrics))]
-        row, judged = f'{" +".join(numbers)}(?: +Pass)?$', judged_sizes(name, what, sizes)
-        metrics += [
-            Metric(f'{what}_{size}{suffix}', unit, better, f'^{size} +{row}', run=run, judged=size in judged)
-            for size in sizes
-        ] or [Metric(what + suffix, unit, better, rf'^ +({_NUMBER})$', run=run)]
+        numbers = [f'(?P<value>{_NUMBER})' if i == column else _NUMBER for i in range(len(program.metrics))]
+        rows = rf'^(?P<message_bytes>{"|".join(map(str, sizes))}) +{" +".join(numbers)}(?: +Pass)?$'
+        judged = {str(size) for size in judged_sizes(name, what, sizes)}
+        metrics.append(Metric(
+            what, unit, 'lower' if unit == 'us' else 'higher', rows if sizes else rf'^ +({_NUMBER})$', dims,
+            {'message_bytes': sizes} if sizes else {}, run=run or name,
+            judged=(lambda at, judged=judged: at['message_bytes'] in judged) if sizes else True,
+        ))  # fmt: skip
     return metrics
 
 
 def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
-    """Those that need a reference: small messages of latencies and rates, the largest of bandwidths, both of
+    """Return the sizes that need a reference: small messages of latencies and rates, the largest of bandwidths, both of
     collectives. The others are kept to be looked at."""
     latency = PROGRAMS[name].unit == 'us' or what == 'message_rate'
     small = [size for size in sizes if size <= SMALL] if latency else []
@@ -109,16 +111,16 @@ def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
 
 
 def published_latency() -> Metric:
-    """What 003 calls MPI latency in its tables 4 and 5.
+    """Return what 003 calls MPI latency in its tables 4 and 5.
 
     It names no message size. Below a microsecond it is that of a small message, and the smallest one that the version
     used there prints (7.1) has one byte.
     """
-    return replace(metrics_of('osu_latency', [1])[0], name='mpi_latency')
+    return Metric('mpi_latency', 'us', 'lower', rf'^1 +({_NUMBER})(?: +Pass)?$', run='osu_latency')
 
 
 def version_of(output: str) -> str:
-    """Of the banner; empty where there is none."""
+    """Return the version of the banner; empty where there is none."""
     found = re.search(r'^# OSU .* v([0-9][0-9.]*)$', output, re.MULTILINE)
     return found[1] if found else ''
 
@@ -162,7 +164,8 @@ def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[st
     rows = [line for line in lines if re.match(r' *[0-9]', line)]
     size = '([0-9]+)' if sizes else '()'
     matches = [re.fullmatch(rf'{size}(?: +{_NUMBER}){{{columns}}}(?: +(Pass|Fail))?', row) for row in rows]
-    faults = [f'this is no row: {row}' for row, match in zip(rows, matches, strict=True) if not match]
+    broken = [row for row, match in zip(rows, matches, strict=True) if not match]
+    faults = [f'cannot parse row: expected SIZE VALUE, found {row}' for row in broken]
     if len({len(row) for row in rows}) > 1:
         faults.append('rows are not equally wide: characters were lost or added')
     whole = [match for match in matches if match]

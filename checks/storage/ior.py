@@ -21,7 +21,7 @@ def apis() -> list[str]:
 
 @rfm.simple_test
 class IOR(IORBenchmark):
-    """Writes and reads files with each pattern, ``<pattern>[_direct]_<write|read>``; patterns as in IO500 and 000."""
+    """Writes and reads files with each pattern, buffered and with ``io=direct``; patterns as in IO500 and 000."""
 
     descr = 'IOR'
     file_system = parameter(file_systems(), loggable=True)
@@ -57,7 +57,7 @@ class IOR(IORBenchmark):
 class IORRanks(IORBenchmark):
     """Writes with 1, 2, 4, ... ranks of a node that fill one socket after the other, or take turns among the sockets.
 
-    As 002 Fig. 11, ``easy_1m[_direct]_write`` and ``shared_1m...``: on a node of 12 sockets, filling them was faster,
+    As 002 Fig. 11, ``pattern=easy_1m`` and ``shared_1m``: on a node of 12 sockets, filling them was faster,
     and a shared file did not gain from more than half a socket.
     """
 

@@ -7,6 +7,7 @@ from reframe.core.builtins import run_after, variable
 from checks.core.trials import Metric
 from checks.storage.storage import HERE, StorageBenchmark, in_job_directory
 from checks.storage.storage_output import Asked, ior_faults, ior_spread
+from plumbline.record import Dim
 
 
 class Pattern(NamedTuple):
@@ -43,6 +44,7 @@ class IORBenchmark(StorageBenchmark):
     """
 
     executable = 'ior'
+    dims = {'pattern': Dim('name'), 'access': Dim('name'), 'io': Dim('name')}
     floor, cap = 0.15, 0.40
     output = 'summary.json'
     repetitions = variable(int, value=3)
@@ -53,12 +55,12 @@ class IORBenchmark(StorageBenchmark):
         self.metrics = []
 
     def bytes_of_node(self) -> int:
-        """In the full cases: what the site says, else so much that no cache of the node holds it."""
+        """Return the bytes of a node in the full cases: what the site says, else more than its caches hold."""
         return int(self.storage.size or 2 * self.topology.memory_bytes)
 
     def add(self, name: str, of_node: int, direct: bool = False, read: bool = True):
-        """The runs ``<name>[_direct]_write`` and ``..._read`` of a pattern; the last one removes the files."""
-        pattern = PATTERNS[name]
+        """Add the runs ``<name>[_direct]_write`` and ``..._read`` of a pattern; the last one removes the files."""
+        pattern_name, pattern = name, PATTERNS[name]
         name += '_direct' * direct
         share = of_node * pattern.share
         of_rank = (share if pattern.share == 1 else min(share, LARGEST_SMALL)) / self.placement.ranks_per_node
@@ -82,10 +84,12 @@ class IORBenchmark(StorageBenchmark):
             if operation == 'read' and not direct and self.num_nodes == 1:
                 self.before_run[run] = f'storage_drop {HERE}/{name}*'  # the cache of the node that wrote
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:
-                self.metrics.append(Metric(run, unit, 'higher', rf'"{number}": (\S+?),', run=run))
+                dims = {'pattern': pattern_name, 'access': operation} | ({'io': 'direct'} if direct else {})
+                metric = 'operations' if pattern.random else 'bandwidth'
+                self.metrics.append(Metric(metric, unit, 'higher', rf'"{number}": (\S+?),', dims, run=run))
 
     def need(self):
-        """States what the runs need, of which each pattern removes its files before the next one."""
+        """State what the runs need, of which each pattern removes its files before the next one."""
         self.need_bytes = max(each.bytes_of_file for each in self.asked.values())
         self.need_inodes = self.ranks + 2
         moved = sum(each.bytes_of_file * each.repetitions for each in self.asked.values())

@@ -9,15 +9,18 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.placement import one_rank_on
 from checks.core.trials import Metric
 from checks.storage.storage import StorageBenchmark, client_counts, file_systems, in_job_directory, mapped
-from checks.storage.storage_output import mdtest_faults, mdtest_row
+from checks.storage.storage_output import mdtest_faults, mdtest_rows
+from plumbline.record import Dim
 
-FILES = {'creation': 'File creation', 'stat': 'File stat', 'read': 'File read', 'removal': 'File removal'}
-DIRECTORIES = {'creation': 'Directory creation', 'stat': 'Directory stat', 'removal': 'Directory removal'}
+FILES = ('File', ('creation', 'stat', 'read', 'removal'))
+DIRECTORIES = ('Directory', ('creation', 'stat', 'removal'))
 
 
 class Kind(NamedTuple):
+    """`rows`: what is created and so on, and the operations that mdtest has a row of."""
+
     options: str
-    rows: dict[str, str]
+    rows: tuple[str, tuple[str, ...]]
     bytes_of_file: int = 0
 
 
@@ -38,13 +41,14 @@ class MdtestBenchmark(StorageBenchmark):
     """A check calls `add` with its kinds.
 
     Parses ``File creation  47811.958  37993.605  41276.148  5660.196``: max, min, mean, std of the iterations; the
-    mean is taken. ``<kind>_<operation>`` is in 1/s of all ranks together, ``..._per_process`` in 1/s of one. Each rank
+    mean is taken. `operations` are those of all ranks together, `operations_per_process` of one. Each rank
     stats what the next node made, reads what the one after that made, and so on; on a single node its cache of names
     and attributes answers stat and read, on two nodes read.
     """
 
     requires = 'mdtest'
     executable = 'mdtest'
+    dims = {'place': Dim('name'), 'operation': Dim('name')}
     floor, cap = 0.20, 0.50
     iterations = variable(int, value=3)
 
@@ -56,10 +60,12 @@ class MdtestBenchmark(StorageBenchmark):
         for name in kinds:
             words = f'{KINDS[name].options} -n {items_of_rank} -i {self.iterations} -N {stride} -d'
             self.runs[name] = [*words.split(), in_job_directory(name)]
-            for operation, row in KINDS[name].rows.items():
-                for suffix, per in (('', ()), ('_per_process', ranks)):
-                    metric = f'{name}_{operation}{suffix}'
-                    self.metrics.append(Metric(metric, 'ops/s', 'higher', mdtest_row(row), per=per, run=name))
+            item, operations = KINDS[name].rows
+            rows, dims, expected = mdtest_rows(item, operations), {'place': name}, {'operation': operations}
+            self.metrics += [
+                Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name)
+                for metric, per in (('operations', ()), ('operations_per_process', ranks))
+            ]
         self.need_inodes = self.items + 2 * self.ranks + 16
         self.need_bytes = self.need_inodes * 4096  # a block for each, whatever it holds
         operations = 4 * self.items * self.iterations * len(kinds)

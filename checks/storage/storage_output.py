@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 
@@ -79,9 +80,9 @@ def _near(value: float, other: float, relative: float = 1e-4) -> bool:
     return abs(value - other) <= relative * max(abs(value), abs(other)) + 1e-3
 
 
-def mdtest_row(operation: str) -> str:
-    """Matches the mean rate of a row such as ``File creation : max min mean std``; mdtest 4.0 has no colon."""
-    return rf'^\s+{operation}\s*:?\s+\S+\s+\S+\s+(\S+)\s+\S+\s*$'
+def mdtest_rows(item: str, operations: Sequence[str]) -> str:
+    """Return a pattern of the mean rate in rows such as ``File creation : max min mean std``; 4.0 has no colon."""
+    return rf'^\s+{item} (?P<operation>{"|".join(operations)})\s*:?\s+\S+\s+\S+\s+(?P<value>\S+)\s+\S+\s*$'
 
 
 def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:

@@ -10,8 +10,9 @@ from reading import run_of, value_of
 from checks.core import topology as topology_module
 from checks.core.placement import self_binding
 from checks.core.topology import topology_of
-from checks.core.trials import NotMeasured
-from checks.memory.numa import allocated_from, coefficient_of_variation, distance_classes, normalized_range
+from checks.core.trials import NotMeasured, variable_name
+from checks.memory.likwid_output import allocated_from
+from checks.memory.numa_matrix import coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
 from plumbline.sites import Partition
 
@@ -125,14 +126,15 @@ def chosen(numa_matrix, name: str, **fields):
 @pytest.mark.parametrize(
     ('check', 'metric', 'output', 'expected', 'line'),
     [
-        ('NumaBandwidth', 'bandwidth_0_0', 'likwid-bench-load-stream-placed.txt', 29.52409, r'^MByte/s:.*\n'),
-        ('NumaStream', 'triad_0', 'likwid-bench-stream-stream-placed.txt', 13.64562, r'^MByte/s:.*\n'),
-        ('NumaLatency', 'latency_0_0', 'multichase-20250815.txt', 151.3, r'^ *151\.3\n'),
+        ('NumaBandwidth', 'bandwidth pair=0-0', 'likwid-bench-load-stream-placed.txt', 29.52409, r'^MByte/s:.*\n'),
+        ('NumaStream', 'triad domain=0', 'likwid-bench-stream-stream-placed.txt', 13.64562, r'^MByte/s:.*\n'),
+        ('NumaLatency', 'latency pair=0-0', 'multichase-20250815.txt', 151.3, r'^ *151\.3\n'),
     ],
 )
 def test_recorded_outputs(recorded, numa_matrix, check, metric, output, expected, line):
     text = recorded(output)
-    (found,) = (each for each in chosen(numa_matrix, check).metrics if each.name == metric)
+    metrics = chosen(numa_matrix, check).metrics
+    (found,) = (each for each in metrics if variable_name(each.name, each.points()[0]) == metric)
     assert value_of(found, text) == pytest.approx(expected, rel=1e-9)
     cut, times = re.subn(line, '', text, flags=re.MULTILINE)
     assert times == 1

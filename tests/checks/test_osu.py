@@ -8,6 +8,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from reading import value_of
+from reading import values_of as values_at
 from scratch import OUTPUTS
 
 from checks.core.placement import one_rank_each
@@ -57,7 +58,11 @@ ENDS = {
 
 def values_of(text, program, sizes=None):
     sizes = sizes_of(program) if sizes is None else sizes
-    return {metric.name: value_of(metric, text) for metric in metrics_of(program, sizes)}
+    return {
+        f'{metric.name}_{at}'.removesuffix('_'): value
+        for metric in metrics_of(program, sizes)
+        for at, value in values_at(metric, text).items()
+    }
 
 
 def outcome(text, program):
@@ -256,12 +261,13 @@ def test_device_buffers_are_those_that_were_asked(gpu, program, buffers, line):
 
 
 def test_each_pair_of_devices_has_metrics_and_a_run_of_its_own():
-    metrics = [metric for pair in ('_0_1', '_1_0') for metric in metrics_of('osu_latency', [1, 2], pair)]
-    assert [(metric.name, metric.run) for metric in metrics] == [
-        ('latency_1_0_1', 'osu_latency_0_1'), ('latency_2_0_1', 'osu_latency_0_1'),
-        ('latency_1_1_0', 'osu_latency_1_0'), ('latency_2_1_0', 'osu_latency_1_0'),
-    ]  # fmt: skip
-    assert value_of(metrics[0], TEXTS['osu_latency']) == 0.18
+    metrics = [
+        metric
+        for pair in ('0-1', '1-0')
+        for metric in metrics_of('osu_latency', sizes_of('osu_latency'), f'osu_latency {pair}', pair=pair)
+    ]
+    assert [metric.run for metric in metrics] == ['osu_latency 0-1', 'osu_latency 1-0']
+    assert values_at(metrics[0], TEXTS['osu_latency'])['1 0-1'] == 0.18
 
 
 SUPPORT = 'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)'
@@ -383,16 +389,20 @@ def test_sizes_fit_into_memory_whatever_the_ranks(program, ranks):
 ])  # fmt: skip
 def test_few_sizes_of_a_curve_are_judged(program, judged):
     what = PROGRAMS[program].metrics[0]
-    metrics = {metric.name: metric.judged for metric in metrics_of(program, sizes_of(program))}
+    metrics = {
+        f'{metric.name}_{dict(point)["message_bytes"]}': metric.is_judged(point)
+        for metric in metrics_of(program, sizes_of(program))
+        for point in metric.points()
+    }
     assert [size for size in sizes_of(program) if metrics[f'{what}_{size}']] == judged
     assert judged_sizes('osu_mbw_mr', 'message_rate', [1, 8, 16]) == [1, 8]
-    assert published_latency().judged and metrics_of('osu_barrier', [])[0].judged
+    assert published_latency().judged and metrics_of('osu_barrier', [])[0].is_judged(())
 
 
 def test_metrics_have_names_of_their_own():
     names = [metric.name for program in PROGRAMS for metric in metrics_of(program, sizes_of(program))]
     assert len(names) == len(set(names))
-    assert {'latency_1', 'bandwidth_4194304', 'message_rate_8', 'allreduce_4', 'barrier'} <= set(names)
+    assert {'latency', 'bandwidth', 'message_rate', 'allreduce', 'barrier'} <= set(names)
 
 
 # Where ranks are

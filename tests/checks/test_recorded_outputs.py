@@ -64,7 +64,7 @@ def likwid():
 
 def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likwid):
     peak = recorded('likwid-bench-peakflops_avx512_fma.txt')
-    flops, per_cycle = (value_of(metric, peak) for metric in likwid.flop_metrics('avx512_dp'))
+    flops, per_cycle = (value_of(metric, peak) for metric in likwid.flop_metrics('avx512_dp', {}, None))
     assert f'{flops * 1000:.2f}' in peak
     assert per_cycle == pytest.approx(flops * 1e9 / number(peak, 'CPU Clock'), rel=1e-3)  # of one core
     triad = recorded('likwid-bench-triad_avx512_fma.txt')
@@ -75,7 +75,7 @@ def test_flops_bandwidth_and_cycles_of_recorded_likwid_bench_runs(recorded, likw
 
 def test_load_does_no_flops_and_that_is_no_measurement(recorded, likwid):
     with pytest.raises(NotMeasured, match='above zero'):
-        value_of(likwid.flop_metrics('x')[0], recorded('likwid-bench-five-threads-on-two.txt'))
+        value_of(likwid.flop_metrics('x', {}, None)[0], recorded('likwid-bench-five-threads-on-two.txt'))
 
 
 def test_threads_that_share_a_core_are_seen(recorded, likwid):

@@ -15,7 +15,7 @@ from scratch import ROOT
 
 from checks.core.topology import Topology
 from checks.core.trials import Metric, NotMeasured
-from checks.storage.storage_output import Asked, ior_faults, ior_spread, mdtest_faults, mdtest_row
+from checks.storage.storage_output import Asked, ior_faults, ior_spread, mdtest_faults, mdtest_rows
 from plumbline.errors import SiteError
 from plumbline.machine import detect
 from plumbline.sites import FileSystem, load_site
@@ -94,6 +94,11 @@ ROWS = {
 }
 
 
+def of_row(row: str) -> tuple[str, dict, dict]:
+    item, operation = row.split()
+    return mdtest_rows(item, [operation]), {}, {'operation': [operation]}
+
+
 @pytest.mark.parametrize('version', VERSIONS)
 @pytest.mark.parametrize('name', ROWS)
 def test_recorded_tables_of_mdtest(recorded, version, name):
@@ -101,7 +106,7 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
     items = 200 if name.startswith('directories') else 400
     assert mdtest_faults(output, 2, 1, items, 3) == []
     for row, means in ROWS[name].items():
-        metric = Metric('rate', 'ops/s', 'higher', mdtest_row(row))
+        metric = Metric('rate', 'ops/s', 'higher', *of_row(row))
         value = value_of(metric, output)
         assert means is None or value == means[VERSIONS.index(version)]
         without = re.sub(rf'^ +{row}.*\n', '', output, flags=re.MULTILINE)
@@ -109,7 +114,7 @@ def test_recorded_tables_of_mdtest(recorded, version, name):
             value_of(metric, without)
         with pytest.raises(NotMeasured, match='matched 2 times'):
             value_of(metric, output + output)
-        each = Metric('rate', 'ops/s', 'higher', mdtest_row(row), per=(r'was launched with (\d+) total',))
+        each = Metric('rate', 'ops/s', 'higher', *of_row(row), per=(r'was launched with (\d+) total',))
         assert value_of(each, output) == value / 2
 
 
@@ -125,7 +130,7 @@ def test_mdtest_that_did_something_else_or_did_not_finish_is_a_fault(recorded):
 @given(st.tuples(*[st.floats(0, 1e9)] * 4), st.booleans())
 def test_any_row_of_mdtest_is_read(numbers, colon):
     row = f'   File creation      {":" * colon} ' + ' '.join(f'{number:14.3f}' for number in numbers)
-    assert re.findall(mdtest_row('File creation'), row, re.MULTILINE) == [f'{numbers[2]:.3f}']
+    assert re.findall(mdtest_rows('File', ['creation']), row, re.MULTILINE) == [('creation', f'{numbers[2]:.3f}')]
 
 
 # What the checks ask for
@@ -175,7 +180,7 @@ def chosen(check, kind='local', **fields):
 
 def test_every_pattern_is_written_and_read_buffered_and_direct(ior):
     found = chosen(ior.IOR)
-    names = {metric.name for metric in found.metrics}
+    names = {metric.run for metric in found.metrics}
     both = [f'{pattern}{direct}' for pattern in ior.PATTERNS for direct in ('', '_direct')]
     both.remove('hard_47008_direct')  # no multiple of a block
     assert names == {f'{name}_{operation}' for name in both for operation in ('write', 'read')} == set(found.runs)
@@ -204,7 +209,7 @@ def test_mpi_io_is_collective_on_shared_files_and_hdf5_not_random(ior):
 
 def test_a_cache_that_cannot_be_emptied_answers_no_metric(ior):
     def reads(**fields):
-        return {metric.name for metric in chosen(ior.IOR, **fields).metrics if metric.name.endswith('_read')}
+        return {metric.run for metric in chosen(ior.IOR, **fields).metrics if metric.run.endswith('_read')}
 
     assert reads(kind='gpfs') == {f'{name}_direct_read' for name in ior.PATTERNS if name != 'hard_47008'}
     assert 'easy_1m_read' in reads(kind='gpfs', num_nodes=2)
@@ -264,7 +269,9 @@ def test_mdtest_asks_for_what_the_guard_is_told(mdtest):
     assert found.items == 10000 * 4 and found.need_inodes > found.items
     asked = '-F -w 3901 -e 3901 -n 10000 -i 3 -N 2 -d "$storage_dir"/hard_shared'
     assert ' '.join(found.runs['hard_shared']) == asked
-    assert {'easy_unique_stat', 'easy_unique_stat_per_process'} <= {metric.name for metric in found.metrics}
+    points = [(metric.name, dict(point)) for metric in found.metrics for point in metric.points()]
+    for metric in ('operations', 'operations_per_process'):
+        assert (metric, {'place': 'easy_unique', 'operation': 'stat'}) in points
 
 
 def test_the_metadata_study_of_001(mdtest):

@@ -73,8 +73,13 @@ def test_replayed_sweeps_have_a_metric_for_each_point(node):
     said, cases = run(node, '-n', 'BabelStreamThreads|BabelStreamSizes', '-S', 'trials=1')
     assert {case['result'] for case in cases.values()} == {'pass'}, said
     threads, sizes = (cases[name]['record']['metrics'] for name in ('BabelStreamThreads', 'BabelStreamSizes'))
-    assert {'triad_close_1', 'triad_spread_1'} <= set(threads) and len(threads) == 2 * 5
-    assert len(sizes) == 14 * 5 and {'dot_16384', 'copy_134217728'} <= set(sizes)
+    assert {f'bandwidth kernel=triad,proc_bind={how},threads=1' for how in ('close', 'spread')} <= set(threads) and len(
+        threads
+    ) == 2 * 5
+    assert len(sizes) == 14 * 5 and {
+        'bandwidth elements=16384,kernel=dot',
+        'bandwidth elements=134217728,kernel=copy',
+    } <= set(sizes)
 
 
 def test_replayed_memory_kinds_and_devices(node):
@@ -86,9 +91,9 @@ def test_replayed_memory_kinds_and_devices(node):
     assert all(f'--arraysize 134217728 --numtimes 100 --device {device}\n' in called for device in range(4))
     device = cases['BabelStreamDevice %model=cuda %device=3']['record']
     assert device['params'] == 'device=3,model=cuda'
-    assert device['metrics']['best']['samples'] == device['metrics']['triad']['samples']
+    assert device['metrics']['best']['samples'] == device['metrics']['bandwidth kernel=triad']['samples']
     everywhere = cases['BabelStreamAllDevices %model=cuda']['record']['metrics']
-    (triad,) = (value for *_, value in everywhere['triad_3']['samples'])
+    (triad,) = (value for *_, value in everywhere['bandwidth device=3,kernel=triad']['samples'])
     assert everywhere['all']['samples'][0][2] == pytest.approx(4 * triad)
     assert everywhere['slowest']['samples'][0][2] == pytest.approx(triad)
 
@@ -104,7 +109,7 @@ def test_a_replayed_rate_above_the_peak_is_void(node):
     node.site_file.write_text(node.site_file.read_text().replace('bandwidth: 100 GB/s', 'bandwidth: 40 GB/s'))
     said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread')
     assert [case['result'] for case in cases.values()] == ['fail']
-    assert 'invalid: triad' in said and 'above the physical peak of 40' in said
+    assert 'invalid: bandwidth kernel=triad' in said and 'above the physical peak of 40' in said
 
 
 def test_a_node_without_gpus_or_kinds_of_memory_has_no_case_for_them(node):
@@ -128,5 +133,5 @@ def test_real_babelstream(clone):
     assert answer.returncode == 0, answer.stdout
     (case,) = cases_in(max(clone.results.glob('reports/*.json')))
     metrics = case['record']['metrics']
-    assert set(metrics) == {'copy', 'mul', 'add', 'triad', 'dot'}
+    assert set(metrics) == {f'bandwidth kernel={kernel}' for kernel in ('copy', 'mul', 'add', 'triad', 'dot')}
     assert all(metric['samples'][0][2] > 1 for metric in metrics.values())  # GB/s: less than any machine's

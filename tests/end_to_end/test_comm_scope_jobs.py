@@ -76,7 +76,7 @@ def test_stand_in_kernels_from_the_nearest_socket(node):
     case = run(node, 'CommScopeKernel.*device=2')
     assert case['record']['params'] == 'device=2,model=cuda'
     assert values(case) == pytest.approx(
-        {'launch_numa0': 2, 'wait_numa0': 1, 'launch_numa1': 3, 'wait_numa1': 2, 'launch': 2, 'wait': 1}
+        {'launch domain=0': 2, 'wait domain=0': 1, 'launch domain=1': 3, 'wait domain=1': 2, 'launch': 2, 'wait': 1}
     )
     assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us'}
     assert case['record']['provenance']['nearest_numa_domain'] == '0'
@@ -88,11 +88,16 @@ def test_stand_in_host_and_device_average_both_directions(node):
     node.stand_in()
     case = run(node, 'CommScopeHostDevice.*device=3')
     found = values(case)
-    assert found == pytest.approx({
-        'h2d_latency_numa0': 4, 'h2d_bandwidth_numa0': 25, 'd2h_latency_numa0': 6, 'd2h_bandwidth_numa0': 21,
-        'h2d_latency_numa1': 5, 'h2d_bandwidth_numa1': 20, 'd2h_latency_numa1': 7, 'd2h_bandwidth_numa1': 16,
-        'h2d_latency': 4, 'h2d_bandwidth': 25, 'd2h_latency': 6, 'd2h_bandwidth': 21, 'latency': 5, 'bandwidth': 23,
-    })  # fmt: skip
+    measured = {
+        'h2d': {'domain=0': (4, 25), 'domain=1': (5, 20), '': (4, 25)},
+        'd2h': {'domain=0': (6, 21), 'domain=1': (7, 16), '': (6, 21)},
+    }
+    expected = {'latency': 5, 'bandwidth': 23}
+    for way, domains in measured.items():
+        for domain, numbers in domains.items():
+            at = f'direction={way},{domain}'.removesuffix(',')
+            expected |= {f'latency {at}': numbers[0], f'bandwidth {at}': numbers[1]}
+    assert found == pytest.approx(expected)
     units = {name: metric['unit'] for name, metric in case['record']['metrics'].items()}
     assert units == {name: 'us' if 'latency' in name else 'GB/s' for name in found}
 
@@ -104,7 +109,10 @@ def test_stand_in_nearest_socket_is_the_one_that_measures_best(node):
     case = run(node, 'CommScopeHostDevice.*device=3')
     found = values(case)
     assert case['record']['provenance']['nearest_numa_domain'] == '1'
-    assert found['bandwidth'] == pytest.approx(36) and found['h2d_latency'] == found['h2d_latency_numa1']
+    assert (
+        found['bandwidth'] == pytest.approx(36)
+        and found['latency direction=h2d'] == found['latency direction=h2d,domain=1']
+    )
 
 
 @needs_two_cpus
@@ -112,7 +120,9 @@ def test_stand_in_nearest_domain_is_the_one_that_the_site_names(node):
     node.stand_in(description=NODE.replace('num_devices: 4', 'num_devices: 4, numa_domains: [0, 0, 1, 1]'))
     case = run(node, 'CommScopeKernel.*device=2')
     found = values(case)
-    assert found['launch'] == found['launch_numa1'] == pytest.approx(3) and found['launch_numa0'] == pytest.approx(2)
+    assert found['launch'] == found['launch domain=1'] == pytest.approx(3) and found[
+        'launch domain=0'
+    ] == pytest.approx(2)
     assert case['record']['provenance']['nearest_numa_domain'] == '1'
 
 
@@ -131,28 +141,29 @@ def test_stand_in_pairs_of_a_class_and_their_mean(node):
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
     assert case['record']['params'] == 'link_class=A,model=cuda,pairs=all'
     assert values(case) == pytest.approx({
-        'latency_0_1': 10.1, 'bandwidth_0_1': 20.1, 'latency_2_3': 12.3, 'bandwidth_2_3': 22.3,
+        'latency pair=0-1': 10.1, 'bandwidth pair=0-1': 20.1, 'latency pair=2-3': 12.3, 'bandwidth pair=2-3': 22.3,
         'latency': 11.2, 'bandwidth': 21.2,
     })  # fmt: skip
     first = values(run(node, 'CommScopeDevicePair.*link_class=A.*pairs=first'))
-    assert first == pytest.approx({'latency_0_1': 10.1, 'bandwidth_0_1': 20.1, 'latency': 10.1, 'bandwidth': 20.1})
+    expected = {'latency': 10.1, 'bandwidth': 20.1}
+    assert first == pytest.approx(expected | {f'{name} pair=0-1': value for name, value in expected.items()})
 
 
 @needs_two_cpus
 def test_stand_in_pairs_in_both_directions(node):
     node.stand_in()
     found = values(run(node, 'CommScopeDevicePair.*link_class=C.*pairs=all'))
-    assert {name for name in found if name.startswith('latency_')} == {
-        'latency_1_2', 'latency_2_1', 'latency_1_3', 'latency_3_1'
+    assert {name for name in found if name.startswith('latency pair')} == {
+        'latency pair=1-2', 'latency pair=2-1', 'latency pair=1-3', 'latency pair=3-1'
     }  # fmt: skip
-    assert found['latency_1_3'] == pytest.approx(11.3) and found['latency_3_1'] == pytest.approx(13.1)
+    assert found['latency pair=1-3'] == pytest.approx(11.3) and found['latency pair=3-1'] == pytest.approx(13.1)
 
 
 @needs_two_cpus
 def test_stand_in_pairs_with_peer_access_on_request(node):
     node.stand_in()
     found = values(run(node, 'CommScopeDevicePair.*link_class=B', '-S', 'CommScopeDevicePair.peer_access=yes'))
-    assert found['peer_bandwidth'] == found['peer_bandwidth_0_3'] == pytest.approx(203)
+    assert found['peer_bandwidth'] == found['peer_bandwidth pair=0-3'] == pytest.approx(203)
     assert found['bandwidth'] == pytest.approx(20.3) and len(found) == 8
 
 
@@ -169,9 +180,12 @@ def test_stand_in_bandwidth_above_the_peak_of_the_class_is_void(node):
     node.stand_in(description=NODE.replace('400 GB/s', '22 GB/s'))
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
     assert case['result'] == 'fail'
-    assert 'invalid: bandwidth_2_3: trial 2: 22.3 GB/s is above the physical peak of 22' in case['fail_reason']
+    assert 'invalid: bandwidth pair=2-3: trial 2: 22.3 GB/s is above the physical peak of 22' in case['fail_reason']
     voids = {name for name, metric in case['record']['metrics'].items() if metric['invalid']}
-    assert voids == {'bandwidth_2_3'}
+    assert voids == {'bandwidth pair=2-3'}
+
+
+LOST = 'metric latency pair=2-3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2(N):8/manual_time'
 
 
 @needs_two_cpus
@@ -179,10 +193,10 @@ def test_stand_in_bandwidth_above_the_peak_of_the_class_is_void(node):
     ('fault', 'words'),
     [
         ('entries[:] = [e for e in entries if "/2/3/" not in e["name"]]',
-         'metric latency_2_3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2(N):8/manual_time is there 0 times'),
+         f'{LOST} is there 0 times'),
         ('entries[2].update(error_occurred=True, error_message="out of memory")',
-         'metric latency_2_3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2(N):8/manual_time did not run: out'),
-        ('entries[2]["time_unit"] = "us"', 'metric latency_2_3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/3/log2'),
+         f'{LOST} did not run: out'),
+        ('entries[2]["time_unit"] = "us"', LOST),
         ('import json; text = json.dumps({"benchmarks": entries})[:-40]', 'no whole JSON of Google Benchmark: JSONDec'),
     ],
     ids=['missing', 'error', 'unit', 'cut'],
@@ -193,7 +207,7 @@ def test_stand_in_json_that_is_no_measurement_fails_with_its_cause(node, fault, 
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
     assert case['result'] == 'fail'
     assert words in case['fail_reason']
-    assert {'latency_2_3', 'latency'} <= set(case['record']['missing'])
+    assert {'latency pair=2-3', 'latency'} <= set(case['record']['missing'])
 
 
 @needs_two_cpus

@@ -276,5 +276,7 @@ def test_the_disk_of_each_node(fleet, tmp_path):
     assert sorted(found) == ['n5', 'n6']
     for node, case in found.items():
         assert case['record']['provenance']['file_system_path'] == str(disk)
-        assert {sample[1] for sample in case['record']['metrics']['easy_1m_read']['samples']} == {node}
+        assert {
+            sample[1] for sample in case['record']['metrics']['bandwidth access=read,pattern=easy_1m']['samples']
+        } == {node}
     assert os.listdir(disk) == []

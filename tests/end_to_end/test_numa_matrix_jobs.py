@@ -78,15 +78,15 @@ def test_replayed_bandwidth_of_every_pair_and_class(node):
     case = run(node, 'NumaBandwidth')
     assert case['result'] == 'pass', case['fail_reason']
     found = values(case)
-    assert {name for name in found if name[-1].isdigit()} == {f'bandwidth_{i}_{j}' for i in range(4) for j in range(4)}
-    assert found['bandwidth_0_0'] == {100.0}
-    assert found['bandwidth_2_3'] == {52.0}
-    assert found['bandwidth_3_0'] == {23.0}
-    assert [found[f'bandwidth_{name}'] for name in ('local', 'same_group', 'other_group')] == [{101.5}, {51.5}, {21.5}]
+    assert {name for name in found if 'pair' in name} == {f'bandwidth pair={i}-{j}' for i in range(4) for j in range(4)}
+    assert found['bandwidth pair=0-0'] == {100.0}
+    assert found['bandwidth pair=2-3'] == {52.0}
+    assert found['bandwidth pair=3-0'] == {23.0}
+    means = {'local': {101.5}, 'same_group': {51.5}, 'other_group': {21.5}}
+    assert {name: found[f'bandwidth distance={name}'] for name in means} == means
     provenance = case['record']['provenance']
     assert provenance['numa_distances'].startswith('10 12 32 32; 12 10 32 32; ')
-    pairs = 'bandwidth_0_1 bandwidth_1_0 bandwidth_2_3 bandwidth_3_2'
-    assert provenance['bandwidth_same_group'] == pairs
+    assert provenance['bandwidth_same_group'] == '0-1 1-0 2-3 3-2'
 
 
 def test_replayed_node_whose_distances_are_not_known(node):
@@ -94,19 +94,20 @@ def test_replayed_node_whose_distances_are_not_known(node):
     case = run(node, 'NumaBandwidth', trials=1)
     assert case['result'] == 'pass', case['fail_reason']
     found = values(case)
-    assert found['bandwidth_remote'].pop() == pytest.approx((4 * 51.5 + 8 * 21.5) / 12)
-    assert 'bandwidth_same_group' not in found
+    assert found['bandwidth distance=remote'].pop() == pytest.approx((4 * 51.5 + 8 * 21.5) / 12)
+    assert 'bandwidth distance=same_group' not in found
     assert case['record']['provenance']['numa_distances'] == 'not known'
 
 
 @pytest.mark.parametrize(
     ('fault', 'words'),
     [
-        ('[ $cores$memory = 12 ] && exit 0', ['trial 1, bandwidth_1_2: ', 'metric bandwidth_1_2 not measured']),
+        ('[ $cores$memory = 12 ] && exit 0', ['trial 1, bandwidth_1_2: ', 'metric bandwidth pair=1-2 not measured']),
         ('[ $cores$memory = 12 ] && first=0', ['bandwidth_1_2: threads were asked on CPUs [2, 3] and ran on [0, 3]']),
         ('[ $cores$memory = 12 ] && allocated=2',
          ['bandwidth_1_2: memory was asked in NUMA domain 2 and allocated from CPUs [2]']),
-        ('[ $cores$memory = 12 ] && rate=110000', ['invalid: bandwidth_1_2', 'above 1/4 of the physical peak of 440']),
+        ('[ $cores$memory = 12 ] && rate=110000',
+         ['invalid: bandwidth pair=1-2', 'above 1/4 of the physical peak of 440']),
         ('[ $cores$memory = 12 ] && { echo "ERROR: no such domain" >&2; exit 1; }',
          ['exit code 1', 'stderr ends: ERROR: no such domain']),
     ],
@@ -122,8 +123,8 @@ def test_replayed_pair_that_is_missing_or_elsewhere_fails_the_case(node, fault, 
 def test_replayed_missing_pair_takes_its_class_along(node):
     node.programs('[ $cores$memory = 12 ] && exit 0')
     case = run(node, 'NumaBandwidth', trials=1)
-    assert set(case['record']['missing']) == {'bandwidth_1_2', 'bandwidth_other_group'}
-    assert values(case)['bandwidth_same_group'] == {51.5}
+    assert set(case['record']['missing']) == {'bandwidth pair=1-2', 'bandwidth distance=other_group'}
+    assert values(case)['bandwidth distance=same_group'] == {51.5}
 
 
 def test_replayed_triad_of_all_domains_runs_at_the_same_time(node, tmp_path):
@@ -137,7 +138,7 @@ def test_replayed_triad_of_all_domains_runs_at_the_same_time(node, tmp_path):
     assert case['result'] == 'pass', case['fail_reason']
     rates = [90.0, 88.0, 86.0, 84.0]
     found = values(case)
-    assert [found[f'triad_{i}'] for i in range(4)] == [{rate} for rate in rates]
+    assert [found[f'triad domain={i}'] for i in range(4)] == [{rate} for rate in rates]
     assert found['triad_total'] == {sum(rates)}
     times = [1 / rate for rate in rates]
     assert found['triad_cv'].pop() == pytest.approx(stdev(times) / fmean(times))
@@ -159,7 +160,7 @@ def test_replayed_triad_of_one_domain_that_fails_is_named(node, fault, words):
     assert case['result'] == 'fail'
     for word in words:
         assert word in case['fail_reason']
-    assert {'triad_2', 'triad_total', 'triad_cv', 'triad_range'} >= set(case['record']['missing'])
+    assert {'triad domain=2', 'triad_total', 'triad_cv', 'triad_range'} >= set(case['record']['missing'])
     if 'sleep' in fault:  # the others were waited for
         assert len(list(node.results.glob('stage/demo/node/system/NumaStream*/trial_1/all_ended.*'))) == 3
 
@@ -171,8 +172,9 @@ def test_replayed_latency_binds_each_run_to_a_core_of_its_domain(node):
     node.programs(**latency)
     case = run(node, 'NumaLatency')
     assert case['result'] == 'pass', case['fail_reason']
-    expected = {'0_0': 80.5, '0_1': 140.25, '1_0': 140.25, '1_1': 80.5, 'local': 80.5, 'remote': 140.25}
-    assert values(case) == {f'latency_{name}': {value} for name, value in expected.items()}
+    expected = {'pair=0-0': 80.5, 'pair=0-1': 140.25, 'pair=1-0': 140.25, 'pair=1-1': 80.5}
+    expected |= {'distance=local': 80.5, 'distance=remote': 140.25}
+    assert values(case) == {f'latency {name}': {value} for name, value in expected.items()}
     node.programs('[ $cpu = 1 ] && echo 0 > binding.$HOSTNAME.0', **latency)
     case = run(node, 'NumaLatency', trials=1)
     assert 'was asked to run on CPUs [1] and got [0]' in case['fail_reason']
@@ -193,9 +195,9 @@ def test_replayed_matrix_is_a_heat_map_of_the_report(node):
 
 
 @pytest.mark.parametrize(('name', 'binary', 'metric'), [
-    ('NumaBandwidth', 'likwid-bench', 'bandwidth_0_0'),
-    ('NumaStream', 'likwid-bench', 'triad_0'),
-    ('NumaLatency', 'multichase', 'latency_0_0'),
+    ('NumaBandwidth', 'likwid-bench', 'bandwidth pair=0-0'),
+    ('NumaStream', 'likwid-bench', 'triad domain=0'),
+    ('NumaLatency', 'multichase', 'latency pair=0-0'),
 ])  # fmt: skip
 def test_real_on_this_machine(clone, program, name, binary, metric):
     program(binary)

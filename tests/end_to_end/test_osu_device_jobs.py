@@ -175,9 +175,12 @@ def test_replayed_latency_of_both_directions_of_a_pair(node):
     found, record = values(case), case['record']
     assert record['params'] == 'buffers=device-device,link_class=A,pairs=all'
     assert len(found) == 2 * 23 + 1
-    assert (found['latency_1_0_1'], found['latency_1_1_0'], found['mpi_latency']) == (0.10, 0.11, pytest.approx(0.105))
+    curves = [found[f'latency message_bytes=1,pair={pair}'] for pair in ('0-1', '1-0')]
+    assert (curves, found['mpi_latency']) == ([0.10, 0.11], pytest.approx(0.105))
     judged = {name for name, metric in record['metrics'].items() if metric['judged']}
-    assert judged == {'mpi_latency'} | {f'latency_{size}_{pair}' for size in (1, 2, 4, 8) for pair in ('0_1', '1_0')}
+    assert judged == {'mpi_latency'} | {
+        f'latency message_bytes={size},pair={pair}' for size in (1, 2, 4, 8) for pair in ('0-1', '1-0')
+    }
     assert record['placement']['actual'] == {
         'osu_latency_0_1 n0.0': '0; GPU 0 GPU-aaaa', 'osu_latency_0_1 n0.1': '1; GPU 1 GPU-bbbb',
         'osu_latency_1_0 n0.0': '1; GPU 1 GPU-bbbb', 'osu_latency_1_0 n0.1': '0; GPU 0 GPU-aaaa',
@@ -190,12 +193,14 @@ def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
     node.programs('[[ "$*" =~ " -d cuda D D" ]] || exit 9')
     case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
     assert case['result'] == 'pass', case['fail_reason']
-    assert len(values(case)) == 2 * 23 and 'bidirectional_bandwidth_4194304_0_1' in values(case)
+    assert len(values(case)) == 2 * 23 and ('bidirectional_bandwidth message_bytes=4194304,pair=0-1' in values(case))
     top = max(value for name, value in values(case).items() if name.startswith('bandwidth'))
     node.programs(partition=NODE.replace('25 GB/s', f'{top - 1} MB/s'))
     case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
     assert case['result'] == 'fail'
-    assert re.search(rf'invalid: bandwidth_\d+_0_1: trial 1: {top:.6g} MB/s is above the', case['fail_reason'])
+    assert re.search(
+        rf'invalid: bandwidth message_bytes=\d+,pair=0-1: trial 1: {top:.6g} MB/s is above the', case['fail_reason']
+    )
     assert 'bidirectional' not in case['fail_reason']
 
 

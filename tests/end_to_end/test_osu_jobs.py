@@ -150,7 +150,7 @@ def test_replayed_latency_of_two_cores(nodes):
     case = run(nodes, 'OsuLatency.*same_numa')
     assert case['result'] == 'pass', case['fail_reason']
     found, record = values(case), case['record']
-    assert len(found) == 24 and found['mpi_latency'] == found['latency_1'] == 0.18
+    assert len(found) == 24 and found['mpi_latency'] == found['latency message_bytes=1'] == 0.18
     assert record['params'] == 'pair=same_numa'
     assert record['placement']['actual'] == {'n0.0': '0', 'n0.1': '1'}
     assert record['provenance']['osu_version'] == '7.4'
@@ -173,7 +173,7 @@ def test_replayed_programs_of_a_case_each_have_their_words_and_metrics(nodes):
     assert len(found) == 4 * 23
     assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us', 'MB/s'}
     lines = (OUTPUTS / 'osu_get_bw-7.4.txt').read_text().splitlines()
-    assert found['get_bandwidth_4194304'] == float(lines[-1].split()[1])
+    assert found['get_bandwidth message_bytes=4194304'] == float(lines[-1].split()[1])
 
 
 @needs_two_cpus
@@ -198,9 +198,11 @@ def test_replayed_pairs_between_two_nodes(nodes):
     ('fault', 'words'),
     [
         ('filter="grep -v \\"^1024 \\""',
-         ['expected a row for each of 1 to 4194304 bytes: 1024 bytes 0 times', 'metric latency_1024 not measured']),
+         ['expected a row for each of 1 to 4194304 bytes: 1024 bytes 0 times',
+          'metric latency message_bytes=1024 not measured']),
         ('filter="tr . ,"',
-         ['this is no row: 1                       0,18', 'metric latency_1 not measured', 'and 22 metrics more']),
+         ['cannot parse row: expected SIZE VALUE, found 1                       0,18',
+          'metric latency message_bytes=1 not measured', 'and 22 metrics more']),
         ('name=osu_multi_lat', ['unexpected banner: # OSU MPI Multi Latency Test v7.4']),
         ('echo "This test requires exactly two processes" >&2; exit 1',
          ['exit code 1', 'OSU says: This test requires exactly two processes']),
@@ -221,7 +223,7 @@ def test_replayed_program_that_fails_among_others_is_named(nodes):
     case = run(nodes, 'OsuOneSided.*two_nodes')
     assert 'exit code 5' in case['fail_reason'] and 'osu_get_bw' in case['fail_reason']
     assert {name for name in case['record']['missing'] if not name.startswith('get_bandwidth')} == set()
-    assert values(case)['put_latency_1'] > 0
+    assert values(case)['put_latency message_bytes=1'] > 0
 
 
 def test_real_latency_on_this_machine(clone):
@@ -231,4 +233,4 @@ def test_real_latency_on_this_machine(clone):
     case = run(clone, 'OsuLatency.*same_numa', **environment)
     assert case['result'] == 'pass', case['fail_reason']
     found = values(case)
-    assert len(found) == 24 and found['mpi_latency'] < found['latency_4194304']
+    assert len(found) == 24 and found['mpi_latency'] < found['latency message_bytes=4194304']

@@ -53,7 +53,8 @@ def test_it_measures_hpl_stream_latency_bandwidth_and_peak_flops(night):
     found = metrics_of(night)
     for check, metric in (
         ('HPCC', 'HPL_Tflops'), ('HPCC', 'StarSTREAM_Triad'), ('HPCC', 'AvgPingPongLatency_usec'),
-        ('HPCC', 'AvgPingPongBandwidth_GBytes'), ('LikwidPeakFlops', 'scalar_dp'), ('LikwidBandwidth', 'load'),
+        ('HPCC', 'AvgPingPongBandwidth_GBytes'), 
+        ('LikwidPeakFlops', 'flops isa=scalar,precision=dp'), ('LikwidBandwidth', 'bandwidth kernel=load'),
     ):  # fmt: skip
         assert len(found[check][metric]['samples']) == 2
 
@@ -68,8 +69,8 @@ def test_numbers_agree_with_each_other(night):
     cores = len(os.sched_getaffinity(0))
     assert 1000 * hpcc['HPL_Tflops'] < 1.2 * cores * hpcc['SingleDGEMM_Gflops']
     assert hpcc['MinPingPongLatency_usec'] <= hpcc['AvgPingPongLatency_usec'] <= hpcc['MaxPingPongLatency_usec']
-    widest = [name for name in peak if name.endswith('_dp')][-1]
-    assert peak[widest] > peak['scalar_dp']
+    widest = [name for name in peak if name.startswith('flops ') and name.endswith('precision=dp')][-1]
+    assert peak[widest] > peak['flops isa=scalar,precision=dp']
 
 
 def test_the_session_is_its_own_baseline_and_hpl_raised_by_a_third_regresses(night, tmp_path):

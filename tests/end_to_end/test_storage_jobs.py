@@ -47,14 +47,14 @@ def test_stand_ins_on_a_disk_and_on_tmpfs(storage, memory):
         assert case['result'] == 'pass', case['fail_reason']
     record = found['IOR api=POSIX,file_system=memory,size=quick']['record']
     assert set(record['metrics']) == {
-        f'{name}_{way}' for name in ('easy_1m', 'hard_47008') for way in ('write', 'read')
+        f'bandwidth access={way},pattern={name}' for name in ('easy_1m', 'hard_47008') for way in ('write', 'read')
     }
     provenance = record['provenance']
     assert provenance['file_system_type'] == 'tmpfs'
     assert provenance['easy_1m_write'] == '3 repetitions: mean 1549.9, std 70.0, max 1599.8, min 1450.9 MiB/s'
     record = found['Mdtest file_system=disk,size=quick']['record']
     assert set(record['metrics']) == {
-        f'{kind}_{operation}{per}'
+        f'operations{per} operation={operation},place={kind}'
         for kind in ('easy_unique', 'hard_shared')
         for operation in ('creation', 'stat', 'read', 'removal')
         for per in ('', '_per_process')
@@ -73,7 +73,9 @@ def test_stand_ins_in_all_that_only_acceptance_has(storage):
         assert case['result'] == 'pass', case['fail_reason']
     assert len(found['IOR api=POSIX,file_system=disk,size=full']['record']['metrics']) == 22
     ranks = found['IORRanks file_system=disk,mapping=core,ranks_per_node=1']['record']
-    assert set(ranks['metrics']) == {f'{name}_1m{way}_write' for name in ('easy', 'shared') for way in ('', '_direct')}
+    assert set(ranks['metrics']) == {
+        f'bandwidth access=write{io},pattern={name}_1m' for name in ('easy', 'shared') for io in ('', ',io=direct')
+    }
     assert left(storage) == []
 
 
@@ -169,7 +171,7 @@ def test_a_quota_that_is_too_small_is_a_refusal(storage):
 @pytest.mark.parametrize(
     ('name', 'lost', 'words'),
     [
-        ('mdtest', 'File stat', 'metric easy_unique_stat not measured'),
+        ('mdtest', 'File stat', 'metric operations operation=stat,place=easy_unique not measured'),
         ('mdtest', '-- finished', 'mdtest did not finish'),
         ('ior', 'bwMeanMIB', "KeyError: 'bwMeanMIB'"),
         ('ior', 'summary', 'no whole JSON'),
@@ -191,10 +193,10 @@ def test_a_rate_that_the_cache_may_have_answered_is_void(storage):
     storage.prepare()
     storage.program(f'echo {2**20}', 'fincore')
     (case,) = cases(storage, '-n', 'IOR%.*quick').values()
-    assert case['result'] == 'fail' and 'invalid: easy_1m_read: ' in case['fail_reason']
+    assert case['result'] == 'fail' and 'invalid: bandwidth access=read,pattern=easy_1m: ' in case['fail_reason']
     metrics = case['record']['metrics']
-    assert 'in the cache of the node that read' in metrics['easy_1m_read']['invalid']
-    assert metrics['easy_1m_write']['invalid'] is None
+    assert 'in the cache of the node that read' in metrics['bandwidth access=read,pattern=easy_1m']['invalid']
+    assert metrics['bandwidth access=write,pattern=easy_1m']['invalid'] is None
 
 
 def image(tmp_path, make: str, program, mib: int) -> str:

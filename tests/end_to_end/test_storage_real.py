@@ -120,8 +120,8 @@ def test_mdtest_by_numbers_of_processes(storage):
     assert case['result'] == 'pass', case['fail_reason']
     samples = {name: metric['samples'][0][2] for name, metric in case['record']['metrics'].items()}
     for operation in ('creation', 'stat', 'read', 'removal'):
-        name = f'easy_shared_{operation}'
-        assert samples[f'{name}_per_process'] == samples[name] / 2
+        at = f'operation={operation},place=easy_shared'
+        assert samples[f'operations_per_process {at}'] == samples[f'operations {at}'] / 2
     assert os.listdir(storage.disk) == []
 
 

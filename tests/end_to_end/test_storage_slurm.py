@@ -45,7 +45,7 @@ def test_cases_of_two_nodes(nodes):
     ior = found['IOR api=POSIX,file_system=disk,num_nodes=2,size=full']['record']
     # not job.nodes: of two-node jobs that backfill started, Slurm 22.05's accounts have named the first node only
     assert len({rank.partition('.')[0] for rank in ior['placement']['actual']}) == 2
-    assert 'easy_1m_read' in ior['metrics']
+    assert 'bandwidth access=read,pattern=easy_1m' in ior['metrics']
     assert ior['provenance']['readers'] == 'ranks of another node than the one that wrote'
     assert os.listdir(nodes.disk) == []
 

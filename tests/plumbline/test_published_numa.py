@@ -3,7 +3,7 @@
 import pytest
 
 from checks.core.topology import topology_of
-from checks.memory.numa import distance_classes
+from checks.memory.numa_matrix import distance_classes
 from plumbline.paths import SITES
 from plumbline.references import load_references, read_references
 

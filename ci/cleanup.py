@@ -1,4 +1,4 @@
-"""Remove what a nightly run keeps, after its time."""
+"""Remove what nightly runs leave when it is old or too large."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ci.session import STAGE
+from plumbline.evidence import prune
 
 SUMMARY = 'summary.txt'  # below the results: the verdict of the last session as text
 STAGE_DAYS = 7  # for which the stage directories of a session are kept
@@ -15,11 +16,12 @@ LAST = 5  # files and folders of each kind that are kept whatever their age: the
 LARGEST_LOG = 20 * 2**20  # bytes at which one of ReFrame's performance logs is rotated; the store has all of it
 
 
-def tidy(results: Path, days: int) -> None:
-    """Remove logs and JUnit files older than `days` and old stage directories, and rotate full performance logs.
+def tidy(results: Path, days: int, evidence: float) -> None:
+    """Remove what is old: logs and JUnit files older than `days`, stage directories, evidence above so many bytes.
 
-    Run reports are kept: the store can be rebuilt from them.
+    Run reports are kept: the store can be rebuilt from them. Full performance logs are rotated.
     """
+    prune(results, evidence)
     for path in (*_but_the_last(results / 'logs', '*'), *_but_the_last(results / 'reports', '*.xml')):
         if _age_in_days(path) > days:
             with suppress(OSError):

@@ -57,6 +57,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--no-resume', action='store_true', help='do not resume a session that was killed')
     parser.add_argument('--no-provision', action='store_true', help='install nothing before the run')
     parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
+    parser.add_argument(
+        '--evidence',
+        type=float,
+        default=20,
+        metavar='GIB',
+        help="to keep of benchmarks' output (default: %(default)s)",
+    )
     parser.add_argument('--quiet', action='store_true', help='print nothing when all is ok')
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     return parser.parse_args(words)
@@ -83,7 +90,7 @@ class Night:
         if self.arguments.max_wait:
             words.append(f'-Smax_pending_time={self.arguments.max_wait}s')
         code = self._measure(Selection(site.name, mode, tuple(words)))
-        cleanup.tidy(results, self.arguments.keep_days)
+        cleanup.tidy(results, self.arguments.keep_days, self.arguments.evidence * 2**30)
         return code
 
     def _measure(self, selection: Selection) -> int:
@@ -162,13 +169,13 @@ class Night:
         self._store(session, self.problems)
         session.forget()
         reruns = rerun(session, content, self.site, self.deadline) if may_go_on else []
-        verdict = outcome.judge(self.results, uuid, session.report.with_suffix('.xml'), reruns)
+        judged = outcome.judge(self.results, uuid, session.report.with_suffix('.xml'), reruns)
         summary = self.results / cleanup.SUMMARY
-        summary.write_text(verdict.summary, encoding='utf-8')
-        print(verdict.summary, end='', flush=True)
-        code = verdict.exit_code or int(not self._look_back(uuid, reruns, summary))
+        summary.write_text(judged.summary, encoding='utf-8')
+        print(judged.summary, end='', flush=True)
+        code = judged.exit_code or int(not self._look_back(uuid, reruns, summary))
         if self.arguments.prometheus:
-            notify.write_prometheus(self.arguments.prometheus, verdict, code)
+            notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()
         print(f'plumbline: report: {self.results / "report.html"}')
         return code

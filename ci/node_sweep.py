@@ -223,14 +223,14 @@ class NodeSweep:
         for sentence in outcome.store(self.results, path, len(cases), self.problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
         (self.results / STATE).unlink(missing_ok=True)
-        verdict = outcome.judge(self.results, uuid, path.with_suffix('.xml'))
-        print(verdict.summary, end='', flush=True)
+        judged = outcome.judge(self.results, uuid, path.with_suffix('.xml'))
+        print(judged.summary, end='', flush=True)
         faults = outcome.look_back(self.results, uuid).faults
         for fault in faults:
             print(f'plumbline: {fault}', file=sys.stderr)
         print(f'plumbline: report: {self.results / "report.html"}')
         print(f'plumbline: which nodes stand out: plumbline fleet {uuid[:8]} --results={self.results}')
-        return verdict.exit_code or int(bool(faults))
+        return judged.exit_code or int(bool(faults))
 
 
 def merge(contents: Sequence[Content], selection: Selection) -> Content:

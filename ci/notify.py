@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ci.cleanup import SUMMARY
-from ci.outcome import Verdict
+from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
 
@@ -56,16 +56,16 @@ def notify(addresses: list[str], results: Path, since: float) -> None:
             print(f'plumbline: {settings.NOTIFY.name}: number {number} of {len(addresses)} {why}', file=sys.stderr)
 
 
-def write_prometheus(path: Path, verdict: Verdict, code: int) -> None:
+def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     """Write the outcome in Prometheus' text format; the file is whole or absent, as node_exporter needs."""
-    labels = f'site="{verdict.site}",mode="{verdict.mode}"'
+    labels = f'site="{outcome.site}",mode="{outcome.mode}"'
     lines = [
         '# HELP plumbline_verdicts Metrics of the last session by verdict.',
         '# TYPE plumbline_verdicts gauge',
-        *(f'plumbline_verdicts{{{labels},verdict="{name}"}} {n}' for name, n in verdict.counts.items()),
+        *(f'plumbline_verdicts{{{labels},verdict="{name}"}} {n}' for name, n in outcome.counts.items()),
         '# HELP plumbline_problems What went wrong outside the metrics of the last session.',
         '# TYPE plumbline_problems gauge',
-        f'plumbline_problems{{{labels}}} {len(verdict.problems)}',
+        f'plumbline_problems{{{labels}}} {len(outcome.problems)}',
         '# HELP plumbline_exit_code Exit code of the last session: 0 all ok.',
         '# TYPE plumbline_exit_code gauge',
         f'plumbline_exit_code{{{labels}}} {code}',

@@ -32,8 +32,8 @@ class CrashError(RuntimeError):
 
 
 @dataclass(frozen=True)
-class Verdict:
-    """The verdict of a session. `counts`: metrics by verdict; `summary`: the text for people."""
+class Outcome:
+    """What a session came to. `counts`: series by verdict; `summary`: the text for people."""
 
     site: str
     mode: str | None
@@ -113,19 +113,25 @@ def regressed_cases(results: Path, uuid: str) -> set[tuple[str, str]]:
 
 
 @isolated
-def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) -> Verdict:
+def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) -> Outcome:
     """Judge a session by the references of its site and write its verdicts as JUnit XML.
 
-    `reruns`: run reports of cases that ran again.
+    `reruns`: run reports of cases that ran again. What the benchmarks wrote in cases that fell short is kept longer.
     """
+    from plumbline.evidence import keep
     from plumbline.files import write_whole
     from postprocess.report.junit import to_junit
+    from postprocess.verdicts.verdict import BAD
     from postprocess.views.verdicts import summary
 
-    _, found = _judged(results, uuid, reruns)
+    store, found = _judged(results, uuid, reruns)
+    wrong = {row.case_id: row.verdict for row in found.verdicts if row.verdict in BAD or row.verdict == 'warning'}
+    for case in store.rows('cases', found.session):
+        if case['case_id'] in wrong:
+            keep(results, case['evidence'], wrong[case['case_id']])
     write_whole({junit: lambda stream: stream.write(to_junit(found))})
     session = found.session
-    return Verdict(session.site, session.mode, found.exit_code, found.counts, found.problems, summary(found))
+    return Outcome(session.site, session.mode, found.exit_code, found.counts, found.problems, summary(found))
 
 
 @isolated

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from ci import cleanup, notify
-from ci.outcome import Verdict
+from ci.outcome import Outcome
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_addresses_leave_the_environment(monkeypatch, tmp_path, capfd):
 def test_prometheus_reads_the_file(tmp_path):
     path = tmp_path / 'plumbline.prom'
     counts = {'regressed': 2, 'ok': 40}
-    notify.write_prometheus(path, Verdict('demo', 'nightly', 1, counts, ['a node is lost'], ''), 1)
+    notify.write_prometheus(path, Outcome('demo', 'nightly', 1, counts, ['a node is lost'], ''), 1)
     found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
     assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
     assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1
@@ -76,10 +76,11 @@ def test_what_is_kept(tmp_path, monkeypatch):
         'logs/old.log': old, 'logs/new.log': None, 'logs/future.log': future, 'reports/old.json': old,
         'reports/old.xml': old, 'reports/new.xml': None,
         'nightly-stage/old/case/rfm_job.out': None, 'nightly-stage/new/case/rfm_job.out': None,
+        'evidence/s/2026-01/old.tar.gz': old, 'evidence/s/2026-01/new.tar.gz': None,
     }.items():  # fmt: skip
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
+        path.write_text('12')
         if when:
             os.utime(path, (when, when))
     os.utime(tmp_path / 'nightly-stage/old', (old, old))
@@ -90,8 +91,9 @@ def test_what_is_kept(tmp_path, monkeypatch):
     with big.open('w') as stream:
         stream.truncate(cleanup.LARGEST_LOG + 1)
     monkeypatch.setattr(cleanup, 'LAST', 1)
-    cleanup.tidy(tmp_path, 90)
+    cleanup.tidy(tmp_path, 90, 3)
     assert sorted(str(path.relative_to(tmp_path)) for path in tmp_path.rglob('*') if path.is_file()) == [
+        'evidence/s/2026-01/new.tar.gz',
         'logs/future.log', 'logs/new.log', 'nightly-stage/new/case/rfm_job.out', 'perflogs/s/p/Big.log.1',
         'perflogs/s/p/Small.log', 'reports/new.xml', 'reports/old.json',
     ]  # fmt: skip
@@ -106,6 +108,6 @@ def test_a_clock_that_was_set_forward_costs_no_fresh_log(tmp_path):
         path.touch()
         when = time.time() - 100 * 86400 + int(path.stem if 'logs' in name else path.parts[-3])
         os.utime(path if 'logs' in name else path.parents[1], (when, when))
-    cleanup.tidy(tmp_path, 90)
+    cleanup.tidy(tmp_path, 90, 3)
     assert sorted(path.stem for path in (tmp_path / 'logs').iterdir()) == ['2', '3', '4', '5', '6']
     assert sorted(path.name for path in (tmp_path / 'nightly-stage').iterdir()) == ['2', '3', '4', '5', '6']

@@ -1,4 +1,4 @@
-"""The main job with a benchmark of a second: first night, baseline, second night, regression, and its accidents."""
+"""The nightly run of a benchmark of a second: first night, baseline, second night, regression, faults."""
 
 import json
 import os
@@ -61,7 +61,7 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     assert 'session' in wrong['reference_source']
 
 
-def test_a_slow_device_is_said_kept_and_told_to_others_when_it_is_slow_again(demo):
+def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(demo):
     metrics = [f"        Metric('copy_{i}', 'GB/s', 'higher', r'^copy_{i}: (\\S+)$'),\n" for i in range(4)]
     path = demo.root / 'checks/demo.py'
     path.write_text(path.read_text().replace('    metrics = [\n', '    metrics = [\n' + ''.join(metrics)))
@@ -199,7 +199,7 @@ def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
     assert not alive(benchmark)
 
 
-def test_a_polite_end_leaves_nothing_running(demo, tmp_path):
+def test_sigterm_leaves_nothing_running(demo, tmp_path):
     started = tmp_path / 'started'
     demo.program(f'echo $$ > {started}; sleep 300')
     running = start(demo)

@@ -1,4 +1,4 @@
-"""Sweeps over sixteen virtual nodes of a real Slurm."""
+"""Node sweeps over sixteen virtual nodes of a real Slurm."""
 
 import json
 import os
@@ -42,13 +42,13 @@ def command(*options: str) -> list[str]:
 
 
 def only(fleet, first: int, last: int):
-    """Leaves no other nodes to be swept."""
+    """Drain all other nodes."""
     others = ','.join(node for node in FLEET if not first <= int(node[1:]) <= last)
     fleet.tell('scontrol', 'update', f'NodeName={others}', 'State=drain', 'Reason=away')
 
 
 def swept(fleet) -> dict[str, dict]:
-    """The cases of the last sweep by node."""
+    """Return the cases of the last node sweep by node."""
     (path,) = fleet.clone.results.glob('reports/*Z.json')
     cases = cases_in(path)
     return {','.join(case['job_nodelist']): case for case in cases}
@@ -58,7 +58,7 @@ def jobs_since(fleet, before: set[str]) -> set[str]:
     return set(fleet.tell('sacct', '-n', '-X', '-o', 'jobid').stdout.split()) - before
 
 
-def test_a_sweep_in_which_three_of_sixteen_nodes_fail(fleet):
+def test_three_of_sixteen_nodes_fail(fleet):
     """One that exits with an error, one with half of its output, one that goes down; the others count."""
     fleet.clone.program(
         'case $SLURMD_NODENAME in n7) echo "no licence" >&2; exit 3 ;; n9) echo "rate: 50.5"; exit ;;\n'
@@ -83,7 +83,7 @@ def test_a_sweep_in_which_three_of_sixteen_nodes_fail(fleet):
     assert fleet.queue() == ''
 
 
-def test_a_sweep_that_is_killed_is_carried_on(fleet):
+def test_a_node_sweep_that_is_killed_is_resumed(fleet):
     only(fleet, 5, 8)
     fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && [ ! -e {fleet.folder}/on ] && sleep 300\n{GOOD}')
     running = subprocess.Popen(
@@ -179,7 +179,7 @@ def test_pairs_of_nodes(fleet, last):
     assert set(cases['n5,n7']['record']['placement']['actual']) == {'n5.0', 'n7.0'}
 
 
-def test_a_node_that_is_left_over_meets_nobody_and_is_named(fleet):
+def test_a_node_without_a_partner_is_named(fleet):
     only(fleet, 5, 7)
     with (fleet.clone.root / 'checks/fault.py').open('a') as stream:
         stream.write('\n\n@rfm.simple_test\nclass Pair(Fault):\n    num_nodes = 2\n    mpi = True\n')

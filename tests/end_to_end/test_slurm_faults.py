@@ -1,4 +1,4 @@
-"""Nights on a real Slurm in which something goes wrong: what was measured is kept, the rest has a cause and a node."""
+"""Nightly runs on a real Slurm with faults: measurements are kept, every loss has a cause and a node."""
 
 import json
 import os
@@ -61,7 +61,7 @@ fi
 
 
 class Night:
-    """A scratch clone whose only partition is one of Slurm's, and what a test does to its jobs."""
+    """A scratch clone whose only partition is one of Slurm's, and the means to disturb its jobs."""
 
     def __init__(self, clone, slurm, folder: Path):
         self.clone, self.folder = clone, folder
@@ -103,7 +103,7 @@ class Night:
         return tuple((self.folder / fault).read_text().split())
 
     def after(self, fault: str, *words: str):
-        """In the background: says this to Slurm once the case of a fault runs; {job} and {node} stand for its own."""
+        """Run a command in the background once the case of a fault runs; {job} and {node} stand for its own."""
 
         def say():
             job, node = self.job_of(fault)
@@ -192,7 +192,7 @@ def test_one_night_with_many_faults(night):
     assert 'before it had a node; the longest that it may wait is 3 s' in verdicts['waits', 'rate']['cause']
 
 
-def test_controller_and_accounting_that_are_away_for_a_while_cost_nothing(night):
+def test_a_controller_and_accounting_that_are_away_for_a_while(night):
     """The controller at submission and while jobs run, the accounting database until all have ended. Jobs that wait
     when the controller is back wait for nodes that have not answered it yet; that is no reason to give them up."""
     night.prepare('none', 'one', seconds=3)
@@ -276,7 +276,7 @@ def test_a_reframe_that_is_killed_loses_nothing_that_was_measured(night):
     assert night.queue() == ''
 
 
-def test_a_nightly_that_is_killed_is_carried_on(night):
+def test_a_nightly_that_is_killed_is_resumed(night):
     night.prepare('none', 'one', seconds=300)
     running = night.start()
     job, _ = night.job_of('one')
@@ -318,7 +318,7 @@ def test_a_slow_node_and_a_lost_one(night):
 
 
 def test_cases_of_distribute_run_again(night):
-    """Each on its own node: one that failed, and one beyond its limit. A drained node gets no job, and nobody waits."""
+    """Each on its own node: one that failed, and one beyond its limit. The run does not wait for a drained node."""
     from test_faults import baseline
 
     night.prepare('none')
@@ -413,7 +413,7 @@ def clock(tmp_path):
 
 
 def test_a_clock_that_is_set_during_the_night(night, clock):
-    """A first night 100 days ahead until somebody notices, and a second one in which that happens again."""
+    """The clock of a first run is 100 days ahead and is corrected; in a second one it jumps ahead."""
     night.prepare('one', seconds=4)
     logs = []
     for before, after, how in ((100, 0, 'back'), (0, 100, 'forward')):

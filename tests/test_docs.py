@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import pytest
+from rows import each_row
 from scratch import ROOT
 
 from plumbline.sites import load_site
@@ -27,7 +28,7 @@ def test_every_verdict_is_explained_with_its_exit_code():
     assert dict(rows) == {verdict: str(int(verdict in BAD)) for verdict in VERDICTS}
 
 
-@pytest.mark.parametrize('page', ['README.md', *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))])
+@each_row('page', ['README.md', *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))])
 def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r'\]\((?!https?:)([^)#]+)', path.read_text()):

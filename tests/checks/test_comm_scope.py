@@ -11,6 +11,7 @@ from data import comm_scope_stand_in as stand_in
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import value_of
+from rows import each_row
 from scratch import OUTPUTS
 
 from checks.core.topology import Topology
@@ -69,7 +70,7 @@ def outcome(output: str, model: str = 'cuda'):
 # What the program really says
 
 
-@pytest.mark.parametrize('model', MODELS)
+@each_row('model', MODELS)
 def test_the_names_are_those_that_version_0_12_0_registers(recorded, model):
     """Recorded on two devices and one NUMA domain of two cores."""
     listed = set(recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines())
@@ -80,7 +81,7 @@ def test_the_names_are_those_that_version_0_12_0_registers(recorded, model):
     assert sizes == list(range(8, 33 if model == 'cuda' else 31))  # 256 bytes are the smallest copy there is
 
 
-@pytest.mark.parametrize('model', MODELS)
+@each_row('model', MODELS)
 def test_the_filter_chooses_what_was_asked_and_nothing_else(recorded, model):
     listed = recorded(f'comm_scope-0.12.0-{model}-list.txt').splitlines()
     for names in (NAMES[model], NAMES[model][:1], NAMES[model][-2:]):
@@ -89,7 +90,7 @@ def test_the_filter_chooses_what_was_asked_and_nothing_else(recorded, model):
         assert not any(re.search(wanted, longer) for name in names for longer in (f'{name}6', f'x{name}'))
 
 
-@pytest.mark.parametrize('model', MODELS)
+@each_row('model', MODELS)
 def test_recorded_times_and_rates(recorded, model):
     output = recorded(f'comm_scope-0.12.0-{model}.txt')
     found = outcome(output, model)
@@ -212,7 +213,7 @@ def test_an_entry_that_is_no_measurement_says_why(fault, words):
         [value_of(metric, output) for metric in metrics_of('cuda')]
 
 
-@pytest.mark.parametrize(('fault', 'words'), [
+@each_row(('fault', 'words'), [
     ('entries.append(entry("Comm_cudart_kernel/0/1/1/real_time/threads:1", 9))',
      'a benchmark that was not asked for: Comm_cudart_kernel/0/1/1/real_time/threads:1'),
     ('entries.append({})', 'a benchmark that was not asked for: None'),
@@ -229,7 +230,7 @@ def test_a_file_that_is_not_that_of_the_benchmarks_asked_for_is_a_fault(fault, w
     assert found.startswith(words)
 
 
-@pytest.mark.parametrize('model', MODELS)
+@each_row('model', MODELS)
 def test_no_entry_can_be_lost_doubled_or_exchanged(recorded, model):
     whole = json.loads(recorded(f'comm_scope-0.12.0-{model}.txt'))
     entries = whole['benchmarks']

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
+from rows import each_row
 from scratch import DEMO_PARTITION, OUTPUTS, site_text
 
 from checks.compute.hpcg_output import (
@@ -49,7 +50,7 @@ def is_sound(output: str, name: str) -> bool:
     return len(values_of(output)) == len(METRICS) and not faults_of(output, *RUNS[name][0])
 
 
-@pytest.mark.parametrize('name', RUNS)
+@each_row('name', RUNS)
 def test_every_figure_of_a_recorded_run(recorded, name):
     asked, (rating, *bandwidths) = RUNS[name]
     output = recorded(name)
@@ -95,8 +96,8 @@ def test_other_ranks_and_threads_are_seen(recorded):
     ]
 
 
-@pytest.mark.parametrize('name', RUNS)
-@pytest.mark.parametrize(
+@each_row('name', RUNS)
+@each_row(
     ('pattern', 'replacement', 'words'),
     [
         (
@@ -125,7 +126,7 @@ def test_each_sign_of_a_run_that_is_not_sound(name, pattern, replacement, words)
     assert any(words in fault for fault in faults_of(output, *RUNS[name][0]))
 
 
-@pytest.mark.parametrize('name', RUNS)
+@each_row('name', RUNS)
 def test_no_line_that_says_something_can_be_lost(name):
     """Without any one line the case passes with the same numbers, or fails; without a metric's line it fails."""
     lines = TEXTS[name].splitlines(keepends=True)
@@ -164,7 +165,7 @@ def test_a_garbled_number_is_none(name, data):
     assert values_of(garbled) == {other.name: whole[other.name] for other in METRICS if other.rows != metric.rows}
 
 
-@pytest.mark.parametrize('name', RUNS)
+@each_row('name', RUNS)
 def test_a_comma_for_the_decimal_point_is_no_number(name):
     assert values_of(re.sub(r'(\d)\.(\d)', r'\1,\2', TEXTS[name])) == {}
 
@@ -191,7 +192,7 @@ def test_the_local_grid_fills_what_was_asked_and_little_more(node_bytes, ranks):
     assert grid == (16, 16, 16) or smaller < points
 
 
-@pytest.mark.parametrize('name', RUNS)
+@each_row('name', RUNS)
 def test_hpcg_counts_the_bytes_of_a_point_as_we_do(name):
     (grid, ranks, _), _ = RUNS[name]
     (gbytes,) = re.findall(r'Total memory used for data \(Gbytes\)\W+(\S+)', TEXTS[name])

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
+from rows import each_row
 from scratch import ROOT
 
 from checks.compute.hpl_input import (
@@ -85,7 +86,7 @@ def test_best_and_mean_of_eight_configurations_stand_apart(recorded):
     assert faults_of(output, EIGHT) == []
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('name', 'asked', 'fault'),
     [
         ('hpl-2.3-failed-residual.txt', SMALL, 'the solution is wrong: residual 3.87059020e-03 FAILED'),
@@ -122,7 +123,7 @@ def test_one_wrong_residual_among_eight(recorded):
     assert faults_of(lost, EIGHT) == ['8 residuals should have PASSED, 7 did']
 
 
-@pytest.mark.parametrize(('name', 'asked'), [(ONE, ASKED), (SEVERAL, EIGHT)])
+@each_row(('name', 'asked'), [(ONE, ASKED), (SEVERAL, EIGHT)])
 def test_no_line_that_counts_can_be_lost(recorded, name, asked):
     lines = recorded(name).splitlines(keepends=True)
     counting = [i for i, line in enumerate(lines) if re.match(r'W[RC]\d|\|\|Ax-b\|\|_oo/\(|Finished|End of', line)]

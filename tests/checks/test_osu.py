@@ -9,6 +9,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from reading import value_of
 from reading import values_of as values_at
+from rows import each_row
 from scratch import OUTPUTS
 
 from checks.core.placement import one_rank_each
@@ -86,7 +87,7 @@ def test_the_whole_curve_of_a_recorded_latency(recorded):
     assert version_of(output) == '7.4'
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@each_row('program', PROGRAMS)
 def test_every_recorded_program_has_no_fault(recorded, program):
     output = recorded(FILES[program])
     sizes = sizes_of(program)
@@ -96,7 +97,7 @@ def test_every_recorded_program_has_no_fault(recorded, program):
     assert {name: measured[name] for name in ENDS[program]} == ENDS[program]
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@each_row('program', PROGRAMS)
 def test_no_row_and_no_line_that_counts_can_be_lost(program):
     lines = TEXTS[program].splitlines(keepends=True)
     asked = outcome(TEXTS[program], program)
@@ -112,7 +113,7 @@ def test_no_row_and_no_line_that_counts_can_be_lost(program):
         assert outcome(twice, program) is None or not line.strip() or banner_that_some_versions_print_twice
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@each_row('program', PROGRAMS)
 def test_no_output_is_that_of_another_program(program):
     for other, text in TEXTS.items():
         assert other == program or faults_of(text, program, sizes_of(program))
@@ -131,7 +132,7 @@ def test_version_5_3_starts_at_size_0_and_has_other_headers(recorded):
 OF_7_1 = ('osu_latency', 'osu_bw', 'osu_put_latency', 'osu_mbw_mr', 'osu_allreduce', 'osu_barrier')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('version', 'program'),
     [*itertools.product(('5.9', '6.2'), PROGRAMS), *itertools.product(('7.1',), OF_7_1)],
 )
@@ -151,7 +152,7 @@ def test_versions_5_9_6_2_and_7_1_have_other_lines_before_their_rows(recorded, v
     assert (faults_of(elsewhere, program, sizes) != []) is (version == '7.1' and program == 'osu_barrier')
 
 
-@pytest.mark.parametrize('program', ['osu_latency', 'osu_allreduce'])
+@each_row('program', ['osu_latency', 'osu_allreduce'])
 def test_another_mpi_library(recorded, program):
     output, sizes = recorded(f'{program}-7.4-mpich.txt'), sizes_of(program)
     assert faults_of(output, program, sizes) == []
@@ -200,13 +201,13 @@ def test_the_wrong_number_of_processes_in_osus_own_words(recorded):
     assert errors_of('UCX  WARN  something else\n') == []
 
 
-@pytest.mark.parametrize('name', ['osu_init-7.4.txt', 'osu_init-5.3.txt'])
+@each_row('name', ['osu_init-7.4.txt', 'osu_init-5.3.txt'])
 def test_milliseconds_of_osu_init_are_nothing_else(recorded, name):
     for program in PROGRAMS:
         assert faults_of(recorded(name), program, sizes_of(program))
 
 
-@pytest.mark.parametrize(('program', 'right', 'wrong'), [
+@each_row(('program', 'right', 'wrong'), [
     ('osu_bw', 'Bandwidth (MB/s)', 'Bandwidth (GB/s)'),
     ('osu_latency', 'Avg Latency(us)', 'Avg Latency(ms)'),
     ('osu_barrier', 'Avg Latency(us)', 'Avg Latency(ms)'),
@@ -238,9 +239,9 @@ def on_device(program: str, gpu: str, buffers: str | None) -> str:
     return '\n'.join([banner.replace('MPI', f'MPI-{gpu}', 1), *line, *rows])
 
 
-@pytest.mark.parametrize('gpu', ['cuda', 'rocm'])
-@pytest.mark.parametrize('program', ['osu_latency', 'osu_bw', 'osu_bibw'])
-@pytest.mark.parametrize(('buffers', 'line'), [
+@each_row('gpu', ['cuda', 'rocm'])
+@each_row('program', ['osu_latency', 'osu_bw', 'osu_bibw'])
+@each_row(('buffers', 'line'), [
     (('D', 'D'), None),
     (('D', 'D'), 'DEVICE (D) and Receive Buffer on DEVICE (D)'),
     (('H', 'D'), 'HOST (H) and Receive Buffer on DEVICE (D)'),
@@ -278,7 +279,7 @@ def test_programs_without_device_buffers(recorded):
     assert device_errors_of(recorded('osu_latency-7.4-no-devices.txt')) == [f'{BUILT}: Invalid option [-d]']
 
 
-@pytest.mark.parametrize(('errors', 'cause'), [
+@each_row(('errors', 'cause'), [
     ('[n1:42] *** Process received signal ***\n[n1:42] Signal: Segmentation fault (11)\n', SUPPORT),
     ('srun: error: n1: task 0: Segmentation fault (core dumped)\n', SUPPORT),
     ('=   EXIT CODE: 139\nYOUR APPLICATION TERMINATED WITH THE EXIT STRING: Segmentation fault (signal 11)\n', SUPPORT),
@@ -324,7 +325,7 @@ def test_a_character_of_a_number_that_is_lost_added_or_no_digit_fails(program, d
     assert outcome(text[:at] + sign + text[at + 1 :], program) is None or program == 'osu_barrier'
 
 
-@pytest.mark.parametrize('program', PROGRAMS)
+@each_row('program', PROGRAMS)
 def test_a_comma_for_the_decimal_point_is_no_number(program):
     assert outcome(re.sub(r'([0-9])\.([0-9]{2})\b', r'\1,\2', TEXTS[program]), program) is None
 
@@ -382,7 +383,7 @@ def test_sizes_fit_into_memory_whatever_the_ranks(program, ranks):
     assert options_of(program, sizes)[:2] == (['-m', f'1:{sizes[-1]}'] if sizes else [])
 
 
-@pytest.mark.parametrize(('program', 'judged'), [
+@each_row(('program', 'judged'), [
     ('osu_latency', [1, 2, 4, 8]), ('osu_put_latency', [1, 2, 4, 8]), ('osu_multi_lat', [1, 2, 4, 8]),
     ('osu_bw', [2**22]), ('osu_bibw', [2**22]), ('osu_get_bw', [2**22]),
     ('osu_alltoall', [1, 2, 4, 8, 2**20]), ('osu_allreduce', [4, 8, 2**20]), ('osu_mbw_mr', [2**22]),
@@ -417,7 +418,7 @@ def node(cores, domains, sockets, nodes=1):
     return Topology(cpus, split(domains), split(sockets), (), '', None, nodes_of_partition=nodes)
 
 
-@pytest.mark.parametrize(('topology', 'expected'), [
+@each_row(('topology', 'expected'), [
     (node(1, 1, 1), {}),
     (node(2, 1, 1), {'same_numa': (0, 1)}),
     (node(68, 1, 1), {'same_numa': (0, 1), 'first_last': (0, 67)}),
@@ -444,7 +445,7 @@ def test_hardware_threads_of_one_core_are_no_pair():
     assert pairs(topology) == {'same_numa': (0, 1)}
 
 
-@pytest.mark.parametrize(('topology', 'expected'), [
+@each_row(('topology', 'expected'), [
     (node(1, 1, 1), {'node': (0,)}),
     (node(4, 2, 1), {'node': (0,), 'core': (0, 1, 2, 3)}),
     (node(4, 2, 2), {'node': (0,), 'socket': (0, 2), 'core': (0, 1, 2, 3)}),

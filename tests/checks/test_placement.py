@@ -7,6 +7,7 @@ import subprocess
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import Granted, Placement, binding_faults, granted, parse_cpu_list
@@ -93,7 +94,7 @@ def test_a_granted_binding_has_no_fault():
     assert binding_faults(GPUS, node, 2) == []  # each node has GPUs of its own
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('got', 'why'),
     [
         ({'n1.0': of_cpus(0)}, '2 ranks were asked, 1 reported'),
@@ -107,7 +108,7 @@ def test_a_binding_that_was_not_granted_is_named(got, why):
     assert any(why in fault for fault in binding_faults(TWO, got, 1))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('first', 'second', 'why'),
     [
         (with_gpu(0, 'GPU-a'), with_gpu(1, 'GPU-b'), 'rank n.1 was asked to see GPUs [3] and got [1]'),
@@ -120,7 +121,7 @@ def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, 
     assert why in binding_faults(GPUS, {'n.0': first, 'n.1': second}, 1)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('field', 'asked', 'got', 'why'),
     [
         ('memory', ((0,),), frozenset({0, 1}), 'asked to take memory from NUMA nodes [0] and got [0, 1]'),
@@ -132,7 +133,7 @@ def test_other_memory_and_network_devices_are_named(field, asked, got, why):
     assert why in fault
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('asked', 'switches', 'why'),
     [
         ('same', ('s0.s1', 's0.s1'), None),
@@ -154,7 +155,7 @@ def located(cpu: int, socket: int | None, numa: int) -> Granted:
     return Granted(frozenset({cpu}), sockets=sockets, numa=frozenset({numa}))
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('apart', 'second', 'fine'),
     [
         ('same_numa', located(1, 0, 0), True),

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from reading import run_of, value_of
+from rows import each_row
 from scratch import ROOT
 
 from checks.core.topology import Topology
@@ -34,8 +35,8 @@ RECORDED = {
 # What the programs print
 
 
-@pytest.mark.parametrize('version', VERSIONS)
-@pytest.mark.parametrize('name', RECORDED)
+@each_row('version', VERSIONS)
+@each_row('name', RECORDED)
 def test_recorded_json_is_what_was_asked(recorded, version, name):
     output = recorded(f'ior-{version}-json-{name}.txt')
     assert ior_faults(output, RECORDED[name]) == []
@@ -99,8 +100,8 @@ def of_row(row: str) -> tuple[str, dict, dict]:
     return mdtest_rows(item, [operation]), {}, {'operation': [operation]}
 
 
-@pytest.mark.parametrize('version', VERSIONS)
-@pytest.mark.parametrize('name', ROWS)
+@each_row('version', VERSIONS)
+@each_row('name', ROWS)
 def test_recorded_tables_of_mdtest(recorded, version, name):
     output = recorded(f'mdtest-{version}-{name}.txt')
     items = 200 if name.startswith('directories') else 400

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from reading import value_of, values_of
+from rows import each_row
 
 from checks.core.node_sweep import worst_of
 from checks.core.placement import Placement
@@ -23,7 +24,7 @@ def test_any_positive_number_among_other_lines_is_read_back(number, lines):
     assert value_of(RATE, '\n'.join([*lines, f'rate={number!r}', *lines])) == number
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('output', 'why'),
     [
         ('', 'matched nothing'),
@@ -71,7 +72,7 @@ def test_a_table_is_one_metric_with_a_series_for_each_row():
     assert [CURVE.is_judged(point) for point in CURVE.points()] == [True, False, False]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('rows', 'dims', 'why'),
     [
         (ROWS[:2], '4', 'nothing'),
@@ -98,7 +99,7 @@ def plan(**more) -> Plan:
     return Plan('Demo', (('size', 'small'),), **facts | more)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('more', 'words'),
     [
         ({'dims': {}}, ['latency', 'message_bytes']),

@@ -8,6 +8,7 @@ import sys
 import apprise
 import pytest
 import yaml
+from rows import each_row
 from scratch import ROOT
 
 EXAMPLES = ROOT / 'ci/examples'
@@ -24,7 +25,7 @@ def commands() -> dict[str, list[str]]:
     return found
 
 
-@pytest.mark.parametrize('name', ['crontab', 'scrontab'])
+@each_row('name', ['crontab', 'scrontab'])
 def test_schedules(name):
     """Five fields and a command, or a variable; Slurm's own lines only in its own file."""
     for line in (EXAMPLES / name).read_text().splitlines():

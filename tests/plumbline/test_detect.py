@@ -4,7 +4,7 @@ import json
 import os
 from pathlib import Path
 
-import pytest
+from rows import each_row
 
 from plumbline.machine import detect
 from plumbline.sites import load_site
@@ -126,7 +126,7 @@ def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
     assert detect.memory_bytes(tmp_path, tmp_path) == 2**20
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('vendor', 'family', 'model', 'expected'),
     [
         ('GenuineIntel', 6, 143, {'scalar_dp': 4, 'avx_dp': 16, 'avx_sp': 32, 'avx512_dp': 32, 'avx512_sp': 64}),

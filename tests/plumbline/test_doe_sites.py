@@ -4,7 +4,7 @@ import csv
 import platform
 import re
 
-import pytest
+from rows import each_row
 
 from checks.core.topology import topology_of
 from plumbline.paths import SITES
@@ -72,7 +72,7 @@ def test_all_thirteen_load():
         assert the_partition(name).environs == tuple(site.environs)
 
 
-@pytest.mark.parametrize('name', TABLE_4)
+@each_row('name', TABLE_4)
 def test_the_bandwidths_of_table_4_digit_for_digit(name):
     single, single_std, every, every_std, peak = TABLE_4[name]
     rows = published(name)
@@ -90,7 +90,7 @@ def test_the_bandwidths_of_table_4_digit_for_digit(name):
     assert load_references(name).find((*key, 'all_best')).std == float(every_std)
 
 
-@pytest.mark.parametrize('name', TABLE_5)
+@each_row('name', TABLE_5)
 def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
     mean, std, peak = TABLE_5[name]
     (row,) = published(name)
@@ -109,14 +109,14 @@ def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
     assert references.find((partition.name, stack, 'BabelStreamDevice', 'device=0,model=sycl', 'best')) is None
 
 
-@pytest.mark.parametrize('name', NODES)
+@each_row('name', NODES)
 def test_the_stack_offers_exactly_what_its_specs_bring(name):
     (stack,) = load_site(name).environs.values()
     assert stack.provider == 'spack'
     assert list(stack.features) == features_of(manifest_of(name).specs)
 
 
-@pytest.mark.parametrize('name', NODES)
+@each_row('name', NODES)
 def test_the_node(name):
     cores, threads, sockets, numa_domains, devices, arch = NODES[name]
     topology = topology_of(name, the_partition(name).name)
@@ -135,7 +135,7 @@ def test_the_last_level_caches_of_the_cpu_machines():
         assert topology.memory_bytes > 90e9
 
 
-@pytest.mark.parametrize('name', NODES)
+@each_row('name', NODES)
 def test_site_and_spack_environment_speak_of_the_same_hardware(name):
     settings = manifest_of(name).packages()['all']
     target = settings['require'][0].removeprefix('target=')

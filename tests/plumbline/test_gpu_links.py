@@ -6,6 +6,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
 from scratch import OUTPUTS
 
 from plumbline.errors import SiteError
@@ -162,7 +163,7 @@ def test_every_recorded_output_is_tested():
     assert {path.stem for path in OUTPUTS.glob('*-smi-*.txt')} == set(RECORDED)
 
 
-@pytest.mark.parametrize('name', RECORDED)
+@each_row('name', RECORDED)
 def test_what_the_programs_printed(recorded, name):
     parse, expected = RECORDED[name]
     classes = link_classes(parse(recorded(f'{name}.txt')))
@@ -249,7 +250,7 @@ def swapped(text: str) -> str:
     return '\n'.join([header, second, first, rest])
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('change', 'said'),
     [
         (swapped, 'expected the rows GPU0 GPU1 GPU2 GPU3, found GPU1 after 0 of them'),
@@ -445,7 +446,7 @@ CLASSES = {
 }
 
 
-@pytest.mark.parametrize('name', CLASSES)
+@each_row('name', CLASSES)
 def test_the_classes_of_the_doe_machines(name):
     (partition,) = load_site(name).partitions.values()
     assert {key: len(links.pairs) for key, links in partition.link_classes.items()} == CLASSES[name]
@@ -455,7 +456,7 @@ def test_the_classes_of_the_doe_machines(name):
     assert all(links.descr for links in partition.link_classes.values())
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('site', 'output'),
     [
         ('summit', 'nvidia-smi-topo-summit'), ('polaris', 'nvidia-smi-topo-polaris'),

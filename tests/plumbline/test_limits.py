@@ -6,6 +6,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
 from scipy import stats
 
 from plumbline.limits import Tolerance, judges, limits, quantile_t99, tolerance_for
@@ -68,7 +69,7 @@ def test_more_values_and_less_spread_never_loosen_it(mean, cv, n):
     assert limits(row(mean, mean * cv / 2, n), WIDE).loss <= bound.loss
 
 
-@pytest.mark.parametrize(('std', 'n'), [(None, None), (0.0, 1), (None, 5)])
+@each_row(('std', 'n'), [(None, None), (0.0, 1), (None, 5)])
 def test_a_published_number_without_spread_gets_the_floor_and_gates(std, n):
     bound = limits(row(std=std, n=n, kind='published'), Tolerance())
     assert bound.bad == pytest.approx(98)
@@ -82,7 +83,7 @@ def test_one_session_warns_beyond_the_cap():
     assert (bound.bad, bound.gate) == (pytest.approx(85), 'provisional')
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('fields', 'gate'),
     [
         ({}, 'gated'),
@@ -147,7 +148,7 @@ def test_so_many_repeats_and_no_fewer_make_a_loss_of_5_per_cent_detectable(cv, n
         assert repeats == 1 or detectable(repeats - 1) > 0.05 - 1e-6
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('check', 'unit', 'expected'),
     [
         ('IOR', 'MiB/s', Tolerance(0.15, 0.40)),

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 import pytest
+from rows import each_row
 from scratch import OUTPUTS
 from typer.testing import CliRunner
 
@@ -216,7 +217,7 @@ def test_what_sinfo_should_not_say_is_named(slurm, line):
     assert f'sinfo: expected a name, five numbers and the GRES between bars, found {line!r}' in plumbline(code=2).stderr
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('gres', 'gpus'),
     [
         ('(null)', ()), ('gpu:4', (('', 4),)), ('gpu:a100:4(S:0-1),nvme:1', (('a100', 4),)),

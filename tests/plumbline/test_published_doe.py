@@ -1,6 +1,6 @@
 """Tables 4, 5 and 6 of the US DOE study of June 2023 (003), digit for digit, and Table 7, which follows from them."""
 
-import pytest
+from rows import each_row
 
 from plumbline.paths import SITES
 from plumbline.references import load_references, read_references
@@ -97,7 +97,7 @@ def printed(site: str) -> list[str]:
     return lines
 
 
-@pytest.mark.parametrize('site', [*TABLE_4, *TABLE_5])
+@each_row('site', [*TABLE_4, *TABLE_5])
 def test_every_number_digit_for_digit_and_no_other(site):
     _, *lines = (SITES / site / 'published.csv').read_text().splitlines()
     expected = printed(site)
@@ -117,7 +117,7 @@ def test_the_columns_of_every_table_are_taken():
         assert {case.partition('link_class=')[2][0] for case in cases} == set('ABCD'[:classes])
 
 
-@pytest.mark.parametrize('accelerator', TABLE_7)
+@each_row('accelerator', TABLE_7)
 def test_table_7_follows_from_tables_5_and_6(accelerator):
     """The paper calls it the ranges of all means, but between devices it has those of class A alone."""
     sites, row = TABLE_7[accelerator]

@@ -3,6 +3,7 @@
 import csv
 
 import pytest
+from rows import each_row
 
 from plumbline.paths import SITES
 from plumbline.references import load_references, read_references
@@ -173,7 +174,7 @@ def test_every_cell_of_table_6():
     assert not found
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('partition', 'stack', 'check', 'case', 'metric', 'mean', 'unit'),
     [
         ('gpp-ddr', 'cpu', 'LikwidPeakFlops', 'layout=core', 'avx512_dp', 70.44, 'GFlop/s'),

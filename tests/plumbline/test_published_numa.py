@@ -1,6 +1,7 @@
 """The numbers of the Superdome Flex study (002): its latencies and bandwidths by distance, Tables I and II."""
 
 import pytest
+from rows import each_row
 
 from checks.core.topology import topology_of
 from checks.memory.numa_matrix import distance_classes
@@ -40,7 +41,7 @@ def test_the_distances_are_the_latencies_over_the_local_one():
         assert distances[i][j] == pytest.approx(10 * value('NumaLatency', f'latency_{name}') / 81, abs=0.5)
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('check', 'metric', 'low', 'high'),
     [
         ('NumaLatency', 'latency_local', 81, 81),

@@ -1,6 +1,7 @@
 """The numbers of PRACE's report on prototypes (001): STREAM, HPL, I/O, metadata, energy, and which are wrong."""
 
 import pytest
+from rows import each_row
 
 from plumbline.paths import SITES
 from plumbline.references import Reference, load_references, read_references
@@ -48,7 +49,7 @@ def stream(site: str) -> dict[str, float]:
     return found
 
 
-@pytest.mark.parametrize('site', TABLE_24)
+@each_row('site', TABLE_24)
 def test_table_24(site):
     rates, efficiencies = TABLE_24[site].split()[:4], TABLE_24[site].split()[4:]
     assert stream(site) == pytest.approx(dict(zip(KERNELS, map(float, rates), strict=True)))
@@ -58,7 +59,7 @@ def test_table_24(site):
     ]
 
 
-@pytest.mark.parametrize('site', HPL)
+@each_row('site', HPL)
 def test_hpl_on_several_nodes(site):
     """Numbers of nodes that are no power of two have no case."""
     every = rows(site)
@@ -114,7 +115,7 @@ KNOWN_TO_BE_WRONG = [
 ]
 
 
-@pytest.mark.parametrize(('site', 'check', 'metric', 'number', 'word'), KNOWN_TO_BE_WRONG)
+@each_row(('site', 'check', 'metric', 'number', 'word'), KNOWN_TO_BE_WRONG)
 def test_what_is_wrong_stands_there_with_its_reason_and_is_no_limit(site, check, metric, number, word):
     found = [row for row in rows(site) if (row.check, row.metric, row.mean) == (check, metric, number)]
     wrong = [row for row in found if row.kind == 'void']
@@ -137,7 +138,7 @@ def test_the_spread_of_stream_on_a_gpu_is_the_printed_percentage_of_its_mean():
         assert row.std / row.mean == pytest.approx(0.0002 if row.metric in ('add', 'triad') else 0.0003, rel=0.01)
 
 
-@pytest.mark.parametrize('site', PROTOTYPES)
+@each_row('site', PROTOTYPES)
 def test_every_row_names_its_table_or_section(site):
     for row in rows(site):
         assert row.source.startswith(('001 Table ', '001 section '))

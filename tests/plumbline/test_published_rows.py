@@ -1,6 +1,7 @@
 """Rows that are no limit, and what every site has in common."""
 
 import pytest
+from rows import each_row
 
 from checks.core import topology
 from plumbline.errors import SiteError
@@ -54,7 +55,7 @@ def test_a_baseline_holds_none(site, kind):
         read_references(path, 'baseline')
 
 
-@pytest.mark.parametrize('name', DESCRIBED)
+@each_row('name', DESCRIBED)
 def test_a_limit_has_a_stack_a_mode_and_a_source_of_the_four_documents(name):
     stacks = load_site(name).environs
     for row in read_references(SITES / name / 'published.csv', 'published'):
@@ -66,7 +67,7 @@ def test_a_limit_has_a_stack_a_mode_and_a_source_of_the_four_documents(name):
             assert (row.stack, row.mode) == ('*', '')
 
 
-@pytest.mark.parametrize('name', [*OF_001, *OTHERS])
+@each_row('name', [*OF_001, *OTHERS])
 def test_the_nodes_have_the_caches_and_memory_by_which_the_benchmarks_are_sized(name):
     for partition in load_site(name).partitions.values():
         if partition.processor and partition.environs:

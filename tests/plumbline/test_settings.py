@@ -5,6 +5,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from rows import each_row
 from scratch import ROOT
 
 from plumbline import settings
@@ -53,7 +54,7 @@ def test_python_code_reads_no_setting_by_itself():
             assert not found, f'{path}: read {found} through {LIST}'
 
 
-@pytest.mark.parametrize('group', settings.GROUPS)
+@each_row('group', settings.GROUPS)
 def test_the_page_shows_the_list(group):
     assert settings.table(group) in (ROOT / DOCUMENT).read_text(), f'replace the table by:\n{settings.table(group)}'
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from rows import each_row
 from scratch import ROOT
 
 from plumbline.limits import Tolerance, limits, tolerance_for
@@ -15,7 +16,7 @@ DEFAULTS = {
 }
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('line', 'check', 'unit'),
     [
         ('bandwidth and all else', 'BabelStreamBest', 'GB/s'),

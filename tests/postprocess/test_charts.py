@@ -8,6 +8,7 @@ import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from rows import each_row
 from run_reports import verdict_of
 
 from plumbline.identity import SeriesId, from_text
@@ -187,9 +188,7 @@ def test_equal_pairs_look_equal_and_one_that_was_not_measured_has_no_shade():
     assert [[cell.share for cell in line] for line in grid.cells] == [[1, 1], [1, None]]
 
 
-@pytest.mark.parametrize(
-    ('pairs', 'kinds'), [(['0-0'], []), (['0-0', '0-1'], []), (['0-1', '0-2', '0-3', '0-4'], ['bars'])]
-)
+@each_row(('pairs', 'kinds'), [(['0-0'], []), (['0-0', '0-1'], []), (['0-1', '0-2', '0-3', '0-4'], ['bars'])])
 def test_one_row_is_no_matrix(pairs, kinds):
     assert [grid.kind for grid in drawn(*(('-', 'rate', f'pair={pair}', 1.0) for pair in pairs))] == kinds
 
@@ -270,7 +269,7 @@ def test_two_levels_are_two_groups_of_ticks():
     assert shape['expected'] == 'M98 0v14'
 
 
-@pytest.mark.parametrize('samples', [[5.0], [5.0, 5.0], [0.0, 0.0]])
+@each_row('samples', [[5.0], [5.0, 5.0], [0.0, 0.0]])
 def test_samples_without_spread_have_a_strip(samples):
     shape = strip(samples, None, None)
     assert ticks(shape['samples']) == [(50, 12)]

@@ -5,6 +5,7 @@ import json
 
 import numpy
 import pytest
+from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.identity import Quantity, SeriesId, from_text
@@ -69,7 +70,7 @@ def test_before_there_are_nights_the_others_of_the_night_tell():
     assert (flag.node, flag.how) == ('n3', 'the fleet of 32 in this session')
 
 
-@pytest.mark.parametrize(('nights', 'how'), [(1, 'its own 1 session'), (3, 'its own 3 sessions')])
+@each_row(('nights', 'how'), [(1, 'its own 1 session'), (3, 'its own 3 sessions')])
 def test_few_nights_of_its_own_tell_more_of_a_node_than_the_others_do(nights, how):
     performance = healthy(nights=nights, seed=2)
     performance[3, -1] -= 0.06
@@ -91,7 +92,7 @@ def test_the_only_night_of_most_nodes_was_slow_and_no_node_is_now():
     assert flagged(table(performance)) == set()
 
 
-@pytest.mark.parametrize('nights', [1, 2, 3, 4, 5, 7, 10, 20])
+@each_row('nights', [1, 2, 3, 4, 5, 7, 10, 20])
 def test_the_spread_is_that_of_normal_noise_however_few_the_nights(nights):
     fleets = [nodes.two_way(healthy(400, nights, seed))[0] for seed in range(20)]
     said, true = (numpy.mean([of(left) for left in fleets]) for of in (nodes._spread, lambda left: left[:, -1].std()))
@@ -173,7 +174,7 @@ def test_devices_of_many_nodes_are_compared_with_their_place_in_mind():
     assert slow == {('n7', ('device', '1'))}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('members', 'families'),
     [
         ([('device=0,model=cuda', ''), ('device=1,model=cuda', '')], 1),

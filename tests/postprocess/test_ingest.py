@@ -7,6 +7,7 @@ from datetime import datetime
 from pathlib import Path
 
 import pytest
+from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.errors import InputError
@@ -263,7 +264,7 @@ def test_a_real_report_of_reframe_is_read():
     assert [row['benchmark'] for row in found.cases] == [False, True, True]
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('name', 'expected'),
     [
         ('HPCC', ('HPCC', '-')),

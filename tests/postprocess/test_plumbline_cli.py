@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from rows import each_row
 from run_reports import case, metric, report
 from typer.testing import CliRunner
 
@@ -11,16 +12,14 @@ from plumbline import __version__
 from postprocess.cli import app
 
 
-@pytest.mark.parametrize(
-    'command', ['', 'sites', 'ingest', 'compare', 'record', 'record propose', 'record accept', 'report']
-)
+@each_row('command', ['', 'sites', 'ingest', 'compare', 'record', 'record propose', 'record accept', 'report'])
 def test_every_command_has_help(command):
     result = CliRunner().invoke(app, [*command.split(), '--help'])
     assert result.exit_code == 0
     assert 'Usage:' in result.output
 
 
-@pytest.mark.parametrize('words', [['--help'], ['--version'], ['compare', '--help']])
+@each_row('words', [['--help'], ['--version'], ['compare', '--help']])
 def test_help_and_version_load_nothing_heavy(words):
     code = (
         f'import sys\nfrom postprocess.cli import main\nsys.argv = ["plumbline", *{words!r}]\n'

@@ -6,6 +6,7 @@ import json
 import re
 
 import pytest
+from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from postprocess.papers.tables import tables
@@ -101,7 +102,7 @@ PRINTED = {
 }
 
 
-@pytest.mark.parametrize(('style', 'title'), PRINTED)
+@each_row(('style', 'title'), PRINTED)
 def test_a_papers_table_is_reprinted_digit_for_digit(style, title):
     printed = [table for table in tables(style, [], None, 'latest') if table.title.startswith(title)]
     rows = [
@@ -206,7 +207,7 @@ def test_only_what_was_published(measured):
     assert '238.70 ± 8.39' in answer.stdout and 'measured' not in answer.stdout
 
 
-@pytest.mark.parametrize(('format', 'line'), [
+@each_row(('format', 'line'), [
     ('markdown', '| 29. Trinity | 12.36 ± 0.16 | 347.28 ± 5.76 | > 450 |'),
     ('latex', r'29. Trinity & 12.36 $\pm$ 0.16 & 347.28 $\pm$ 5.76 & $>$ 450 &'),
 ])  # fmt: skip

@@ -1,11 +1,11 @@
 """What a ReFrame command line leaves out."""
 
-import pytest
+from rows import each_row
 
 from postprocess.results.cmdline import read_cmdline
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('arguments', 'options'),
     [
         ('-r', ()),

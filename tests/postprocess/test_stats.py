@@ -6,6 +6,7 @@ import numpy
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
 from scipy import stats
 
 from plumbline.record import Summary, summarize
@@ -56,7 +57,7 @@ def test_nights_beyond_4_mad_go_and_all_others_stay():
     assert inliers(numpy.array([nights, nights[::-1]]))[1].tolist() == [False] + [True] * 9
 
 
-@pytest.mark.parametrize(
+@each_row(
     'nights',
     [
         [100.0, 100.1, 99.9, 60.0],  # one of four is more than a fifth
@@ -160,7 +161,7 @@ def test_one_job_a_side_is_compared_by_its_trials():
     assert shift_between({'n1': jobs(100.0)}, {'n1': jobs(90.0)}).error is None
 
 
-@pytest.mark.parametrize(('noise', 'most', 'least'), [('normal', 0.003, 0.965), ('skewed', 0.012, 0.89)])
+@each_row(('noise', 'most', 'least'), [('normal', 0.003, 0.965), ('skewed', 0.012, 0.89)])
 def test_the_gate_is_wrong_as_seldom_as_the_docs_say(noise, most, least):
     hits = simulate(noise, 0.01, 10, 4000)['Plumbline fails']
     assert hits[0] / 4000 <= most

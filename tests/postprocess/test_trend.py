@@ -8,6 +8,7 @@ import pytest
 import ruptures
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from rows import each_row
 from run_reports import BEGAN, case, metric, report
 
 from postprocess.history.changepoints import SHORTEST, drift, levels, noise, steps
@@ -89,13 +90,13 @@ def test_drift_is_found_where_steps_are_not():
     assert drift(slope[:50], 0.02) is None  # too short to tell
 
 
-@pytest.mark.parametrize('n', [10, 11, 14, 60, 183])
+@each_row('n', [10, 11, 14, 60, 183])
 def test_noise_of_a_history_of_any_length(n):
     rows = numpy.stack([noisy(i, n) for i in range(60)])
     assert noise(rows).mean() == pytest.approx(0.01, rel=0.15)
 
 
-@pytest.mark.parametrize('seed', range(5))
+@each_row('seed', range(5))
 def test_a_step_is_no_drift_and_a_drift_no_stairs(seed):
     step, slope = noisy(seed, 180), noisy(seed, 180) + numpy.linspace(0, -0.15, 180)
     step[100:] -= 0.06

@@ -5,6 +5,7 @@ import io
 import json
 
 import pytest
+from rows import each_row
 
 from postprocess.text import quantity, signed
 from postprocess.views.table import Column, View
@@ -55,6 +56,6 @@ def test_without_a_name_json_is_the_list_of_rows():
     assert [row['name'] for row in json.loads(View(COLUMNS, ROWS).render('json'))] == ['a|b', 'none', 'wild']
 
 
-@pytest.mark.parametrize('format', ['table', 'markdown', 'csv'])
+@each_row('format', ['table', 'markdown', 'csv'])
 def test_a_table_without_rows_is_no_error(format):
     assert View(COLUMNS, []).render(format).endswith('\n')

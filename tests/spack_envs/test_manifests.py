@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.sites import load_site, site_names
@@ -16,9 +17,7 @@ RECIPES = json.loads((Path(__file__).parent.parent / 'data/recipes.json').read_t
 VARIANT = re.compile(r'[+~]([a-z][\w-]*)|\b([a-z][\w-]*):?=')
 
 
-@pytest.fixture(params=MANIFESTS, ids=lambda path: f'{path.parent.parent.name}/{path.parent.name}')
-def manifest(request):
-    return read_manifest(request.param)
+each_manifest = each_row('manifest', [read_manifest(path) for path in MANIFESTS])
 
 
 def versions_and_variants_exist(spec: str, external: bool = False):
@@ -31,12 +30,14 @@ def versions_and_variants_exist(spec: str, external: bool = False):
         assert ''.join(names) in known['variants'], f'{spec}: the recipes know no such variant'
 
 
+@each_manifest
 def test_root_specs_are_exact_and_exist(manifest):
     assert manifest.specs
     for spec in manifest.specs:
         versions_and_variants_exist(spec)
 
 
+@each_manifest
 def test_externals_name_packages_with_prefixes(manifest):
     for settings in manifest.packages().values():
         for external in settings.get('externals', []):
@@ -44,6 +45,7 @@ def test_externals_name_packages_with_prefixes(manifest):
             assert external['prefix'].startswith('/')
 
 
+@each_manifest
 def test_a_described_site_states_target_compiler_and_mpi(manifest):
     if manifest.path.parent.parent.name == 'localhost':
         return  # found by ci/provision
@@ -56,6 +58,7 @@ def test_a_described_site_states_target_compiler_and_mpi(manifest):
         assert external['spec'].split(' ')[0] == required
 
 
+@each_manifest
 def test_a_gpu_stack_states_its_architecture(manifest):
     """`+cuda` without cuda_arch, and likewise ROCm, does not concretize."""
     site, stack = manifest.path.parts[-3:-1]
@@ -64,6 +67,7 @@ def test_a_gpu_stack_states_its_architecture(manifest):
         assert re.fullmatch({'cuda': r'cuda_arch=\d\d', 'rocm': r'amdgpu_target=gfx\w+'}[stack], variant)
 
 
+@each_manifest
 def test_every_committed_lock_belongs_to_its_manifest(manifest):
     assert manifest.lock_fault() is None
 
@@ -94,7 +98,7 @@ def test_the_benchmarks_of_the_lists():
         assert 'executables' in wants or 'spec' in wants, feature
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('spec', 'feature', 'does'),
     [
         ('babelstream@5.0 +omp', 'babelstream-omp', True),

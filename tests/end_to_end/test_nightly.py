@@ -9,7 +9,16 @@ import time
 
 import pytest
 
+from postprocess.history.ledger import COLUMNS
+
 # Numbers that differ from trial to trial, by less than the tightest limit there is
+IMPORT = 'import reframe as rfm\n', 'import reframe as rfm\nfrom plumbline.record import Dim\n'
+DEVICES = r"""    dims = {'device': Dim('name')}
+    metrics = [
+        Metric(
+            'copy', 'GB/s', 'higher', r'^copy (?P<device>\d): (?P<value>\S+)$', expected={'device': '0123'}
+        ),
+"""
 GOOD_NIGHT = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 
 
@@ -62,10 +71,9 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
 
 
 def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(demo):
-    metrics = [f"        Metric('copy_{i}', 'GB/s', 'higher', r'^copy_{i}: (\\S+)$'),\n" for i in range(4)]
     path = demo.root / 'checks/demo.py'
-    path.write_text(path.read_text().replace('    metrics = [\n', '    metrics = [\n' + ''.join(metrics)))
-    demo.program(GOOD_NIGHT + ''.join(f'; echo "copy_{i}: {60 if i == 3 else 80}.$RANDOM"' for i in range(4)))
+    path.write_text(path.read_text().replace('    metrics = [\n', DEVICES).replace(*IMPORT))
+    demo.program(GOOD_NIGHT + ''.join(f'; echo "copy {i}: {60 if i == 3 else 80}.$RANDOM"' for i in range(4)))
     ledger = demo.results / 'ledger/demo/before.csv'
     ledger.parent.mkdir(parents=True)
     ledger.write_text('date\nyesterday\n')
@@ -78,8 +86,10 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
 
     (report,) = demo.results.glob('reports/*.json')
     session, node = json.loads(report.read_text())['session_info']['uuid'], os.uname().nodename
-    columns = 'date,session,node,kind,check,case,metric,change,how'
-    ledger.write_text(f'{columns}\n2026-01-31,{session},{node},NODE,Demo,size=small,copy_3,-25,a test\n')
+    columns = ','.join(COLUMNS)
+    ledger.write_text(
+        f'{columns}\n2026-01-31,{session},{node},NODE,node,system,Demo,size=small,copy,device=3,-25,a test\n'
+    )
     second = demo.nightly('--quiet', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
     assert second.returncode == 0
     assert f'plumbline: NODE {node}, not for the first time: -2' in second.stdout

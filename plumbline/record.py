@@ -105,8 +105,9 @@ class MetricRecord:
 class Record:
     """All that a case leaves: identity, metrics, placement, times, job and provenance.
 
-    `dims` declares the dims of its metrics. `draw` says how a metric wants to be drawn, where the kinds of its dims do
-    not: metric -> {``x``: dim, ``title``: text}. `placement`: ``requested`` and ``actual``. `evidence`: the
+    `dims` declares the dims of its metrics, and params that are a size or a count. `draw` says how a metric wants to be
+    drawn, where the kinds of its dims do not: metric -> {``x``: dim or param, ``title``: text, ``ideal``:
+    ``proportional`` or ``none``}. `placement`: ``requested`` and ``actual``. `evidence`: the
     folder of what the benchmark itself wrote, relative to the results directory.
     """
 

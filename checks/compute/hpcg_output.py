@@ -67,7 +67,7 @@ def metrics_of(nodes: int, peak: float | None) -> list[Metric]:
         Metric('total_bandwidth', 'GB/s', 'higher', figure('GB/s Summary', OVERHEAD)),
     ]
     if nodes > 1:
-        metrics.append(Metric('gflops_per_node', 'GFlop/s', 'higher', rating, scale=1 / nodes))
+        metrics.append(Metric('gflops_per_node', 'GFlop/s', 'higher', rating, scale=1 / nodes, draw={'ideal': 'none'}))
     if peak:
         metrics.append(Metric('peak_fraction', '1', 'higher', rating, scale=1e9 / (peak * nodes)))
     return metrics

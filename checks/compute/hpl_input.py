@@ -77,7 +77,7 @@ def metrics_of(asked: tuple[Configuration, ...], nodes: int, peak: float | None)
     rates = {'gflops': best} if len(asked) == 1 else {'gflops_best': best, 'gflops_mean': mean}
     metrics = [metric(name, 'GFlop/s', 'higher', of, peak=bounded) for name, of in rates.items()]
     if nodes > 1:
-        metrics.append(metric('gflops_per_node', 'GFlop/s', 'higher', best, scale=1 / nodes))
+        metrics.append(metric('gflops_per_node', 'GFlop/s', 'higher', best, scale=1 / nodes, draw={'ideal': 'none'}))
     metrics.append(metric('time', 's', 'lower', lambda results: fastest(results).seconds))
     if peak:
         metrics.append(metric('peak_fraction', '1', 'higher', best, scale=1e9 / (peak * nodes)))

@@ -7,6 +7,7 @@ from checks.core.placement import one_rank_on
 from checks.core.topology import current_site
 from checks.storage.ior_base import MIB, PATTERNS, IORBenchmark
 from checks.storage.storage import MAPPINGS, client_counts, file_systems, mapped, rank_counts
+from plumbline.record import Dim
 
 QUICK = ('easy_1m', 'hard_47008')
 BYTES_OF_NODE = {'quick': 64 * MIB, 'nightly': 256 * MIB}
@@ -62,6 +63,7 @@ class IORRanks(IORBenchmark):
     """
 
     descr = 'IOR, ranks mapped by core and by socket'
+    dims = IORBenchmark.dims | {'ranks_per_node': Dim('count')}
     requires = 'ior'
     api = 'POSIX'
     file_system = parameter(file_systems(), loggable=True)

@@ -63,8 +63,11 @@ class MdtestBenchmark(StorageBenchmark):
             item, operations = KINDS[name].rows
             rows, dims, expected = mdtest_rows(item, operations), {'place': name}, {'operation': operations}
             self.metrics += [
-                Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name)
-                for metric, per in (('operations', ()), ('operations_per_process', ranks))
+                Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name, draw=draw)
+                for metric, per, draw in (
+                    ('operations', (), None),
+                    ('operations_per_process', ranks, {'ideal': 'none'}),
+                )
             ]
         self.need_inodes = self.items + 2 * self.ranks + 16
         self.need_bytes = self.need_inodes * 4096  # a block for each, whatever it holds
@@ -97,6 +100,7 @@ class MdtestRanks(MdtestBenchmark):
     """
 
     descr = 'mdtest, numbers of processes'
+    dims = MdtestBenchmark.dims | {'processes': Dim('count')}
     file_system = parameter(file_systems(), loggable=True)
     processes = parameter([2, 4, 8, 16], loggable=True)
     nodes = parameter([count for count in client_counts() if count <= 8])

@@ -5,7 +5,8 @@
 - Everything else (``name`` dims, params, the metric) labels lines, or rows and columns of a table with bars.
 
 A check overrides this for a metric in ``draw`` of its record: ``x`` names the dim or param of the x axis, ``title``
-replaces the name of the metric, and ``ideal: proportional`` adds the line of values that grow with x.
+replaces the name of the metric. ``ideal: proportional`` adds the line of values that grow with x, ``ideal: none`` omits
+it; rates over ``num_nodes`` have it by default.
 Curves are SVG paths. Matrices and bars are tables with shaded cells, which a screen reader can read.
 """
 
@@ -277,7 +278,11 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         {place: usual[one.series] for place, one in points.items() if few and one.series in usual}
         for _, points in curves
     ]
-    ideals = [_ideal(style, facts, points) for facts, points in curves]
+    usually = 'proportional' if x == _NODES and unit.endswith('/s') else 'none'
+    ideals = [
+        _proportional(points) if style.draw.get(facts[_METRIC], {}).get('ideal', usually) == 'proportional' else {}
+        for facts, points in curves
+    ]
     values = [one.value for one in shown if one.value is not None]
     values += [one.worst.limit for one in shown if few and one.worst.limit is not None]
     values += [end for band in bands for ends in band.values() for end in ends]
@@ -312,12 +317,10 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     )
 
 
-def _ideal(style: Style, facts: Facts, points: dict[float, Judged]) -> dict[float, float]:
-    """Return values that grow in proportion to x from the first one, where the check asks for them."""
+def _proportional(points: dict[float, Judged]) -> dict[float, float]:
+    """Return the values that grow in proportion to x from the first one; none from 0 or below."""
     first = min(points)
-    if style.draw.get(facts[_METRIC], {}).get('ideal') != 'proportional' or first <= 0:
-        return {}
-    return {place: (points[first].value or 0.0) * place / first for place in points}
+    return {place: (points[first].value or 0.0) * place / first for place in points} if first > 0 else {}
 
 
 def _matrix(unit: str, members: dict[tuple[str, str], Point], style: Style, link_classes: Mapping[str, str]) -> Grid:

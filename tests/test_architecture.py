@@ -1,0 +1,23 @@
+"""The picture in docs/architecture.md is that of the code."""
+
+import re
+
+import pytest
+
+architecture = pytest.importorskip('studies.architecture', reason='grimp is not installed')
+
+
+def test_the_picture_has_the_arrows_of_the_imports():
+    drawn = set(re.findall(r'<title>([\w.]+)&#45;&gt;([\w.]+)</title>', architecture.PICTURE.read_text()))
+    assert drawn == architecture.arrows(), 'draw it again: python studies/architecture.py'
+
+
+@pytest.mark.parametrize(
+    ('module', 'room'),
+    [
+        ('plumbline.sites', 'plumbline'), ('plumbline.machine.detect', 'plumbline.machine'),
+        ('postprocess.views', 'postprocess.views'), ('checks.core.trials', 'checks.core'), ('ci.session', 'ci'),
+    ],
+)  # fmt: skip
+def test_room_of_a_module(module, room):
+    assert architecture.room_of(module) == room

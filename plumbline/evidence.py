@@ -11,7 +11,7 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -22,11 +22,12 @@ LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left
 _KEEP = '.keep'
 
 
-def pack(stage: Path, results: Path, site: str, name: str) -> str:
+def pack(stage: Path, results: Path, site: str, name: str, without: Collection[str] = ()) -> str:
     """Pack the regular files below `stage`, and return the archive's path relative to `results`.
 
-    `name` is that of the check with something that tells its cases apart. The archive takes its place as a whole.
-    Raises InputError where it cannot be written.
+    `name` is that of the check with something that tells its cases apart. `without`: names of files directly in `stage`
+    that belong to the suite. The archive takes its place as a whole. Raises InputError where it cannot be
+    written.
     """
     now = time.gmtime()
     stem = f'{time.strftime("%Y%m%dT%H%M%S", now)}-{name}'
@@ -36,6 +37,8 @@ def pack(stage: Path, results: Path, site: str, name: str) -> str:
         path.parent.mkdir(parents=True, exist_ok=True)
         with tarfile.open(temporary, 'w:gz', compresslevel=6) as archive:
             for file in _files(stage):
+                if file.parent == stage and file.name in without:
+                    continue
                 _add(archive, file, f'{stem}/{file.relative_to(stage)}')
         temporary.replace(path)
     except OSError as error:

@@ -21,11 +21,11 @@ from checks.core.jobscript import JobScript, activation, bring_up
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
-from plumbline import settings
-from plumbline.errors import SiteError
+from plumbline import evidence, settings
+from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.limits import judges
-from plumbline.paths import ROOT
+from plumbline.paths import ROOT, results_directory
 from plumbline.record import Dim, Record
 from plumbline.references import load_references
 from plumbline.sites import Partition
@@ -184,7 +184,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             executable=self.executable, runs=self.runs or {'run': self.executable_opts}, trials=self.trials,
             activation=activation(self.stack, self.installed), unset=self.placement.unset, run_env=self.run_env,
             before_run=self.before_run, inputs=self.inputs, wrapper=self.wrapper, own_programs=self.own_programs,
-            concurrent=self.concurrent, before_trials=self.before_trials, after_trials=self.after_trials,
+            concurrent=self.concurrent, output=self.output, before_trials=self.before_trials,
+            after_trials=self.after_trials,
         )  # fmt: skip
         self.prerun_cmds, self.postrun_cmds = script.prerun(), script.postrun()
         self.executable, self.executable_opts = script.command()
@@ -232,6 +233,15 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         else:
             self.result, faults = read(stage, plan, ','.join(self.job.nodelist or []))
             self.faults = job + faults
+        try:
+            self.result.evidence = evidence.pack(
+                stage, results_directory(), self.site.name, f'{self.check}-{self.hashcode}-{self.job.jobid}',
+                without=os.listdir(self.sourcesdir),
+            )  # fmt: skip
+        except InputError as error:
+            self.faults.append(str(error))
+        for place in self.swept:
+            place['evidence'] = self.result.evidence
         for fault in job:
             explain_missing(self.result, fault)
         if self.faults and shutil.disk_usage(stage).free < 2**20:

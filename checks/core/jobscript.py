@@ -40,6 +40,7 @@ class JobScript:
     wrapper: Sequence[str] = ()
     own_programs: bool = False
     concurrent: bool = False
+    output: str = 'stdout'
     before_trials: Sequence[str] = ()
     after_trials: Sequence[str] = ()
 
@@ -65,17 +66,23 @@ class JobScript:
     def command(self) -> tuple[str, list[str]]:
         """Return what the launcher starts, and its options."""
         program = [] if self.own_programs else [self.executable]
-        options = ['"${options[@]}"', '> stdout', '2> stderr', *(['& started+=($!)'] if self.concurrent else [])]
+        then = '& started+=($!)' if self.concurrent else f'|| bash ../../show.sh $? .. {shlex.quote(self.output)}'
+        options = ['"${options[@]}"', '> stdout', '2> stderr', then]
         return shlex.join(['bash', '../../rank.sh', *self.wrapper, *program]), options
 
     def postrun(self) -> list[str]:
         """Return the lines after the program."""
+        show = f'bash ./show.sh %s trial_$trial {shlex.quote(self.output)}'
         wait_for_all = (  # none may be left running when another has failed
-            ['code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=(); (exit $code)']
+            [
+                'code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=()',
+                f'[ $code = 0 ] || {show % "$code"}',
+            ]
             if self.concurrent
             else []
         )
-        return ['cd ../..', 'done', *wait_for_all, f'{CLOCKS} > trial_$trial/ended', 'done', *self.after_trials]
+        ended = f'{CLOCKS} > trial_$trial/ended'
+        return ['cd ../..', 'done', *wait_for_all, ended, show % 0, 'done', *self.after_trials]
 
     def _case(self, name: str, options: Sequence[str]) -> str:
         exports = ''.join(f' export {key}={shlex.quote(value)};' for key, value in self.run_env.get(name, {}).items())

@@ -1,0 +1,57 @@
+"""What a benchmark wrote stays: in rfm_job.out for the person at the terminal, and packed for every case."""
+
+import tarfile
+
+from scratch import cases_in
+
+PROGRAM = 'echo "rate: 50.5"; echo "delay: 1.25"; echo "a warning" >&2'
+
+
+def run(clone, *options):
+    """Run the demo check; return its case in the run report and the texts in its archive, by file."""
+    clone.reframe('-r', '-n', 'Demo', '-S', 'trials=2', *options)
+    (report,) = clone.results.glob('reports/*.json')
+    (case,) = cases_in(report)
+    with tarfile.open(clone.results / case['record']['evidence']) as archive:
+        texts = {
+            name.partition('/')[2]: archive.extractfile(name).read().decode() for name in archive.getnames()
+        }  # fmt: skip
+    return case, texts
+
+
+def test_a_case_that_passed_keeps_every_trial_and_its_job_script(clone):
+    clone.program(PROGRAM)
+    case, texts = run(clone)
+    assert case['result'] == 'pass', case['fail_reason']
+    for trial in (1, 2):
+        assert texts[f'trial_{trial}/run/stdout'] == 'rate: 50.5\ndelay: 1.25\n'
+        assert texts[f'trial_{trial}/run/stderr'] == 'a warning\n'
+    assert 'trial_$trial' in texts['rfm_job.sh'] and 'binary_sha256=' in texts['provenance.txt']
+    assert 'rank.sh' not in texts
+
+
+def test_the_output_of_the_job_shows_what_the_program_printed(clone):
+    clone.program(PROGRAM)
+    case, _ = run(clone)
+    (output,) = clone.results.glob('output/**/rfm_job.out')
+    said = output.read_text()
+    assert case['result'] == 'pass'
+    assert said.count('rate: 50.5') == said.count('a warning') == 2
+    assert '== trial_1, run: stdout' in said and '== trial_2, run: stderr' in said
+
+
+def test_a_program_that_fails_keeps_its_exit_code_and_its_words(clone):
+    clone.program('echo "rate: 50.5"; echo "no licence" >&2; exit 7')
+    case, texts = run(clone)
+    assert case['result'] == 'fail' and 'exit code 7' in case['fail_reason']
+    assert texts['trial_1/run/stderr'] == 'no licence\n'
+    assert 'no licence' in texts['rfm_job.out']
+
+
+def test_evidence_that_cannot_be_written_fails_the_case(clone):
+    clone.results.mkdir()
+    (clone.results / 'evidence').write_text('in the way')
+    clone.reframe('-r', '-n', 'Demo', '-S', 'trials=1')
+    (report,) = clone.results.glob('reports/*.json')
+    (case,) = cases_in(report)
+    assert case['result'] == 'fail' and 'evidence cannot be written' in case['fail_reason']

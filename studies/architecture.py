@@ -16,8 +16,9 @@ ROOT = Path(__file__).resolve().parent.parent
 PICTURE = ROOT / 'docs/architecture.svg'
 PACKAGES = ('plumbline', 'reframe_settings', 'checks', 'postprocess', 'ci')
 # Packages that are drawn room by room; a module directly inside belongs to the package's own room.
-_OPENED = ('plumbline', 'postprocess', 'checks')
-_SINGLE = ('postprocess.views', 'postprocess.cli')  # modules that are a room of their own
+_OPENED = ('postprocess', 'checks')
+_ENTRY = 'plumbline.__main__'  # the console script, which starts postprocess.cli
+_SINGLE = ('postprocess.text', 'postprocess.views', 'postprocess.cli')  # modules that are a room of their own
 
 
 def room_of(module: str) -> str:
@@ -31,10 +32,10 @@ def room_of(module: str) -> str:
 def edges() -> set[tuple[str, str]]:
     """Return (importing room, imported room) for every import between two rooms."""
     sys.path.insert(0, str(ROOT))
-    graph = grimp.build_graph(*PACKAGES, cache_dir=None)
+    graph = grimp.build_graph(*PACKAGES, cache_dir=None, exclude_type_checking_imports=True)
     found = {
         (room_of(module), room_of(imported))
-        for module in graph.modules
+        for module in graph.modules - {_ENTRY}
         for imported in graph.find_modules_directly_imported_by(module)
     }
     return {(a, b) for a, b in found if a != b}

@@ -15,7 +15,7 @@ def test_the_picture_has_the_arrows_of_the_imports():
 @pytest.mark.parametrize(
     ('module', 'room'),
     [
-        ('plumbline.sites', 'plumbline'), ('plumbline.machine.detect', 'plumbline.machine'),
+        ('plumbline.sites', 'plumbline'), ('plumbline.machine.detect', 'plumbline'),
         ('postprocess.views', 'postprocess.views'), ('checks.core.trials', 'checks.core'), ('ci.session', 'ci'),
     ],
 )  # fmt: skip

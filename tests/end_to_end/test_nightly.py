@@ -11,7 +11,6 @@ import pytest
 
 from postprocess.history.ledger import COLUMNS
 
-# Numbers that differ from trial to trial, by less than the tightest limit there is
 IMPORT = 'import reframe as rfm\n', 'import reframe as rfm\nfrom plumbline.record import Dim\n'
 DEVICES = r"""    dims = {'device': Dim('name')}
     metrics = [
@@ -19,6 +18,7 @@ DEVICES = r"""    dims = {'device': Dim('name')}
             'copy', 'GB/s', 'higher', r'^copy (?P<device>\d): (?P<value>\S+)$', expected={'device': '0123'}
         ),
 """
+# Numbers that differ from trial to trial, by less than the tightest limit there is
 GOOD_NIGHT = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 
 

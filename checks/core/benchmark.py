@@ -20,7 +20,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 from checks.core import node_sweep
 from checks.core.jobscript import JobScript, activation, bring_up
 from checks.core.placement import Placement
-from checks.core.topology import Topology, current_site, topologies, topology_of
+from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
 from plumbline import evidence, settings
 from plumbline.errors import InputError, SiteError
@@ -54,6 +54,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     """
 
     #: Feature of the environ that holds this benchmark; of several separated by blanks, any.
+    #: Empty: nothing beyond the operating system.
     requires = variable(str)
     #: What decides the number of trials where `trials` does not: quick, nightly or acceptance.
     mode = variable(str, type(None), value=None)
@@ -145,7 +146,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == own]
         if node_sweep.swept_nodes() and not self.can_be_swept():
             self.valid_systems = []
-        self.valid_prog_environs = [f'+{feature}' for feature in self.requires.split()]
+        self.valid_prog_environs = [f'+{feature}' for feature in self.requires.split()] or environs_of_the_system()
 
     def can_be_swept(self) -> bool:
         """Return whether a node sweep can run this case: not locally, and not where the scheduler must place it."""

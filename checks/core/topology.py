@@ -90,6 +90,16 @@ def current_site() -> Site:
     return load_site(rt.runtime().system.name)
 
 
+def environs_of_the_system() -> list[str]:
+    """Return, for checks that require nothing, the first environ of each partition: one that needs no Spack, if any."""
+    site = current_site()
+    found = [
+        sorted(partition.environs, key=lambda name: site.environs[name].provider == 'spack')[:1]
+        for partition in site.partitions.values()
+    ]
+    return list(dict.fromkeys(name for names in found for name in names))
+
+
 def topologies() -> list[tuple[str, Topology]]:
     """The partitions of the current system whose processor is described: (ReFrame's full name, its nodes)."""
     site = current_site()

@@ -101,7 +101,7 @@ def fleet(trials: int) -> None:
     print('|---:|---:|---:|---:|---|---|---:|')
     for nodes in FLEETS:
         for nights, metrics in ((0, 1), (1, 1), (4, 1), (10, 1), (30, 1), (10, 20)):
-            rng, few = numpy.random.default_rng(SEED), max(trials // metrics, 50)
+            rng, few = numpy.random.default_rng(SEED), max(trials // metrics, min(trials, 50))
             healthy = [flagged(rng, nodes, nights, metrics)[0] for _ in range(few)]
             one = [flagged(rng, nodes, nights, metrics, slow=1)[0] for _ in range(few)]
             many = [flagged(rng, nodes, nights, metrics, slow=nodes // 4)[0] for _ in range(few // 4)]

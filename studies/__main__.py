@@ -1,0 +1,77 @@
+"""Run the studies: what the suite costs, and how often its verdicts are right.
+
+    python -m studies                  all of them, as their pages in docs/ quote them: about an hour
+    python -m studies --brief          a small size of each, a few seconds long, to see that they still work
+    python -m studies [--brief] NAME   those whose name begins so: `overhead`, `trend_quality fleet`
+
+Every study prints its figures. The exit code is 1 if a study failed; `--brief` leaves out those that need Slurm or the
+stack of localhost, and says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+# Study -> the words of its small size; none where it has no small size. {0}: a folder that does not exist yet
+STUDIES = {
+    'verdict_quality gate': 'verdict_quality --trials 400 gate --only normal:1:10',
+    'trend_quality trend': 'trend_quality trend --trials 2',
+    'trend_quality fleet': 'trend_quality fleet --trials 4',
+    'store_speed night': 'store_speed night --scale 0.01',
+    'store_speed year': 'store_speed year --scale 0.03',
+    'store_speed fleet': 'store_speed fleet --scale 0.01',
+    'sweep_scale {0}': 'sweep_scale {0} 2 1',
+    'overhead list': 'overhead list --rounds 1',
+    'overhead wide': 'overhead wide --rounds 1',
+    'overhead case': 'overhead case --rounds 1',
+    'overhead hpcc': None,
+    'overhead stream': None,
+    'overhead hpl': None,
+    'overhead osu': None,
+    'overhead ior': None,
+    'overhead best': None,
+    'overhead stack': None,
+    'fleet_cost {0}': None,
+}
+
+
+def run(words: str) -> int:
+    """Run a study in a process of its own; return its exit code."""
+    with tempfile.TemporaryDirectory() as folder:
+        name, *arguments = shlex.split(words.format(Path(folder, 'new')))
+        print(f'\n== {words}', flush=True)
+        path = f'{Path(sys.executable).parent}:{os.environ["PATH"]}'  # the reframe of this environment
+        command = [sys.executable, HERE / f'{name}.py', *arguments]
+        return subprocess.run(command, env=os.environ | {'PATH': path}, check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog='studies', description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument('--brief', action='store_true', help='run the small size of each')
+    parser.add_argument('name', nargs='*', help='beginning of the names of the studies to run')
+    given = parser.parse_args()
+    chosen = {name: small for name, small in STUDIES.items() if name.startswith(' '.join(given.name))}
+    if not chosen:
+        parser.error(f'no study {" ".join(given.name)}; expected the beginning of one of: {", ".join(STUDIES)}')
+    failed = []
+    for name, small in chosen.items():
+        if given.brief and small is None:
+            print(f'\n== {name}: left out, it has no small size')
+        elif run(small if given.brief else name):
+            failed.append(name)
+    if failed:
+        print(f'\nfailed: {", ".join(failed)}', file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

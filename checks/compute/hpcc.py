@@ -31,11 +31,27 @@ def summary(key: str, unit: str, better: str = 'higher', peak: str | None = None
     return Metric(key, unit, better, rf'^{key}=(\S+)$', peak=peak)
 
 
+# Star: every rank at the same time, the mean of one rank; Single: one rank alone; MPI: all ranks together
+METRICS = [
+    summary('HPL_Tflops', 'TFlop/s', peak='flops_dp'),
+    *(summary(f'{who}DGEMM_Gflops', 'GFlop/s', peak='flops_dp') for who in ('Star', 'Single')),
+    *(summary(f'{who}STREAM_{kernel}', 'GB/s', peak='memory_bandwidth')
+      for who in ('Star', 'Single') for kernel in ('Copy', 'Scale', 'Add', 'Triad')),
+    *(summary(f'{who}RandomAccess{generator}_GUPs', 'GUp/s')
+      for who in ('MPI', 'Star', 'Single') for generator in ('', '_LCG')),
+    *(summary(f'{who}FFT_Gflops', 'GFlop/s', peak='flops_dp') for who in ('MPI', 'Star', 'Single')),
+    summary('PTRANS_GBs', 'GB/s'),
+    *(summary(f'{which}PingPongLatency_usec', 'us', 'lower') for which in ('Max', 'Min', 'Avg')),
+    *(summary(f'{order}OrderedRingLatency_usec', 'us', 'lower') for order in ('Naturally', 'Randomly')),
+    *(summary(f'{which}PingPongBandwidth_GBytes', 'GB/s') for which in ('Max', 'Min', 'Avg')),
+    *(summary(f'{order}OrderedRingBandwidth_GBytes', 'GB/s') for order in ('Naturally', 'Randomly')),
+]  # fmt: skip
+
+
 @rfm.simple_test
 class HPCC(Benchmark):
     """All performance figures of HPC Challenge 1.5 with one rank a core.
 
-    Star: every rank at the same time, the mean of one rank; Single: one rank alone; MPI: all ranks together.
     `size=quick` takes the smallest matrix whose STREAM arrays exceed the last-level caches four times (hpcc gives each
     rank three arrays of N^2 / (3 ranks) doubles); `size=full` fills 80 % of the memory.
     """
@@ -50,20 +66,7 @@ class HPCC(Benchmark):
     mpi = True
     output = 'hpccoutf.txt'
     inputs = ['hpccinf.txt']
-    metrics = [
-        summary('HPL_Tflops', 'TFlop/s', peak='flops_dp'),
-        *(summary(f'{who}DGEMM_Gflops', 'GFlop/s', peak='flops_dp') for who in ('Star', 'Single')),
-        *(summary(f'{who}STREAM_{kernel}', 'GB/s', peak='memory_bandwidth')
-          for who in ('Star', 'Single') for kernel in ('Copy', 'Scale', 'Add', 'Triad')),
-        *(summary(f'{who}RandomAccess{generator}_GUPs', 'GUp/s')
-          for who in ('MPI', 'Star', 'Single') for generator in ('', '_LCG')),
-        *(summary(f'{who}FFT_Gflops', 'GFlop/s', peak='flops_dp') for who in ('MPI', 'Star', 'Single')),
-        summary('PTRANS_GBs', 'GB/s'),
-        *(summary(f'{which}PingPongLatency_usec', 'us', 'lower') for which in ('Max', 'Min', 'Avg')),
-        *(summary(f'{order}OrderedRingLatency_usec', 'us', 'lower') for order in ('Naturally', 'Randomly')),
-        *(summary(f'{which}PingPongBandwidth_GBytes', 'GB/s') for which in ('Max', 'Min', 'Avg')),
-        *(summary(f'{order}OrderedRingBandwidth_GBytes', 'GB/s') for order in ('Naturally', 'Randomly')),
-    ]  # fmt: skip
+    metrics = METRICS
 
     def supports(self, topology):
         return len(topology.cores) > 1  # hpcc's ping-pong takes two ranks

@@ -1,7 +1,6 @@
 """What IOR and mdtest share: a file system of the partition, a directory of the job's own on it, and its guard."""
 
 import math
-import re
 import shlex
 from itertools import chain, zip_longest
 from pathlib import Path
@@ -15,6 +14,7 @@ from checks.core.node_sweep import swept_nodes
 from checks.core.placement import Placement, ranks_with_threads
 from checks.core.topology import Topology, current_site, node_counts, topologies, topology_of
 from checks.core.trials import text_of
+from checks.storage.storage_output import complaint_of
 from plumbline.paths import results_directory
 from plumbline.sites import FileSystem, Partition
 
@@ -84,11 +84,6 @@ def rank_counts(topology: Topology | None = None) -> list[int]:
     return sorted({2**power for count in cores for power in range(count.bit_length())} | cores) or [1]
 
 
-# Lines that IOR and mdtest print when something went wrong, at times before they go on and exit with 0. Of files
-# without bytes mdtest warns that reading is opening and closing.
-COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
-
-
 def in_job_directory(path: str) -> ShellText:
     """Return `path` below the job's directory, as an option of a program."""
     return ShellText(f'{HERE}/{path}')
@@ -155,6 +150,4 @@ class StorageBenchmark(Benchmark):
 
     def complaints(self, folder):
         """Both programs print errors to standard output, before MPI_ABORT fills the other one."""
-        errors = [line.strip() for line in text_of(folder / 'stdout').splitlines() if COMPLAINTS.match(line)]
-        errors.sort(key=lambda line: not re.search('ERROR|failed', line))  # these say more than warnings before them
-        return errors[:1]
+        return complaint_of(text_of(folder / 'stdout'))

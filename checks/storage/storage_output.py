@@ -3,7 +3,34 @@
 import json
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
+
+# Lines that IOR and mdtest print when something went wrong, at times before they go on and exit with 0. Of files
+# without bytes mdtest warns that reading is opening and closing.
+_COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
+KEPT = 0.01  # of a file in the reader's cache, above which the rate is invalid
+
+
+def complaint_of(printed: str) -> list[str]:
+    """Return the complaint on standard output that says most, as a list of one; empty where there is none."""
+    errors = [line.strip() for line in printed.splitlines() if _COMPLAINTS.match(line)]
+    errors.sort(key=lambda line: not re.search('ERROR|failed', line))  # these say more than warnings before them
+    return errors[:1]
+
+
+def answered_by_a_cache(cached: Path, file_system: str | None) -> str | None:
+    """Return why a cache may have answered a read, from what ``storage_drop`` wrote: bytes kept, bytes of the files."""
+    if not cached.exists() or file_system == 'tmpfs':  # there the cache is what there is
+        return None
+    if file_system in ('zfs', 'gpfs'):
+        return 'this file system has a cache of its own, which cannot be emptied'
+    kept, _, whole = cached.read_text().partition(' ')
+    if kept == 'unknown':
+        return 'nothing tells whether a cache answered: fincore (util-linux 2.30) is not installed'
+    if int(kept) > KEPT * int(whole):
+        return f'{int(kept)} of {int(whole)} bytes were in the cache of the node that read them'
+    return None
 
 
 class Asked(NamedTuple):

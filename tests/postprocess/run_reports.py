@@ -116,6 +116,12 @@ def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit
     return Verdict(verdict, id, Quantity(unit, better), measured, reference, bound)
 
 
+def only(document):
+    """The one verdict of a document of ``plumbline compare --format json``."""
+    (row,) = document['verdicts']
+    return row
+
+
 class Workplace:
     """A results directory and a folder of sites below a temporary one, and the command line on them."""
 

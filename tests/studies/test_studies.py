@@ -21,7 +21,8 @@ def test_a_study_runs(name):
 
 
 def test_every_study_is_listed():
-    files = {path.stem for path in (ROOT / 'studies').glob('*.py')} - {'__main__', '__init__'}
+    drawing = 'architecture'  # no study
+    files = {path.stem for path in (ROOT / 'studies').glob('*.py')} - {'__main__', drawing}
     assert {name.split()[0] for name in STUDIES} == files
 
 

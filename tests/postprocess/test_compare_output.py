@@ -1,0 +1,133 @@
+"""What `plumbline compare` prints and writes: tables, CSV, Markdown, JSON and JUnit."""
+
+import csv
+import io
+import json
+
+import pytest
+from lxml import etree
+from run_reports import case, metric, reference, report
+
+from plumbline.references import load_references
+
+
+@pytest.fixture
+def mixed(work):
+    """A session with every verdict and a failure whose text would break markup."""
+    rows = [reference(metric=name) for name in ('slow', 'good', 'fast', 'lost')]
+    metrics = {
+        'slow': metric([50.0, 51.0]), 'good': metric([100.0, 101.0]), 'fast': metric([150.0]), 'lost': metric(),
+        'new': metric([1.0]), 'wrong': metric([9.0], void='above <peak> & "more" | [bold]'),
+    }  # fmt: skip
+    broken = case(check='HPCC', result='fail', fail_phase='setup', fail_reason='\x1b[31m<script>alert(1)</script>\x00')
+    work.reference(*rows)
+    work.ingest(report(case(metrics=metrics), broken), expected='3')
+    return work
+
+
+def test_exit_codes_of_compare(work, mixed):
+    assert mixed.run('compare').exit_code == 1
+    assert mixed.run('compare', 'ffff').exit_code == 2
+    assert mixed.run('compare', '--against', 'ffff').exit_code == 2
+    assert mixed.run('compare', '--site', 'nowhere').exit_code == 2
+    assert mixed.run('compare', '--format', 'yaml').exit_code == 2
+
+
+def test_a_broken_reference_file_is_an_input_error(mixed):
+    mixed.baseline.write_text('partition,check\n')
+    result = mixed.run('compare')
+    assert result.exit_code == 2
+    assert result.stderr == f'plumbline: {mixed.baseline}:1: expected the columns {_columns()}\n'
+
+
+def _columns():
+    from plumbline.references import COLUMNS, RECORDED
+
+    return f'{",".join(COLUMNS)}, and perhaps {",".join(RECORDED)}'
+
+
+def test_the_worst_comes_first(mixed):
+    document = mixed.compare()
+    assert list(document['counts']) == ['regressed', 'missing', 'failed', 'invalid', 'improved', 'ok', 'no_reference']
+    assert [row['verdict'] for row in document['verdicts']] == list(document['counts'])
+
+
+def test_csv_has_every_row_and_problems_on_standard_error(mixed):
+    result = mixed.run('compare', '--format', 'csv')
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert {row['metric'] for row in rows} == {'slow', 'good', 'fast', 'lost', 'new', 'wrong', '*'}
+    assert rows[0]['value'] == '50.5'
+    assert '3 cases expected, 2 ran' in result.stderr
+
+
+def test_markdown_keeps_its_columns(mixed):
+    lines = [line for line in mixed.run('compare', '--format', 'markdown').stdout.splitlines() if line[:1] == '|']
+    assert len(lines) == 2 + 7
+    assert {line.replace('\\|', '').count('|') for line in lines} == {14}
+
+
+def test_the_summary_fits_80_columns_and_says_everything_that_is_wrong(mixed):
+    result = mixed.run('compare', '--summary')
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    text = ' '.join(result.stdout.split())
+    assert 'FAILED: 1 regressed, 1 missing, 1 failed, 1 invalid, 1 improved, 1 ok, 1 no reference' in text
+    for part in ('3 cases expected, 2 ran', '-49.5 %', 'above <peak> & "more" | [bold]', '<script>alert(1)</script>'):
+        assert part in text
+
+
+def test_metrics_that_fail_together_share_a_line(work):
+    entry = case(
+        metrics={f'm{i}': metric([1.0]) for i in range(20)}, result='fail', fail_phase='sanity', fail_reason='timeout'
+    )
+    work.ingest(report(entry))
+    assert work.run('compare', '--summary').stdout.count('timeout') == 1
+
+
+def test_junit_is_well_formed_and_complete(mixed, tmp_path):
+    path = tmp_path / 'deep' / 'junit.xml'
+    assert mixed.run('compare', '--junit', path).exit_code == 1
+    root = etree.parse(path).getroot()
+    suites = {suite.get('name'): suite for suite in root}
+    assert set(suites) == {'cluster:cpu', 'cluster:session'}
+    suite = suites['cluster:cpu']
+    assert (suite.get('tests'), suite.get('failures'), suite.get('skipped')) == ('7', '4', '1')
+    testcases = {t.get('name').removeprefix('cpu/system '): t for t in suite}
+    wrong = testcases['STREAM size=big wrong'].find('failure')
+    assert wrong.get('type') == 'invalid'
+    assert wrong.get('message') == 'wrong: invalid: above <peak> & "more" | [bold]'
+    assert testcases['STREAM size=big new'].find('skipped') is not None
+    assert testcases['STREAM size=big fast'].find('system-out') is not None
+    assert '<script>alert(1)</script>' in testcases['HPCC size=big *'].find('failure').get('message')
+    assert suites['cluster:session'][0].find('failure').get('message') == '3 cases expected, 2 ran'
+
+
+def test_no_two_test_cases_of_junit_have_the_same_name(work, tmp_path):
+    entries = [
+        case(metrics={'triad': metric([1.0], node=node)}, nodes=(node,), unique_name=f'STREAM_{number}')
+        for number, node in enumerate(('n1', 'n2', 'n2'))
+    ]
+    entries += [
+        case(metrics={'triad': metric([1.0])}, partition='gpu'),
+        case(metrics={'triad': metric([1.0])}, stack='other'),
+    ]
+    work.ingest(report(*entries))
+    work.run('compare', '--junit', tmp_path / 'junit.xml')
+    names = [element.get('name') for element in etree.parse(tmp_path / 'junit.xml').findall('.//testcase')]
+    assert len(names) == len(set(names)) == 5
+    assert 'cpu/system STREAM size=big triad on n1' in names
+
+
+def test_json_is_json_for_every_reader(work):
+    work.ingest(report(case(metrics={'triad': metric([float('nan')])})))
+    result = work.run('compare', '--format', 'json')
+    json.loads(result.stdout, parse_constant=lambda name: pytest.fail(f'{name} is no JSON'))
+
+
+def test_references_come_from_the_folder_given(work):
+    assert load_references('cluster', work.sites).rows == []
+
+
+def test_junit_leaves_out_what_xml_cannot_hold(work, tmp_path):
+    work.ingest(report(case(metrics={'tri\x01ad': metric([1.0])})))
+    work.run('compare', '--junit', tmp_path / 'junit.xml')
+    assert etree.parse(tmp_path / 'junit.xml').find('.//testcase').get('name') == 'cpu/system STREAM size=big triad'

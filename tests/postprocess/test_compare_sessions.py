@@ -1,0 +1,104 @@
+"""Sessions compared with other sessions, and days with days."""
+
+import pytest
+from run_reports import BEGAN, case, metric, only, reference, report
+
+
+def test_another_session_as_reference(work):
+    before = report(
+        case(
+            metrics={'triad': metric([100.0, 101.0, 99.0]), 'copy': metric([5.0, 5.1]), 'add': metric([1.0], void='no')}
+        ),
+        uuid='aaaa',
+    )
+    after = report(case(metrics={'triad': metric([80.0]), 'add': metric([1.0])}), uuid='bbbb', began=BEGAN + 60)
+    work.ingest(before, after)
+    work.reference(reference(mean='80'))
+    assert work.verdicts()['STREAM', 'size=big', 'triad'] == 'ok'
+    rows = {row['metric']: row for row in work.compare('latest', '--against', 'aaaa')['verdicts']}
+    assert {name: row['verdict'] for name, row in rows.items()} == {
+        'triad': 'regressed', 'copy': 'missing', 'add': 'no_reference',
+    }  # fmt: skip
+    triad = rows['triad']
+    assert (triad['expected'], triad['expected_std'], triad['expected_n']) == (pytest.approx(100), 1, 3)
+    assert triad['reference_source'] == 'session aaaa on login1'
+    assert rows['add']['cause'] == 'invalid in session aaaa: no'
+
+
+def test_against_itself_everything_is_ok(work):
+    work.ingest(report(case(metrics={'triad': metric([100.0, 99.0])}), mode='quick'))
+    assert work.compare('latest', '--against', 'latest')['counts'] == {'ok': 1}
+
+
+def test_zero_is_no_reference(work):
+    work.ingest(report(case(metrics={'errors': metric([0.0, 0.0], unit='1', better='lower')})))
+    row = only(work.compare('latest', '--against', 'latest'))
+    assert row['verdict'] == 'no_reference'
+    assert 'above 0' in row['cause']
+
+
+def night(value, uuid, day, nodes=('n1',), mode='quick', **metrics):
+    """A session of the metric triad about `value`, or of `metrics`, on that day of January 2026."""
+    metrics = {name: metric([0.999 * v, 1.001 * v]) for name, v in ({'triad': value} | metrics).items()}
+    return report(case(metrics=metrics, nodes=nodes), uuid=uuid, mode=mode, began=1_767_261_600 + (day - 1) * 86400)
+
+
+def test_two_sessions_are_compared_by_their_trials(work):
+    work.ingest(night(100, 'aaaa', 1), night(97, 'bbbb', 2))
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert (row['verdict'], row['n'], row['session']) == ('regressed', 1, 'bbbb')
+    assert row['ratio'] == pytest.approx(0.97)
+    assert row['ratio_low'] < 0.97 < row['ratio_high'] < 1
+    assert row['limit_why'].endswith('trials of one job each')
+    assert row['reference_source'] == 'session aaaa'
+    assert only(work.compare('bbbb', 'aaaa'))['verdict'] == 'improved'
+    assert only(work.compare('aaaa', 'aaaa'))['verdict'] == 'ok'
+
+
+def test_a_significant_change_below_the_floor_is_ok(work):
+    work.ingest(night(100, 'aaaa', 1), night(99, 'bbbb', 2))
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert row['verdict'] == 'ok' and row['ratio_high'] < 1
+
+
+def test_two_spans_of_days_are_compared_by_their_sessions(work):
+    work.ingest(*(night(value, f'a{day}', day) for day, value in enumerate([100, 101, 99, 100.5], 1)))
+    work.ingest(*(night(value, f'b{day}', 10 + day) for day, value in enumerate([95, 96, 94], 1)))
+    result = work.run('compare', '2026-01-01..2026-01-04', '2026-01-11..2026-01-31')
+    assert result.exit_code == 1
+    assert '3 sessions of 2026-01-11 to 2026-01-13, against 4 sessions of 2026-01-01 to 2026-01-04' in ' '.join(
+        result.stdout.split()
+    )
+    row = only(work.compare('2026-01-01..2026-01-04', '2026-01-11..2026-01-31'))
+    assert (row['verdict'], row['expected_n'], row['n']) == ('regressed', 4, 3)
+    assert '4 and 3 jobs' in row['limit_why']
+
+
+def test_the_difference_between_nodes_does_not_hide_a_loss_on_all_of_them(work):
+    speeds = {'n1': 100, 'n2': 60, 'n3': 150, 'n4': 90}
+    for uuid, day, factor in (('aaaa', 1, 1.0), ('bbbb', 2, 0.95)):
+        entries = [
+            case(metrics={'triad': metric([factor * speed])}, nodes=(node,), unique_name=node)
+            for node, speed in speeds.items()
+        ]
+        work.ingest(report(*entries, uuid=uuid, began=BEGAN + day))
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert (row['verdict'], row['ratio']) == ('regressed', pytest.approx(0.95))
+    assert row['limit_why'].endswith('paired over 4 nodes')
+
+
+def test_of_several_sessions_the_newest_may_not_fail_and_of_the_others_only_what_is_good_counts(work):
+    failed = case(metrics={'triad': metric([50.0])}, result='fail', fail_phase='sanity', fail_reason='x')
+    work.ingest(*(night(100 + day, f'a{day}', day) for day in (1, 2, 3)))
+    work.ingest(night(102, 'b1', 4), report(failed, uuid='b2', began=1_767_261_600 + 4 * 86400), night(101, 'b3', 6))
+    row = only(work.compare('2026-01-01..2026-01-03', '2026-01-04..2026-01-06'))
+    assert (row['verdict'], row['n'], row['value']) == ('ok', 2, pytest.approx(101.5, abs=0.01))
+    assert only(work.compare('2026-01-01..2026-01-03', '2026-01-04..2026-01-05'))['verdict'] == 'failed'
+
+
+def test_a_metric_that_the_later_sessions_lack_is_missing(work):
+    work.ingest(night(100, 'aaaa', 1, copy=50), night(100, 'bbbb', 2))
+    document = work.compare('aaaa', 'bbbb')
+    assert document['counts'] == {'missing': 1, 'ok': 1}
+    assert work.run('compare', 'aaaa', 'bbbb', '--against', 'aaaa').exit_code == 2
+    assert work.run('compare', 'aaaa', '2025-01-01..2025-01-02').exit_code == 2

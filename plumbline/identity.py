@@ -6,10 +6,13 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 Pairs = tuple[tuple[str, str], ...]
 #: Written in place of no pairs at all, in files and on the screen.
 NONE = '-'
+#: In the pattern of a reference: whatever the pairs. A pattern may also hold ``name=*``.
+ANY: Pairs = (('*', '*'),)
 _DIGITS = re.compile(r'(\d+)')
 
 
@@ -19,7 +22,9 @@ def pairs(values: Mapping[str, object]) -> Pairs:
 
 
 def to_text(of: Pairs) -> str:
-    """Format pairs as ``name=value,name=value``; ``-`` where there are none."""
+    """Format pairs as ``name=value,name=value``; ``-`` where there are none, ``*`` for :data:`ANY`."""
+    if of == ANY:
+        return '*'
     return ','.join(f'{name}={value}' for name, value in of) or NONE
 
 
@@ -31,6 +36,8 @@ def from_text(text: str) -> Pairs:
     """
     if text in (NONE, ''):
         return ()
+    if text == '*':
+        return ANY
     items: list[str] = []
     for item in text.split(','):
         if '=' in item or not items:
@@ -75,6 +82,17 @@ class SeriesId:
     metric: str
     dims: Pairs = ()
 
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> SeriesId:
+        """Return the id that a row of the store or of a reference file has in its columns. Raises ValueError."""
+        case = row['partition'], row['environ'], row['check'], from_text(row['params'])
+        return cls(*case, row['metric'], from_text(row['dims']))
+
+    def to_row(self) -> dict[str, str]:
+        """Return the columns of the id, `params` and `dims` as texts."""
+        texts = {'params': to_text(self.params), 'dims': to_text(self.dims)}
+        return {name: texts.get(name) or getattr(self, name) for name in ID_COLUMNS}
+
     @property
     def case(self) -> CaseId:
         """The case that measures this series."""
@@ -87,6 +105,10 @@ class SeriesId:
 
     def __str__(self) -> str:
         return f'{self.case} {self.name}'
+
+
+#: The columns of a :class:`SeriesId` in every table.
+ID_COLUMNS = ('partition', 'environ', 'check', 'params', 'metric', 'dims')
 
 
 @dataclass(frozen=True, order=True, slots=True)

@@ -2,16 +2,57 @@
 
 from __future__ import annotations
 
+import re
 from fnmatch import fnmatchcase
 from typing import Any
 
-from plumbline.identity import Pairs, from_text
+from plumbline.identity import Pairs, from_text, pairs
 from plumbline.record import RecordError
 
 
 def metric_and_dims(check: str, name: str) -> tuple[str, Pairs]:
-    """Return the metric and dims of a metric that schema 1 called `name`, such as ``latency_8_0_1``."""
+    """Return the metric and dims of a metric that schema 1 called `name`, such as ``latency_8_0_1``.
+
+    Metrics that had no dims, and those of other checks, keep their names.
+    """
+    for wanted, old, metric in _RENAMED:
+        if fnmatchcase(check, wanted) and (found := re.fullmatch(old, name)):
+            dims = {key: value for key, value in found.groupdict().items() if value and key not in ('name', 'a', 'b')}
+            if found.groupdict().get('a'):
+                dims['pair'] = f'{found["a"]}-{found["b"]}'
+            return found.expand(metric), pairs(dims)
     return name, ()
+
+
+_KERNEL = '(?P<kernel>copy|mul|add|triad|dot)'
+_LIKWID = '(?P<kernel>load|store|copy|stream|triad)'
+_FLOPS = '(?P<isa>[a-z0-9]+)_(?P<precision>dp|sp)'
+_MDTEST = '(?P<place>(?:easy|hard|directories)_(?:unique|shared))_(?P<operation>[a-z]+)'
+# Check, name in schema 1, metric. The named groups are the dims; a and b are a pair
+_RENAMED = (
+    ('Osu*', r'(?P<name>[a-z_]+)_(?P<message_bytes>\d+)(?:_(?P<a>\d+)_(?P<b>\d+))?', r'\g<name>'),
+    ('BabelStreamHost', _KERNEL, 'bandwidth'),
+    ('BabelStreamMemory', _KERNEL, 'bandwidth'),
+    ('BabelStreamDevice', _KERNEL, 'bandwidth'),
+    ('BabelStreamThreads', rf'{_KERNEL}_(?P<proc_bind>[a-z]+)_(?P<threads>\d+)', 'bandwidth'),
+    ('BabelStreamSizes', rf'{_KERNEL}_(?P<elements>\d+)', 'bandwidth'),
+    ('BabelStreamAllDevices', rf'{_KERNEL}_(?P<device>\d+)', 'bandwidth'),
+    ('CommScope*', r'(?P<name>(?:peer_)?(?:latency|bandwidth))_(?P<a>\d+)_(?P<b>\d+)', r'\g<name>'),
+    ('CommScope*', r'(?P<direction>h2d|d2h)_(?P<name>latency|bandwidth)(?:_numa(?P<domain>\d+))?', r'\g<name>'),
+    ('CommScope*', r'(?P<name>launch|wait)_numa(?P<domain>\d+)', r'\g<name>'),
+    ('Numa[BL]*', r'(?P<name>bandwidth|latency)_(?P<a>\d+)_(?P<b>\d+)', r'\g<name>'),
+    ('Numa[BL]*', r'(?P<name>bandwidth|latency)_(?P<distance>\w+)', r'\g<name>'),
+    ('NumaStream', r'triad_(?P<domain>\d+)', 'triad'),
+    ('LikwidPeakFlops', _FLOPS, 'flops'),
+    ('LikwidPeakFlops', rf'{_FLOPS}_per_nominal_cycle', 'flop_per_cycle'),
+    ('LikwidPeakFlops', rf'{_FLOPS}_peak_fraction', 'peak_fraction'),
+    ('LikwidBandwidth', _LIKWID, 'bandwidth'),
+    ('LikwidBandwidth', rf'{_LIKWID}_per_nominal_cycle', 'bytes_per_cycle'),
+    ('IOR*', r'(?P<pattern>random_\w+?)(?:_(?P<io>direct))?_(?P<access>write|read)', 'operations'),
+    ('IOR*', r'(?P<pattern>(?:easy|shared|hard)_\w+?)(?:_(?P<io>direct))?_(?P<access>write|read)', 'bandwidth'),
+    ('Mdtest*', rf'{_MDTEST}_per_process', 'operations_per_process'),
+    ('Mdtest*', _MDTEST, 'operations'),
+)  # fmt: skip
 
 
 _TIMES = ('s', 'ms', 'us', 'ns')
@@ -65,7 +106,10 @@ def _params(data: dict[str, Any]) -> Any:
     text = data.get('case')
     if not isinstance(text, str):
         raise RecordError(f'record: case: expected str, found {text!r:.80}')
-    return dict(from_text(text))
+    try:
+        return dict(from_text(text))
+    except ValueError as error:
+        raise RecordError(f'record: case: {error}') from None
 
 
 def _mapping(data: dict[str, Any], key: str) -> dict[str, Any]:

@@ -67,3 +67,9 @@ def _folder(name: str, setting: settings.Setting[str]) -> Path:
     if chosen := setting.get():
         return Path(chosen).absolute()
     return Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name
+
+
+def site_folder(site: str, root: Path = SITES, file: str = 'site.yaml') -> Path:
+    """Return the folder of `site` below `root`, or in the suite where `root` holds no `file` of it, as a folder of
+    references alone."""
+    return root / site if (root / site / file).exists() else SITES / site

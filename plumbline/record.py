@@ -149,16 +149,18 @@ def from_dict(data: Any) -> Record:
         data = record_of_schema_1(data)
     elif schema != SCHEMA:
         raise RecordError(f'record: schema: expected {SCHEMA}, found {schema}')
+    check = _get(data, 'check', str, 'record')
+    metrics = {
+        name: _metric(metric, f'record.metrics.{name}')
+        for name, metric in _get(data, 'metrics', dict, 'record').items()
+    }
     return Record(
-        check=_get(data, 'check', str, 'record'),
+        check=check,
         params=_pairs(_get(data, 'params', dict, 'record'), 'record.params'),
         tags=_list(data.get('tags') or [], str, 'record.tags'),
         trials=_get(data, 'trials', int, 'record'),
         dims={name: _dim(dim, f'record.dims.{name}') for name, dim in _mapping(data, 'dims').items()},
-        metrics={
-            name: _metric(metric, f'record.metrics.{name}')
-            for name, metric in _get(data, 'metrics', dict, 'record').items()
-        },
+        metrics=metrics,
         draw=_mapping(data, 'draw'),
         trial_seconds=[float(value) for value in _list(data.get('trial_seconds') or [], (int, float), 'trial_seconds')],
         placement=_mapping(data, 'placement'),

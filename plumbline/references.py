@@ -4,54 +4,57 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from plumbline.errors import SiteError
+from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
+from plumbline.migration import metric_and_dims
 from plumbline.paths import SITES
 from plumbline.units import UNITS
 
 COLUMNS = (
+    *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
+)  # fmt: skip
+#: Further columns of a baseline.csv that `plumbline record` wrote; one written by hand may do without.
+RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
+#: The columns before metrics had dims.
+_OLD_COLUMNS = (
     'partition', 'check', 'case', 'metric', 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at',
     'stack', 'mode', 'note',
 )  # fmt: skip
-# What `plumbline record` knows besides; a baseline.csv written by hand may do without.
-RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
-# Each mode runs all that the modes before it run; a row's mode is the smallest that measures it.
+#: Each mode runs all that the modes before it run; a row's mode is the smallest that measures it.
 MODES = ('quick', 'nightly', 'acceptance')
-Key = tuple[str, str, str, str, str]  # partition, stack, check, case, metric
 FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
-# Kinds of rows that are never a limit, so that nobody adds their numbers again; each says why in its note.
-# unmeasured: no check measures this by the definition of its source; void: known to be wrong.
-NO_LIMIT = ('unmeasured', 'void')
-# The kinds of row that a file holds. `elsewhere`: published for another machine like this one; it warns, never fails.
+#: Kinds of rows that are never a limit and are kept so that their numbers are not added again; the note says why.
+#: unmeasured: no check measures this by the definition of its source; invalid: known to be wrong.
+NO_LIMIT = ('unmeasured', 'invalid')
+#: The kinds of rows that each file holds. elsewhere: published for another machine like this one; only warns.
 KINDS = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
 _STANDING = ('elsewhere', 'published', 'session', 'baseline')  # the last that matches goes before the others
 
 
 @dataclass(frozen=True)
 class Reference:
-    """What a metric should be. `mean` and `std` in `unit`; std and n may be unknown (None) for published numbers.
+    """What a series should be. `mean` and `std` in the unit of `quantity`.
 
-    A baseline's n counts sessions. `spread` is the standard deviation of the logarithm of one value that the limit
-    uses, with `df` degrees of freedom, from `spread_n` sessions: more than n where an epoch moved only the mean.
+    `id` may be a pattern: ``*`` for a whole field, ``name=*`` for one value of params or dims. `std` and `n` of
+    published numbers may be unknown (None); a baseline's n counts sessions. `spread` is the standard deviation of the
+    logarithm of one value that the limit uses, with `df` degrees of freedom, from `spread_n` sessions: more than n
+    where an epoch moved only the mean.
     """
 
-    partition: str
-    check: str
-    case: str
-    metric: str
-    unit: str
-    better: str
+    id: SeriesId
+    quantity: Quantity
     mean: float
     std: float | None
     n: int | None
     kind: str
     source: str
     recorded_at: str = ''
-    stack: str = '*'
     mode: str = ''
     note: str = ''
     spread: float | None = None
@@ -61,58 +64,74 @@ class Reference:
     provenance: str = ''
 
     @property
-    def key(self) -> Key:
-        return self.partition, self.stack, self.check, self.case, self.metric
-
-    @property
     def is_limit(self) -> bool:
+        """False for rows of the kinds `NO_LIMIT`."""
         return self.kind not in NO_LIMIT
 
     @property
     def is_pattern(self) -> bool:
-        return any('*' in field for field in self.key)
+        """True if one of the fields of `id` holds a wildcard."""
+        return any('*' in text for text in self.id.to_row().values())
 
-    def matches(self, key: Key) -> bool:
-        partition, stack, check, case, metric = key
-        plain = ((self.partition, partition), (self.stack, stack), (self.check, check), (self.metric, metric))
-        return all(mine in ('*', theirs) for mine, theirs in plain) and _case_matches(self.case, case)
+    def matches(self, of: SeriesId) -> bool:
+        """Return True if `id` is that of the series or a pattern of it."""
+        mine, theirs = self.id, of
+        plain = zip(
+            (mine.partition, mine.environ, mine.check, mine.metric),
+            (theirs.partition, theirs.environ, theirs.check, theirs.metric),
+            strict=True,
+        )
+        return (
+            all(pattern in ('*', value) for pattern, value in plain)
+            and _pairs_match(mine.params, theirs.params)
+            and _pairs_match(mine.dims, theirs.dims)
+        )
 
     @property
     def rank(self) -> tuple[int, int]:
         """Which of several matching rows wins: a baseline before a published one, then the most specific."""
-        fields = [self.partition, self.stack, self.check, self.metric, *self.case.split(',')]
-        return _STANDING.index(self.kind), sum(not field.endswith('*') for field in fields)
+        fields = [self.id.partition, self.id.environ, self.id.check, self.id.metric]
+        pairs = [value for of in (self.id.params, self.id.dims) for _, value in of or (('', ''),)]
+        return _STANDING.index(self.kind), sum(text != '*' for text in fields + pairs)
+
+    def mismatch(self, quantity: Quantity) -> str:
+        """Return why a number of `quantity` cannot be compared with this row; empty where it can."""
+        for what, mine, theirs in (
+            ('unit', quantity.unit, self.quantity.unit),
+            ('better', quantity.better, self.quantity.better),
+        ):
+            if mine != theirs:
+                return f'{what} differs: measured {mine}, the reference ({self.kind}, {self.source}) says {theirs}'
+        return ''
+
+    def to_row(self) -> dict[str, Any]:
+        """Return the columns of a reference file, those of `RECORDED` last."""
+        values = asdict(self) | self.id.to_row() | asdict(self.quantity)
+        return {column: values[column] for column in (*COLUMNS, *RECORDED)}
 
 
-def canonical_case(parameters: dict[str, object]) -> str:
-    """The text that names a case: ``key=value`` pairs sorted by key and joined by commas; ``-`` without parameters."""
-    return ','.join(f'{key}={value}' for key, value in sorted(parameters.items())) or '-'
-
-
-def _case_matches(pattern: str, case: str) -> bool:
-    if pattern in ('*', case):
+def _pairs_match(pattern: Pairs, of: Pairs) -> bool:
+    if pattern in (ANY, of):
         return True
-    mine, theirs = pattern.split(','), case.split(',')
-    return len(mine) == len(theirs) and all(
-        m == t or (m.endswith('=*') and t.startswith(m[:-1])) for m, t in zip(mine, theirs, strict=True)
+    return len(pattern) == len(of) and all(
+        name == theirs and wanted in ('*', value) for (name, wanted), (theirs, value) in zip(pattern, of, strict=True)
     )
 
 
 class References:
-    """The rows of a site, for look-up. Rows without a wildcard, nearly all, stand in a dictionary; only patterns are
-    searched."""
+    """The rows of a site, for look-up. Those without a wildcard, nearly all, are found in a dictionary."""
 
     def __init__(self, rows: Iterable[Reference]):
         self.rows = list(rows)
         self.patterns = [row for row in self.rows if row.is_pattern]
-        self._exact: dict[Key, Reference] = {}
+        self._exact: dict[SeriesId, Reference] = {}
         for row in self.rows:
-            if not row.is_pattern and (row.key not in self._exact or row.rank > self._exact[row.key].rank):
-                self._exact[row.key] = row
+            if not row.is_pattern and (row.id not in self._exact or row.rank > self._exact[row.id].rank):
+                self._exact[row.id] = row
 
     @property
     def exact(self) -> Iterable[Reference]:
-        """The row that counts of each key without a wildcard."""
+        """The row that counts of each id without a wildcard."""
         return self._exact.values()
 
     @cached_property
@@ -120,22 +139,20 @@ class References:
         """Those that were not recorded here."""
         return References(row for row in self.rows if row.kind in KINDS['published'])
 
-    def find(self, key: Key) -> Reference | None:
-        """The row that counts for a metric, or None. Raises SiteError when two have the same right to it."""
-        exact = self._exact.get(key)
+    def find(self, of: SeriesId) -> Reference | None:
+        """Return the row that counts for a series, or None. Raises SiteError when two match it equally well."""
+        exact = self._exact.get(of)
         if exact is not None and exact.kind not in KINDS['published']:
             return exact  # nothing is more specific, and no kind goes before it
-        found = [row for row in self.patterns if row.matches(key)] + ([exact] if exact else [])
+        found = [row for row in self.patterns if row.matches(of)] + ([exact] if exact else [])
         found.sort(key=lambda row: row.rank, reverse=True)
         if len(found) > 1 and found[0].rank == found[1].rank:
-            raise SiteError(
-                f'{" ".join(key)}: two {found[0].kind} rows match it equally well: {found[0].key} and {found[1].key}'
-            )
+            raise SiteError(f'{of}: two {found[0].kind} rows match it equally well: {found[0].id} and {found[1].id}')
         return found[0] if found else None
 
 
 def load_references(site: str, root: Path = SITES) -> References:
-    """The limits of both files of a site; one that does not exist holds no rows. Raises SiteError."""
+    """Return the limits of both files of a site; a file that does not exist holds no rows. Raises SiteError."""
     rows = []
     for kind, name in FILES.items():
         path = root / site / name
@@ -145,22 +162,29 @@ def load_references(site: str, root: Path = SITES) -> References:
 
 
 def read_references(path: Path, kind: str) -> list[Reference]:
-    """All rows of one file, limits or not. Raises SiteError naming file, line, column and what was expected."""
+    """Return all rows of one file, limits or not, with today's columns or those of before metrics had dims.
+
+    Raises SiteError naming file, line, column and what was expected.
+    """
     rows: list[Reference] = []
-    first_lines: dict[tuple, int] = {}
+    first_lines: dict[SeriesId, int] = {}
+    further = RECORDED if kind == 'baseline' else ()
     try:
         with path.open(newline='', encoding='utf-8') as stream:
             reader = csv.DictReader(stream, strict=True)
-            further = RECORDED if kind == 'baseline' else ()
-            if tuple(reader.fieldnames or ()) not in (COLUMNS, COLUMNS + further):
+            columns = tuple(reader.fieldnames or ())
+            old = columns in (_OLD_COLUMNS, _OLD_COLUMNS + further)
+            if not old and columns not in (COLUMNS, COLUMNS + further):
                 more = f', and perhaps {",".join(further)}' if further else ''
                 raise SiteError(f'{path}:1: expected the columns {",".join(COLUMNS)}{more}')
             for entry in reader:
                 where = f'{path}:{reader.line_num}'
-                row = _row(entry, kind, where)
-                first = first_lines.setdefault(row.key, reader.line_num)
+                if None in entry or None in entry.values():
+                    raise SiteError(f'{where}: expected {len(columns)} fields')
+                row = _row(_of_old(entry) if old else entry, kind, where)
+                first = first_lines.setdefault(row.id, reader.line_num)
                 if first != reader.line_num:
-                    raise SiteError(f'{where}: the same partition, stack, check, case and metric as line {first}')
+                    raise SiteError(f'{where}: the same {", ".join(ID_COLUMNS)} as line {first}')
                 rows.append(row)
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
@@ -169,10 +193,17 @@ def read_references(path: Path, kind: str) -> list[Reference]:
     return rows
 
 
-def _row(entry: dict[str, str | None], kind: str, where: str) -> Reference:
-    if None in entry or None in entry.values():
-        raise SiteError(f'{where}: expected {len([column for column in entry if column])} fields')
-    for column in ('partition', 'check', 'case', 'metric', 'source', 'stack'):
+def _of_old(entry: dict[str, str]) -> dict[str, str]:
+    """Return a row of the old columns in the present ones."""
+    metric, dims = metric_and_dims(entry['check'], entry['metric'])
+    own = {'environ': entry['stack'], 'params': entry['case'], 'metric': metric, 'dims': to_text(dims)}
+    if metric == '*':
+        own['dims'] = '*'
+    return entry | own | {'kind': 'invalid' if entry['kind'] == 'void' else entry['kind']}
+
+
+def _row(entry: Mapping[str, str], kind: str, where: str) -> Reference:
+    for column in (*ID_COLUMNS, 'source'):
         if not entry[column]:
             raise SiteError(f'{where}: {column}: is empty')
     for column, allowed in (
@@ -180,31 +211,36 @@ def _row(entry: dict[str, str | None], kind: str, where: str) -> Reference:
     ):  # fmt: skip
         if entry[column] not in allowed:
             raise SiteError(f'{where}: {column}: expected one of {", ".join(allowed)}; found {entry[column]!r}')
-    if entry['case'] not in ('*', ','.join(sorted(entry['case'].split(',')))):
-        raise SiteError(f'{where}: case: expected its key=value pairs sorted; found {entry["case"]!r}')
+    for column in ('params', 'dims'):
+        try:
+            if to_text(from_text(entry[column])) != entry[column]:
+                raise ValueError('expected its name=value pairs sorted by name')
+        except ValueError as error:
+            raise SiteError(f'{where}: {column}: {error}; found {entry[column]!r}') from None
     if entry['kind'] in NO_LIMIT and not entry['note']:
-        raise SiteError(f'{where}: note: a row of kind {entry["kind"]} says why it is no limit')
+        raise SiteError(f'{where}: note: is empty; a row of kind {entry["kind"]} says why it is no limit')
     if kind == 'baseline' and not (entry['std'] and entry['n']):
         raise SiteError(f'{where}: std and n: a baseline row needs both')
     if bool(entry['std']) != bool(entry['n']):
         raise SiteError(f'{where}: std and n: give both, or neither where the source has no spread')
     if len({bool(entry.get(column)) for column in ('spread', 'df', 'spread_n')}) > 1:
         raise SiteError(f'{where}: spread, df and spread_n: give all three or none')
-    numbers: dict[str, float | None] = {column: _number(entry, column, where) for column in ('std', 'spread', 'df')}
-    for column in ('n', 'spread_n'):
-        value = _number(entry, column, where)
-        if value is not None and (value != int(value) or value < 1):
-            raise SiteError(f'{where}: {column}: expected a whole number of values, found {entry[column]!r}')
-        numbers[column] = None if value is None else int(value)
-    if numbers['df'] is not None and numbers['df'] < 1:
+    df = _number(entry, 'df', where)
+    if df is not None and df < 1:
         raise SiteError(f'{where}: df: expected at least 1, found {entry["df"]!r}')
     mean = _number(entry, 'mean', where)
     if not mean:
         raise SiteError(f'{where}: mean: expected a number above 0, found {entry["mean"]!r}')
-    return Reference(**entry | numbers | {'mean': mean})
+    return Reference(
+        id=SeriesId.from_row(entry), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
+        std=_number(entry, 'std', where), n=_count(entry, 'n', where), kind=entry['kind'], source=entry['source'],
+        recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
+        spread=_number(entry, 'spread', where), df=df, spread_n=_count(entry, 'spread_n', where),
+        epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''),
+    )  # fmt: skip
 
 
-def _number(entry: dict[str, str], column: str, where: str) -> float | None:
+def _number(entry: Mapping[str, str], column: str, where: str) -> float | None:
     if not entry.get(column):
         return None
     try:
@@ -214,3 +250,10 @@ def _number(entry: dict[str, str], column: str, where: str) -> float | None:
     if not (math.isfinite(value) and value >= 0):
         raise SiteError(f'{where}: {column}: expected a finite number of at least 0, found {entry[column]!r}')
     return value
+
+
+def _count(entry: Mapping[str, str], column: str, where: str) -> int | None:
+    value = _number(entry, column, where)
+    if value is not None and (value != int(value) or value < 1):
+        raise SiteError(f'{where}: {column}: expected a whole number of values, found {entry[column]!r}')
+    return None if value is None else int(value)

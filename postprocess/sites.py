@@ -10,15 +10,15 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import SeriesId, to_text
+from plumbline.identity import SeriesId, from_text, to_text
 from plumbline.paths import ROOT, SITES
 from plumbline.record import from_dict
-from plumbline.references import FILES, Key, Reference, read_references
+from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from postprocess.results.reports import check_and_params
@@ -127,8 +127,8 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
     for where, row in rows:
         if row.is_limit and not _meets_a_case(row, keys):
             yield Fault(f'{where}: {_why_unmatched(row, site, keys)}')
-    unknown = {check_name for _, _, check_name, _, metric in keys if metric == _ANY}
-    if unlisted := unknown & {row.check for _, row in rows}:
+    unknown = {key.check for key in keys if key.metric == _ANY}
+    if unlisted := unknown & {row.id.check for _, row in rows}:
         message = 'known only when they run; their references were not checked'
         yield Fault(f'{name}: the metrics of {_some(unlisted)} are {message}', is_error=False)
 
@@ -187,7 +187,7 @@ def _ask(reframe: str, site: str, action: str) -> str:
     return answer.stdout
 
 
-def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[Key]:
+def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[SeriesId]:
     """The key of every metric that the described tests can measure on the partitions of `site`.
 
     A test that names its metrics only when it runs has the metric ``*``.
@@ -197,44 +197,45 @@ def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[Key]:
         record = test.get('record')
         if isinstance(record, dict) and 'check' in record:
             found = from_dict(record)
-            check_name, case = found.check, to_text(found.params)
-            metrics = [SeriesId('', '', '', (), metric, one.dims).name for metric, _, one in found.series()]
+            check_name, params = found.check, found.params
+            metrics = [(metric, one.dims) for metric, _, one in found.series()]
         else:
-            check_name, case = check_and_params(test['display_name'])
-            metrics = test['perf_variables']
+            check_name, text = check_and_params(test['display_name'])
+            params, metrics = from_text(text), [(name, ()) for name in test['perf_variables']]
         named = {system.partition(':')[2] for system in test['valid_systems'] if system.startswith(f'{site.name}:')}
         for partition in site.partitions.values():
             if not named or partition.name in named:
-                stacks = partition.environs
-                names = list(metrics) or [_ANY]
-                keys |= {(partition.name, stack, check_name, case, metric) for stack in stacks for metric in names}
+                of = [(partition.name, environ, check_name, params) for environ in partition.environs]
+                keys |= {SeriesId(*case, *name) for case in of for name in metrics or [(_ANY, ())]}
     return keys
 
 
-def _meets_a_case(row: Reference, keys: set[Key]) -> bool:
+def _meets_a_case(row: Reference, keys: set[SeriesId]) -> bool:
     if not row.is_pattern:
-        return row.key in keys or (*row.key[:4], _ANY) in keys
-    return any(row.matches((*key[:4], row.metric if key[4] == _ANY else key[4])) for key in keys)
+        return row.id in keys or replace(row.id, metric=_ANY, dims=()) in keys
+    own = {'metric': row.id.metric, 'dims': row.id.dims}  # of a test that names its metrics when it runs
+    return any(row.matches(replace(key, **own) if key.metric == _ANY else key) for key in keys)
 
 
-def _why_unmatched(row: Reference, site: Site, keys: set[Key]) -> str:
+def _why_unmatched(row: Reference, site: Site, keys: set[SeriesId]) -> str:
     """The first column from the left in which no case of the site has what the row says."""
     partitions, stacks = sorted(site.partitions), sorted(site.environs)
-    if row.partition != '*' and row.partition not in partitions:
-        return f'partition {row.partition!r}: the site has {", ".join(partitions)}'
-    if row.stack != '*' and row.stack not in stacks:
-        return f'stack {row.stack!r}: the site has {", ".join(stacks)}'
+    of = row.id
+    if of.partition != '*' and of.partition not in partitions:
+        return f'partition {of.partition!r}: the site has {", ".join(partitions)}'
+    if of.environ != '*' and of.environ not in stacks:
+        return f'environ {of.environ!r}: the site has {", ".join(stacks)}'
     cases: dict[str, dict[str, set[str]]] = {}
-    for _, _, check_name, case, metric in keys:
-        cases.setdefault(check_name, {}).setdefault(case, set()).add(metric)
-    if row.check != '*' and row.check not in cases:
-        return f'check {row.check!r}: the checks that can run on this site are {_some(cases) or "none"}'
-    of_check = cases.get(row.check, {})
-    if row.case in of_check and of_check[row.case].isdisjoint((row.metric, _ANY)):
-        return f'metric {row.metric!r}: {row.check} {row.case} measures {_some(of_check[row.case])}'
-    if not row.is_pattern and row.case not in of_check:
-        return f'case {row.case!r}: {row.check} has {_some(of_check)}'
-    return f'no metric of this site has partition, stack, check, case and metric {" / ".join(row.key)}'
+    for key in keys:
+        cases.setdefault(key.check, {}).setdefault(to_text(key.params), set()).add(key.name)
+    if of.check != '*' and of.check not in cases:
+        return f'check {of.check!r}: the checks that can run on this site are {_some(cases) or "none"}'
+    of_check, params = cases.get(of.check, {}), to_text(of.params)
+    if params in of_check and of_check[params].isdisjoint((of.name, _ANY)):
+        return f'metric {of.name!r}: {of.check} {params} measures {_some(of_check[params])}'
+    if not row.is_pattern and params not in of_check:
+        return f'params {params!r}: {of.check} has {_some(of_check)}'
+    return f'no series of this site is {of}'
 
 
 def _some(names, most: int = 8) -> str:

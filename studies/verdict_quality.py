@@ -30,6 +30,7 @@ from scipy.special import stdtrit
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance, limits  # noqa: E402
 from plumbline.references import Reference  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
@@ -97,7 +98,7 @@ def baselines(nights: numpy.ndarray) -> list[Reference]:
     variances, df = moderate(numpy.log(nights).var(axis=-1, ddof=1, where=stay), sessions - 1.0)
     return [
         Reference(
-            partition='', check='', case='', metric='', unit='', better='higher', mean=float(mean), std=float(std),
+            id=SeriesId('', '', '', (), ''), quantity=Quantity('', 'higher'), mean=float(mean), std=float(std),
             n=int(n), kind='baseline', source='', spread=math.sqrt(variance), df=float(degrees), spread_n=int(n),
         )
         for mean, std, n, variance, degrees in zip(means, deviations, sessions, variances, df, strict=True)

@@ -24,8 +24,8 @@ from checks.core.topology import Topology, current_site, environs_of_the_system,
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
 from plumbline import evidence, settings
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import Pairs, pairs, to_text
-from plumbline.limits import judges
+from plumbline.identity import Pairs, SeriesId, pairs
+from plumbline.limits import judges, tolerance_for
 from plumbline.paths import ROOT, results_directory
 from plumbline.record import Dim, Record
 from plumbline.references import load_references
@@ -298,16 +298,16 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         references, found = load_references(self.site.name), {}
         for metric, facts, series in self.plan().empty_record().series():
             name = variable_name(metric, series.dims)
-            key = (self.partition.name, self.current_environ.name, self.check, to_text(self.params), name)
-            rows = judges(references, key, self.site.tolerance)
+            of = SeriesId(
+                self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims
+            )  # fmt: skip
+            tolerance = tolerance_for(self.site.tolerance, of, facts.floor, facts.cap, facts.usual_spread)
+            rows = judges(references, of, tolerance)
             if not rows:
                 continue
             reference, bound = rows[0]
-            if (reference.unit, reference.better) != (facts.unit, facts.better):
-                raise SiteError(
-                    f'{name}: the check measures {facts.unit}, {facts.better} is better; the reference is in '
-                    f'{reference.unit}, {reference.better} is better ({reference.kind}, {reference.source})'
-                )
+            if why := reference.mismatch(facts.quantity):
+                raise SiteError(f'{name}: {why}')
             threshold = bound.bad / reference.mean - 1 if bound.gates else None
             lower, upper = (threshold, None) if facts.better == 'higher' else (None, threshold)
             found[name] = (reference.mean, lower, upper, facts.unit)

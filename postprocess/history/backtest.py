@@ -10,7 +10,6 @@ from pathlib import Path
 
 import numpy
 
-from plumbline.identity import to_text
 from plumbline.limits import Tolerance, limits
 from plumbline.paths import SITES
 from plumbline.references import Reference
@@ -93,10 +92,8 @@ def _baseline(history: History) -> Reference:
     """Return what `plumbline record` makes of the first sessions, but for the spread of the other series."""
     values = history.values[:BASELINE]
     values = values[inliers(values)]
-    of, quantity = history.series, history.quantity
     return Reference(
-        partition=of.partition, stack=of.environ, check=of.check, case=to_text(of.params), metric=of.name,
-        unit=quantity.unit, better=quantity.better, mean=float(values.mean()), std=float(values.std(ddof=1)),
+        id=history.series, quantity=history.quantity, mean=float(values.mean()), std=float(values.std(ddof=1)),
         n=len(values), kind='baseline', source='backtest', spread=float(numpy.log(values).std(ddof=1)),
         df=len(values) - 1.0, spread_n=len(values),
     )  # fmt: skip

@@ -14,9 +14,9 @@ import numpy
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
-from plumbline.identity import Quantity, SeriesId, to_text
+from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import limits
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_folder
 from plumbline.references import References, load_references
 from postprocess.history import ledger
 from postprocess.history.nodes import FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
@@ -100,8 +100,8 @@ def locations(site: str, root: Path = SITES) -> dict[str, set[str]]:
 
     Its first column is `node`, each other one a kind of place. Raises InputError.
     """
-    path = next((path for folder in (root, SITES) if (path := folder / site / LOCATIONS).exists()), None)
-    if path is None:
+    path = site_folder(site, root, LOCATIONS) / LOCATIONS
+    if not path.exists():
         return {}
     try:
         with path.open(encoding='utf-8', newline='') as lines:
@@ -123,9 +123,8 @@ def recorded(site: str, root: Path) -> Recorded:
     references = References(row for row in load_references(site, root).rows if row.kind == 'baseline')
 
     def found(table: NodeTable) -> tuple[float, float] | None:
-        of = table.series
-        row = references.find((of.partition, of.environ, of.check, to_text(of.params), of.name))
-        if row is None or Quantity(row.unit, row.better) != table.quantity:
+        row = references.find(table.series)
+        if row is None or row.mismatch(table.quantity):
             return None
         bound = limits(row, table.tolerance)
         if not bound.gates:

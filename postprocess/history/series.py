@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ import numpy
 import pyarrow as pa
 from numpy import ndarray
 
-from plumbline.identity import Quantity, SeriesId, from_text, to_text
+from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_folder
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import site_policy
 
@@ -83,17 +84,14 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tu
 
 
 def tolerances(site: str, root: Path = SITES) -> Callable[..., Tolerance]:
-    """Return the rule for the tolerance of a series, from its id, unit and the floor and cap that its check declares.
+    """Return the rule for the tolerance of a series, from its id and the floor and cap that its check states.
 
     A site without a ``site.yaml``, such as that of another suite, has the defaults.
     """
-    described = any((folder / site / 'site.yaml').exists() for folder in (root, SITES))
+    described = (site_folder(site, root) / 'site.yaml').exists()
     policy = site_policy(site, root) if described else {}
 
-    def tolerance(of: SeriesId, unit: str, floor: float | None, cap: float | None) -> Tolerance:
-        return tolerance_for(policy, of.check, to_text(of.params), of.name, unit)
-
-    return tolerance
+    return partial(tolerance_for, policy)
 
 
 def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list[History]:
@@ -106,16 +104,14 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list
     found = []
     for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
         series = series_of(row)
-        bounds = tolerance(series, row['unit'], row['floor'], row['cap'])
+        bounds = tolerance(series, row['floor'], row['cap'])
         found.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
     return sorted(found, key=lambda history: (history.series, history.quantity))
 
 
 def series_of(row: dict[str, Any]) -> SeriesId:
     """Return the series that a row of the store names in its columns."""
-    return SeriesId(
-        row['partition'], row['environ'], row['check'], from_text(row['params']), row['metric'], from_text(row['dims'])
-    )
+    return SeriesId.from_row(row)
 
 
 def _medians(history: History) -> History:

@@ -10,9 +10,8 @@ from typing import Any
 import yaml
 
 from plumbline.errors import InputError
-from plumbline.identity import Pairs, SeriesId, from_text
-from plumbline.migration import metric_and_dims
-from plumbline.paths import SITES, YAML_LOADER
+from plumbline.identity import SeriesId
+from plumbline.paths import SITES, YAML_LOADER, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, read_references
 from plumbline.sites import Partition, Site, load_site
@@ -125,7 +124,7 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     of_paper = dict.fromkeys(row['site'] for layout in layouts for row in layout.get('rows', []))
     known: dict[str, Site] = {}
     for name in sites or of_paper:  # `root` may hold references alone
-        known[name] = load_site(name, root if (root / name / 'site.yaml').exists() else SITES)
+        known[name] = load_site(name, site_folder(name, root).parent)
     numbers = {('published', name): _published(name, root) for name in known}
     stored = set(store.sites()) if store else set()
     if store and session != 'latest':
@@ -156,16 +155,11 @@ def _published(site: str, root: Path) -> list[_Number]:
     path = root / site / FILES['published']
     return [
         _Number(
-            SeriesId(row.partition, row.stack, row.check, _params(row.case), *metric_and_dims(row.check, row.metric)),
-            Summary(row.n or 0, row.mean, row.std, None, None), row.unit, row.source,
-            row.note if row.kind == 'void' else '',
+            row.id, Summary(row.n or 0, row.mean, row.std, None, None), row.quantity.unit, row.source,
+            row.note if row.kind == 'invalid' else '',
         )
         for row in (read_references(path, 'published') if path.exists() else [])
     ]  # fmt: skip
-
-
-def _params(case: str) -> Pairs:
-    return () if case == _ANY else from_text(case)
 
 
 def _measured(site: str, store: Store, session: str) -> list[_Number]:

@@ -21,7 +21,7 @@ from markupsafe import Markup, escape
 
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId, to_text
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
@@ -274,7 +274,7 @@ def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
     """Return what each link class is, by partition and name."""
     found = {}
     with suppress(SiteError):  # a site without a site.yaml
-        for partition in load_site(site, root if (root / site / 'site.yaml').exists() else SITES).partitions.values():
+        for partition in load_site(site, site_folder(site, root).parent).partitions.values():
             for name, link in partition.link_classes.items():
                 peak = f', peak {link.peak / UNITS["GB/s"]:.4g} GB/s' if link.peak else ''
                 found[partition.name, name] = f'{link.descr}{peak}'

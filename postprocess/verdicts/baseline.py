@@ -12,9 +12,9 @@ from pathlib import Path
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text
 from plumbline.identity import SeriesId
-from plumbline.limits import Limits, limits, spread_of, tolerance_for
+from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
 from plumbline.record import summarize
-from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Key, Reference, read_references
+from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Reference, read_references
 from plumbline.sites import site_names
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
@@ -43,15 +43,15 @@ class Replacement:
         if self.old is None:
             return 'new'
         old, new = (
-            [_digits(getattr(row, field)) for field in ('mean', 'std', 'n', 'unit', 'spread', 'df', 'epoch')]
-            for row in (self.old, self.new)
+            [_digits(row[field]) for field in ('mean', 'std', 'n', 'unit', 'spread', 'df', 'epoch')]
+            for row in (self.old.to_row(), self.new.to_row())
         )
         return 'same' if old == new else 'changed'
 
     @property
     def difference(self) -> float | None:
         """How far the mean moves, in %; None where there is no old one in the same unit."""
-        if self.old is None or self.old.unit != self.new.unit:
+        if self.old is None or self.old.quantity != self.new.quantity:
             return None
         return 100 * (self.new.mean / self.old.mean - 1)
 
@@ -100,7 +100,7 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
     sites = sorted({session.site for session in sessions})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
-    groups: dict[Key, _Group] = {}
+    groups: dict[SeriesId, _Group] = {}
     refused, unusable = [], []
     for session in sessions:
         usable = 0
@@ -108,14 +108,14 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
             if row.status == 'measured' and not row.judged:
                 continue
             if row.status == 'measured':
-                groups.setdefault(row.key, []).append((session, row))
+                groups.setdefault(row.id, []).append((session, row))
                 usable += 1
             else:
                 refused.append(Refusal(session.session, row.id, f'{row.status}: {row.cause}'))
         if not usable:
             unusable.append(session.session)
-    accepted: dict[Key, _Group] = {}
-    dropped: dict[Key, int] = {}
+    accepted: dict[SeriesId, _Group] = {}
+    dropped: dict[SeriesId, int] = {}
     for key, group in sorted(groups.items()):
         if cause := _refuse([row for _, row in group]):
             refused.append(Refusal('', group[0][1].id, cause))
@@ -125,12 +125,13 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
         dropped[key] = len(group) - len(accepted[key])
     known = _spreads(accepted)
     facts = {session.session: _facts(store, session) for session in sessions}
-    current = {row.key: row for row in _read_baseline(_baseline(sites[0], root))}
+    current = {row.id: row for row in _read_baseline(_baseline(sites[0], root))}
     policy = site_policy(sites[0], root)
     rows = []
     for key, group in accepted.items():
         new, old = _row(key, group, facts, known.get(key), dropped[key]), current.get(key)
-        rows.append(_beside(replace(new, epoch=old.epoch) if old else new, old, policy))
+        tolerance = tolerance_for(policy, key, **group[0][1].stated)
+        rows.append(_beside(replace(new, epoch=old.epoch) if old else new, old, tolerance))
     if not rows:
         unusable = [session.session for session in sessions]
     return Proposal(sites[0], rows, refused, unusable)
@@ -165,10 +166,10 @@ def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Acce
         raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
     path = _baseline(site, root)
     proposed = read_references(proposals[site], 'baseline')
-    before = {row.key: row for row in _read_baseline(path)}
+    before = {row.id: row for row in _read_baseline(path)}
     if epoch:
-        proposed = [_recentred(row, before.get(row.key), epoch) for row in proposed]
-    after = before | {row.key: row for row in proposed}
+        proposed = [_recentred(row, before.get(row.id), epoch) for row in proposed]
+    after = before | {row.id: row for row in proposed}
     text = to_baseline(after.values())
     _validate(text, path)
     write_text(path, text)
@@ -176,10 +177,10 @@ def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Acce
         proposals[site].unlink()
     except OSError as error:
         raise InputError(f'{path} is written, but {proposals[site]} cannot be removed: {error.strerror}') from None
-    added = sum(row.key not in before for row in proposed)
-    changed = sum(row.key in before and row != before[row.key] for row in proposed)
+    added = sum(row.id not in before for row in proposed)
+    changed = sum(row.id in before and row != before[row.id] for row in proposed)
     policy = site_policy(site, root)
-    rows = [_beside(row, before.get(row.key), policy) for row in proposed]
+    rows = [_beside(row, before.get(row.id), tolerance_for(policy, row.id)) for row in proposed]
     return Accepted(path, rows, added, changed, len(after) - added - changed)
 
 
@@ -189,8 +190,9 @@ def to_baseline(rows: Iterable[Reference]) -> str:
     writer = csv.writer(out, lineterminator='\n')
     columns = (*COLUMNS, *RECORDED)
     writer.writerow(columns)
-    for row in sorted(rows, key=lambda row: row.key):
-        writer.writerow(_digits(getattr(row, column)) for column in columns)
+    for row in sorted(rows, key=lambda row: row.id):
+        values = row.to_row()
+        writer.writerow(_digits(values[column]) for column in columns)
     return out.getvalue()
 
 
@@ -209,7 +211,7 @@ def _refuse(rows: list[Measured]) -> str | None:
     return None
 
 
-def _spreads(groups: dict[Key, _Group]) -> dict[Key, tuple[float, float]]:
+def _spreads(groups: dict[SeriesId, _Group]) -> dict[SeriesId, tuple[float, float]]:
     """Standard deviation of the logarithm of one value, and its degrees of freedom, of each metric of two sessions or
     more; drawn towards those of the other metrics, the more the fewer the sessions.
 
@@ -227,7 +229,7 @@ def _spreads(groups: dict[Key, _Group]) -> dict[Key, tuple[float, float]]:
 
 
 def _row(
-    key: Key,
+    key: SeriesId,
     group: _Group,
     facts: dict[str, dict[int, dict[str, str]]],
     spread: tuple[float, float] | None,
@@ -235,7 +237,6 @@ def _row(
 ) -> Reference:
     from reframe.utility import nodelist_abbrev
 
-    partition, stack, check, case, metric = key
     first = group[0][1]
     jobs = summarize([row.value for _, row in group])
     nodes = sorted({node for _, row in group for node in row.nodes})
@@ -255,8 +256,7 @@ def _row(
     known |= {'dates': {dates}, 'nodes': {nodelist_abbrev(nodes)}, 'sessions': {names}}
     measured_spread = dict(zip(('spread', 'df'), spread, strict=True)) | {'spread_n': len(sessions)} if spread else {}
     return Reference(
-        partition=partition, stack=stack, check=check, case=case, metric=metric,
-        unit=first.quantity.unit, better=first.quantity.better,
+        id=key, quantity=first.quantity,
         mean=jobs.mean, std=jobs.std if len(group) > 1 else first.summary.std, n=len(sessions), kind='baseline',
         source=f'{source} on {hosts}', recorded_at=days[-1],
         mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),
@@ -267,16 +267,14 @@ def _row(
 
 def _recentred(new: Reference, old: Reference | None, epoch: str) -> Reference:
     """`new` with the spread of `old`, the row of its key before the change, where there is one that has any."""
-    spread, df = spread_of(old) if old and old.unit == new.unit else (None, None)
+    spread, df = spread_of(old) if old and old.quantity == new.quantity else (None, None)
     if spread is not None:
         new = replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
     return replace(new, epoch=epoch)
 
 
-def _beside(new: Reference, old: Reference | None, policy: dict) -> Replacement:
-    names = (new.check, new.case, new.metric)
-    before = old and limits(old, tolerance_for(policy, *names, old.unit))
-    return Replacement(new, limits(new, tolerance_for(policy, *names, new.unit)), old, before)
+def _beside(new: Reference, old: Reference | None, tolerance: Tolerance) -> Replacement:
+    return Replacement(new, limits(new, tolerance), old, limits(old, tolerance) if old else None)
 
 
 def _facts(store: Store, session: Session) -> dict[int, dict[str, str]]:

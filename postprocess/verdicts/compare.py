@@ -10,18 +10,18 @@ from statistics import median
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.identity import SeriesId, from_text
+from plumbline.identity import CaseId, SeriesId, from_text
 from plumbline.limits import Limits, judges, limits, tolerance_for
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_folder
 from plumbline.record import NOTHING
-from plumbline.references import KINDS, MODES, Key, Reference, References, load_references
+from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site_file import read_site_file
 from postprocess.results.reports import RunReport, read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
 from postprocess.verdicts.measured import Measured, failure, measured, measured_in
 from postprocess.verdicts.stats import chance, false_discovery_rates, pool
-from postprocess.verdicts.verdict import Comparison, Verdict, quantity_of, worst_first
+from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 
 def judge_session(
@@ -39,7 +39,7 @@ def judge_session(
     """
     cases = store.rows('cases', session)
     rows = measured(cases, store.rows('metrics', session))
-    reasons: dict[Key, str] = {}
+    reasons: dict[SeriesId, str] = {}
     if against is None:
         references: list[Reference] = load_references(session.site, root).rows
     else:
@@ -49,8 +49,8 @@ def judge_session(
     again = [_by_key(read_report(path, session.site), session) for path in reruns]
     verdicts = []
     for row in rows:
-        rules = [] if row.id.metric == '*' else judges(lookup, row.key, policy)
-        verdict = judge(row, rules, session.session, reasons.get(row.key, ''))
+        rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance_for(policy, row.id, **row.stated))
+        verdict = judge(row, rules, session.session, reasons.get(row.id, ''))
         if again and verdict.verdict == 'regressed':
             verdict = confirm(verdict, row, again)
         verdicts.append(verdict)
@@ -62,8 +62,8 @@ def judge_session(
 
 def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
     """Return the tolerances of a ``site.yaml``: below `root`, or the suite's where `root` holds only references."""
-    path = next((path for folder in (root, SITES) if (path := folder / site / 'site.yaml').exists()), None)
-    if path is None:
+    path = site_folder(site, root) / 'site.yaml'
+    if not path.exists():
         raise InputError(f'site {site} is not described: expected {root / site / "site.yaml"}')
     return read_site_file(path).get('tolerance', {})
 
@@ -85,16 +85,11 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
     judged = replace(judged, reference=reference, limits=bound)
     if row.status != 'measured':
         return judged
-    for what, mine, theirs in (
-        ('unit', row.quantity.unit, reference.unit),
-        ('better', row.quantity.better, reference.better),
-    ):
-        if mine != theirs:
-            cause = f'{what} differs: measured {mine}, the reference ({_origin(reference)}) says {theirs}'
-            return replace(judged, verdict='failed', cause=cause)
+    if why := reference.mismatch(row.quantity):
+        return replace(judged, verdict='failed', cause=why)
     value, sign = row.value, row.quantity.sign
     for other, its in rules:
-        if other.unit == row.quantity.unit and sign * value < sign * its.bad:
+        if other.quantity == row.quantity and sign * value < sign * its.bad:
             cause = (
                 f'{value:.6g} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the '
                 f'limit {its.bad:.6g} ({its.why}); expected {other.mean:.6g} ({_origin(other)})'
@@ -103,7 +98,7 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
     return replace(judged, verdict='improved' if sign * value > sign * bound.good else 'ok')
 
 
-def confirm(verdict: Verdict, row: Measured, reruns: Sequence[dict[Key, list[Measured]]]) -> Verdict:
+def confirm(verdict: Verdict, row: Measured, reruns: Sequence[dict[SeriesId, list[Measured]]]) -> Verdict:
     """Return the verdict of a series beyond its limit after its case was run again, on the same nodes or on others.
 
     It is `regressed` if the median of all its values is beyond the limit, else a `warning`. `where` is ``system`` if
@@ -111,7 +106,7 @@ def confirm(verdict: Verdict, row: Measured, reruns: Sequence[dict[Key, list[Mea
     """
     here, elsewhere = [], []
     for rerun in reruns:
-        found = [again for again in rerun.get(row.key, ()) if again.status == 'measured']
+        found = [again for again in rerun.get(row.id, ()) if again.status == 'measured']
         same = [again.value for again in found if set(again.nodes) == set(row.nodes)]
         if same:
             here.append(median(same))
@@ -158,36 +153,34 @@ def with_chances(verdicts: list[Verdict]) -> tuple[list[Verdict], float]:
     return verdicts, float(chance(margins / sd, df).sum())
 
 
-def _by_key(report: RunReport, session: Session) -> dict[Key, list[Measured]]:
+def _by_key(report: RunReport, session: Session) -> dict[SeriesId, list[Measured]]:
     """Return what a rerun of `session` measured. Raises InputError where it ran on another site."""
     if report.site != session.site:
         raise InputError(f'{report.session["report"]}: is of site {report.site}, the session of {session.site}')
-    found: dict[Key, list[Measured]] = {}
+    found: dict[SeriesId, list[Measured]] = {}
     for row in measured(report.cases, report.metrics):
-        found.setdefault(row.key, []).append(row)
+        found.setdefault(row.id, []).append(row)
     return found
 
 
-def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Reference], dict[Key, str]]:
+def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Reference], dict[SeriesId, str]]:
     """Return what a session measured as references for another; and by key, why other series are no reference."""
-    groups: dict[Key, list[Measured]] = {}
-    reasons: dict[Key, str] = {}
+    groups: dict[SeriesId, list[Measured]] = {}
+    reasons: dict[SeriesId, str] = {}
     for row in rows:
         if row.status == 'measured' and row.judged:
-            groups.setdefault(row.key, []).append(row)
+            groups.setdefault(row.id, []).append(row)
         elif row.judged:
-            reasons[row.key] = f'{row.status} in session {session.session}: {row.cause}'
+            reasons[row.id] = f'{row.status} in session {session.session}: {row.cause}'
     references = []
     for key, group in groups.items():
         summary, first = pool(row.summary for row in group), group[0]
         if summary.mean <= 0:
             reasons[key] = f'a reference must be above 0, session {session.session} measured {summary.mean:.6g}'
             continue
-        partition, stack, check, case, metric = key
         references.append(
             Reference(
-                partition=partition, stack=stack, check=check, case=case, metric=metric, unit=first.quantity.unit,
-                better=first.quantity.better, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
+                id=key, quantity=first.quantity, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
                 source=f'session {session.session} on {session.hostname}', mode=first.mode,
             )
         )  # fmt: skip
@@ -232,44 +225,35 @@ def not_measured(
 
     It should have measured those of the cases that ran, and, where it ran a whole mode, the baselines of that mode.
     """
-    keys = {row.key for row in rows}
+    keys = {row.id for row in rows}
     cases = [case for case in cases if not case['fixture']]
-    ended = {(case['partition'], case['environ'], case['check'], case['params']): case for case in cases}
+    ended = {
+        CaseId(case['partition'], case['environ'], case['check'], from_text(case['params'])): case for case in cases
+    }
     whole_mode = session.mode in MODES and not session.narrowed_by
     modes = MODES[: MODES.index(session.mode) + 1] if whole_mode else ()
 
     def in_mode(row: Reference) -> bool:
-        partition = session.partition in (None, row.partition)
+        partition = session.partition in (None, row.id.partition)
         return row.mode in modes and row.kind not in KINDS['published'] and partition
 
     unmet = [
         row
         for row in lookup.exact
-        if row.key not in keys and row.kind != 'elsewhere' and (row.key[:4] in ended or in_mode(row))
+        if row.id not in keys and row.kind != 'elsewhere' and (row.id.case in ended or in_mode(row))
     ]
     unmet += [row for row in lookup.patterns if in_mode(row) and not any(row.matches(key) for key in keys)]
     verdicts = []
     for row in unmet:
-        case = None if row.is_pattern else ended.get(row.key[:4])
+        case = None if row.is_pattern else ended.get(row.id.case)
         if case is None:
             cause = f'no case of this {session.mode} session measured it'
         else:
             cause = failure(case) or 'its case ran and does not declare this metric'
-        bound = limits(row, tolerance_for(policy, *row.key[2:], row.unit))
-        verdicts.append(
-            Verdict('missing', series_of(row), quantity_of(row), NOTHING, row, bound, cause, session=session.session)
-        )
+        bound = limits(row, tolerance_for(policy, row.id))
+        verdicts.append(Verdict('missing', row.id, row.quantity, NOTHING, row, bound, cause, session=session.session))
     return verdicts
 
 
 def _origin(row: Reference) -> str:
     return f'{row.kind}, {row.source}'
-
-
-def series_of(row: Reference) -> SeriesId:
-    """Return the identity of what a reference is for."""
-    metric, blank, dims = row.metric.rpartition(' ')
-    if not blank or '=' not in dims:
-        metric, dims = row.metric, ''
-    params = (('*', '*'),) if row.case == '*' else from_text(row.case)
-    return SeriesId(row.partition, row.stack, row.check, params, metric, from_text(dims))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from plumbline.identity import CaseId, Quantity, SeriesId, from_text, to_text
+from plumbline.identity import NONE, Quantity, SeriesId, from_text
 from plumbline.record import NOTHING, Summary
-from plumbline.references import MODES, Key
+from plumbline.references import MODES
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, reached_its_end
 from postprocess.verdicts.stats import mean_of
@@ -18,7 +18,7 @@ class Measured:
     """One series of one case of a session; metric ``*`` stands for a case that declares none.
 
     `status` is that of `postprocess.results.tables.status_of`; `cause` says why it is not ``measured``. One that is not
-    `judged` is judged only where a reference names it. `floor` and `cap` are the check's own, None: the default.
+    `judged` is judged only where a reference names it. `floor`, `cap` and `usual_spread`: what the check states.
     """
 
     case_id: int
@@ -32,6 +32,7 @@ class Measured:
     judged: bool = True
     floor: float | None = None
     cap: float | None = None
+    usual_spread: float | None = None
 
     @property
     def value(self) -> float:
@@ -39,9 +40,9 @@ class Measured:
         return mean_of(self.summary)
 
     @property
-    def key(self) -> Key:
-        """The identity as texts, for look-ups in references of the present form."""
-        return self.id.partition, self.id.environ, self.id.check, to_text(self.id.params), self.id.name
+    def stated(self) -> dict[str, float | None]:
+        """What the check states of its tolerance, for `plumbline.limits.tolerance_for`."""
+        return {'floor': self.floor, 'cap': self.cap, 'usual_spread': self.usual_spread}
 
 
 def smallest_mode(tags: list[str]) -> str:
@@ -83,9 +84,8 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
         failed = failure(case)
         if case['result'] == NEEDED_FAILED and (why := broken.get((case['partition'], case['environ']))):
             failed = f'not run: its stack {case["environ"]} {why}'
-        of = CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))
         nothing = Measured(
-            case_id=case['case_id'], id=SeriesId(of.partition, of.environ, of.check, of.params, '*'),
+            case_id=case['case_id'], id=SeriesId.from_row(case | {'metric': '*', 'dims': NONE}),
             quantity=Quantity('', ''), summary=NOTHING, nodes=tuple(case['nodes']), mode=smallest_mode(case['tags']),
             status='failed', cause='',
         )  # fmt: skip
@@ -101,6 +101,7 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
                     judged=row['judged'],
                     floor=row['floor'],
                     cap=row['cap'],
+                    usual_spread=row['usual_spread'],
                 )
             )
         if case['case_id'] not in declared and (failed or case['benchmark'] or case['fail_reason']):

@@ -51,7 +51,7 @@ class Verdict:
 
     @property
     def _same_quantity(self) -> bool:
-        return self.reference is not None and self.quantity == quantity_of(self.reference)
+        return self.reference is not None and self.quantity == self.reference.quantity
 
     @property
     def expected(self) -> float | None:
@@ -129,11 +129,6 @@ class Comparison:
     def nothing_to_compare_with(self) -> bool:
         """True if no series has a reference."""
         return set(self.counts) - {'informational'} == {'no_reference'}
-
-
-def quantity_of(row: Reference) -> Quantity:
-    """Return unit and direction of a reference."""
-    return Quantity(row.unit, row.better)
 
 
 def worst_first(verdicts: list[Verdict]) -> list[Verdict]:

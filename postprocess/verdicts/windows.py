@@ -10,10 +10,11 @@ from datetime import date
 from pathlib import Path
 
 from plumbline.errors import InputError
+from plumbline.identity import SeriesId
 from plumbline.limits import limits, tolerance_for
 from plumbline.paths import SITES
 from plumbline.record import Summary, summarize
-from plumbline.references import Key, Reference, References
+from plumbline.references import Reference, References
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import judge, not_measured, session_problems, site_policy, with_chances
 from postprocess.verdicts.measured import Measured, measured, measured_in
@@ -59,7 +60,7 @@ def compare_windows(
     references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
     cases = store.rows('cases', newest)
     latest = measured(cases, store.rows('metrics', newest))
-    bad = {row.key: row for row in latest if row.status != 'measured'}  # of earlier sessions only good numbers count
+    bad = {row.id: row for row in latest if row.status != 'measured'}  # of earlier sessions only good numbers count
     verdicts = []
     for key, group in new.items():
         rules, good = [], _usable(group)
@@ -70,7 +71,7 @@ def compare_windows(
                 shift = shift_between(_by_node(_usable(old[key])), _by_node(good))
                 row = replace(row, summary=replace(shift.after, mean=shift.before.mean * shift.ratio))
                 reference, how = _with_error(reference, shift), f', {shift.how}'
-            bound = limits(reference, tolerance_for(policy, *key[2:], reference.unit))
+            bound = limits(reference, tolerance_for(policy, key, **row.stated))
             rules = [(reference, replace(bound, why=bound.why + how))]
         verdicts.append(judge(row, rules, newest.session))
     rows = [row for group in new.values() for row in group]
@@ -82,11 +83,11 @@ def compare_windows(
     return Comparison(newest, before[-1], worst_first(verdicts), problems, false_flags, scope)
 
 
-def _by_key(store: Store, sessions: Sequence[Session]) -> dict[Key, list[Measured]]:
-    found: dict[Key, list[Measured]] = {}
+def _by_key(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Measured]]:
+    found: dict[SeriesId, list[Measured]] = {}
     for session in sessions:
         for row in measured_in(store, session):
-            found.setdefault(row.key, []).append(row)
+            found.setdefault(row.id, []).append(row)
     return found
 
 
@@ -105,8 +106,7 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
     first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
-        **dict(zip(('partition', 'stack', 'check', 'case', 'metric'), first.key, strict=True)),
-        unit=first.quantity.unit, better=first.quantity.better, mean=summary.mean, std=summary.std, n=summary.n,
+        id=first.id, quantity=first.quantity, mean=summary.mean, std=summary.std, n=summary.n,
         kind='session', source=source, mode=first.mode,
     )  # fmt: skip
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from postprocess.text import count, number, quantity, signed
 from postprocess.verdicts.baseline import Proposal, Replacement
-from postprocess.verdicts.compare import series_of
 from postprocess.views.series import SERIES, name_of
 from postprocess.views.table import Column, Row, View
 
@@ -61,12 +59,12 @@ def accepted(rows: Sequence[Replacement]) -> View:
 def _to_row(row: Replacement) -> Row:
     old, new = row.old, row.new
     return {
-        **asdict(new),
-        **name_of(series_of(new)),
+        **new.to_row(),
+        **name_of(new.id),
         'change': row.what,
         'old_mean': old and old.mean,
         'old_std': old and old.std,
-        'old_unit': old.unit if old else '',
+        'old_unit': old.quantity.unit if old else '',
         'old_limit': row.old_limits and row.old_limits.bad,
         'limit': row.new_limits.bad,
         'limit_why': row.new_limits.why,

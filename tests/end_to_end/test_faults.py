@@ -120,9 +120,9 @@ def baseline(clone, **changes):
     from plumbline.references import COLUMNS
 
     row = {
-        'partition': 'node', 'check': 'Demo', 'case': 'size=small', 'metric': 'rate', 'unit': 'GB/s',
-        'better': 'higher', 'mean': '50', 'std': '0.5', 'n': '10', 'kind': 'baseline', 'source': 'a test',
-        'recorded_at': '', 'stack': '*', 'mode': 'quick', 'note': '',
+        'partition': 'node', 'environ': '*', 'check': 'Demo', 'params': 'size=small', 'metric': 'rate', 'dims': '-',
+        'unit': 'GB/s', 'better': 'higher', 'mean': '50', 'std': '0.5', 'n': '10', 'kind': 'baseline',
+        'source': 'a test', 'recorded_at': '', 'mode': 'quick', 'note': '',
     } | changes  # fmt: skip
     text = ','.join(COLUMNS) + '\n' + ','.join(row[column] for column in COLUMNS) + '\n'
     (clone.site_file.parent / 'baseline.csv').write_text(text)
@@ -142,7 +142,7 @@ def test_a_reference_decides_tonight(clone):
 @pytest.mark.parametrize(
     ('changes', 'words'),
     [
-        ({'unit': 'MB/s'}, ['rate: the check measures GB/s', 'the reference is in MB/s', 'a test']),
+        ({'unit': 'MB/s'}, ['rate: unit differs', 'GB/s', 'MB/s', 'a test']),
         ({'std': ''}, ['baseline.csv:2', 'std and n']),
     ],
 )

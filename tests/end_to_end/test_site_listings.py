@@ -15,9 +15,8 @@ from pathlib import Path
 import pytest
 from scratch import ROOT, ScratchClone
 
-from checks.core.trials import variable_name
-from plumbline.identity import pairs, to_text
-from plumbline.references import MODES, Key, Reference, load_references
+from plumbline.identity import SeriesId, pairs, to_text
+from plumbline.references import MODES, Reference, load_references
 from plumbline.sites import load_site, site_names
 from postprocess.results.reports import read_report
 from postprocess.results.store import Store
@@ -46,7 +45,7 @@ ONE_OF_MANY = {'device': '0', 'pairs': 'first'}
 def asked(rows: list[Reference]) -> str:
     """A pattern of the names of cases that the rows are about; ReFrame matches names without their blanks."""
     patterns = []
-    for check, case in dict.fromkeys((row.check, row.case) for row in rows):
+    for check, case in dict.fromkeys((row.id.check, to_text(row.id.params)) for row in rows):
         pairs = dict(pair.split('=') for pair in case.split(',')) if case != '-' else {}
         nodes = pairs.pop('num_nodes', '1')
         values = {key: ONE_OF_MANY[key] if value == '*' else value for key, value in pairs.items()}
@@ -92,15 +91,15 @@ def dry_run(clone):
     return dry_run
 
 
-def metrics_of(report: dict) -> dict[Key, dict]:
+def metrics_of(report: dict) -> dict[SeriesId, dict]:
     """Every metric of the records of a run report, by its key; those of its case's tags with it."""
     found = {}
     for case in report['runs'][0]['testcases']:
         if isinstance(record := case.get('record'), dict):  # not of a stack
-            of_case = case['partition'], case['environ'], record['check'], to_text(pairs(record['params']))
+            of_case = case['partition'], case['environ'], record['check'], pairs(record['params'])
             for name, metric in record['metrics'].items():
                 for series in metric['series']:
-                    found[(*of_case, variable_name(name, pairs(series['dims'])))] = series
+                    found[SeriesId(*of_case, name, pairs(series['dims']))] = series
                     series |= {'unit': metric['unit'], 'better': metric['better'], 'tags': record['tags']}
     return found
 
@@ -110,9 +109,9 @@ def test_every_row_is_met_by_a_case_in_the_smallest_mode_that_has_it(dry_run, si
     metrics = metrics_of(dry_run(site))
     for row in load_references(site).rows:
         met = [metric for key, metric in metrics.items() if row.matches(key)]
-        assert met, f'no case measures {row.key}'
-        assert {(metric['unit'], metric['better']) for metric in met} == {(row.unit, row.better)}
-        assert row.mode == next(mode for mode in MODES if any(mode in metric['tags'] for metric in met)), row.key
+        assert met, f'no case measures {row.id}'
+        assert {(metric['unit'], metric['better']) for metric in met} == {(row.quantity.unit, row.quantity.better)}
+        assert row.mode == next(mode for mode in MODES if any(mode in metric['tags'] for metric in met)), row.id
 
 
 @pytest.mark.parametrize('site', WITH_LIMITS)
@@ -173,7 +172,7 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         if any(metric['series'] for metric in case.get('record', {}).get('metrics', {}).values())
     ]
 
-    def judged(report: dict) -> dict[Key, Verdict]:
+    def judged(report: dict) -> dict[SeriesId, Verdict]:
         report['session_info']['uuid'] = str(uuid.uuid4())
         path = tmp_path / 'report.json'
         path.write_text(json.dumps(report))
@@ -181,20 +180,17 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
         store.add(read_report(path))
         comparison = judge_session(store, store.find(report['session_info']['uuid']), root=ROOT / 'site_configs')
         assert not comparison.problems
-        return {
-            (row.id.partition, row.id.environ, row.id.check, to_text(row.id.params), row.id.name): row
-            for row in comparison.verdicts
-        }
+        return {row.id: row for row in comparison.verdicts}
 
     healthy = judged(copy.deepcopy(ended))
     assert {key: row.cause for key, row in healthy.items() if row.verdict != 'ok'} == {}
     assert set(healthy) == set(expected)
-    for key in {row.key: key for key, row in expected.items()}.values():  # one of each row
+    for key in {row.id: key for key, row in expected.items()}.values():  # one of each row
         reference, sick = expected[key], copy.deepcopy(ended)
         worse = max(0.1, 5 * (reference.std or 0) / reference.mean, 1.1 * abs(1 - healthy[key].limit / reference.mean))
-        factor = 1 - worse if reference.better == 'higher' else 1 + worse
+        factor = 1 - worse if reference.quantity.sign > 0 else 1 + worse
         for sample in metrics_of(sick)[key]['samples']:
             sample[2] *= factor
         verdicts = {key: row.verdict for key, row in judged(sick).items()}
         assert {key for key, verdict in verdicts.items() if verdict != 'ok'} == {key}
-        assert verdicts[key] == ('warning' if (site, reference.check) in TOO_NOISY else 'regressed')
+        assert verdicts[key] == ('warning' if (site, reference.id.check) in TOO_NOISY else 'regressed')

@@ -3,10 +3,12 @@
 import csv
 import platform
 import re
+from dataclasses import replace
 
 from rows import each_row
 
 from checks.core.topology import topology_of
+from plumbline.identity import SeriesId, pairs
 from plumbline.paths import SITES
 from plumbline.references import load_references
 from plumbline.sites import load_site, name_of_this_site
@@ -85,9 +87,9 @@ def test_the_bandwidths_of_table_4_digit_for_digit(name):
     partition = the_partition(name)
     assert partition.entry.get('peaks', {}).get('memory_bandwidth') == (f'{peak} GB/s' if peak else None)
     assert peak is None or float(every) < float(peak)
-    key = (partition.name, 'cpu', 'BabelStreamBest', '-')
-    assert load_references(name).find((*key, 'single_best')).mean == float(single)
-    assert load_references(name).find((*key, 'all_best')).std == float(every_std)
+    key = (partition.name, 'cpu', 'BabelStreamBest', ())
+    assert load_references(name).find(SeriesId(*key, 'single_best')).mean == float(single)
+    assert load_references(name).find(SeriesId(*key, 'all_best')).std == float(every_std)
 
 
 @each_row('name', TABLE_5)
@@ -104,9 +106,10 @@ def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
     model = {'cuda': 'cuda', 'rocm': 'hip'}[stack]
     references = load_references(name)
     for device in range(NODES[name][4]):
-        found = references.find((partition.name, stack, 'BabelStreamDevice', f'device={device},model={model}', 'best'))
+        of = SeriesId(partition.name, stack, 'BabelStreamDevice', pairs({'device': device, 'model': model}), 'best')
+        found = references.find(of)
         assert found.mean == float(mean)
-    assert references.find((partition.name, stack, 'BabelStreamDevice', 'device=0,model=sycl', 'best')) is None
+    assert references.find(replace(of, params=pairs({'device': 0, 'model': 'sycl'}))) is None
 
 
 @each_row('name', NODES)

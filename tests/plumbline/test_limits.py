@@ -9,18 +9,19 @@ from hypothesis import strategies as st
 from rows import each_row
 from scipy import stats
 
+from plumbline.identity import Quantity, SeriesId, from_text
 from plumbline.limits import Tolerance, judges, limits, quantile_t99, tolerance_for
 from plumbline.references import Reference, References
 from plumbline.sites import load_site
 
 WIDE = Tolerance(1e-9, 0.999999)
-KEY = ('node', 'system', 'HPCC', '-', 'HPL')
+ID = SeriesId('node', 'system', 'HPCC', (), 'HPL')
 positive = st.floats(1e-6, 1e15)
 spread = st.floats(0, 0.2)
 
 
 def row(mean=100.0, std=1.0, n=10, better='higher', kind='baseline', **fields) -> Reference:
-    return Reference('node', 'HPCC', '-', 'HPL', 'GFlop/s', better, mean, std, n, kind, 'x', stack='system', **fields)
+    return Reference(ID, Quantity('GFlop/s', better), mean, std, n, kind, 'x', **fields)
 
 
 def test_students_t_is_scipys():
@@ -119,7 +120,7 @@ def test_a_published_number_of_this_machine_decides_while_the_baseline_is_of_few
     published, elsewhere = row(mean=90.0, kind='published', n=100), row(mean=120.0, kind='elsewhere', n=100)
 
     def found(*rows):
-        return [(one.kind, bound.gates) for one, bound in judges(References(rows), KEY, {})]
+        return [(one.kind, bound.gates) for one, bound in judges(References(rows), ID, Tolerance())]
 
     assert found() == []
     assert found(many, published) == [('baseline', True)]
@@ -154,19 +155,13 @@ def test_so_many_repeats_and_no_fewer_make_a_loss_of_5_per_cent_detectable(cv, n
         assert repeats == 1 or detectable(repeats - 1) > 0.05 - 1e-6
 
 
-@each_row(
-    ('check', 'unit', 'expected'),
-    [
-        ('IOR', 'MiB/s', Tolerance(0.15, 0.40)),
-        ('HPL', 'GFlop/s', Tolerance(0.03, 0.15)),
-        ('OsuLatency', 'us', Tolerance(0.05, 0.25)),
-        ('BabelStreamHost', 'MB/s', Tolerance(0.02, 0.15)),
-    ],
-)
-def test_kinds_of_metric_have_defaults_of_their_own_where_the_site_has_none(check, unit, expected):
-    assert tolerance_for({}, check, '-', 'x', unit) == expected
-    assert tolerance_for({'floor': 0.01, 'cap': 0.2}, check, '-', 'x', unit) == Tolerance(0.01, 0.2)
-    assert tolerance_for({'floor': 0.5}, check, '-', 'x', unit) == Tolerance(0.5, 0.5)
+def test_what_the_check_states_holds_where_the_site_has_no_policy():
+    assert tolerance_for({}, ID) == Tolerance(0.02, 0.15)
+    assert tolerance_for({}, ID, 0.03) == Tolerance(0.03, 0.15)
+    assert tolerance_for({}, ID, 0.15, 0.40, 0.05) == Tolerance(0.15, 0.40, 0.05)
+    assert tolerance_for({}, ID, 0.2) == Tolerance(0.2, 0.2)  # the cap is never below the floor
+    assert tolerance_for({'floor': 0.01, 'cap': 0.2}, ID, 0.15, 0.40) == Tolerance(0.01, 0.2)
+    assert tolerance_for({'floor': 0.5}, ID) == Tolerance(0.5, 0.5)
 
 
 def test_the_last_matching_rule_of_the_policy_counts():
@@ -174,21 +169,32 @@ def test_the_last_matching_rule_of_the_policy_counts():
         'floor': 0.03,
         'rules': [
             {'check': 'Likwid*', 'floor': 0.1, 'cap': 0.4, 'why': 'x'},
-            {
-                'check': 'LikwidBandwidth',
-                'case': '*level=memory',
-                'metric': 'load*',
-                'floor': 0.2,
-                'cap': 0.5,
-                'why': 'x',
-            },
+            {'check': 'LikwidBandwidth', 'params': '*level=memory', 'floor': 0.2, 'cap': 0.5, 'why': 'x'},
+            {'metric': 'bandwidth', 'dims': 'kernel=st*', 'floor': 0.3, 'cap': 0.6, 'why': 'x'},
         ],
     }
-    assert tolerance_for(policy, 'HPCC', '-', 'HPL', '1') == Tolerance(0.03, 0.15)
-    assert tolerance_for(policy, 'LikwidBandwidth', 'layout=node,level=L1', 'load', '1') == Tolerance(0.1, 0.4)
-    assert tolerance_for(policy, 'LikwidBandwidth', 'layout=node,level=memory', 'load', '1') == Tolerance(0.2, 0.5)
+
+    def likwid(level, kernel):
+        params = from_text(f'layout=node,level={level}')
+        return SeriesId('node', 'cpu', 'LikwidBandwidth', params, 'bandwidth', from_text(f'kernel={kernel}'))
+
+    assert tolerance_for(policy, ID) == Tolerance(0.03, 0.15)
+    assert tolerance_for(policy, likwid('L1', 'load')) == Tolerance(0.1, 0.4)
+    assert tolerance_for(policy, likwid('memory', 'load')) == Tolerance(0.2, 0.5)
+    assert tolerance_for(policy, likwid('memory', 'store')) == Tolerance(0.3, 0.6)
+
+
+def test_a_published_number_without_spread_gets_the_usual_spread_of_its_metric():
+    bare = row(std=None, n=None, kind='published')
+    assert limits(bare, Tolerance()).loss == 0.02
+    assert limits(bare, Tolerance(usual_spread=0.001)).loss == 0.02  # not below the floor
+    noisy = limits(bare, Tolerance(usual_spread=0.03))
+    # two values of that spread differ by more once in a hundred
+    assert noisy.loss == pytest.approx(1 - math.exp(-stats.norm.ppf(0.99) * 0.03 * math.sqrt(2)), rel=1e-5)
+    assert limits(bare, Tolerance(usual_spread=0.5)).loss == 0.15
 
 
 def test_hpl_that_lost_a_quarter_is_beyond_the_limit_even_on_a_machine_that_nobody_described():
-    tolerance = tolerance_for(load_site('localhost').tolerance, 'HPCC', 'size=quick', 'HPL_Tflops', 'TFlop/s')
+    hpl = SeriesId('node', 'system', 'HPCC', from_text('size=quick'), 'HPL_Tflops')
+    tolerance = tolerance_for(load_site('localhost').tolerance, hpl)
     assert limits(row(1.3, 0.2, 3), tolerance).bad > 1.0 * 1.1

@@ -82,7 +82,7 @@ def column_keys(table: int, site: str) -> list[tuple[str, str, str, str]]:
 
 def printed(site: str) -> list[str]:
     """The lines that the tables make of a published.csv, as text: no digit may get lost in a float."""
-    (partition,) = {row.partition for row in read_references(SITES / site / 'published.csv', 'published')}
+    (partition,) = {row.id.partition for row in read_references(SITES / site / 'published.csv', 'published')}
     stack = 'cpu' if site in TABLE_4 else 'rocm' if site in WITH_HIP else 'cuda'
     lines = []
     for number, table in ((4, TABLE_4), (5, TABLE_5), (6, TABLE_6)):
@@ -92,8 +92,8 @@ def printed(site: str) -> list[str]:
             mean, std = cell.split('+-')
             quoted = f'"{case}"' if ',' in case else case
             better = 'higher' if unit == 'GB/s' else 'lower'
-            key = f'{partition},{check},{quoted},{metric}'
-            lines.append(f'{key},{unit},{better},{mean},{std},100,published,003 Table {number},,{stack},')
+            key = f'{partition},{stack},{check},{quoted},{metric},-'
+            lines.append(f'{key},{unit},{better},{mean},{std},100,published,003 Table {number},,')
     return lines
 
 
@@ -113,8 +113,8 @@ def test_the_columns_of_every_table_are_taken():
     for site in TABLE_5:
         classes = len(TABLE_5[site].split()) - 2
         assert len(TABLE_6[site].split()) - 4 == classes
-        cases = [row.case for row in load_references(site).rows if 'link_class=' in row.case]
-        assert {case.partition('link_class=')[2][0] for case in cases} == set('ABCD'[:classes])
+        found = {dict(row.id.params).get('link_class') for row in load_references(site).rows} - {None}
+        assert found == set('ABCD'[:classes])
 
 
 @each_row('accelerator', TABLE_7)
@@ -128,11 +128,12 @@ def test_table_7_follows_from_tables_5_and_6(accelerator):
     ]  # fmt: skip
     rows = [found for site in sites for found in load_references(site).rows]
     for (check, metric), expected in zip(columns, row.split(), strict=True):
-        of_metric = [each for each in rows if (each.check, each.metric) == (check, metric)]
-        means = [each.mean for each in of_metric if 'link_class=' not in each.case or 'link_class=A' in each.case]
+        of_metric = [each for each in rows if (each.id.check, each.id.metric) == (check, metric)]
+        means = [each.mean for each in of_metric if dict(each.id.params).get('link_class', 'A') == 'A']
         assert len(means) == len(sites)
         assert f'{min(means):.2f}-{max(means):.2f}' == expected
     if accelerator != 'A100':
         (low, high) = map(float, row.split()[-1].split('-'))
-        other = [each.mean for each in rows if each.check == 'CommScopeDevicePair' and 'link_class=B' in each.case]
+        pairs = [each for each in rows if each.id.check == 'CommScopeDevicePair']
+        other = [each.mean for each in pairs if dict(each.id.params)['link_class'] == 'B']
         assert min(other) > high > low

@@ -1,10 +1,12 @@
 """Tables 2 to 6 of the MareNostrum 5 report (000), digit for digit, and the figures of its text."""
 
 import csv
+from dataclasses import replace
 
 import pytest
 from rows import each_row
 
+from plumbline.identity import SeriesId, from_text, pairs, to_text
 from plumbline.paths import SITES
 from plumbline.references import load_references, read_references
 from plumbline.sites import load_site
@@ -63,15 +65,15 @@ def cells(table: str) -> list[list[str]]:
 
 
 def means(source: str) -> dict[tuple[str, str, str, str], str]:
-    """(partition, check, case, metric) -> the mean as it is written."""
+    """(partition, check, params, metric with dims) -> the mean as it is written."""
     with (SITES / SITE / 'published.csv').open(newline='', encoding='utf-8') as stream:
         rows = [row for row in csv.DictReader(stream) if row['source'] == source]
-    return {(row['partition'], row['check'], row['case'], row['metric']): row['mean'] for row in rows}
+    return {(row['partition'], row['check'], row['params'], SeriesId.from_row(row).name): row['mean'] for row in rows}
 
 
 def test_every_cell_of_table_2_and_where_it_is_measured():
     found = means('000 Table 2')
-    measured = {'avx2.sp': 'avx_sp', 'avx2.dp': 'avx_dp'}
+    measured = {'avx2.sp': 'flops isa=avx,precision=sp', 'avx2.dp': 'flops isa=avx,precision=dp'}
     scale = {'instructions': 'e10', 'operations': 'e10', 'cycles': 'e9', 'peak_fraction': 'e-2'}
     for isa, *values in cells(TABLE_2):
         for column, value in zip(TABLE_2_COLUMNS, values, strict=True):
@@ -84,7 +86,7 @@ def test_every_cell_of_table_2_and_where_it_is_measured():
 
 def test_the_columns_of_table_2_that_are_off_by_powers_of_ten_are_mended():
     """Instructions are said to be in 10^9 and operations in 10^7."""
-    rows = {(row.case, row.metric): row.mean for row in ROWS if row.source == '000 Table 2'}
+    rows = {(to_text(row.id.params), row.id.metric): row.mean for row in ROWS if row.source == '000 Table 2'}
     for isa, *_ in cells(TABLE_2):
         of = {metric: mean for (case, metric), mean in rows.items() if case == f'isa={isa}'}
         assert of['instructions'] == pytest.approx(of['instructions_per_cycle'] * of['cycles'], rel=0.01)
@@ -94,7 +96,7 @@ def test_the_columns_of_table_2_that_are_off_by_powers_of_ten_are_mended():
 
 def test_every_cell_of_table_3_and_where_it_is_measured():
     found = means('000 Table 3')
-    measured = {'avx512.rd': 'load', 'avx512.wr': 'store'}
+    measured = {'avx512.rd': 'bandwidth kernel=load', 'avx512.wr': 'bandwidth kernel=store'}
     for isa, *values in cells(TABLE_3):
         by_column = dict(zip(TABLE_3_COLUMNS, values, strict=True))
         if isa.endswith('.rd'):  # the two columns are exchanged in these rows
@@ -111,7 +113,7 @@ def test_every_cell_of_table_3_and_where_it_is_measured():
 
 
 def test_the_rows_of_table_3_are_consistent_as_they_are_recorded():
-    rows = {(row.case, row.metric): row.mean for row in ROWS if row.source == '000 Table 3'}
+    rows = {(to_text(row.id.params), row.id.metric): row.mean for row in ROWS if row.source == '000 Table 3'}
     for isa, *_ in cells(TABLE_3):
         cycles = rows[f'isa={isa}', 'cycles']
         assert cycles == pytest.approx(rows[f'isa={isa}', 'duration'] * 2.98e9, rel=0.01)
@@ -138,13 +140,15 @@ def test_every_cell_of_table_4():
 
 
 def test_what_table_4_contradicts():
-    rows = {(row.partition, row.case, row.metric): row for row in ROWS if row.source == '000 Table 4'}
+    rows = {
+        (row.id.partition, to_text(row.id.params), row.id.metric): row for row in ROWS if row.source == '000 Table 4'
+    }
     whole = rows['gpp-ddr', 'nodes=6264', 'rmax']
-    assert (whole.mean, whole.unit) == (40.10, 'PFlop/s') and 'prints 40.10 TFlop/s' in whole.note
+    assert (whole.mean, whole.quantity.unit) == (40.10, 'PFlop/s') and 'prints 40.10 TFlop/s' in whole.note
     for partition, nodes, peak, most, _, power, efficiency in cells(TABLE_4):
         row = rows[partition, f'nodes={nodes}', 'efficiency']
         right = float(most) / float(power) == pytest.approx(float(efficiency), rel=2e-3)
-        assert row.kind == ('unmeasured' if right else 'void')
+        assert row.kind == ('unmeasured' if right else 'invalid')
         if not right:
             assert float(peak) / float(power) == pytest.approx(float(efficiency), rel=1e-3)
 
@@ -175,33 +179,59 @@ def test_every_cell_of_table_6():
 
 
 @each_row(
-    ('partition', 'stack', 'check', 'case', 'metric', 'mean', 'unit'),
+    ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'mean', 'unit'),
     [
-        ('gpp-ddr', 'cpu', 'LikwidPeakFlops', 'layout=core', 'avx512_dp', 70.44, 'GFlop/s'),
-        ('gpp-ddr', 'cpu', 'LikwidPeakFlops', 'layout=node', 'avx512_dp', 8640, 'GFlop/s'),
-        ('gpp-ddr', 'cpu', 'LikwidBandwidth', 'layout=node,level=memory', 'copy', 386.25, 'GB/s'),
-        ('gpp-ddr', 'cpu', 'LikwidBandwidth', 'layout=core,level=memory', 'copy', 31.50, 'GB/s'),
-        ('gpp-ddr', 'cpu', 'BabelStreamBest', '-', 'all_best', 0.6666 * 614.40, 'GB/s'),
-        ('gpp-hbm', 'cpu', 'BabelStreamMemory', 'kind=hbm', 'triad', 0.4449 * 3280, 'GB/s'),
-        ('gpp-ddr', 'cpu', 'OsuBandwidth', 'num_nodes=2,pair=two_nodes', 'bandwidth_131072', 25000, 'MB/s'),
-        ('gpp-ddr', 'cpu', 'OsuBandwidth', 'num_nodes=2,pair=two_nodes', 'bandwidth_4194304', 25000, 'MB/s'),
-        ('gpp-ddr', 'cpu', 'OsuLatency', 'num_nodes=2,pair=two_nodes', 'latency_8', 1.50, 'us'),
+        ('gpp-ddr', 'cpu', 'LikwidPeakFlops', 'layout=core', 'flops', 'isa=avx512,precision=dp', 70.44, 'GFlop/s'),
+        ('gpp-ddr', 'cpu', 'LikwidPeakFlops', 'layout=node', 'flops', 'isa=avx512,precision=dp', 8640, 'GFlop/s'),
+        ('gpp-ddr', 'cpu', 'LikwidBandwidth', 'layout=node,level=memory', 'bandwidth', 'kernel=copy', 386.25, 'GB/s'),
+        ('gpp-ddr', 'cpu', 'LikwidBandwidth', 'layout=core,level=memory', 'bandwidth', 'kernel=copy', 31.50, 'GB/s'),
+        ('gpp-ddr', 'cpu', 'BabelStreamBest', '-', 'all_best', '-', 0.6666 * 614.40, 'GB/s'),
+        ('gpp-hbm', 'cpu', 'BabelStreamMemory', 'kind=hbm', 'bandwidth', 'kernel=triad', 0.4449 * 3280, 'GB/s'),
+        (
+            'gpp-ddr',
+            'cpu',
+            'OsuBandwidth',
+            'num_nodes=2,pair=two_nodes',
+            'bandwidth',
+            'message_bytes=131072',
+            25000,
+            'MB/s',
+        ),
+        (
+            'gpp-ddr',
+            'cpu',
+            'OsuBandwidth',
+            'num_nodes=2,pair=two_nodes',
+            'bandwidth',
+            'message_bytes=4194304',
+            25000,
+            'MB/s',
+        ),
+        ('gpp-ddr', 'cpu', 'OsuLatency', 'num_nodes=2,pair=two_nodes', 'latency', 'message_bytes=8', 1.50, 'us'),
     ],
 )
-def test_the_figures_of_the_text(partition, stack, check, case, metric, mean, unit):
-    found = load_references(SITE).find((partition, stack, check, case, metric))
-    assert found.mean == pytest.approx(mean, rel=1e-3) and found.unit == unit
+def test_the_figures_of_the_text(partition, environ, check, params, metric, dims, mean, unit):
+    of = SeriesId(partition, environ, check, from_text(params), metric, from_text(dims))
+    found = load_references(SITE).find(of)
+    assert found.mean == pytest.approx(mean, rel=1e-3) and found.quantity.unit == unit
 
 
 def test_messages_outside_of_what_the_text_says_have_no_reference():
     references = load_references(SITE)
-    assert references.find(('gpp-ddr', 'cpu', 'OsuBandwidth', 'num_nodes=2,pair=two_nodes', 'bandwidth_65536')) is None
-    assert references.find(('gpp-ddr', 'cpu', 'OsuLatency', 'num_nodes=2,pair=two_nodes', 'latency_16')) is None
-    assert references.find(('gpp-highmem', 'cpu', 'OsuLatency', 'num_nodes=2,pair=two_nodes', 'latency_8')) is None
+
+    def found(partition, check, metric, size):
+        of = SeriesId(partition, 'cpu', check, from_text('num_nodes=2,pair=two_nodes'), metric)
+        return references.find(replace(of, dims=pairs({'message_bytes': size})))
+
+    assert found('gpp-ddr', 'OsuLatency', 'latency', 8)
+    assert found('gpp-ddr', 'OsuBandwidth', 'bandwidth', 65536) is None
+    assert found('gpp-ddr', 'OsuLatency', 'latency', 16) is None
+    assert found('gpp-highmem', 'OsuLatency', 'latency', 8) is None
 
 
 def test_the_node_bandwidth_is_the_one_that_its_share_of_the_peak_gives():
-    found = load_references(SITE).find(('gpp-ddr', 'cpu', 'LikwidBandwidth', 'layout=node,level=memory', 'copy'))
+    params, dims = from_text('layout=node,level=memory'), from_text('kernel=copy')
+    found = load_references(SITE).find(SeriesId('gpp-ddr', 'cpu', 'LikwidBandwidth', params, 'bandwidth', dims))
     peak = load_site(SITE).partitions['gpp-ddr'].peaks['memory_bandwidth']
     assert found.mean * 1e9 / peak == pytest.approx(0.6287, abs=1e-4) and '62.87 GB/s' in found.note
 

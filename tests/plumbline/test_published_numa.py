@@ -5,6 +5,7 @@ from rows import each_row
 
 from checks.core.topology import topology_of
 from checks.memory.numa_matrix import distance_classes
+from plumbline.identity import SeriesId, from_text, to_text
 from plumbline.paths import SITES
 from plumbline.references import load_references, read_references
 
@@ -12,7 +13,8 @@ SITE = 'superdome-flex'
 
 
 def value(check: str, metric: str) -> float:
-    return load_references(SITE).find(('node', 'cpu', check, '-', metric)).mean
+    name, _, dims = metric.partition(' ')
+    return load_references(SITE).find(SeriesId('node', 'cpu', check, (), name, from_text(dims))).mean
 
 
 def test_the_node_is_twelve_sockets_in_three_groups():
@@ -30,28 +32,28 @@ def test_the_node_is_twelve_sockets_in_three_groups():
 def test_every_class_of_distance_has_a_latency_and_a_bandwidth():
     classes = distance_classes(topology_of(SITE, 'node').numa_distances, 12)
     for check, quantity in (('NumaLatency', 'latency'), ('NumaBandwidth', 'bandwidth')):
-        rows = [row for row in load_references(SITE).rows if row.check == check]
-        assert [row.metric for row in rows] == [f'{quantity}_{name}' for name in classes]
+        names = [row.id.name for row in load_references(SITE).rows if row.id.check == check]
+        assert names == [f'{quantity} distance={name}' for name in classes]
 
 
 def test_the_distances_are_the_latencies_over_the_local_one():
     classes = distance_classes(topology_of(SITE, 'node').numa_distances, 12)
     distances = topology_of(SITE, 'node').numa_distances
     for name, ((i, j), *_) in classes.items():
-        assert distances[i][j] == pytest.approx(10 * value('NumaLatency', f'latency_{name}') / 81, abs=0.5)
+        assert distances[i][j] == pytest.approx(10 * value('NumaLatency', f'latency distance={name}') / 81, abs=0.5)
 
 
 @each_row(
     ('check', 'metric', 'low', 'high'),
     [
-        ('NumaLatency', 'latency_local', 81, 81),
-        ('NumaLatency', 'latency_same_group_16', 132, 132),
-        ('NumaLatency', 'latency_same_group_26', 210, 215),
-        ('NumaLatency', 'latency_other_group', 360, 360),
-        ('NumaBandwidth', 'bandwidth_local', 107, 107),
-        ('NumaBandwidth', 'bandwidth_same_group_16', 16.7, 16.9),
-        ('NumaBandwidth', 'bandwidth_same_group_26', 16.7, 16.9),
-        ('NumaBandwidth', 'bandwidth_other_group', 12.6, 12.7),
+        ('NumaLatency', 'latency distance=local', 81, 81),
+        ('NumaLatency', 'latency distance=same_group_16', 132, 132),
+        ('NumaLatency', 'latency distance=same_group_26', 210, 215),
+        ('NumaLatency', 'latency distance=other_group', 360, 360),
+        ('NumaBandwidth', 'bandwidth distance=local', 107, 107),
+        ('NumaBandwidth', 'bandwidth distance=same_group_16', 16.7, 16.9),
+        ('NumaBandwidth', 'bandwidth distance=same_group_26', 16.7, 16.9),
+        ('NumaBandwidth', 'bandwidth distance=other_group', 12.6, 12.7),
     ],
 )
 def test_section_2_and_the_middle_of_its_ranges(check, metric, low, high):
@@ -63,7 +65,7 @@ def test_table_1_on_both_machines():
     for site in (SITE, 'cori'):
         for row in read_references(SITES / site / 'published.csv', 'published'):
             if row.source == '002 Table I':
-                rows[site, row.case.split(',')[0], row.metric] = row.mean
+                rows[site, to_text(row.id.params[:1]), row.id.metric] = row.mean
     assert rows == {
         (SITE, 'hyperthreads=yes', 'time'): 144, (SITE, 'hyperthreads=yes', 'cv'): 0.0193,
         (SITE, 'hyperthreads=no', 'time'): 172, (SITE, 'hyperthreads=no', 'cv'): 0.0146,
@@ -76,7 +78,7 @@ def test_table_2_the_check_measures_the_row_of_one_thread_a_core():
     assert value('NumaStream', 'triad_cv') == pytest.approx(0.00163)
     assert value('NumaStream', 'triad_range') == pytest.approx(0.00601)
     rows = read_references(SITES / SITE / 'published.csv', 'published')
-    others = {(row.check, row.case, row.metric): row.mean for row in rows
+    others = {(row.id.check, to_text(row.id.params), row.id.metric): row.mean for row in rows
               if row.source == '002 Table II' and not row.is_limit}  # fmt: skip
     assert others == {
         ('EP', 'hyperthreads=yes', 'cv'): 0.0154, ('EP', 'hyperthreads=yes', 'range'): 0.0601,
@@ -87,7 +89,7 @@ def test_table_2_the_check_measures_the_row_of_one_thread_a_core():
 
 def test_the_scaling_figures_of_the_text():
     rows = read_references(SITES / SITE / 'published.csv', 'published')
-    speedups = [(row.check, row.mean) for row in rows if row.metric == 'speedup_of_12_sockets']
+    speedups = [(row.id.check, row.mean) for row in rows if row.id.metric == 'speedup_of_12_sockets']
     assert speedups == [
         ('MetaHipMer', 7.5), ('MetaHipMer', 8.0), ('BT', 11.2), ('BT', 11.7), ('BT', 6), ('SP', 10.8), ('SP', 11.1),
         ('SP', 6.7),

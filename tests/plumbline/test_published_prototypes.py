@@ -3,6 +3,7 @@
 import pytest
 from rows import each_row
 
+from plumbline.identity import to_text
 from plumbline.paths import SITES
 from plumbline.references import Reference, load_references, read_references
 
@@ -39,12 +40,13 @@ def stream(site: str) -> dict[str, float]:
     """MB/s of each kernel with the largest vectors and the threads of Table 24."""
     found = {}
     for row in rows(site):
-        if row.check == 'STREAM' and row.metric == 'bandwidth' and row.unit == 'MB/s' and row.kind == 'unmeasured':
-            case = dict(pair.split('=') for pair in row.case.split(','))
+        of, unit = row.id, row.quantity.unit
+        if (of.check, of.metric, unit, row.kind) == ('STREAM', 'bandwidth', 'MB/s', 'unmeasured'):
+            case = dict(of.params)
             if case.get('threads', '276') == '276' and 'doubles' not in case:
                 found[case['kernel']] = row.mean
-        if row.check in ('BabelStreamHost', 'BabelStreamDevice') and row.case != 'binding=one':
-            kernel = {'copy': 'copy', 'mul': 'scale', 'add': 'sum', 'triad': 'triad'}[row.metric]
+        if of.check in ('BabelStreamHost', 'BabelStreamDevice') and to_text(of.params) != 'binding=one':
+            kernel = {'copy': 'copy', 'mul': 'scale', 'add': 'sum', 'triad': 'triad'}[dict(of.dims)['kernel']]
             found[kernel] = row.mean * 1e3
     return found
 
@@ -54,7 +56,7 @@ def test_table_24(site):
     rates, efficiencies = TABLE_24[site].split()[:4], TABLE_24[site].split()[4:]
     assert stream(site) == pytest.approx(dict(zip(KERNELS, map(float, rates), strict=True)))
     found = [row for row in rows(site) if row.source == '001 Table 24']
-    assert [(row.metric, row.unit, row.mean) for row in found] == [
+    assert [(row.id.metric, row.quantity.unit, row.mean) for row in found] == [
         ('efficiency', 'MB/J', float(each)) for each in efficiencies
     ]
 
@@ -67,13 +69,15 @@ def test_hpl_on_several_nodes(site):
         nodes, rate, power, efficiency = entry.split()
         several = f'num_nodes={nodes},' if nodes != '1' else ''
         case = f'implementation=netlib,{several}size=full'
-        mine = [row for row in every if row.check == 'HPL' and row.metric == 'gflops' and row.case == case]
-        mine += [row for row in every if row.metric == 'gflops' and row.case.endswith(f',nodes={nodes}')
-                 and row.source != '001 Table 68']  # fmt: skip
+        rates = [(to_text(row.id.params), row) for row in every if row.id.metric == 'gflops']
+        mine = [row for params, row in rates if (row.id.check, params) == ('HPL', case)]
+        mine += [row for params, row in rates
+                 if params.endswith(f',nodes={nodes}') and row.source != '001 Table 68']  # fmt: skip
         assert [row.mean for row in mine] == [float(rate)]
         assert mine[0].is_limit is (int(nodes) & (int(nodes) - 1) == 0)
         table = {'coolmuc': '001 Table 110', 'tegra2': '001 Table 106'}[site]
-        spent = {row.metric: row.mean for row in every if row.case.endswith(f',nodes={nodes}') and row.source == table}
+        of_table = [row for row in every if row.source == table]
+        spent = {row.id.metric: row.mean for row in of_table if to_text(row.id.params).endswith(f',nodes={nodes}')}
         assert (spent['power'], spent['efficiency']) == (float(power), float(efficiency))
 
 
@@ -81,8 +85,9 @@ def test_hpl_on_single_nodes():
     found = {}
     for site in PROTOTYPES:
         for row in load_references(site).rows:
-            if (row.check, row.case, row.metric) == ('HPL', 'implementation=netlib,size=full', 'gflops'):
-                found[site, row.partition] = row.mean
+            of = row.id
+            if (of.check, to_text(of.params), of.metric) == ('HPL', 'implementation=netlib,size=full', 'gflops'):
+                found[site, of.partition] = row.mean
     assert found == {
         ('coolmuc', 'node'): 108, ('tegra2', 'node'): 1.13, ('psnc', 'llano'): 24.8, ('psnc', 'trinity'): 34.7,
         ('psnc', 'ivybridge'): 72.8,
@@ -117,15 +122,15 @@ KNOWN_TO_BE_WRONG = [
 
 @each_row(('site', 'check', 'metric', 'number', 'word'), KNOWN_TO_BE_WRONG)
 def test_what_is_wrong_stands_there_with_its_reason_and_is_no_limit(site, check, metric, number, word):
-    found = [row for row in rows(site) if (row.check, row.metric, row.mean) == (check, metric, number)]
-    wrong = [row for row in found if row.kind == 'void']
+    found = [row for row in rows(site) if (row.id.check, row.id.metric, row.mean) == (check, metric, number)]
+    wrong = [row for row in found if row.kind == 'invalid']
     assert wrong and all(word in row.note for row in wrong)
     assert not [row for row in found if row.is_limit]
 
 
 def test_energy_of_hpl_on_coolmuc_is_twice_its_time_times_power():
-    """Why it is void: 434 s at 333 W are 145 kJ and not 297."""
-    energies = [row.mean for row in rows('coolmuc') if row.metric == 'energy']
+    """Why it is invalid: 434 s at 333 W are 145 kJ and not 297."""
+    energies = [row.mean for row in rows('coolmuc') if row.id.metric == 'energy']
     seconds, watts = (434, 668, 912, 1306, 2376, 3857), (333, 696, 1332, 2602, 5114, 10209)
     assert len(energies) == 6
     for energy, time, power in zip(energies, seconds, watts, strict=True):
@@ -135,7 +140,9 @@ def test_energy_of_hpl_on_coolmuc_is_twice_its_time_times_power():
 def test_the_spread_of_stream_on_a_gpu_is_the_printed_percentage_of_its_mean():
     for row in load_references('castorc').rows:
         assert row.n == 12
-        assert row.std / row.mean == pytest.approx(0.0002 if row.metric in ('add', 'triad') else 0.0003, rel=0.01)
+        assert row.std / row.mean == pytest.approx(
+            0.0002 if dict(row.id.dims)['kernel'] in ('add', 'triad') else 0.0003, rel=0.01
+        )
 
 
 @each_row('site', PROTOTYPES)

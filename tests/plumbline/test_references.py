@@ -1,27 +1,32 @@
 """Reference files: reading, refusing, and which row counts."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from plumbline.errors import SiteError
-from plumbline.references import COLUMNS, Reference, References, canonical_case, load_references, read_references
+from plumbline.identity import Quantity, SeriesId, pairs, to_text
+from plumbline.references import COLUMNS, Reference, References, load_references, read_references
 from plumbline.sites import site_names
 
 HEADER = ','.join(COLUMNS)
-ROW = 'node,HPCC,size=quick,HPL,GFlop/s,higher,90,1.5,10,baseline,session x,2026-11-21,system,quick,'
+ROW = 'node,system,HPCC,size=quick,HPL,-,GFlop/s,higher,90,1.5,10,baseline,session x,2026-11-21,quick,'
+OLD_HEADER = 'partition,check,case,metric,unit,better,mean,std,n,kind,source,recorded_at,stack,mode,note'
+OLD_ROW = 'node,OsuLatency,pair=same_numa,latency_8,us,lower,0.5,0.01,10,baseline,session x,2026-11-21,cpu,quick,'
+WANTED = SeriesId('node', 'system', 'HPCC', (('size', 'quick'),), 'HPL')
 
 
 def row(**changes) -> Reference:
-    fields = {
-        'partition': 'node', 'check': 'HPCC', 'case': 'size=quick', 'metric': 'HPL', 'unit': 'GFlop/s',
-        'better': 'higher', 'mean': 90.0, 'std': 1.5, 'n': 10, 'kind': 'baseline', 'source': 's', 'stack': 'system',
-    }  # fmt: skip
-    return Reference(**fields | changes)
+    """A baseline of `WANTED`, but for `changes`, of which those of the id are texts."""
+    of = {name: changes.pop(name, text) for name, text in WANTED.to_row().items()}
+    fields = {'mean': 90.0, 'std': 1.5, 'n': 10, 'kind': 'baseline', 'source': 's'}
+    return Reference(SeriesId.from_row(of), Quantity('GFlop/s', 'higher'), **fields | changes)
 
 
 def find(*rows: Reference) -> Reference | None:
-    return References(rows).find(('node', 'system', 'HPCC', 'size=quick', 'HPL'))
+    return References(rows).find(WANTED)
 
 
 @pytest.fixture
@@ -60,10 +65,12 @@ def test_a_published_number_may_have_no_spread(read):
         ('10,baseline', '10,published', ['kind', "'published'"]),
         ('GFlop/s', 'gigaflops', ['unit', "'gigaflops'"]),
         ('higher', 'up', ['better', "'up'"]),
-        ('system,quick', 'system,weekly', ['mode', "'weekly'"]),
-        ('node,HPCC', 'node,', ['check: is empty']),
-        ('size=quick', '"size=quick,layout=node"', ['case', 'sorted']),
-        (',system,quick,', ',system', [f'expected {len(COLUMNS)} fields']),
+        (',quick,', ',weekly,', ['mode', "'weekly'"]),
+        ('system,HPCC', 'system,', ['check: is empty']),
+        ('size=quick', '"size=quick,layout=node"', ['params', 'sorted']),
+        ('size=quick', 'quick', ['params', "'quick'"]),
+        ('HPL,-', 'HPL,8', ['dims', "'8'"]),
+        (',quick,', '', [f'expected {len(COLUMNS)} fields']),
     ],
 )
 def test_one_sentence_for_each_wrong_row(read, old, new, words):
@@ -90,26 +97,27 @@ def test_a_file_that_is_not_there_holds_no_rows(tmp_path):
 
 
 def test_the_most_specific_row_wins_and_a_baseline_beats_a_published_row():
-    general, exact = row(case='*', partition='*'), row(mean=91.0)
+    general, exact = row(params='*', partition='*'), row(mean=91.0)
     assert find(general, exact) is exact
-    assert find(row(case='size=*', mean=92.0), general).mean == 92.0
+    assert find(row(params='size=*', mean=92.0), general).mean == 92.0
     published = row(kind='published')
     assert find(published, general) is general
     assert find(published) is published
-    assert find(row(case='size=full')) is None
-    assert find(row(case='size=quick,layout=node')) is None
+    assert find(row(params='size=full')) is None
+    assert find(row(params='layout=node,size=quick')) is None
 
 
 _FIELD = st.sampled_from(['*', 'a', 'b'])
+_PAIRS = st.sampled_from(['*', 'n=*', 'n=1', 'n=2'])
 _ROWS = st.builds(
-    row, partition=_FIELD, check=_FIELD, stack=_FIELD, metric=_FIELD, case=st.sampled_from(['*', 'n=*', 'n=1', 'n=2']),
+    row, partition=_FIELD, check=_FIELD, environ=_FIELD, metric=_FIELD, params=_PAIRS, dims=_PAIRS,
     kind=st.sampled_from(['baseline', 'published']),
 )  # fmt: skip
 
 
-@given(st.lists(_ROWS, max_size=12, unique_by=lambda row: (row.kind, *row.key)))
+@given(st.lists(_ROWS, max_size=12, unique_by=lambda row: (row.kind, row.id)))
 def test_the_dictionary_finds_what_a_search_through_all_rows_finds(rows):
-    wanted = ('a', 'a', 'a', 'n=1', 'a')
+    wanted = SeriesId('a', 'a', 'a', (('n', '1'),), 'a', (('n', '1'),))
     matching = sorted((row.rank for row in rows if row.matches(wanted)), reverse=True)
     try:
         found = References(rows).find(wanted)
@@ -121,7 +129,7 @@ def test_the_dictionary_finds_what_a_search_through_all_rows_finds(rows):
 
 def test_two_rows_with_the_same_right_are_an_error():
     with pytest.raises(SiteError, match='two baseline rows match it equally well'):
-        find(row(partition='*'), row(stack='*'))
+        find(row(partition='*'), row(environ='*'))
 
 
 @given(
@@ -129,8 +137,45 @@ def test_two_rows_with_the_same_right_are_an_error():
         st.from_regex(r'[a-z_]{1,8}', fullmatch=True), st.from_regex(r'[A-Za-z0-9.]{1,8}', fullmatch=True), min_size=1
     )
 )
-def test_a_case_has_one_name_whatever_the_order(parameters):
-    case = canonical_case(parameters)
-    assert canonical_case(dict(reversed(parameters.items()))) == case
-    assert row(case=case).matches(('node', 'system', 'HPCC', case, 'HPL'))
-    assert row(case='*').matches(('node', 'system', 'HPCC', case, 'HPL'))
+def test_params_and_dims_are_the_same_whatever_the_order(parameters):
+    params = pairs(parameters)
+    assert pairs(dict(reversed(parameters.items()))) == params
+    of = replace(WANTED, params=params, dims=params)
+    text = to_text(params)
+    assert row(params=text, dims=text).matches(of) and row(params='*', dims='*').matches(of)
+    assert not row(params=text).matches(of) and not row(params='*').matches(of)
+
+
+def test_a_file_of_before_dims_is_read(read):
+    pattern = OLD_ROW.replace('latency_8', '*').replace('same_numa', '*')
+    exact, every = read(OLD_ROW, pattern, header=OLD_HEADER)
+    of = SeriesId('node', 'cpu', 'OsuLatency', (('pair', 'same_numa'),), 'latency', (('message_bytes', '8'),))
+    assert (exact.id, exact.quantity, exact.mean, exact.n) == (of, Quantity('us', 'lower'), 0.5, 10)
+    assert every.is_pattern and every.matches(of)
+
+
+def test_old_kinds_of_rows_have_todays_name(read):
+    old = OLD_ROW.replace('0.01,10,baseline', ',,void') + 'garbled'
+    (found,) = read(old, kind='published', header=OLD_HEADER)
+    assert (found.kind, found.is_limit) == ('invalid', False)
+
+
+@pytest.mark.parametrize(
+    ('quantity', 'words'),
+    [
+        (Quantity('GFlop/s', 'higher'), []),
+        (Quantity('TFlop/s', 'higher'), ['unit', 'TFlop/s', 'GFlop/s', 'baseline']),
+        (Quantity('GFlop/s', 'lower'), ['better', 'lower', 'higher']),
+    ],
+)
+def test_another_unit_or_direction_cannot_be_compared(quantity, words):
+    said = row().mismatch(quantity)
+    assert bool(said) is bool(words)
+    assert all(word in said for word in words)
+
+
+def test_a_row_goes_back_into_its_columns(read):
+    (found,) = read(ROW)
+    texts = {column: '' if value is None else str(value) for column, value in found.to_row().items()}
+    expected = dict(zip(COLUMNS, ROW.split(','), strict=True)) | {'mean': '90.0'}
+    assert {column: texts[column] for column in COLUMNS} == expected

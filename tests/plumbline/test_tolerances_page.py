@@ -6,7 +6,9 @@ import pytest
 from rows import each_row
 from scratch import ROOT
 
+from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, limits, tolerance_for
+from plumbline.migration import tolerance_of_schema_1
 from plumbline.references import Reference
 
 PAGE = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
@@ -30,11 +32,12 @@ DEFAULTS = {
 )
 def test_the_defaults(line, check, unit):
     assert len(DEFAULTS) == 5
-    assert tolerance_for({}, check, '-', 'any', unit) == DEFAULTS[line]
+    assert tolerance_for({}, SeriesId('', '', check, (), 'any'), *tolerance_of_schema_1(check, unit)) == DEFAULTS[line]
 
 
 def test_a_number_without_a_spread_gets_the_floor_and_says_so():
-    row = Reference('node', 'HPL', '-', 'gflops', 'GFlop/s', 'higher', 100.0, None, None, 'published', 'a paper')
-    bound = limits(row, tolerance_for({}, row.check, row.case, row.metric, row.unit))
+    of = SeriesId('node', 'cpu', 'HPL', (), 'gflops')
+    row = Reference(of, Quantity('GFlop/s', 'higher'), 100.0, None, None, 'published', 'a paper')
+    bound = limits(row, tolerance_for({}, of, *tolerance_of_schema_1('HPL', 'GFlop/s')))
     assert bound.bad == pytest.approx(97) and bound.gates
     assert f'`{bound.why}`' in ' '.join(PAGE.split())

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from typer.testing import CliRunner
 
-from plumbline.identity import Quantity, from_text, to_text
+from plumbline.identity import Quantity, from_text
 from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
-from plumbline.references import COLUMNS, Reference
+from plumbline.references import COLUMNS, RECORDED, Reference
 from postprocess.cli import app
 from postprocess.verdicts.verdict import Verdict
 
@@ -96,10 +96,11 @@ def report(*cases, uuid='aaaa1111', cmdline='reframe -r', mode=None, began=BEGAN
 def reference(**fields):
     """A row of a reference file, as text: a baseline of 100 +- 1 GB/s over 10 values, but for `fields`."""
     row = {
-        'partition': 'cpu', 'check': 'STREAM', 'case': 'size=big', 'metric': 'triad', 'unit': 'GB/s',
-        'better': 'higher', 'mean': '100', 'std': '1', 'n': '10', 'kind': 'baseline', 'source': 'session x',
-        'recorded_at': '2026-01-01', 'stack': 'system', 'mode': 'quick', 'note': '',
+        'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big', 'metric': 'triad',
+        'dims': '-', 'unit': 'GB/s', 'better': 'higher', 'mean': '100', 'std': '1', 'n': '10', 'kind': 'baseline',
+        'source': 'session x', 'recorded_at': '2026-01-01', 'mode': 'quick', 'note': '',
     }  # fmt: skip
+    assert fields.keys() <= {*COLUMNS, *RECORDED}
     return row | {key: str(value) for key, value in fields.items()}
 
 
@@ -107,10 +108,7 @@ def verdict_of(id, value=None, verdict='ok', unit='GB/s', better='higher', limit
     """A verdict of one sample, with a reference only where `limit` or `expected` is given."""
     reference = bound = None
     if limit is not None or expected is not None:
-        reference = Reference(
-            partition=id.partition, stack=id.environ, check=id.check, case=to_text(id.params), metric=id.name,
-            unit=unit, better=better, mean=expected, std=None, n=None, kind='baseline', source='x',
-        )  # fmt: skip
+        reference = Reference(id, Quantity(unit, better), expected, std=None, n=None, kind='baseline', source='x')
         bound = Limits(limit, limit, 0.0, '')
     measured = NOTHING if value is None else Summary(1, value, None, value, value)
     return Verdict(verdict, id, Quantity(unit, better), measured, reference, bound)

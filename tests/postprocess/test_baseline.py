@@ -15,7 +15,7 @@ TRIAD = [100.0, 101.5, 99.1234567]
 
 
 def baseline(work):
-    return {row.metric: row for row in read_references(work.baseline, 'baseline')}
+    return {row.id.name: row for row in read_references(work.baseline, 'baseline')}
 
 
 def test_propose_and_accept_make_the_session_its_own_baseline(work):
@@ -34,7 +34,13 @@ def test_propose_and_accept_make_the_session_its_own_baseline(work):
     row = baseline(work)['triad']
     assert row.mean == pytest.approx(numpy.mean(TRIAD), rel=1e-5)
     assert row.std == pytest.approx(numpy.std(TRIAD, ddof=1), rel=1e-5)
-    assert (row.n, row.stack, row.mode, row.kind, row.recorded_at) == (1, 'system', 'nightly', 'baseline', '2026-11-21')
+    assert (row.n, row.id.environ, row.mode, row.kind, row.recorded_at) == (
+        1,
+        'system',
+        'nightly',
+        'baseline',
+        '2026-11-21',
+    )
     assert (row.spread, row.df, row.spread_n) == (None, None, None)  # nothing is known of the next night
     assert row.source == 'session aaaa1111 on login1'
     assert row.note == 'binary 0123456789ab; 2 nodes'
@@ -231,7 +237,7 @@ def test_a_new_unit_may_become_the_new_baseline(work):
     work.ingest(report(case(metrics={'triad': metric([50.0, 51.0])})))
     work.run('record propose')
     work.run('record accept')
-    assert baseline(work)['triad'].unit == 'GB/s'
+    assert baseline(work)['triad'].quantity.unit == 'GB/s'
 
 
 def test_units_that_differ_between_sessions_are_refused(work):

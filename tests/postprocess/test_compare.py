@@ -181,7 +181,7 @@ def test_a_reference_with_the_other_direction_fails_with_a_sentence(work):
 
 
 def test_the_same_case_on_another_partition_or_stack_has_its_own_verdict(work):
-    work.reference(reference(), reference(partition='gpu', mean='50'), reference(stack='other', mean='200'))
+    work.reference(reference(), reference(partition='gpu', mean='50'), reference(environ='other', mean='200'))
     metrics = {'triad': metric([100.0])}
     work.ingest(
         report(case(metrics=metrics), case(metrics=metrics, partition='gpu'), case(metrics=metrics, stack='other'))
@@ -206,7 +206,7 @@ def test_every_node_of_a_distributed_case_is_judged(work):
 
 
 def absent(**fields):
-    return reference(**{'case': 'size=small'} | fields)
+    return reference(**{'params': 'size=small'} | fields)
 
 
 @pytest.mark.parametrize(
@@ -223,12 +223,12 @@ def absent(**fields):
         (absent(), {'mode': 'quick', 'cmdline': 'reframe -r --distribute'}, False),
         (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster:cpu -r'}, False),
         (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster -r'}, True),
-        (absent(check='Other', case='*'), {'mode': 'quick'}, True),
-        (absent(check='Other', case='*'), {}, False),
+        (absent(check='Other', params='*'), {'mode': 'quick'}, True),
+        (absent(check='Other', params='*'), {}, False),
         (reference(metric='copy'), {}, True),
-        (reference(metric='copy', stack='other'), {}, False),
-        (reference(metric='copy', stack='*'), {}, False),
-        (reference(metric='*', case='*'), {'mode': 'quick'}, False),
+        (reference(metric='copy', environ='other'), {}, False),
+        (reference(metric='copy', environ='*'), {}, False),
+        (reference(metric='*', params='*'), {'mode': 'quick'}, False),
     ],
 )
 def test_which_references_a_session_should_have_met(work, row, session, missing):
@@ -244,7 +244,7 @@ def test_which_references_a_session_should_have_met(work, row, session, missing)
 
 def test_a_published_row_is_missed_only_by_the_case_it_names(work):
     work.reference(
-        reference(kind='published', case='size=small', mode='quick'), reference(kind='published', metric='copy'),
+        reference(kind='published', params='size=small', mode='quick'), reference(kind='published', metric='copy'),
         file='published.csv',
     )  # fmt: skip
     work.ingest(report(case(metrics={'triad': metric([100.0])}), mode='quick'))
@@ -403,7 +403,7 @@ def test_the_chances_of_all_metrics_together(work):
 def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work):
     rows = [
         reference(metric='sure'), reference(metric='young', n='4'), reference(metric='wild', std='30'),
-        reference(metric='steady', std='0'), reference(metric='gone', case='size=small'),
+        reference(metric='steady', std='0'), reference(metric='gone', params='size=small'),
     ]  # fmt: skip
     work.reference(*rows)
     work.reference(reference(metric='far', kind='elsewhere', mode=''), file='published.csv')

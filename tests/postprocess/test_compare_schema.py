@@ -26,7 +26,7 @@ def sessions(work):
     """One with every verdict that a single session can have, and the one before it."""
     work.reference(
         *(reference(metric=name) for name in ('ok', 'slow', 'fast', 'void', 'gone')),
-        reference(metric='young', n=2), reference(case='size=lost'),
+        reference(metric='young', n=2), reference(params='size=lost'),
     )  # fmt: skip
     values = {'ok': 100.0, 'slow': 50.0, 'fast': 150.0, 'young': 50.0, 'new': 1.0}
     metrics = {name: metric([value, value * 1.01]) for name, value in values.items()}

@@ -137,7 +137,7 @@ def osu(pair, latency):
 @pytest.fixture
 def measured(work):
     work.reference(
-        reference(check='BabelStreamBest', case='-', metric='all_best', mean='238.70', std='8.39', n='100',
+        reference(check='BabelStreamBest', params='-', metric='all_best', mean='238.70', std='8.39', n='100',
                   kind='published', source='a paper'),
         file='published.csv',
     )  # fmt: skip
@@ -192,7 +192,7 @@ def test_another_unit_is_converted_or_refused(work):
 
 def test_published_numbers_without_n_are_not_pooled(work):
     rows = [
-        reference(partition='gpu', check='BabelStreamDevice', case=f'device={i},model=cuda', metric='best', std='',
+        reference(partition='gpu', check='BabelStreamDevice', params=f'device={i},model=cuda', metric='best', std='',
                   n='', kind='published', source='a paper')
         for i in (0, 1)
     ]  # fmt: skip

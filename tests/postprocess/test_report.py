@@ -34,7 +34,7 @@ def section(tree, id):
 
 @pytest.fixture
 def page(work):
-    work.reference(reference(), reference(case='size=lost'))
+    work.reference(reference(), reference(params='size=lost'))
     entries = [
         case(
             metrics={'triad': metric([50.0, 51.0, 90.0]), 'new': metric([1.0])},
@@ -239,7 +239,7 @@ def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
 
 
 def test_1000_metrics_with_30_nights_and_100_samples_stay_below_5_mb(work):
-    rows = [reference(case=f'index={i}', metric=f'metric_{j}a') for i in range(100) for j in range(10)]
+    rows = [reference(params=f'index={i}', metric=f'metric_{j}a') for i in range(100) for j in range(10)]
     work.reference(*rows)
     facts = {f'fact_{i}': f'what it is and some more words {i}' for i in range(20)}
     for night in range(30):

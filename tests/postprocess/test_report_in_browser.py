@@ -48,7 +48,7 @@ def page(tmp_path_factory) -> Path:
     curve = {f'latency message_bytes={2**i}': metric([1.0 + i], 'us', 'lower') | {'judged': i < 2} for i in range(10)}
     matrix = {f'rate pair={i}-{j}': metric([100.0 + i - j]) for i in (0, 1) for j in (0, 1)}
     kernels = {name: metric([90.0]) for name in ('copy', 'triad', 'dot')}
-    work.reference(*(reference(metric=name, case='size=1') for name in kernels), reference(check='Gone'))
+    work.reference(*(reference(metric=name, params='size=1') for name in kernels), reference(check='Gone'))
     for night in range(12):
         level = 100.0 if night < 7 else 70.0
         entries = [

@@ -94,17 +94,17 @@ def test_an_unknown_site_is_an_input_error(work):
     ('row', 'says'),
     [
         (reference(), None),
-        (reference(case='*'), None),
-        (reference(partition='*', stack='*', metric='copy'), None),
-        (reference(check='Foreign', case='n=1', metric='speed', partition='gpu'), None),
+        (reference(params='*'), None),
+        (reference(partition='*', environ='*', metric='copy'), None),
+        (reference(check='Foreign', params='n=1', metric='speed', partition='gpu'), None),
         (reference(partition='fat'), "partition 'fat': the site has cpu, gpu"),
-        (reference(stack='cuda'), "stack 'cuda': the site has other, system"),
+        (reference(environ='cuda'), "environ 'cuda': the site has other, system"),
         (reference(check='Stream'), "check 'Stream': the checks that can run on this site are Foreign; Late; STREAM"),
-        (reference(case='size=small'), "case 'size=small': STREAM has size=big"),
+        (reference(params='size=small'), "params 'size=small': STREAM has size=big"),
         (reference(metric='scale'), "metric 'scale': STREAM size=big measures copy; triad"),
-        (reference(partition='gpu'), 'no metric of this site'),
-        (reference(check='Late', case='-'), 'no metric of this site'),
-        (reference(case='size=s*'), 'no metric of this site'),
+        (reference(partition='gpu'), 'no series of this site'),
+        (reference(check='Late', params='-'), 'no series of this site'),
+        (reference(params='size=s*'), 'no series of this site'),
     ],
 )
 def test_each_row_must_meet_a_case(work, described, row, says):
@@ -119,7 +119,7 @@ def test_each_row_must_meet_a_case(work, described, row, says):
 
 @pytest.mark.parametrize('fields', [{}, {'partition': '*'}])
 def test_metrics_known_only_when_they_run_are_not_checked_and_that_is_said(work, described, fields):
-    work.reference(reference(**{'check': 'Late', 'case': '-', 'partition': 'gpu', 'metric': 'anything'} | fields))
+    work.reference(reference(**{'check': 'Late', 'params': '-', 'partition': 'gpu', 'metric': 'anything'} | fields))
     result = work.run('sites', '--check')
     assert result.exit_code == 0
     assert 'cluster: the metrics of Late are known only when they run' in result.stderr
@@ -179,5 +179,5 @@ def test_the_real_reframe_describes_the_tests_of_this_suite():
 
 
 def test_patterns_are_known(work):
-    work.reference(reference(), reference(case='size=*'))
+    work.reference(reference(), reference(params='size=*'))
     assert [row.is_pattern for row in load_references('cluster', work.sites).rows] == [False, True]

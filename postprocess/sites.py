@@ -213,8 +213,12 @@ def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[SeriesId]:
 def _meets_a_case(row: Reference, keys: set[SeriesId]) -> bool:
     if not row.is_pattern:
         return row.id in keys or replace(row.id, metric=_ANY, dims=()) in keys
-    own = {'metric': row.id.metric, 'dims': row.id.dims}  # of a test that names its metrics when it runs
-    return any(row.matches(replace(key, **own) if key.metric == _ANY else key) for key in keys)
+
+    def named(key: SeriesId) -> SeriesId:
+        """Give the series of a test that names its metrics only when it runs those of the row."""
+        return replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == _ANY else key
+
+    return any(row.matches(named(key)) for key in keys)
 
 
 def _why_unmatched(row: Reference, site: Site, keys: set[SeriesId]) -> str:

@@ -1,4 +1,4 @@
-"""Records a baseline: what sessions measured becomes rows of ``baseline.csv``, after a look at the difference."""
+"""Record a baseline: propose rows of ``baseline.csv`` from sessions, and accept the proposal after a review."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.measured import Measured, measured_in
-from postprocess.verdicts.stats import inliers, moderate
+from postprocess.verdicts.stats import inliers, mean_of, moderate
 
-_BINARY = 'binary_sha256'  # the key of a case's provenance that names the program that ran
-# Beginnings of the keys whose values go into the baseline: what a later difference may be due to
+_BINARY = 'binary_sha256'  # key in a case's provenance: the program that ran
+# Beginnings of the keys whose values are kept with a baseline, as possible causes of a later difference
 _FACTS = ('stack_lock', 'kernel', 'driver', 'library_libmpi')
 _Group = list[tuple[Session, Measured]]
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A row proposed, beside the row of the same key that it replaces."""
+    """A proposed row beside the row of the same series that it replaces."""
 
     new: Reference
     new_limits: Limits
@@ -40,6 +40,7 @@ class Replacement:
 
     @property
     def what(self) -> str:
+        """``new``, ``changed`` or ``same``."""
         if self.old is None:
             return 'new'
         old, new = (
@@ -50,7 +51,7 @@ class Replacement:
 
     @property
     def difference(self) -> float | None:
-        """How far the mean moves, in %; None where there is no old one in the same unit."""
+        """Change of the mean in %; None without an old row in the same unit and direction."""
         if self.old is None or self.old.quantity != self.new.quantity:
             return None
         return 100 * (self.new.mean / self.old.mean - 1)
@@ -58,7 +59,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A metric that becomes no reference; `session` is empty where it is about all the sessions together."""
+    """A series that becomes no reference; `session` is empty where the cause concerns all sessions together."""
 
     session: str
     id: SeriesId
@@ -67,7 +68,7 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Proposal:
-    """`unusable`: the sessions that hold nothing recordable."""
+    """Proposed rows of a site, and what was refused; `unusable`: sessions in which nothing can be recorded."""
 
     site: str
     rows: list[Replacement]
@@ -87,16 +88,16 @@ class Accepted:
 
 
 def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
-    """New baseline rows from `sessions`, beside those below `root`.
+    """Return new baseline rows from `sessions`, beside those below `root`.
 
-    A value is what one job measured, the mean of its trials: n counts sessions, and the spread is that between them. A
-    metric of a single session has no such spread; its std is that of the trials, and no limit follows from it.
+    A value is the mean of the trials of one job; n counts sessions, and the spread is that between sessions. A series
+    of a single session has no such spread: its std is that of the trials, and no limit follows from it.
 
-    Raises InputError when the sessions are of several sites, SiteError when a file of the site is wrong.
+    Raises InputError where the sessions are of several sites, SiteError where a file of the site is wrong.
     """
     import numpy
 
-    sessions = list({session.session: session for session in sessions}.values())  # one named twice counts once
+    sessions = list({session.session: session for session in sessions}.values())  # a session named twice counts once
     sites = sorted({session.site for session in sessions})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
@@ -118,7 +119,7 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
     dropped: dict[SeriesId, int] = {}
     for key, group in sorted(groups.items()):
         if cause := _refuse([row for _, row in group]):
-            refused.append(Refusal('', group[0][1].id, cause))
+            refused.append(Refusal('', key, cause))
             continue
         near = inliers(numpy.array([row.value for _, row in group]))
         accepted[key] = [pair for pair, stays in zip(group, near, strict=True) if stays]
@@ -138,26 +139,26 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
 
 
 def save(proposal: Proposal, results: Path) -> Path | None:
-    """Write the rows to ``<results>/proposals/<site>.csv``; None, and no file, where there are none."""
+    """Write the rows to ``<results>/proposals/<site>.csv`` and return it; None, and no file, without rows."""
     if not proposal.rows:
         return None
     path = results / 'proposals' / f'{proposal.site}.csv'
-    write_text(path, to_baseline(change.new for change in proposal.rows))
+    write_text(path, to_baseline(row.new for row in proposal.rows))
     return path
 
 
 def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Accepted:
-    """Merge the proposal for `site`, or the only one there is, into its ``baseline.csv`` below `root`; then remove it.
+    """Merge the proposal for `site`, or the only one, into its ``baseline.csv`` below `root`; then remove the proposal.
 
-    With an `epoch`, the name of a planned change of the machine, the means move and the spreads stay: those of before
-    the change say how much the metric moves from night to night, and the gate works after one session.
+    `epoch` names a planned change of the machine: the means are replaced and the spreads from before are kept, so that
+    the gate works after one session.
 
     Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
     """
     proposals = {path.stem: path for path in sorted((results / 'proposals').glob('*.csv'))}
     if site is None and len(proposals) == 1:
         site = next(iter(proposals))
-    if site not in proposals:
+    if site is None or site not in proposals:
         if site is None and proposals:
             raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
         of_site = f' for site {site}' if site else ''
@@ -185,7 +186,7 @@ def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Acce
 
 
 def to_baseline(rows: Iterable[Reference]) -> str:
-    """The text of a ``baseline.csv``, sorted by key so that git shows only what changed."""
+    """Return the text of a ``baseline.csv``, sorted by series so that git shows only what changed."""
     out = io.StringIO()
     writer = csv.writer(out, lineterminator='\n')
     columns = (*COLUMNS, *RECORDED)
@@ -197,7 +198,7 @@ def to_baseline(rows: Iterable[Reference]) -> str:
 
 
 def _refuse(rows: list[Measured]) -> str | None:
-    """Why the measurements of one metric make no reference; None where they do."""
+    """Return why the measurements of one series make no reference; None where they do."""
     units = sorted({f'{row.quantity.unit}, {row.quantity.better} is better' for row in rows})
     if len(units) > 1:
         return f'its unit or direction differs between the sessions: {"; ".join(units)}'
@@ -212,10 +213,10 @@ def _refuse(rows: list[Measured]) -> str | None:
 
 
 def _spreads(groups: dict[SeriesId, _Group]) -> dict[SeriesId, tuple[float, float]]:
-    """Standard deviation of the logarithm of one value, and its degrees of freedom, of each metric of two sessions or
-    more; drawn towards those of the other metrics, the more the fewer the sessions.
+    """Return the standard deviation of the logarithm of one value and its degrees of freedom, by series.
 
-    Of several nodes a session, all their values count for the spread, and the sessions for the degrees of freedom.
+    Only of series with at least two sessions; shrunk towards those of the other series (`moderate`). Where several
+    nodes ran in a session, all their values count for the spread, and the sessions for the degrees of freedom.
     """
     import numpy
 
@@ -254,22 +255,22 @@ def _row(
     hosts = ', '.join(sorted({session.hostname for session in sessions}))
     source = f'session {names}' if len(sessions) < 3 else f'{len(sessions)} sessions of {dates}'
     known |= {'dates': {dates}, 'nodes': {nodelist_abbrev(nodes)}, 'sessions': {names}}
-    measured_spread = dict(zip(('spread', 'df'), spread, strict=True)) | {'spread_n': len(sessions)} if spread else {}
+    deviation, df = spread or (None, None)
     return Reference(
-        id=key, quantity=first.quantity,
-        mean=jobs.mean, std=jobs.std if len(group) > 1 else first.summary.std, n=len(sessions), kind='baseline',
-        source=f'{source} on {hosts}', recorded_at=days[-1],
+        id=key, quantity=first.quantity, mean=mean_of(jobs), std=jobs.std if len(group) > 1 else first.summary.std,
+        n=len(sessions), kind='baseline', source=f'{source} on {hosts}', recorded_at=days[-1],
         mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),
-        note='; '.join(note), **measured_spread,
+        note='; '.join(note), spread=deviation, df=df, spread_n=len(sessions) if spread else None,
         provenance='; '.join(f'{name}={" | ".join(sorted(values))}' for name, values in sorted(known.items())),
     )  # fmt: skip
 
 
 def _recentred(new: Reference, old: Reference | None, epoch: str) -> Reference:
-    """`new` with the spread of `old`, the row of its key before the change, where there is one that has any."""
-    spread, df = spread_of(old) if old and old.quantity == new.quantity else (None, None)
-    if spread is not None:
-        new = replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
+    """Return `new` with the spread of `old`, the row of its series before the change, if that has a spread."""
+    if old and old.quantity == new.quantity:
+        spread, df = spread_of(old)
+        if spread is not None:
+            new = replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
     return replace(new, epoch=epoch)
 
 
@@ -278,7 +279,7 @@ def _beside(new: Reference, old: Reference | None, tolerance: Tolerance) -> Repl
 
 
 def _facts(store: Store, session: Session) -> dict[int, dict[str, str]]:
-    """What each case ran and on what, as far as a baseline tells it, by case."""
+    """Return the provenance that is kept with a baseline, by case."""
     found = {}
     for case in store.rows('cases', session):
         provenance = json.loads(case['provenance'])
@@ -297,7 +298,7 @@ def _read_baseline(path: Path) -> list[Reference]:
 
 
 def _validate(text: str, path: Path) -> None:
-    """Read `text` as what `path` would hold. Raises SiteError."""
+    """Check `text` as the content of `path`. Raises SiteError."""
     import tempfile
 
     with tempfile.TemporaryDirectory() as folder:
@@ -306,11 +307,11 @@ def _validate(text: str, path: Path) -> None:
         try:
             read_references(trial, 'baseline')
         except SiteError as error:
-            raise SiteError(f'{path} was left as it is, for merged it would be wrong: {error}') from None
+            raise SiteError(f'{path}: not changed, because the merged file would be wrong: {error}') from None
 
 
 def _digits(value: object) -> str:
-    """A value as it stands in the file: numbers with six significant digits, nothing for None."""
+    """Format a value for the file: numbers with six significant digits, nothing for None."""
     if value is None:
         return ''
     return f'{value:.6g}' if isinstance(value, float) else str(value)

@@ -20,7 +20,7 @@ from postprocess.results.reports import RunReport, read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
 from postprocess.verdicts.measured import Measured, failure, measured, measured_in
-from postprocess.verdicts.stats import chance, false_discovery_rates, pool
+from postprocess.verdicts.stats import chance, false_discovery_rates, mean_of, pool
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 
@@ -122,7 +122,7 @@ def confirm(verdict: Verdict, row: Measured, reruns: Sequence[dict[SeriesId, lis
     middle = median([row.value, *here, *elsewhere])
 
     def beyond(value: float) -> bool:
-        return verdict.quantity.sign * value < verdict.quantity.sign * verdict.limit
+        return verdict.limit is not None and row.quantity.sign * (value - verdict.limit) < 0
 
     evidence = f'{verdict.cause}; run again: {" and ".join(said)}, median {number(middle)}'
     if not beyond(middle):
@@ -139,18 +139,19 @@ def with_chances(verdicts: list[Verdict]) -> tuple[list[Verdict], float]:
     """Return the verdicts with `p` and `q`, and the expected number of false flags among all of them."""
     import numpy
 
-    places = [i for i, row in enumerate(verdicts) if row.gated and row.limits.sd and (row.ratio or 0) > 0]
-    if not places:
+    tested = [  # place, losses on the log scale of the value and of the limit, and the spread
+        (i, -row.quantity.sign * math.log(row.ratio), -math.log1p(-row.limits.loss), row.limits.sd, row.limits.df)
+        for i, row in enumerate(verdicts)
+        if row.limits and row.limits.gates and row.limits.sd and row.ratio and row.ratio > 0
+    ]
+    if not tested:
         return verdicts, 0.0
-    rows = [verdicts[i] for i in places]
-    sd, df = numpy.array([(row.limits.sd, row.limits.df) for row in rows]).T
-    worse = [-row.quantity.sign * math.log(row.ratio) for row in rows]
-    margins = [abs(math.log(row.limit / row.expected)) for row in rows]
-    p = chance(worse / sd, df)
+    places, worse, margins, sd, df = zip(*tested, strict=True)
+    p = chance(numpy.divide(worse, sd), numpy.asarray(df))
     verdicts = list(verdicts)
     for i, mine, adjusted in zip(places, p, false_discovery_rates(p), strict=True):
         verdicts[i] = replace(verdicts[i], p=float(mine), q=float(adjusted))
-    return verdicts, float(chance(margins / sd, df).sum())
+    return verdicts, float(chance(numpy.divide(margins, sd), numpy.asarray(df)).sum())
 
 
 def _by_key(report: RunReport, session: Session) -> dict[SeriesId, list[Measured]]:
@@ -175,12 +176,13 @@ def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Re
     references = []
     for key, group in groups.items():
         summary, first = pool(row.summary for row in group), group[0]
-        if summary.mean <= 0:
-            reasons[key] = f'a reference must be above 0, session {session.session} measured {summary.mean:.6g}'
+        mean = mean_of(summary)
+        if mean <= 0:
+            reasons[key] = f'a reference must be above 0, session {session.session} measured {mean:.6g}'
             continue
         references.append(
             Reference(
-                id=key, quantity=first.quantity, mean=summary.mean, std=summary.std, n=summary.n, kind='session',
+                id=key, quantity=first.quantity, mean=mean, std=summary.std, n=summary.n, kind='session',
                 source=f'session {session.session} on {session.hostname}', mode=first.mode,
             )
         )  # fmt: skip

@@ -88,11 +88,6 @@ class Verdict:
         """The deviation in the bad direction in %, for sorting; 0 where there is none."""
         return -self.quantity.sign * (self.deviation or 0.0)
 
-    @property
-    def gated(self) -> bool:
-        """True if a value beyond the limit fails."""
-        return self.limits is not None and self.limits.gates
-
 
 @dataclass(frozen=True)
 class Comparison:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
@@ -18,10 +17,8 @@ from plumbline.references import Reference, References
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import judge, not_measured, session_problems, site_policy, with_chances
 from postprocess.verdicts.measured import Measured, measured, measured_in
-from postprocess.verdicts.stats import Shift, shift_between
+from postprocess.verdicts.stats import Shift, mean_of, shift_between
 from postprocess.verdicts.verdict import Comparison, worst_first
-
-_DAYS = re.compile(r'(\d{4}-\d\d-\d\d)\.\.(\d{4}-\d\d-\d\d)')
 
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
@@ -32,8 +29,8 @@ def sessions_named(store: Store, name: str, site: str | None = None) -> list[Ses
     if '..' not in name:
         return [store.find(name, site)]
     try:
-        first, last = (date.fromisoformat(day) for day in _DAYS.fullmatch(name).groups())
-    except (AttributeError, ValueError):
+        first, last = map(date.fromisoformat, name.split('..'))
+    except ValueError:
         raise InputError(f'{name}: expected two days such as 2026-11-01..2026-11-30') from None
     newest = store.find('latest', site)
     found = [one for one in store.sessions(newest.site) if first <= one.started.date() <= last]
@@ -69,7 +66,7 @@ def compare_windows(
             reference, how = references[key], ''
             if good:
                 shift = shift_between(_by_node(_usable(old[key])), _by_node(good))
-                row = replace(row, summary=replace(shift.after, mean=shift.before.mean * shift.ratio))
+                row = replace(row, summary=replace(shift.after, mean=mean_of(shift.before) * shift.ratio))
                 reference, how = _with_error(reference, shift), f', {shift.how}'
             bound = limits(reference, tolerance_for(policy, key, **row.stated))
             rules = [(reference, replace(bound, why=bound.why + how))]
@@ -106,7 +103,7 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
     first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
-        id=first.id, quantity=first.quantity, mean=summary.mean, std=summary.std, n=summary.n,
+        id=first.id, quantity=first.quantity, mean=mean_of(summary), std=summary.std, n=summary.n,
         kind='session', source=source, mode=first.mode,
     )  # fmt: skip
 
@@ -114,8 +111,10 @@ def _reference(rows: Sequence[Measured], source: str) -> Reference:
 def _with_error(reference: Reference, shift: Shift) -> Reference:
     """Return the reference whose limits follow from the standard error of the shift; n: jobs that are compared."""
     n = shift.before.n
-    known = {} if shift.error is None else {'spread': shift.error / math.sqrt(1 + 1 / n), 'df': shift.df}
-    return replace(reference, mean=shift.before.mean, std=shift.before.std, n=n, **known)
+    reference = replace(reference, mean=mean_of(shift.before), std=shift.before.std, n=n)
+    if shift.error is None:
+        return reference
+    return replace(reference, spread=shift.error / math.sqrt(1 + 1 / n), df=shift.df)
 
 
 def _named(sessions: Sequence[Session]) -> str:

@@ -315,5 +315,5 @@ def test_a_merge_that_would_be_wrong_is_not_written(work, monkeypatch):
     monkeypatch.setattr('postprocess.verdicts.baseline.to_baseline', lambda rows: 'partition\n')
     result = work.run('record accept')
     assert result.exit_code == 2
-    assert f'{work.baseline} was left as it is' in result.stderr
+    assert f'{work.baseline}: not changed' in result.stderr
     assert work.baseline.read_bytes() == before

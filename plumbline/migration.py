@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import re
+from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
 from plumbline.identity import Pairs, from_text, pairs
-from plumbline.record import RecordError
+from plumbline.record import Dim, RecordError
+
+#: The dims that old names held, for charts. Others are names, as dims without a declaration are.
+DIMS = {
+    'kernel': Dim('name'), 'message_bytes': Dim('size', 'B'), 'elements': Dim('size', '1'), 'threads': Dim('count'),
+    'pair': Dim('pair'),
+}  # fmt: skip
 
 
 def metric_and_dims(check: str, name: str) -> tuple[str, Pairs]:
@@ -92,6 +99,7 @@ def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
         **{key: data[key] for key in _KEPT if key in data},
         'schema': 2,
         'params': _params(data),
+        'dims': {name: asdict(dim) for name, dim in DIMS.items()},
         'metrics': metrics if isinstance(data.get('metrics'), dict) else data.get('metrics'),
         'placement': {new: binding[key] for key, new in _PLACEMENT.items() if key in binding},
     }

@@ -5,11 +5,13 @@ Schema 2 has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also l
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plumbline.identity import to_text
-from plumbline.migration import metric_and_dims, tolerance_of_schema_1
+from plumbline.migration import DIMS, metric_and_dims, tolerance_of_schema_1
 from postprocess.results.tables import SCHEMA, TABLES, status_of
 
 if TYPE_CHECKING:
@@ -46,6 +48,8 @@ _LOOK_UPS = {
     ),
 }  # fmt: skip
 _USED = {'samples': ('named',), 'metrics': ('named', 'tolerated', 'counted'), 'cases': ()}
+_DECLARED = json.dumps({name: asdict(dim) for name, dim in DIMS.items()})
+_DIMS = f"if(r.benchmark, '{_DECLARED}', '{{}}')"
 _NAMED = {'metric': 'named.metric', 'dims': 'named.dims'}
 #: What the columns of a table are in its old rows, where that is not the same name.
 _COLUMNS = {
@@ -55,7 +59,7 @@ _COLUMNS = {
         'usual_spread': 'NULL::DOUBLE', 'floor': 'tolerated."floor"', 'cap': 'tolerated.cap',
     },
     'cases': {
-        'environ': 'r.stack', 'params': 'r."case"', 'dims': "'{}'", 'draw': "'{}'", 'evidence': "''",
+        'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'", 'evidence': "''",
         'placement': """replace(replace(r.binding, '"asked":', '"requested":'), '"got":', '"actual":')""",
     },
 }  # fmt: skip

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
+from plumbline.evidence import keep
 from plumbline.files import write_text
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
@@ -68,12 +69,16 @@ class Refusal:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed rows of a site, and what was refused; `unusable`: sessions in which nothing can be recorded."""
+    """Proposed rows of a site, and what was refused.
+
+    `unusable`: sessions in which nothing can be recorded. `evidence`: archives of the cases behind the rows.
+    """
 
     site: str
     rows: list[Replacement]
     refused: list[Refusal]
     unusable: list[str]
+    evidence: list[str]
 
 
 @dataclass(frozen=True)
@@ -135,7 +140,14 @@ def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
         rows.append(_beside(replace(new, epoch=old.epoch) if old else new, old, tolerance))
     if not rows:
         unusable = [session.session for session in sessions]
-    return Proposal(sites[0], rows, refused, unusable)
+    used = {(session.session, row.case_id) for group in accepted.values() for session, row in group}
+    evidence = [
+        case['evidence']
+        for session in sessions
+        for case in store.rows('cases', session)
+        if (session.session, case['case_id']) in used and case['evidence']
+    ]
+    return Proposal(sites[0], rows, refused, unusable, evidence)
 
 
 def save(proposal: Proposal, results: Path) -> Path | None:
@@ -144,6 +156,7 @@ def save(proposal: Proposal, results: Path) -> Path | None:
         return None
     path = results / 'proposals' / f'{proposal.site}.csv'
     write_text(path, to_baseline(row.new for row in proposal.rows))
+    write_text(path.with_suffix('.evidence'), ''.join(f'{name}\n' for name in proposal.evidence))
     return path
 
 
@@ -174,7 +187,11 @@ def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Acce
     text = to_baseline(after.values())
     _validate(text, path)
     write_text(path, text)
+    evidence = proposals[site].with_suffix('.evidence')
     try:
+        for name in evidence.read_text(encoding='utf-8').splitlines() if evidence.exists() else ():
+            keep(results, name, f'baseline of {epoch or site}')
+        evidence.unlink(missing_ok=True)
         proposals[site].unlink()
     except OSError as error:
         raise InputError(f'{path} is written, but {proposals[site]} cannot be removed: {error.strerror}') from None

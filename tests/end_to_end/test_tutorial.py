@@ -40,6 +40,7 @@ def test_it_is_listed_stored_judged_and_drawn(clone):
     assert clone.plumbline('ingest', report).returncode == 0
     assert clone.plumbline('record', 'propose').returncode == 0
     assert clone.plumbline('record', 'accept').returncode == 0
+    assert (clone.results / f'{case["record"]["evidence"]}.keep').read_text() == 'baseline of demo\n'
     judged = json.loads(clone.plumbline('compare', '--format', 'json').stdout)
     rows = {row['dims']: row['verdict'] for row in judged['verdicts']}
     assert len(rows) == 9 and set(rows.values()) == {'ok'}

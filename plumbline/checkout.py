@@ -6,7 +6,6 @@ import functools
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from plumbline import __version__
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import CHECKOUT_FILES, ROOT, is_checkout
+from plumbline.programs import output_of
 
 DISTRIBUTION = 'plumbline-hpc'  # as pip knows it; the package index holds an unrelated `plumbline`
 _MARKER = '.plumbline.json'  # in a checkout that `write` made: its version, and the digest of each file as written
@@ -26,11 +26,9 @@ def version() -> str:
     if not (ROOT / '.git').exists() or CHECKOUT_FILES.is_dir():
         return __version__
     try:
-        command = ['git', '-C', str(ROOT), 'describe', '--always', '--dirty']
-        commit = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
+        return f'{__version__} ({output_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]).strip()})'
+    except ValueError:
         return __version__
-    return f'{__version__} ({commit})'
 
 
 def fault() -> str | None:

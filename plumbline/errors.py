@@ -7,3 +7,7 @@ class InputError(ValueError):
 
 class SiteError(ValueError):
     """Report that a file of a site is missing or wrong; the message names file, line, key and what was expected."""
+
+
+class RecordError(ValueError):
+    """Report that a record is not usable; the message names the key and what was expected."""

@@ -122,3 +122,19 @@ class Quantity:
     def sign(self) -> int:
         """1 where higher is better, -1 where lower is."""
         return 1 if self.better == 'higher' else -1
+
+
+#: Kinds of a dim. size: bytes, drawn on a logarithmic axis; count: a number of things; name: one of a few words;
+#: pair: two places, ``from-to``, drawn as a matrix.
+KINDS = ('size', 'count', 'name', 'pair')
+
+
+@dataclass(frozen=True)
+class Dim:
+    """What varies inside a case and is measured at once; its name is the key of the dims of a series.
+
+    `unit`: of the values of a ``size`` or ``count``, such as ``B``; empty where the values only name things.
+    """
+
+    kind: str
+    unit: str = ''

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import Any
 
-from plumbline.identity import Pairs, from_text, pairs
-from plumbline.record import Dim, RecordError
+from plumbline.errors import RecordError
+from plumbline.identity import Dim, Pairs, from_text, pairs
 
 #: The dims that old names held, for charts. Others are names, as dims without a declaration are.
 DIMS = {

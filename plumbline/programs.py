@@ -11,20 +11,22 @@ from pathlib import Path
 TIME_LIMIT = 60.0  # seconds for a program that asks a driver or a scheduler
 
 
-def output_of(command: Sequence[str], **options) -> str:
+def output_of(command: Sequence[str], time_limit: float | None = None, **options) -> str:
     """Return the standard output of a program; `options` go to :func:`subprocess.run`.
 
-    Raises ValueError if the program is absent, fails, or does not end within :data:`TIME_LIMIT`.
+    Raises ValueError if the program is absent, fails, or does not end within `time_limit` seconds,
+    :data:`TIME_LIMIT` by default.
     """
+    limit = time_limit or TIME_LIMIT
     try:
         done = subprocess.run(
-            command, capture_output=True, text=True, errors='replace', timeout=TIME_LIMIT, check=False,
+            command, capture_output=True, text=True, errors='replace', timeout=limit, check=False,
             stdin=subprocess.DEVNULL, **options,
         )  # fmt: skip
     except OSError as error:
         raise ValueError(f'cannot be run: {error.strerror}') from None
     except subprocess.TimeoutExpired:
-        raise ValueError(f'did not end within {TIME_LIMIT:g} s') from None
+        raise ValueError(f'did not end within {limit:g} s') from None
     if done.returncode != 0:
         printed = (done.stderr + done.stdout).strip().splitlines() or ['nothing']
         raise ValueError(f'ended with {done.returncode} and printed: {printed[-1]}')

@@ -5,31 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
-from plumbline.identity import Pairs, Quantity, pairs
+from plumbline.errors import RecordError
+from plumbline.identity import KINDS, Dim, Pairs, Quantity, pairs
+from plumbline.migration import record_of_schema_1
 
 SCHEMA = 2
-#: Kinds of a dim. size: bytes, drawn on a logarithmic axis; count: a number of things; name: one of a few words;
-#: pair: two places, ``from-to``, drawn as a matrix.
-KINDS = ('size', 'count', 'name', 'pair')
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
-_Type = TypeVar('_Type')
-
-
-class RecordError(ValueError):
-    """Report that a record is not usable; the message names the key and what was expected."""
-
-
-@dataclass(frozen=True)
-class Dim:
-    """What varies inside a case and is measured at once; its name is the key of the dims of a series.
-
-    `unit` is that of the values of a ``size`` or ``count``, such as ``B``; empty where they only name things.
-    """
-
-    kind: str
-    unit: str = ''
 
 
 @dataclass(frozen=True)
@@ -144,29 +127,23 @@ def from_dict(data: Any) -> Record:
     """Return the record that :meth:`Record.to_dict` wrote, of this schema or an earlier one. Raises RecordError."""
     schema = _get(data, 'schema', int, 'record')
     if schema == 1:
-        from plumbline.migration import record_of_schema_1  # only for old reports
-
         data = record_of_schema_1(data)
     elif schema != SCHEMA:
         raise RecordError(f'record: schema: expected {SCHEMA}, found {schema}')
-    check = _get(data, 'check', str, 'record')
-    metrics = {
-        name: _metric(metric, f'record.metrics.{name}')
-        for name, metric in _get(data, 'metrics', dict, 'record').items()
-    }
+    metrics = _get(data, 'metrics', dict, 'record')
+    mappings = {key: _get(data, key, dict, 'record', {}) for key in ('draw', 'placement', 'job', 'provenance')}
     return Record(
-        check=check,
-        params=_pairs(_get(data, 'params', dict, 'record'), 'record.params'),
-        tags=_list(data.get('tags') or [], str, 'record.tags'),
+        check=_get(data, 'check', str, 'record'),
+        params=_pairs(data, 'params', 'record'),
+        tags=_list(data, 'tags', str),
         trials=_get(data, 'trials', int, 'record'),
-        dims={name: _dim(dim, f'record.dims.{name}') for name, dim in _mapping(data, 'dims').items()},
-        metrics=metrics,
-        draw=_mapping(data, 'draw'),
-        trial_seconds=[float(value) for value in _list(data.get('trial_seconds') or [], (int, float), 'trial_seconds')],
-        placement=_mapping(data, 'placement'),
-        job=_mapping(data, 'job'),
-        provenance=_mapping(data, 'provenance'),
-        evidence=str(data.get('evidence') or ''),
+        dims={name: _dim(dim, f'record.dims.{name}') for name, dim in _get(data, 'dims', dict, 'record', {}).items()},
+        metrics={
+            name: _metric(of, f'record.metrics.{name}') for name, of in _get(data, 'metrics', dict, 'record').items()
+        },
+        trial_seconds=[float(value) for value in _list(data, 'trial_seconds', _NUMBER)],
+        evidence=_get(data, 'evidence', str, 'record', ''),
+        **mappings,
     )
 
 
@@ -174,7 +151,7 @@ def _dim(data: Any, where: str) -> Dim:
     kind = _get(data, 'kind', str, where)
     if kind not in KINDS:
         raise RecordError(f'{where}: kind: expected one of {", ".join(KINDS)}, found {kind!r}')
-    return Dim(kind, str(data.get('unit') or ''))
+    return Dim(kind, _get(data, 'unit', str, where, ''))
 
 
 def _metric(data: Any, where: str) -> MetricRecord:
@@ -184,22 +161,14 @@ def _metric(data: Any, where: str) -> MetricRecord:
     series = [_series(series, where) for series in _get(data, 'series', list, where)]
     if len({one.dims for one in series}) < len(series):
         raise RecordError(f'{where}: series: expected different dims in each, found the same dims twice')
-    return MetricRecord(
-        unit=_get(data, 'unit', str, where),
-        better=better,
-        series=series,
-        **{key: _optional(data, key, (int, float), where) for key in ('usual_spread', 'floor', 'cap')},
-    )
+    facts = (_get(data, key, _NUMBER, where, None) for key in ('usual_spread', 'floor', 'cap'))
+    return MetricRecord(_get(data, 'unit', str, where), better, series, *facts)
 
 
 def _series(data: Any, where: str) -> Series:
-    dims = _pairs(_get(data, 'dims', dict, where), f'{where}: dims')
-    judged = data.get('judged', True)
-    if not isinstance(judged, bool):
-        raise RecordError(f'{where}: judged: expected true or false, found {judged!r:.80}')
     samples = [_sample(sample, where) for sample in _get(data, 'samples', list, where)]
-    reasons = (_optional(data, key, str, where) for key in ('invalid', 'missing'))
-    return Series(dims, samples, judged, *reasons)
+    reasons = (_get(data, key, str, where, None) for key in ('invalid', 'missing'))
+    return Series(_pairs(data, 'dims', where), samples, _get(data, 'judged', bool, where, True), *reasons)
 
 
 def _sample(sample: Any, where: str) -> Sample:
@@ -212,36 +181,41 @@ def _sample(sample: Any, where: str) -> Sample:
         raise RecordError(f'{where}: samples: expected [trial, node, number], found {sample!r:.80}') from None
 
 
-def _pairs(data: dict[str, Any], where: str) -> Pairs:
-    for name, value in data.items():
+def _pairs(data: dict[str, Any], key: str, where: str) -> Pairs:
+    found = _get(data, key, dict, where)
+    for name, value in found.items():
         if not name or set(',=') & set(name) or ',' in str(value):
-            raise RecordError(f'{where}: expected names and values without "," and "=", found {name}={value!s:.80}')
-    return pairs(data)
+            raise RecordError(
+                f'{where}: {key}: expected names and values without "," and "=", found {name}={value!s:.80}'
+            )
+    return pairs(found)
 
 
-def _mapping(data: dict[str, Any], key: str) -> dict[str, Any]:
-    return _get(data, key, dict, 'record') if data.get(key) else {}
-
-
-def _list(values: Any, kind: type | tuple[type, ...], where: str) -> list[Any]:
-    if not isinstance(values, list) or not all(isinstance(value, kind) for value in values):
-        raise RecordError(f'{where}: expected a list of {_name(kind)}, found {values!r:.80}')
+def _list(data: dict[str, Any], key: str, kind: Any) -> list[Any]:
+    values = _get(data, key, list, 'record', [])
+    for value in values:
+        if not isinstance(value, kind):
+            raise RecordError(f'record: {key}: expected a list of {_name(kind)}, found {values!r:.80}')
     return values
 
 
-def _optional(data: dict[str, Any], key: str, kind: type[_Type] | tuple[type, ...], where: str) -> _Type | None:
-    return None if data.get(key) is None else _get(data, key, kind, where)
+_NUMBER = (int, float)
+_REQUIRED = object()
 
 
-def _get(data: Any, key: str, kind: Any, where: str) -> Any:
-    """Return ``data[key]``, which must be there and of `kind`. Raises RecordError."""
-    if not isinstance(data, dict) or key not in data:
+def _get(data: Any, key: str, kind: Any, where: str, default: Any = _REQUIRED) -> Any:
+    """Return ``data[key]``, which must be of `kind`; `default` where it is absent or None. Raises RecordError."""
+    if not isinstance(data, dict):
+        raise RecordError(f'{where}: expected dict, found {data!r:.80}')
+    value = data.get(key)
+    if value is None and default is not _REQUIRED:
+        return default
+    if key not in data:
         raise RecordError(f'{where} has no {key!r}')
-    value = data[key]
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise RecordError(f'{where}: {key}: expected {_name(kind)}, found {value!r:.80}')
     return value
 
 
-def _name(kind: type | tuple[type, ...]) -> str:
+def _name(kind: Any) -> str:
     return ' or '.join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
-import subprocess
-import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,6 +14,7 @@ from typing import Any
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import SeriesId, from_text, to_text
 from plumbline.paths import ROOT, SITES
+from plumbline.programs import find_reframe, output_of
 from plumbline.record import from_dict
 from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site, site_names
@@ -55,7 +53,7 @@ def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any
             row['problem'] = str(error)
         rows.append(row)
     if with_cases:
-        if (reframe := _reframe()) is None:
+        if (reframe := find_reframe()) is None:
             raise InputError('--cases: reframe is not on PATH')
         with ThreadPoolExecutor() as pool:
             list(pool.map(lambda row: _count_cases(row, reframe), rows))
@@ -92,7 +90,7 @@ def check(name: str | None, root: Path = SITES) -> list[Fault]:
     """Return what is wrong with the files of all sites, or of one. Raises InputError for an unknown one."""
     if name is not None:
         _must_exist(name, root)
-    reframe = _reframe()
+    reframe = find_reframe()
     faults = []
     if reframe is None:
         faults.append(Fault('reframe is not on PATH: whether references meet a case was not checked', is_error=False))
@@ -154,12 +152,6 @@ def _faults_of_stacks(site: Site) -> Iterator[str]:
                 yield f'{site.name}: stack {stack.name} has feature {feature}: no spec of {manifest.path} provides it'
 
 
-def _reframe() -> str | None:
-    """Return the ReFrame of this Python's environment, else the one on PATH."""
-    sibling = Path(sys.executable).with_name('reframe')
-    return str(sibling) if sibling.exists() else shutil.which('reframe')
-
-
 def _describe(reframe: str, site: str) -> list[dict[str, Any]]:
     """Return what ``reframe --describe`` prints about each test of a site. Raises InputError."""
     return json.loads(_ask(reframe, site, '--describe'))
@@ -171,20 +163,11 @@ def _ask(reframe: str, site: str, action: str) -> str:
         reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}', '-c', str(ROOT / 'checks'),
         '-R', action,
     ]  # fmt: skip
+    environment = os.environ | {'PLUMBLINE_SITE': site}  # ReFrame loads no other site
     try:
-        # PLUMBLINE_SITE: ReFrame loads no other site
-        answer = subprocess.run(
-            command, capture_output=True, text=True, check=False, timeout=_DESCRIBE_LIMIT,
-            env=os.environ | {'PLUMBLINE_SITE': site},
-        )  # fmt: skip
-    except OSError as error:
-        raise InputError(f'{reframe}: {error.strerror}') from None
-    except subprocess.TimeoutExpired:
-        raise InputError(f'`{" ".join(command)}` did not end within {_DESCRIBE_LIMIT} s') from None
-    if answer.returncode != 0:
-        said = (answer.stderr + answer.stdout).strip().splitlines() or ['nothing']
-        raise InputError(f'`{" ".join(command)}` ended with exit code {answer.returncode}: {said[-1]}')
-    return answer.stdout
+        return output_of(command, time_limit=_DESCRIBE_LIMIT, env=environment)
+    except ValueError as error:
+        raise InputError(f'`{" ".join(command)}` {error}') from None
 
 
 def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[SeriesId]:

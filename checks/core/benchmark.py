@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import functools
 import json
 import os
 import shutil
-import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -22,11 +20,11 @@ from checks.core.jobscript import JobScript, activation, bring_up
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
-from plumbline import evidence, settings
+from plumbline import checkout, evidence, settings
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
-from plumbline.paths import ROOT, results_directory
+from plumbline.paths import results_directory
 from plumbline.record import Dim, Record
 from plumbline.references import load_references
 from plumbline.sites import Partition
@@ -34,15 +32,6 @@ from plumbline.stacks.manifest import Installed
 from plumbline.units import UNITS
 
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
-
-
-@functools.cache
-def suite_version() -> str:
-    """Return ``git describe`` of this clone, or ``unknown``."""
-    answer = subprocess.run(
-        ['git', '-C', str(ROOT), 'describe', '--always', '--dirty'], capture_output=True, text=True, check=False
-    )
-    return answer.stdout.strip() or 'unknown'
 
 
 class Benchmark(rfm.RunOnlyRegressionTest):
@@ -214,7 +203,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             check=self.check, params=self.params, tags=sorted(self.tags), metrics=self.metrics, dims=self.dims,
             floor=self.floor, cap=self.cap, trials=self.trials, num_nodes=self.num_nodes, placement=self.placement,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, output=self.output, facts=self.facts,
-            provenance={'suite_version': suite_version(), **self.provenance},
+            provenance={'suite_version': checkout.version(), **self.provenance},
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
             derive=self.derive,
         )  # fmt: skip

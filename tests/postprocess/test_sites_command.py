@@ -1,7 +1,6 @@
 """The list of sites, their details, and whether their files are right."""
 
 import json
-import shutil
 
 import pytest
 from run_reports import reference
@@ -33,7 +32,7 @@ DESCRIBED = [
 
 @pytest.fixture
 def described(monkeypatch):
-    monkeypatch.setattr(sites, '_reframe', lambda: 'reframe')
+    monkeypatch.setattr(sites, 'find_reframe', lambda: 'reframe')
     monkeypatch.setattr(sites, '_describe', lambda reframe, site: DESCRIBED)
 
 
@@ -141,7 +140,7 @@ def test_all_faults_of_all_sites_are_listed(work, described):
 
 
 def test_without_reframe_the_rest_is_checked(work, monkeypatch):
-    monkeypatch.setattr(sites, '_reframe', lambda: None)
+    monkeypatch.setattr(sites, 'find_reframe', lambda: None)
     work.reference(reference(metric='scale'))
     result = work.run('sites', '--check')
     assert result.exit_code == 0
@@ -154,11 +153,11 @@ def test_a_reframe_that_lists_nothing_is_a_fault(work, monkeypatch, tmp_path):
     program = tmp_path / 'reframe'
     program.write_text('#!/bin/sh\necho "cannot import x" >&2\nexit 1\n')
     program.chmod(0o755)
-    monkeypatch.setattr(sites, '_reframe', lambda: str(program))
+    monkeypatch.setattr(sites, 'find_reframe', lambda: str(program))
     work.reference(reference())
     result = work.run('sites', '--check')
     assert result.exit_code == 2
-    assert 'ended with exit code 1: cannot import x' in result.stderr
+    assert 'ended with 1' in result.stderr and 'cannot import x' in result.stderr
 
 
 def test_cases_are_listed_for_the_site_alone(tmp_path):
@@ -170,9 +169,9 @@ def test_cases_are_listed_for_the_site_alone(tmp_path):
     assert '--system=mn5' in arguments
 
 
-@pytest.mark.skipif(shutil.which('reframe') is None and sites._reframe() is None, reason='no reframe here')
+@pytest.mark.skipif(sites.find_reframe() is None, reason='no reframe here')
 def test_the_real_reframe_describes_the_tests_of_this_suite():
-    described = sites._describe(sites._reframe(), 'localhost')
+    described = sites._describe(sites.find_reframe(), 'localhost')
     assert isinstance(described, list)
     for test in described:
         assert {'display_name', 'valid_systems', 'perf_variables'} <= set(test)

@@ -1,8 +1,8 @@
 """Evidence: what the benchmarks themselves wrote, one compressed archive a case below the results directory.
 
 ``<results>/evidence/<site>/<YYYY-MM>/<time>-<check>-<id>.tar.gz`` holds the stage directory of the case: the job
-script, its generated inputs, and of every trial the program's output, stderr and binding. Beside an archive that is to
-stay longer lies ``<archive>.keep``, whose text says why.
+script, its generated inputs, and of every trial the program's output, stderr and binding. An archive that must stay
+longer has a file ``<archive>.keep`` beside it with the reason.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import io
 import os
 import tarfile
 import time
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
-from plumbline.errors import InputError
+from plumbline.files import write_whole
 
 FOLDER = 'evidence'
 LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left out, and the archive says so
@@ -23,39 +24,26 @@ _KEEP = '.keep'
 
 
 def pack(stage: Path, results: Path, site: str, name: str, without: Collection[str] = ()) -> str:
-    """Pack the regular files below `stage`, and return the archive's path relative to `results`.
+    """Pack the regular files below `stage`, and return the archive's path relative to `results`. Raises InputError.
 
-    `name` is that of the check with something that tells its cases apart. `without`: names of files directly in `stage`
-    that belong to the suite. The archive takes its place as a whole. Raises InputError where it cannot be
-    written.
+    `name` tells the case apart from others of the same second. `without`: names of files directly in `stage` that
+    belong to the suite.
     """
     now = time.gmtime()
     stem = f'{time.strftime("%Y%m%dT%H%M%S", now)}-{name}'
     path = results / FOLDER / site / time.strftime('%Y-%m', now) / f'{stem}.tar.gz'
-    temporary = path.with_name(f'.{path.name}.{os.getpid()}')
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(temporary, 'w:gz', compresslevel=6) as archive:
-            for file in _files(stage):
-                if file.parent == stage and file.name in without:
-                    continue
-                _add(archive, file, f'{stem}/{file.relative_to(stage)}')
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
-        raise InputError(f'{path}: the evidence cannot be written: {error.strerror or error}') from None
+
+    def write(stream: BinaryIO) -> None:
+        with tarfile.open(fileobj=stream, mode='w:gz', compresslevel=6) as archive:
+            for folder, _, names in sorted(os.walk(stage)):
+                for file in sorted(Path(folder, name) for name in names):
+                    # links lead to files that are packed where they lie
+                    regular = file.is_file() and not file.is_symlink()
+                    if regular and not (file.parent == stage and file.name in without):
+                        _add(archive, file, f'{stem}/{file.relative_to(stage)}')
+
+    write_whole({path: write})
     return str(path.relative_to(results))
-
-
-def _files(stage: Path) -> Iterator[Path]:
-    """Yield the regular files, sorted; links lead to files that are packed where they lie."""
-    for folder, names, files in os.walk(stage):
-        names.sort()
-        for name in sorted(files):
-            path = Path(folder, name)
-            if path.is_file() and not path.is_symlink():
-                yield path
 
 
 def _add(archive: tarfile.TarFile, file: Path, name: str) -> None:
@@ -82,7 +70,7 @@ def keep(results: Path, evidence: str, why: str) -> None:
 def prune(results: Path, budget: float) -> int:
     """Remove archives until all of them fit into `budget` bytes, and return how many were removed.
 
-    The oldest go first; those that are kept for a reason only after all others.
+    The oldest go first; archives that are kept for a reason go after all others.
     """
     found = []
     for path in (results / FOLDER).rglob('*.tar.gz'):

@@ -20,7 +20,7 @@ DIMS = {
 def metric_and_dims(check: str, name: str) -> tuple[str, Pairs]:
     """Return the metric and dims of a metric that schema 1 called `name`, such as ``latency_8_0_1``.
 
-    Metrics that had no dims, and those of other checks, keep their names.
+    Metrics without dims and metrics of other checks keep their names.
     """
     for wanted, old, metric in _RENAMED:
         if fnmatchcase(check, wanted) and (found := re.fullmatch(old, name)):

@@ -138,9 +138,7 @@ def from_dict(data: Any) -> Record:
         tags=_list(data, 'tags', str),
         trials=_get(data, 'trials', int, 'record'),
         dims={name: _dim(dim, f'record.dims.{name}') for name, dim in _get(data, 'dims', dict, 'record', {}).items()},
-        metrics={
-            name: _metric(of, f'record.metrics.{name}') for name, of in _get(data, 'metrics', dict, 'record').items()
-        },
+        metrics={name: _metric(metric, f'record.metrics.{name}') for name, metric in metrics.items()},
         trial_seconds=[float(value) for value in _list(data, 'trial_seconds', _NUMBER)],
         evidence=_get(data, 'evidence', str, 'record', ''),
         **mappings,

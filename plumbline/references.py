@@ -28,6 +28,7 @@ _OLD_COLUMNS = (
 )  # fmt: skip
 #: Each mode runs all that the modes before it run; a row's mode is the smallest that measures it.
 MODES = ('quick', 'nightly', 'acceptance')
+_WORDS = ('partition', 'environ', 'check', 'metric')  # the fields of an id that are one text
 FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
 #: Kinds of rows that are never a limit and are kept so that their numbers are not added again; the note says why.
 #: unmeasured: no check measures this by the definition of its source; invalid: known to be wrong.
@@ -74,38 +75,30 @@ class Reference:
         return any('*' in text for text in self.id.to_row().values())
 
     def matches(self, of: SeriesId) -> bool:
-        """Return True if `id` is that of the series or a pattern of it."""
-        mine, theirs = self.id, of
-        plain = zip(
-            (mine.partition, mine.environ, mine.check, mine.metric),
-            (theirs.partition, theirs.environ, theirs.check, theirs.metric),
-            strict=True,
-        )
+        """Return True if `id` equals the id of the series or is a pattern of it."""
         return (
-            all(pattern in ('*', value) for pattern, value in plain)
-            and _pairs_match(mine.params, theirs.params)
-            and _pairs_match(mine.dims, theirs.dims)
+            all(getattr(self.id, name) in ('*', getattr(of, name)) for name in _WORDS)
+            and _pairs_match(self.id.params, of.params)
+            and _pairs_match(self.id.dims, of.dims)
         )
 
     @property
     def rank(self) -> tuple[int, int]:
         """Which of several matching rows wins: a baseline before a published one, then the most specific."""
-        fields = [self.id.partition, self.id.environ, self.id.check, self.id.metric]
+        fields = [getattr(self.id, name) for name in _WORDS]
         pairs = [value for of in (self.id.params, self.id.dims) for _, value in of or (('', ''),)]
         return _STANDING.index(self.kind), sum(text != '*' for text in fields + pairs)
 
     def mismatch(self, quantity: Quantity) -> str:
         """Return why a number of `quantity` cannot be compared with this row; empty where it can."""
-        for what, mine, theirs in (
-            ('unit', quantity.unit, self.quantity.unit),
-            ('better', quantity.better, self.quantity.better),
-        ):
-            if mine != theirs:
-                return f'{what} differs: measured {mine}, the reference ({self.kind}, {self.source}) says {theirs}'
+        for what in ('unit', 'better'):
+            measured, stated = getattr(quantity, what), getattr(self.quantity, what)
+            if measured != stated:
+                return f'{what} differs: measured {measured}, the reference ({self.kind}, {self.source}) says {stated}'
         return ''
 
     def to_row(self) -> dict[str, Any]:
-        """Return the columns of a reference file, those of `RECORDED` last."""
+        """Return the columns of a reference file, `RECORDED` last."""
         values = asdict(self) | self.id.to_row() | asdict(self.quantity)
         return {column: values[column] for column in (*COLUMNS, *RECORDED)}
 
@@ -136,7 +129,7 @@ class References:
 
     @cached_property
     def published(self) -> References:
-        """Those that were not recorded here."""
+        """The rows that were not recorded here."""
         return References(row for row in self.rows if row.kind in KINDS['published'])
 
     def find(self, of: SeriesId) -> Reference | None:
@@ -162,7 +155,7 @@ def load_references(site: str, root: Path = SITES) -> References:
 
 
 def read_references(path: Path, kind: str) -> list[Reference]:
-    """Return all rows of one file, limits or not, with today's columns or those of before metrics had dims.
+    """Return all rows of one file, limits or not, with the present columns or the ones from before metrics had dims.
 
     Raises SiteError naming file, line, column and what was expected.
     """

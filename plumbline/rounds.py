@@ -28,8 +28,8 @@ def rounds_of(nodes: list[str], per_place: int) -> Iterator[list[Place]]:
         return
     size, count = len(nodes) - 1 + len(nodes) % 2, number_of_rounds(len(nodes))
     for number in range(count):
-        # Those meet whose indices add up to `total` modulo `size`, which is odd; the one that would meet itself meets
-        # the node of index `size`, where there is one.
+        # Two nodes meet if their indices add up to `total` modulo `size`, which is odd; the node that would meet itself
+        # meets the node of index `size`, where there is one.
         total = number * size // count
         alone = total * (size + 1) // 2 % size
         pairs = [(alone, size), *(((alone - i) % size, (alone + i) % size) for i in range(1, size // 2 + 1))]

@@ -21,10 +21,17 @@ if TYPE_CHECKING:
 
 def read_site_file(path: Path) -> dict[str, Any]:
     """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError."""
+    entry, node = read_yaml(path)
+    for line, key, wrong in _faults(entry, node):
+        raise SiteError(f'{path}:{line}: {key}: {wrong}')
+    return entry
+
+
+def read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
+    """Return the content of a YAML file, and its nodes with their lines. Raises SiteError."""
     try:
         text = path.read_text(encoding='utf-8')
-        node = yaml.compose(text, Loader=YAML_LOADER)
-        entry = yaml.load(text, Loader=YAML_LOADER)
+        return yaml.load(text, Loader=YAML_LOADER), yaml.compose(text, Loader=YAML_LOADER)
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
     except yaml.MarkedYAMLError as error:
@@ -33,9 +40,6 @@ def read_site_file(path: Path) -> dict[str, Any]:
         raise SiteError(f'{where}: not valid YAML: {error.problem}') from None
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
-    for line, key, wrong in _faults(entry, node):
-        raise SiteError(f'{path}:{line}: {key}: {wrong}')
-    return entry
 
 
 def _faults(entry: Any, node: yaml.Node | None) -> Iterator[tuple[int, str, str]]:
@@ -115,20 +119,17 @@ def _repeated_keys(node: yaml.Node | None) -> Iterator[tuple[str, int, int]]:
 
 def _inconsistencies(entry: dict[str, Any]) -> Iterator[tuple[list[Any], str]]:
     """Yield path and fault of what a schema cannot express."""
-    environs: list[str] = []
+    for key in ('environments', 'partitions'):
+        names = [item['name'] for item in entry[key]]
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                yield [key, number], f'{name!r} is there twice'
     for number, item in enumerate(entry['environments']):
-        path = ['environments', number]
-        if item['name'] in environs:
-            yield path, f'{item["name"]!r} is there twice'
         if item['provider'] == 'modules' and entry.get('modules_system', 'nomod') == 'nomod':
-            yield path, 'provider modules needs the key modules_system'
-        environs.append(item['name'])
-    partitions: set[str] = set()
+            yield ['environments', number], 'provider modules needs the key modules_system'
+    environs = [item['name'] for item in entry['environments']]
     for number, item in enumerate(entry['partitions']):
         path = ['partitions', number]
-        if item['name'] in partitions:
-            yield path, f'{item["name"]!r} is there twice'
-        partitions.add(item['name'])
         for index, environ in enumerate(item['environs']):
             if environ not in environs:
                 expected = f'expected one of {", ".join(environs)}'

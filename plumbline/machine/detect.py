@@ -11,14 +11,17 @@ import hashlib
 import json
 import os
 import platform
+import re
 import shutil
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from plumbline.errors import SiteError
+from plumbline.errors import InputError, SiteError
+from plumbline.files import write_text
 from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
 from plumbline.programs import find_reframe, output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
@@ -59,7 +62,10 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
             continue
         lacking = lacking_on_path() if stack['provider'] == 'system' else {}
         if stack['provider'] == 'spack' and stack['name'] in ('cpu', *gpus):
-            lacking = _lacking_in_stack(Installed(site, partition, stack['name']))
+            installed = Installed(site, partition, stack['name'])
+            fault = installed.fault()
+            reason = f'stack {installed.stack}: {fault} (ci/provision installs it)' if fault else None
+            lacking = dict.fromkeys(features_of(installed.manifest().specs), reason)
         for name, reason in lacking.items():
             wanted = not known_benchmarks()[name].get('optional')
             if reason and wanted and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
@@ -84,7 +90,7 @@ def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
 
 
 def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
-    """Return those of ``cuda`` and ``rocm`` that the GPUs need: names of stacks of an undescribed machine."""
+    """Return ``cuda`` and ``rocm`` as far as GPUs need them: names of stacks of an undescribed machine."""
     kinds = {'sm': 'cuda', 'gf': 'rocm'}
     return {kinds[device['arch'][:2]] for device in devices if device.get('arch', '')[:2] in kinds}
 
@@ -99,13 +105,6 @@ def lacking_on_path() -> dict[str, str | None]:
     return lacking
 
 
-def _lacking_in_stack(installed: Installed) -> dict[str, str | None]:
-    """Return for each benchmark of a Spack stack why it is not there, None if it is."""
-    fault = installed.fault()
-    reason = fault and f'stack {installed.stack}: {fault} (ci/provision installs it)'
-    return {feature: reason for feature in features_of(installed.manifest().specs)}
-
-
 def _machine() -> dict[str, Any]:
     """Return the facts of this machine as keys of a partition of site.yaml, from the cache if it has them."""
     path = _cache_file()
@@ -113,13 +112,8 @@ def _machine() -> dict[str, Any]:
         return json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError):
         machine = detect_machine()
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile('w', dir=path.parent, delete=False, encoding='utf-8') as temporary:
-            json.dump(machine, temporary)
-        os.replace(temporary.name, path)
-    except OSError:
-        pass  # without a cache the machine is detected each time
+    with suppress(InputError):  # without a cache the machine is detected each time
+        write_text(path, json.dumps(machine))
     return machine
 
 
@@ -209,12 +203,10 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
 
 def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
     """Return the kernel's MemTotal, or the limit of this process's cgroup if that is lower."""
-    for line in (_read(proc / 'meminfo') or '').splitlines():
-        if line.startswith('MemTotal:'):
-            total = int(line.split()[1]) * 1024
-            break
-    else:
+    found = re.search(r'^MemTotal: *(\d+) kB$', _read(proc / 'meminfo') or '', re.MULTILINE)
+    if not found:
         raise OSError(f'{proc / "meminfo"}: expected a line MemTotal')
+    total = int(found[1]) * 1024
     group = (_read(proc / 'self/cgroup') or '').rpartition('::')[2].strip().lstrip('/')
     for name in (sys / 'fs/cgroup' / group / 'memory.max', sys / 'fs/cgroup/memory/memory.limit_in_bytes'):
         limit = _read(name)
@@ -274,11 +266,7 @@ def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
 
     V: elements of a vector register, N: fused multiply-add pipelines, as in ``microarchitectures.yaml``.
     """
-    first = dict(
-        (key.strip(), value.strip())
-        for key, colon, value in (line.partition(':') for line in cpuinfo.split('\n\n')[0].splitlines())
-        if colon
-    )
+    first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
     elements = {'scalar': (1, 1), 'sse': (2, 4), 'avx': (4, 8), 'avx512': (8, 16)}  # (double, single) precision
     for row in yaml.safe_load((_HERE / 'microarchitectures.yaml').read_text(encoding='utf-8')):
         same = first.get('vendor_id') == row['vendor'] and first.get('cpu family') == str(row['family'])

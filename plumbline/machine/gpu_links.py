@@ -2,7 +2,7 @@
 
 Devices have the numbers of these programs: from 0 in the order of PCI addresses. CUDA has the same order only with
 ``CUDA_DEVICE_ORDER=PCI_BUS_ID``; its default, ``FASTEST_FIRST``, defines only the first device. HIP has no such
-variable and uses the order of the kernel driver, which on Frontier is that of PCI addresses.
+variable and uses the order of the kernel driver, which on Frontier is the order of PCI addresses.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def nvidia_links(text: str) -> dict[Pair, Link]:
 def amd_links(text: str, expected: tuple[str, ...] = tuple(_AMD_TABLES)) -> dict[Pair, Link]:
     """Parse the tables of ``amd-smi topology`` or ``rocm-smi --showtopo --shownodesbw``.
 
-    Those of `expected` are required. Raises ValueError that names the table or the pair.
+    The tables `expected` are required. Raises ValueError that names the table or the pair.
     """
     found: dict[str, dict[Pair, str]] = {}
     for title, names, cells in _tables(text):
@@ -156,14 +156,15 @@ def _amd_links(tables: dict[str, dict[Pair, str]]) -> dict[Pair, Link]:
     pairs = list(next(iter(tables.values())))
     if any(list(cells) != pairs for cells in tables.values()):
         raise ValueError('expected the same number of GPUs in all tables')
-    unknown = {pair: 'N/A' for pair in pairs}
-    bandwidths = {pair: _most(pair, tables.get('bandwidth', unknown)[pair]) for pair in pairs}
+    cells = {name: tables.get(name) or dict.fromkeys(pairs, 'N/A') for name in _AMD_TABLES}
+    ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end shows the number of links
+    bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in cells['bandwidth'].items()}
     return {
         pair: _amd_link(
             pair,
-            tables.get('link type', unknown)[pair],
+            cells['link type'][pair],
             bandwidths[pair] if any(bandwidths.values()) else None,  # all 0: unknown to the driver
-            *(_number(pair, tables.get(name, unknown)[pair]) for name in ('hops', 'weight')),
+            *(_number(pair, cells[name][pair]) for name in ('hops', 'weight')),
         )
         for pair in pairs
     }
@@ -183,25 +184,17 @@ def _amd_link(pair: Pair, kind: str, bandwidth: int | None, hops: int | None, we
     return Link(rank, ', '.join(words))
 
 
-def _most(pair: Pair, cell: str) -> int:
-    """Return the upper end of a range such as ``50000-200000``; 0 if it is unknown."""
-    if cell in ('N/A', 'None'):
-        return 0
-    if not (found := re.fullmatch(r'(\d+)-(\d+)', cell)):
-        raise ValueError(f'{_words(pair)}: expected two numbers such as 50000-200000, found {cell!r}')
-    return int(found[2])
-
-
-def _number(pair: Pair, cell: str) -> int | None:
+def _number(pair: Pair, cell: str, pattern: str = r'(\d+)', expected: str = 'a number') -> int | None:
+    """Return the number in a cell; None if it is unknown. Raises ValueError."""
     if cell in ('N/A', 'None'):
         return None
-    if not cell.isdecimal():
-        raise ValueError(f'{_words(pair)}: expected a number, found {cell!r}')
-    return int(cell)
+    if not (found := re.fullmatch(pattern, cell, re.ASCII)):
+        raise ValueError(f'{_words(pair)}: expected {expected}, found {cell!r}')
+    return int(found[1])
 
 
 def _tables(text: str) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return title, GPUs and rows of every table whose columns and rows are GPUs; the title is the line above.
+    """Return title, GPUs and rows of every table with GPUs as columns and rows; the title is the line above.
 
     Other columns (NICs, affinities) must be right of the GPUs, other rows below.
     """

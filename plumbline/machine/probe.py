@@ -149,7 +149,7 @@ def _this_node(slurm: list[Nodes]) -> Nodes | None:
 
 
 def _one_kind_each(slurm: list[Nodes], here: Nodes | None) -> list[Nodes]:
-    """Return one kind of nodes for each partition: that of this job, else the most frequent one."""
+    """Return one kind of nodes for each partition: the kind of this job, else the most frequent one."""
     kinds: dict[str, Nodes] = {}
     for nodes in sorted(slurm, key=lambda nodes: (nodes == here, nodes.number)):
         kinds[nodes.partition] = nodes
@@ -175,7 +175,11 @@ def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> l
     if of_this_node:
         # the whole node, also where the job has only a part of it
         machine |= _detected(set(range(os.sysconf('SC_NPROCESSORS_CONF'))))
-        _must_see_all_gpus(nodes, machine['devices'])
+        has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in machine['devices'])
+        if sees < has:
+            raise InputError(
+                f'this job sees {sees} of the {_count(has, "GPU")} of its node; expected all: {_srun(nodes)}'
+            )
     if nodes.memory > 1:  # 1: Slurm's default, not configured
         machine['memory_per_node'] = f'{nodes.memory} MiB'
     return [
@@ -189,12 +193,6 @@ def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> l
         *(f'    # it also has {other}: add a partition for them, with -C FEATURE in its access' for other in others),
         *_node(machine, known=of_this_node),
     ]
-
-
-def _must_see_all_gpus(nodes: Nodes, devices: list[dict[str, Any]]) -> None:
-    has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in devices)
-    if sees < has:
-        raise InputError(f'this job sees {sees} of the {_count(has, "GPU")} of its node; expected all: {_srun(nodes)}')
 
 
 def _detected(allowed: set[int] | None = None) -> dict[str, Any]:

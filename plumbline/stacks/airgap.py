@@ -44,7 +44,7 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None
     for stack in stacks:
         say(f'sources of {stack.partition}/{stack.stack}')
         environment = BringUp(stack)
-        environment.concretize_only()
+        environment.concretize()
         where = ['-e', str(stack.folder)]
         run_spack(spack, *where, 'mirror', 'create', '-d', str(folder / 'mirror'), '--all', log=log)
         if binaries:

@@ -18,12 +18,9 @@ from plumbline.programs import output_of
 from plumbline.stacks.install import needed_spack, run_spack
 
 _TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
-_GPU = {
-    'sm_': ('cuda',),
-    'gfx': ('hip', 'hsa-rocr-dev', 'llvm-amdgpu'),
-}
+_GPU = {'sm_': ('cuda',), 'gfx': ('hip', 'hsa-rocr-dev', 'llvm-amdgpu')}
 _MPI_PROGRAMS = ('mpicc', 'mpicxx', 'mpic++', 'mpif77', 'mpif90', 'mpifort', 'mpirun', 'mpiexec')
-_ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')
+_ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')  # a macro that HPL's configure script needs
 
 
 def find_externals(archs: list[str], path: Path) -> list[str]:
@@ -33,7 +30,9 @@ def find_externals(archs: list[str], path: Path) -> list[str]:
     packages = _found_by_spack(path.parent / 'externals', [*_TOOLS, *gpu])
     links = path.parent / 'externals'
     missing = []
-    own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': _autoconf_archive()}
+    # it has no program for Spack to find
+    archive = {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
+    own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': archive}
     for package, found in own.items():
         if found:
             packages[package] = {'externals': [found], 'buildable': False}
@@ -43,17 +42,15 @@ def find_externals(archs: list[str], path: Path) -> list[str]:
         if packages.get(package, {}).get('externals'):
             packages[virtual] = {'require': package}
     packages['all'] = {'variants': _architectures(archs)} if archs else {}
-    text = (
-        f'# What ci/provision found on this machine; written again whenever a stack is installed.\n'
-        f'{yaml.safe_dump({"packages": packages})}'
-    )
+    comment = '# What ci/provision found on this machine; written again whenever a stack is installed.\n'
+    text = comment + yaml.safe_dump({'packages': packages})
     if not path.exists() or path.read_text(encoding='utf-8') != text:
         path.write_text(text, encoding='utf-8')
     return missing
 
 
 def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
-    """Run ``spack external find`` in an environment of its own, in whose manifest it writes what it finds."""
+    """Return what ``spack external find`` writes into the manifest of an environment made for it in `folder`."""
     folder.mkdir(exist_ok=True)
     manifest = folder / 'spack.yaml'
     common = SPACK_ENVS / 'common'
@@ -89,11 +86,6 @@ def _openblas(links: Path) -> dict[str, str] | None:
     _link(prefix / 'lib', library)
     threads = 'openmp' if 'openmp' in str(library.resolve()) else 'pthreads'
     return {'spec': f'openblas@{version} threads={threads}', 'prefix': str(prefix)}
-
-
-def _autoconf_archive() -> dict[str, str] | None:
-    """Return the external of which HPL's configure script needs a macro; it has no program for Spack to find."""
-    return {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
 
 
 def _architectures(archs: list[str]) -> list[str]:

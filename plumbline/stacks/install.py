@@ -54,7 +54,7 @@ def release() -> dict[str, str]:
 
 
 def find_spack() -> Path | None:
-    """Return the Spack of ``$SPACK_ROOT``, else that on PATH, else that of `ci/provision`, else None.
+    """Return the Spack of ``$SPACK_ROOT``, else on PATH, else of `ci/provision`, else None.
 
     Raises StackError if ``$SPACK_ROOT`` is not a Spack.
     """
@@ -83,16 +83,11 @@ def environment() -> dict[str, str]:
         'SPACK_USER_CACHE_PATH': str(software / 'spack-cache'),
         'SPACK_USER_CONFIG_PATH': str(software / 'spack-config'),
     }
-    if _has_clingo():
+    if importlib.util.find_spec('clingo'):
         own['SPACK_PYTHON'] = sys.executable  # otherwise Spack gets its solver from the network
     # without byte code every call of Spack takes twice as long
     inherited = {key: value for key, value in os.environ.items() if key not in ('PYTHONDONTWRITEBYTECODE', 'SPACK_ENV')}
     return inherited | own
-
-
-@functools.cache
-def _has_clingo() -> bool:
-    return importlib.util.find_spec('clingo') is not None
 
 
 class BringUp:
@@ -118,25 +113,20 @@ class BringUp:
                 fcntl.flock(lock, fcntl.LOCK_EX)
                 if self.stack.fault() is None:
                     return  # done by another process meanwhile
-                self.refuse_old_spack()
-                self.prepare()
+                version = self.call('version', '--version', show=False).strip()
+                if not re.match(r'[1-9]', version):
+                    raise StackError(f'{self.name}: {self.spack} is Spack {version}; expected 1.0 or later')
                 self.concretize()
                 self.call('install', '-e', str(folder), 'install')
                 self.describe()
         except OSError as error:
             raise StackError(f'{self.name}: {error.filename or folder}: {error.strerror}') from None
 
-    def refuse_old_spack(self) -> None:
-        """Raise StackError if Spack is older than 1.0."""
-        version = self.call('version', '--version', show=False).strip()
-        if not re.match(r'[1-9]', version):
-            raise StackError(f'{self.name}: {self.spack} is Spack {version}; expected 1.0 or later')
-
     def renew_lock(self) -> Path:
         """Concretize again into ``spack_envs/<site>/<stack>/spack.lock``; return its path. Raises StackError."""
         manifest = self.stack.manifest()
         if self.stack.externals.exists():
-            raise StackError(f'{self.name}: its lock is not one to commit, as its externals are those of this machine')
+            raise StackError(f'{self.name}: its lock must not be committed, as its externals are of this machine')
         folder = software_directory() / self.stack.site / 'lock' / self.stack.stack
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
@@ -148,24 +138,19 @@ class BringUp:
         manifest.lock.with_name(LOCK_INPUTS).write_text(f'{origin}\n', encoding='utf-8')
         return manifest.lock
 
-    def concretize_only(self) -> None:
-        """Write the lock in the environment directory without building. Raises StackError."""
-        self.stack.folder.mkdir(parents=True, exist_ok=True)
-        self.prepare()
-        self.concretize()
+    def concretize(self) -> None:
+        """Write manifest and lock into the environment directory: the committed lock, else Spack solves for one.
 
-    def prepare(self) -> None:
-        """Write the environment directory: a manifest with absolute includes, and the committed lock."""
-        folder, manifest = self.stack.folder, self.stack.manifest()
+        Raises StackError.
+        """
+        folder, committed = self.stack.folder, self.stack.manifest().lock
+        folder.mkdir(parents=True, exist_ok=True)
         if write_environment(folder, self.stack):
             (folder / LOCK).unlink(missing_ok=True)
-        if file_digest(manifest.lock) not in (None, file_digest(folder / LOCK)):
-            shutil.copyfile(manifest.lock, folder / LOCK)
-
-    def concretize(self) -> None:
-        """Run the solver unless there is a lock."""
-        if not (self.stack.folder / LOCK).exists():
-            self.call('concretize', '-e', str(self.stack.folder), 'concretize')
+        if file_digest(committed) not in (None, file_digest(folder / LOCK)):
+            shutil.copyfile(committed, folder / LOCK)
+        if not (folder / LOCK).exists():
+            self.call('concretize', '-e', str(folder), 'concretize')
 
     def describe(self) -> None:
         """Write the activation file, then ``stack.json``, which marks the stack as installed. Raises StackError."""
@@ -279,7 +264,7 @@ def activation(exports: dict[str, str], programs: list[str], name: str) -> str:
 
 
 def _exports(script: str) -> Iterable[tuple[str, str]]:
-    """Yield the variables that ``spack env activate --sh`` sets, without those of Spack's shell function."""
+    """Yield the variables that ``spack env activate --sh`` sets, without the ones of Spack's shell function."""
     for line in script.splitlines():
         if line.startswith('export ') and '=' in line:
             name, _, value = shlex.split(line.rstrip(';'))[1].partition('=')
@@ -296,7 +281,8 @@ def _absolute(entry: Any, folder: Path) -> Any:
 def read_lock(path: Path) -> dict[str, Any]:
     """Return Spack's version and the root specs of a ``spack.lock``: name, version, hash, compiler and MPI."""
     lock = json.loads(path.read_text(encoding='utf-8'))
-    nodes, roots = lock['concrete_specs'], []
+    nodes = lock['concrete_specs']
+    roots = []
     for root in lock['roots']:
         node = nodes[root['hash']]
         provided = {
@@ -304,20 +290,16 @@ def read_lock(path: Path) -> dict[str, Any]:
             for needed in node.get('dependencies', [])
             for virtual in needed.get('parameters', {}).get('virtuals', [])
         }
+        target = node['arch']['target']
         roots.append(
             {
                 'spec': root['spec'],
                 'name': node['name'],
                 'version': str(node['version']),
                 'hash': root['hash'],
-                'target': _target(node['arch']),
+                'target': target if isinstance(target, str) else target['name'],
                 'compiler': next((provided[k] for k in ('c', 'cxx', 'fortran') if k in provided), ''),
                 'mpi': provided.get('mpi', ''),
             }
         )
     return {'spack': lock.get('spack', {}).get('version', ''), 'roots': sorted(roots, key=lambda root: root['name'])}
-
-
-def _target(arch: dict[str, Any]) -> str:
-    target = arch['target']
-    return target if isinstance(target, str) else target['name']

@@ -18,6 +18,7 @@ import yaml
 
 from plumbline.errors import SiteError
 from plumbline.paths import SPACK_ENVS, YAML_LOADER, software_directory
+from plumbline.site_file import read_yaml
 
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
@@ -121,12 +122,7 @@ def _sections(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    try:
-        content = yaml.load(path.read_text(encoding='utf-8'), Loader=YAML_LOADER)
-    except OSError as error:
-        raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
+    content, _ = read_yaml(path)
     if not isinstance(content, dict):
         raise SiteError(f'{path}: expected sections of Spack configuration, found {type(content).__name__}')
     return content

@@ -18,19 +18,29 @@ from plumbline.paths import SITES, site_folder
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import site_policy
 
-# Histories are of logarithms, so only values above zero count.
-_COUNTS = "status = 'measured' AND judged AND mean > 0"
-_NAMES = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better')
-_COLUMNS = {name: f'"{name}"' for name in _NAMES} | {'dims': 'metrics.dims'}  # cases have a column dims, too
-# Grouping by a hash of the names takes half the time of grouping by them; 64 bits are enough to tell them apart.
-_HASH = f'hash({", ".join(_COLUMNS.values())})'
-_FACTS = ', '.join(
-    [f'any_value({column}) AS "{name}"' for name, column in _COLUMNS.items()]
-    + [f'arg_max("{name}", night) AS "{name}"' for name in ('floor', 'cap')]
-)
 #: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
 NODE = "array_to_string(list_sort(nodes), ',')"
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
+# A row a series: its names, the floor and cap of its last session, and lists. Grouping by hashes of the names, those of
+# a case made once, takes half the time of grouping by them; 64 bits are enough to tell them apart. Histories are of
+# logarithms, so only values above zero count.
+_HISTORIES = f"""
+    WITH own AS (
+        SELECT night, case_id, hash("partition", environ, "check", params) AS "case", {NODE} AS node FROM cases
+    ), named AS (
+        SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
+            any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
+        FROM cases GROUP BY ALL
+    ), found AS (
+        SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
+            any_value(better) AS better, arg_max("floor", night) AS "floor", arg_max(cap, night) AS cap,
+            list(night::INT) AS sessions, list(mean) AS "values"{{nodes}}
+        FROM metrics JOIN own USING (night, case_id){{numbers}}
+        WHERE status = 'measured' AND judged AND mean > 0
+        GROUP BY "case", hash(metric, dims, unit, better)
+    )
+    SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
+"""
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,13 +65,7 @@ class History:
 
 def by_session(store: Store, sessions: Sequence[Session], root: Path = SITES) -> list[History]:
     """Return the history of each series, its values medians over all nodes, in the order of the sessions."""
-    found = store.query(
-        f"""
-        SELECT {_FACTS}, list(night::INT) AS sessions, list(mean) AS "values"
-        FROM metrics JOIN cases USING (night, case_id) WHERE {_COUNTS} GROUP BY {_HASH}
-        """,
-        sessions,
-    )
+    found = store.query(_HISTORIES.format(nodes='', numbers=''), sessions)
     return [_medians(history) for history in _histories(found, sessions, root)]
 
 
@@ -72,11 +76,7 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tu
     )
     names = nodes['node'].to_pylist()
     found = store.query(
-        f"""
-        SELECT {_FACTS}, list(night::INT) AS sessions, list(mean) AS "values", list(number::INT) AS nodes
-        FROM metrics JOIN cases USING (night, case_id) JOIN numbers ON numbers.node = {NODE}
-        WHERE {_COUNTS} GROUP BY {_HASH}
-        """,
+        _HISTORIES.format(nodes=', list(number::INT) AS nodes', numbers=' JOIN numbers USING (node)'),
         sessions,
         numbers={'node': names, 'number': list(range(len(names)))},
     )

@@ -1,4 +1,4 @@
-"""Write files that are either complete or absent."""
+"""Read YAML files, and write files that are either complete or absent."""
 
 from __future__ import annotations
 
@@ -7,9 +7,27 @@ import platform
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
-from plumbline.errors import InputError
+import yaml
+
+from plumbline.errors import InputError, SiteError
+
+_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
+
+
+def read_yaml(path: Path, parse: Callable[..., Any] = yaml.load) -> Any:
+    """Return the content of a YAML file; with `yaml.compose` its nodes, which know their lines. Raises SiteError."""
+    try:
+        return parse(path.read_text(encoding='utf-8'), Loader=_LOADER)
+    except OSError as error:
+        raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        where = f'{path}:{mark.line + 1}' if mark else f'{path}'
+        raise SiteError(f'{where}: not valid YAML: {error.problem}') from None
+    except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or a date that does not exist
+        raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:

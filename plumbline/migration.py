@@ -79,8 +79,14 @@ def tolerance_of_schema_1(check: str, unit: str) -> tuple[float | None, float | 
 
 
 def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
-    """Return a record of schema 1 as one of schema 2, not yet checked."""
-    check = data.get('check')
+    """Return a record of schema 1 as one of schema 2, not yet checked. Raises RecordError."""
+    check, case = data.get('check'), data.get('case')
+    if not isinstance(case, str):
+        raise RecordError(f'record: case: expected str, found {case!r:.80}')
+    try:
+        params = dict(from_text(case))
+    except ValueError as error:
+        raise RecordError(f'record: case: {error}') from None
     declared, missing, binding = (_mapping(data, key) for key in ('metrics', 'missing', 'binding'))
     metrics: dict[str, dict[str, Any]] = {}
     for old_name, old in declared.items():
@@ -96,28 +102,18 @@ def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
             name, series['dims'] = old_name, {}  # not the same quantity: it keeps its name, and no number is lost
         metrics.setdefault(name, facts | {'series': []})['series'].append(series)
     return {
-        **{key: data[key] for key in _KEPT if key in data},
+        **{key: data[key] for key in _UNCHANGED if key in data},
         'schema': 2,
-        'params': _params(data),
+        'params': params,
         'dims': {name: asdict(dim) for name, dim in DIMS.items()},
-        'metrics': metrics if isinstance(data.get('metrics'), dict) else data.get('metrics'),
+        **({'metrics': metrics} if 'metrics' in data else {}),
         'placement': {new: binding[key] for key, new in _PLACEMENT.items() if key in binding},
     }
 
 
-_KEPT = ('check', 'tags', 'trials', 'trial_seconds', 'job', 'provenance')
+_UNCHANGED = ('check', 'tags', 'trials', 'trial_seconds', 'job', 'provenance')
 _SERIES = {'samples': 'samples', 'judged': 'judged', 'void': 'invalid'}
 _PLACEMENT = {'asked': 'requested', 'got': 'actual'}
-
-
-def _params(data: dict[str, Any]) -> Any:
-    text = data.get('case')
-    if not isinstance(text, str):
-        raise RecordError(f'record: case: expected str, found {text!r:.80}')
-    try:
-        return dict(from_text(text))
-    except ValueError as error:
-        raise RecordError(f'record: case: {error}') from None
 
 
 def _mapping(data: dict[str, Any], key: str) -> dict[str, Any]:

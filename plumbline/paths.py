@@ -5,12 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-import yaml
-
 from plumbline import settings
 
 _PACKAGE = Path(__file__).resolve().parent
-YAML_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
 
 
 def is_checkout(folder: Path) -> bool:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 import yaml
 
 from plumbline.errors import SiteError
-from plumbline.paths import SCHEMAS, YAML_LOADER
+from plumbline.files import read_yaml
+from plumbline.paths import SCHEMAS
 from plumbline.units import in_base_unit
 
 if TYPE_CHECKING:
@@ -21,25 +22,10 @@ if TYPE_CHECKING:
 
 def read_site_file(path: Path) -> dict[str, Any]:
     """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError."""
-    entry, node = read_yaml(path)
-    for line, key, wrong in _faults(entry, node):
+    entry = read_yaml(path)
+    for line, key, wrong in _faults(entry, read_yaml(path, yaml.compose)):
         raise SiteError(f'{path}:{line}: {key}: {wrong}')
     return entry
-
-
-def read_yaml(path: Path) -> tuple[Any, yaml.Node | None]:
-    """Return the content of a YAML file, and its nodes with their lines. Raises SiteError."""
-    try:
-        text = path.read_text(encoding='utf-8')
-        return yaml.load(text, Loader=YAML_LOADER), yaml.compose(text, Loader=YAML_LOADER)
-    except OSError as error:
-        raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
-    except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark or error.context_mark
-        where = f'{path}:{mark.line + 1}' if mark else f'{path}'
-        raise SiteError(f'{where}: not valid YAML: {error.problem}') from None
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
 
 
 def _faults(entry: Any, node: yaml.Node | None) -> Iterator[tuple[int, str, str]]:

@@ -9,11 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from plumbline import checkout, settings
 from plumbline.errors import SiteError
-from plumbline.paths import SITES, YAML_LOADER
+from plumbline.files import read_yaml
+from plumbline.paths import SITES
 from plumbline.site_file import read_site_file
 from plumbline.units import in_base_unit
 
@@ -120,10 +119,6 @@ class Site:
     env_vars: tuple[tuple[str, str], ...] = ()
     not_found: dict[str, str] = field(default_factory=dict)  # benchmark -> why detection did not find it
 
-    @property
-    def folder(self) -> Path:
-        return SITES / self.name
-
     def matches(self, hostname: str) -> bool:
         """Return True if one of the site's patterns matches the beginning of `hostname`."""
         return any(re.match(pattern, hostname) for pattern in self.hostnames)
@@ -154,7 +149,7 @@ def site_names(root: Path = SITES) -> list[str]:
 
 
 def name_of_this_site(root: Path = SITES) -> str:
-    """Return ``$PLUMBLINE_SITE``, else the first site whose hostnames match this host, else :data:`UNDESCRIBED`.
+    """Return ``$PLUMBLINE_SITE``, else the first site with a pattern of this host's name, else :data:`UNDESCRIBED`.
 
     Raises SiteError if there is no such site, or if the site of this host may be one that does not load.
     """
@@ -181,9 +176,9 @@ def name_of_this_site(root: Path = SITES) -> str:
 def _may_describe(path: Path, host: str) -> bool:
     """Return True if the hostnames of a site.yaml match `host`, or cannot be read."""
     try:
-        patterns = yaml.load(path.read_text(encoding='utf-8'), Loader=YAML_LOADER)['hostnames']
+        patterns = read_yaml(path)['hostnames']
         return any(re.match(pattern, host) for pattern in patterns)
-    except (OSError, ValueError, KeyError, TypeError, re.error, yaml.YAMLError):
+    except (SiteError, KeyError, TypeError, re.error):
         return True
 
 

@@ -18,10 +18,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from plumbline.errors import InputError, SiteError
-from plumbline.files import write_text
+from plumbline.files import read_yaml, write_text
 from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
 from plumbline.programs import find_reframe, output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
@@ -268,7 +266,7 @@ def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
     """
     first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
     elements = {'scalar': (1, 1), 'sse': (2, 4), 'avx': (4, 8), 'avx512': (8, 16)}  # (double, single) precision
-    for row in yaml.safe_load((_HERE / 'microarchitectures.yaml').read_text(encoding='utf-8')):
+    for row in read_yaml(_HERE / 'microarchitectures.yaml'):
         same = first.get('vendor_id') == row['vendor'] and first.get('cpu family') == str(row['family'])
         if same and any(low <= int(first['model']) <= high for low, high in row['models']):
             return {

@@ -15,9 +15,10 @@ from pathlib import Path
 import yaml
 
 from plumbline import checkout
-from plumbline.paths import software_directory
+from plumbline.files import read_yaml
+from plumbline.paths import SPACK_ENVS, software_directory
 from plumbline.stacks.install import BringUp, StackError, needed_spack, release, run_spack
-from plumbline.stacks.manifest import SPACK_ENVS, Installed
+from plumbline.stacks.manifest import Installed
 
 _INDEX = 'plumbline-export.json'
 _BUILD_SYSTEM = ('hatchling>=1.27,<2', 'editables>=0.5,<1')  # what pip needs to install a clone of Plumbline
@@ -26,7 +27,7 @@ _NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack installed an
 
 def recipes() -> Path:
     """Return the folder of the pinned recipes: the destination in ``common/repos.yaml``."""
-    repos = yaml.safe_load((SPACK_ENVS / 'common' / 'repos.yaml').read_text(encoding='utf-8'))['repos']
+    repos = read_yaml(SPACK_ENVS / 'common' / 'repos.yaml')['repos']
     return Path(repos['builtin']['destination'].replace('$user_cache_path', str(software_directory() / 'spack-cache')))
 
 

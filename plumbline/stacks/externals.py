@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from plumbline.files import read_yaml
 from plumbline.paths import SPACK_ENVS
 from plumbline.programs import output_of
 from plumbline.stacks.install import needed_spack, run_spack
@@ -56,7 +57,7 @@ def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
     common = SPACK_ENVS / 'common'
     manifest.write_text(yaml.safe_dump({'spack': {'include': [str(common)], 'specs': []}}), encoding='utf-8')
     run_spack(needed_spack(), '-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
-    return yaml.safe_load(manifest.read_text(encoding='utf-8'))['spack'].get('packages', {})
+    return read_yaml(manifest)['spack'].get('packages', {})
 
 
 def _openmpi(links: Path) -> dict[str, str] | None:

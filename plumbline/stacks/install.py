@@ -23,6 +23,7 @@ from typing import Any
 
 import yaml
 
+from plumbline.files import read_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
 from plumbline.stacks.manifest import (  # fmt: skip
     INSTALLED,
@@ -50,7 +51,7 @@ class StackError(Exception):
 @functools.cache
 def release() -> dict[str, str]:
     """Return ``spack_envs/release.yaml``: the source of the pinned Spack."""
-    return yaml.safe_load((SPACK_ENVS / 'release.yaml').read_text(encoding='utf-8'))
+    return read_yaml(SPACK_ENVS / 'release.yaml')
 
 
 def find_spack() -> Path | None:
@@ -188,7 +189,7 @@ class BringUp:
 def write_environment(folder: Path, stack: Installed) -> bool:
     """Write the manifest of `stack` into `folder` with absolute includes; return True if it changed."""
     manifest = stack.manifest()
-    content = yaml.safe_load(manifest.path.read_text(encoding='utf-8'))
+    content = read_yaml(manifest.path)
     own = content['spack']
     own['include'] = [_absolute(entry, manifest.path.parent) for entry in own.get('include', [])]
     if stack.externals.exists():

@@ -14,11 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from plumbline.errors import SiteError
-from plumbline.paths import SPACK_ENVS, YAML_LOADER, software_directory
-from plumbline.site_file import read_yaml
+from plumbline.files import read_yaml
+from plumbline.paths import SPACK_ENVS, software_directory
 
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
@@ -29,7 +27,7 @@ _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 @functools.cache
 def known_benchmarks() -> dict[str, dict[str, Any]]:
     """Return ``benchmarks.yaml``: for each feature its executables, Debian packages and Spack spec, as far as known."""
-    return yaml.load(_BENCHMARKS.read_text(encoding='utf-8'), Loader=YAML_LOADER)
+    return read_yaml(_BENCHMARKS)
 
 
 @dataclass(frozen=True)
@@ -58,15 +56,6 @@ class Manifest:
                     yield from self._expanded(items)
             else:
                 yield spec if isinstance(spec, str) else json.dumps(spec, sort_keys=True)
-
-    def packages(self) -> dict[str, dict[str, Any]]:
-        """Return the ``packages`` sections merged; a key of a later one wins."""
-        merged: dict[str, dict[str, Any]] = {}
-        for name, content in self.sections:
-            if name == 'packages':
-                for package, settings in content.items():
-                    merged[package] = merged.get(package, {}) | settings
-        return merged
 
     @property
     def digest(self) -> str:
@@ -122,7 +111,7 @@ def _sections(path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _yaml(path: Path) -> dict[str, Any]:
-    content, _ = read_yaml(path)
+    content = read_yaml(path)
     if not isinstance(content, dict):
         raise SiteError(f'{path}: expected sections of Spack configuration, found {type(content).__name__}')
     return content

@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from plumbline.errors import InputError
+from plumbline.files import read_yaml
 from plumbline.identity import SeriesId
-from plumbline.paths import SITES, YAML_LOADER, site_folder
+from plumbline.paths import SITES, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, read_references
 from plumbline.sites import Partition, Site, load_site
@@ -120,7 +119,7 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     Where the store holds a site, a row shows what its `session` (``latest``, or how its uuid begins) measured. Raises
     InputError where there is nothing to show, SiteError where a file of a site is wrong.
     """
-    layouts = yaml.load((_LAYOUTS / f'{style}.yaml').read_text(encoding='utf-8'), Loader=YAML_LOADER)
+    layouts = read_yaml(_LAYOUTS / f'{style}.yaml')
     of_paper = dict.fromkeys(row['site'] for layout in layouts for row in layout.get('rows', []))
     known: dict[str, Site] = {}
     for name in sites or of_paper:  # `root` may hold references alone

@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
 from plumbline.stacks.install import find_spack, run_spack  # noqa: E402
-from plumbline.stacks.manifest import SPACK_ENVS, package_of, read_manifest  # noqa: E402
+from plumbline.stacks.manifest import SPACK_ENVS, Manifest, package_of, read_manifest  # noqa: E402
 
 LIST = Path(__file__).with_name('recipes.json')
 ASK = """
@@ -28,13 +28,22 @@ print('recipes: ' + json.dumps(found))
 """
 
 
+def packages_of(manifest: Manifest) -> dict[str, dict]:
+    """The `packages` sections of a manifest and its includes merged; a key of a later one wins."""
+    merged: dict[str, dict] = {}
+    for name, content in manifest.sections:
+        for package, settings in content.items() if name == 'packages' else ():
+            merged[package] = merged.get(package, {}) | settings
+    return merged
+
+
 def packages() -> list[str]:
     """Every package of a root spec or a `packages` section, without virtual ones."""
     names = set()
     for path in SPACK_ENVS.glob('*/*/spack.yaml'):
         manifest = read_manifest(path)
         names |= {package_of(spec) for spec in manifest.specs}
-        for settings in manifest.packages().values():
+        for settings in packages_of(manifest).values():
             names |= {package_of(external['spec']) for external in settings.get('externals', [])}
     return sorted(names)
 

@@ -5,6 +5,7 @@ import platform
 import re
 from dataclasses import replace
 
+from data.recipes import packages_of
 from rows import each_row
 
 from checks.core.topology import topology_of
@@ -140,7 +141,7 @@ def test_the_last_level_caches_of_the_cpu_machines():
 
 @each_row('name', NODES)
 def test_site_and_spack_environment_speak_of_the_same_hardware(name):
-    settings = manifest_of(name).packages()['all']
+    settings = packages_of(manifest_of(name))['all']
     target = settings['require'][0].removeprefix('target=')
     assert target == ('ppc64le' if name == 'summit' else the_partition(name).processor['arch'])
     arch = NODES[name][5]

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from data.recipes import packages_of
 from rows import each_row
 
 from plumbline.errors import SiteError
@@ -39,7 +40,7 @@ def test_root_specs_are_exact_and_exist(manifest):
 
 @each_manifest
 def test_externals_name_packages_with_prefixes(manifest):
-    for settings in manifest.packages().values():
+    for settings in packages_of(manifest).values():
         for external in settings.get('externals', []):
             versions_and_variants_exist(external['spec'], external=True)
             assert external['prefix'].startswith('/')
@@ -49,7 +50,7 @@ def test_externals_name_packages_with_prefixes(manifest):
 def test_a_described_site_states_target_compiler_and_mpi(manifest):
     if manifest.path.parent.parent.name == 'localhost':
         return  # found by ci/provision
-    packages = manifest.packages()
+    packages = packages_of(manifest)
     assert packages['all']['require'][0].startswith('target=')
     for virtual in ('c', 'cxx', 'fortran', 'mpi'):
         (required,) = packages[virtual]['require']
@@ -63,7 +64,7 @@ def test_a_gpu_stack_states_its_architecture(manifest):
     """`+cuda` without cuda_arch, and likewise ROCm, does not concretize."""
     site, stack = manifest.path.parts[-3:-1]
     if site != 'localhost' and stack != 'cpu':
-        (variant,) = manifest.packages()['all']['variants']
+        (variant,) = packages_of(manifest)['all']['variants']
         assert re.fullmatch({'cuda': r'cuda_arch=\d\d', 'rocm': r'amdgpu_target=gfx\w+'}[stack], variant)
 
 

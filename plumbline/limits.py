@@ -167,4 +167,4 @@ def tolerance_for(
     for rule in policy.get('rules', []):
         if all(fnmatchcase(texts[name], rule.get(name, '*')) for name in ('check', 'params', 'metric', 'dims')):
             floor, cap = rule['floor'], rule['cap']
-    return Tolerance(floor, cap, usual_spread)
+    return Tolerance(min(floor, cap), cap, usual_spread)  # a cap of the site may be below the floor of the check

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -17,9 +16,11 @@ import yaml
 from plumbline import checkout
 from plumbline.files import read_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
+from plumbline.programs import output_of
 from plumbline.stacks.install import BringUp, StackError, needed_spack, release, run_spack
 from plumbline.stacks.manifest import Installed
 
+_DOWNLOAD_LIMIT = 3600.0  # seconds
 _INDEX = 'plumbline-export.json'
 _BUILD_SYSTEM = ('hatchling>=1.27,<2', 'editables>=0.5,<1')  # what pip needs to install a clone of Plumbline
 _NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack installed and fetched
@@ -59,7 +60,10 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None
     say('Python packages')
     command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check']
     wanted = [word for word in checkout.pip_requirement('spack') if word != '--editable']
-    subprocess.run([*command, '--dest', str(folder / 'wheels'), *wanted, *_BUILD_SYSTEM], check=True)
+    try:
+        output_of([*command, '--dest', str(folder / 'wheels'), *wanted, *_BUILD_SYSTEM], time_limit=_DOWNLOAD_LIMIT)
+    except ValueError as error:
+        raise StackError(f'{" ".join(command)} {error}') from None
     index = {'schema': 1, 'site': stacks[0].site, 'stacks': sorted({s.stack for s in stacks}), 'binaries': binaries}
     (folder / _INDEX).write_text(json.dumps(index | {'spack': release()['tag'], 'recipes': recipes().name}))
     say(f'{folder} is complete: copy it and this checkout to the other machine and run ci/provision --import')

@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import Any
 
 Pairs = tuple[tuple[str, str], ...]
-#: Written in place of no pairs at all, in files and on the screen.
+#: The text of no pairs, in files and on the screen.
 NONE = '-'
-#: In the pattern of a reference: whatever the pairs. A pattern may also hold ``name=*``.
+#: Matches any pairs, in the pattern of a reference. A pattern may also hold ``name=*``.
 ANY: Pairs = (('*', '*'),)
 _DIGITS = re.compile(r'(\d+)')
 

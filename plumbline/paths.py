@@ -67,6 +67,5 @@ def _folder(name: str, setting: settings.Setting[str]) -> Path:
 
 
 def site_folder(site: str, root: Path = SITES, file: str = 'site.yaml') -> Path:
-    """Return the folder of `site` below `root`, or in the suite where `root` holds no `file` of it, as a folder of
-    references alone."""
+    """Return the folder of `site` below `root`, or the suite's own if `root` holds only references: no `file`."""
     return root / site if (root / site / file).exists() else SITES / site

@@ -35,7 +35,7 @@ FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
 NO_LIMIT = ('unmeasured', 'invalid')
 #: The kinds of rows that each file holds. elsewhere: published for another machine like this one; only warns.
 KINDS = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
-_STANDING = ('elsewhere', 'published', 'session', 'baseline')  # the last that matches goes before the others
+_STANDING = ('elsewhere', 'published', 'session', 'baseline')  # from weakest to strongest
 
 
 @dataclass(frozen=True)

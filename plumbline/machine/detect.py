@@ -52,15 +52,15 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
     """Set the features of each environment; the first one that has a benchmark gets it, so it is measured once."""
     partition = entry['partitions'][0]['name']
     gpus = gpu_kinds(devices)
-    offered: set[str] = set()
+    provided: set[str] = set()
     missing: dict[str, list[str]] = {}
-    for stack in entry['environments']:
-        if 'features' in stack:
-            offered |= set(stack['features'])
+    for environ in entry['environments']:
+        if 'features' in environ:
+            provided |= set(environ['features'])
             continue
-        lacking = lacking_on_path() if stack['provider'] == 'system' else {}
-        if stack['provider'] == 'spack' and stack['name'] in ('cpu', *gpus):
-            installed = Installed(site, partition, stack['name'])
+        lacking = lacking_on_path() if environ['provider'] == 'system' else {}
+        if environ['provider'] == 'spack' and environ['name'] in ('cpu', *gpus):
+            installed = Installed(site, partition, environ['name'])
             fault = installed.fault()
             reason = f'stack {installed.stack}: {fault} (ci/provision installs it)' if fault else None
             lacking = dict.fromkeys(features_of(installed.manifest().specs), reason)
@@ -68,9 +68,9 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
             wanted = not known_benchmarks()[name].get('optional')
             if reason and wanted and known_benchmarks()[name].get('gpu', 'cpu') in ('cpu', *gpus):
                 missing.setdefault(name, []).append(reason)
-        stack['features'] = [name for name, reason in lacking.items() if reason is None and name not in offered]
-        offered |= set(stack['features'])
-    return {name: '; '.join(reasons) for name, reasons in missing.items() if name not in offered}
+        environ['features'] = [name for name, reason in lacking.items() if reason is None and name not in provided]
+        provided |= set(environ['features'])
+    return {name: '; '.join(reasons) for name, reasons in missing.items() if name not in provided}
 
 
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:

@@ -38,7 +38,7 @@ from plumbline.stacks.manifest import (  # fmt: skip
     view_digest,
 )
 
-_PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded; what precedes it then is the stack's
+_PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded: folders before these come from the stack
 _BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
 _ERROR = re.compile(r'(?:==> Error: |^fatal: )(.*(?:\n +.*){0,3})', re.MULTILINE)  # with its continuation lines
 _BUILD_LOG = re.compile(r'See build log for details:\s+(\S+)')

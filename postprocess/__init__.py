@@ -1,4 +1,20 @@
-"""The ``plumbline`` command: results store, comparison with references, recording of baselines, reports.
+"""Post-processing: results store, verdicts, history, reports, and the command line ``plumbline``.
 
-Imports `site_configs` and never `checks`: what passes between checks and this package is ReFrame's run report.
+:func:`open_results` is the public interface for notebooks and scripts.
 """
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from postprocess.results.frames import Results
+
+
+def open_results(path: str | Path | None = None) -> Results:
+    """Return the results below the directory `path`; None: ``$PLUMBLINE_RESULTS``, else that of the checkout."""
+    from postprocess.results.frames import Results  # the command line does not pay for it
+
+    return Results(path)

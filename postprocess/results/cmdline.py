@@ -1,4 +1,4 @@
-"""What ReFrame's command line, as its run report keeps it, says about which cases were to run."""
+"""Read which cases were selected from the command line of a plain ``reframe``; our drivers record it as data."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    """ReFrame 4.10's options that choose cases, and its short flags, which may stand in one word with them."""
+    """Return a parser of ReFrame's options that choose cases, and of the flags that may share a word with them."""
     parser = _Parser(add_help=False, allow_abbrev=False)
     for short, long in (
         ('-n', '--name'), ('-x', '--exclude'), ('-T', '--exclude-tag'), ('-t', '--tag'), ('-E', '--filter-expr'),
@@ -54,13 +54,13 @@ _NARROWING = (
 
 
 def read_cmdline(text: str, mode: str | None = None) -> Selection:
-    """The selection of a command line; `mode` is the one the session names itself, ``--mode`` counts without it.
+    """Return the selection of a command line. `mode`: what the session itself names; without it ``--mode`` counts.
 
-    A tag equal to the mode leaves nothing out: a mode is a selection by its own tag.
+    A tag equal to the mode leaves no case out: a mode selects by its own tag.
     """
     try:
         options, _ = _parser().parse_known_args(shlex.split(text)[1:])
-    except ValueError as error:  # no command line that ReFrame accepts
+    except ValueError as error:  # ReFrame would not accept it either
         return Selection(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
     mode = mode or options.mode
     selection = tuple(_asked(options))

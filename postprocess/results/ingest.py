@@ -1,4 +1,4 @@
-"""Puts what ReFrame left into the results store: run reports, a results database, performance logs of other suites."""
+"""Put run reports, ReFrame's results database, or performance logs of other suites into the results store."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def ingest(
     store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
     problems: tuple[str, ...] = (), perflogs: bool = False,
 ) -> Iterator[str | InputError]:  # fmt: skip
-    """A sentence for each session, an error for each file or session that cannot be used."""
+    """Yield a sentence for each session, an error for each file or session that cannot be used."""
     sites, found_any = set(), False
     for found in _reports(store, paths, site, expected, problems, perflogs):
         found_any = True

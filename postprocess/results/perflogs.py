@@ -1,8 +1,8 @@
-"""Reads the performance logs of suites that are not this one, as ReFrame writes them by default.
+"""Read the performance logs of other suites, as ReFrame writes them by default.
 
 A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``.
-They know no sessions: the lines of a system and a day become one. Lines that the store has do not count again, so a log
-that has grown adds what is new.
+Logs have no sessions: the lines of a system and a day become one. Lines that the store has are left out, so a log that
+has grown adds only what is new.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 @dataclass(frozen=True)
 class Line:
-    """A case as a line tells of it: its fields by name, of which those that are nothing are left out."""
+    """One case: the fields of its line by name, without empty ones."""
 
     fields: dict[str, str]
     completed: datetime
@@ -48,8 +48,10 @@ class Line:
 
 
 def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | ReportError]:
-    """What the files hold and the store does not, a report for each system and day; an error for each file that is no
-    performance log or of which lines cannot be used."""
+    """Yield a report for each system and day with lines that the store lacks, and an error for each unusable file.
+
+    A file with some unusable lines gives both.
+    """
     days: dict[tuple[str, str], dict[tuple, Line]] = defaultdict(dict)
     for path in paths:
         unusable = 0
@@ -63,7 +65,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
             yield error
         if unusable:
             yield ReportError(
-                f'{path}: left out {unusable} lines that have no time of completion, or other fields than the header'
+                f'{path}: left out {unusable} lines without a completion time, or with other fields than the header'
             )
     for (system, day), lines in sorted(days.items()):
         stored = {
@@ -76,7 +78,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
 
 
 def _lines(path: Path) -> Iterator[Line | None]:
-    """None for a line that cannot be used."""
+    """Yield the lines of a file; None for a line that cannot be used."""
     try:
         header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
     except OSError as error:
@@ -85,7 +87,7 @@ def _lines(path: Path) -> Iterator[Line | None]:
     names = header.split(delimiter)
     if not {'system', 'partition', 'environ'} <= set(names) or {'name', 'display_name'}.isdisjoint(names):
         raise ReportError(
-            f'{path}: no performance log as ReFrame writes it by default: its first line must name the columns '
+            f'{path}: not a performance log as ReFrame writes it by default: its first line must name the columns '
             f'job_completion_time, name, system, partition and environ, found {header[:80]!r}'
         )
     for line in lines:
@@ -98,7 +100,7 @@ def _lines(path: Path) -> Iterator[Line | None]:
 
 
 def _completed(fields: dict[str, str]) -> datetime | None:
-    """In UTC; a time without a zone is taken for one of this host."""
+    """Return the time of completion in UTC; a time without a zone is one of this host."""
     try:
         if 'job_completion_time_unix' in fields:
             time = datetime.fromtimestamp(float(fields['job_completion_time_unix']), timezone.utc)
@@ -133,7 +135,7 @@ def _report(system: str, day: str, lines: list[Line]) -> RunReport:
 
 
 def _case(number: int, line: Line, nodes: list[str], within: bool) -> dict[str, Any]:
-    """`within`: whether all metrics are within their references; where one is not, it is why the case failed."""
+    """Return the row of a case. `within`: all metrics are within their references; else that is why it failed."""
     fields = line.fields
     check, params = check_and_params(line.name)
     result = fields.get('result', 'pass')
@@ -150,7 +152,7 @@ def _case(number: int, line: Line, nodes: list[str], within: bool) -> dict[str, 
 
 
 def _metrics(fields: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Which direction is better a log does not say: it is that of the bound it gives, else that of the unit."""
+    """Yield the metrics of a line. A log has no direction: it follows from the bound, else from the unit."""
     for column in fields:
         name = column.removesuffix('_value')
         value = _number(fields[column])
@@ -174,7 +176,7 @@ def _metrics(fields: dict[str, str]) -> Iterator[dict[str, Any]]:
 
 
 def _nodes(text: str) -> list[str]:
-    """A list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is."""
+    """Return the nodes; a list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is."""
     return re.findall(r'(?:[^,\[]|\[[^\]]*\])+', text)
 
 

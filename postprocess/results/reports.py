@@ -1,4 +1,4 @@
-"""Reads ReFrame's JSON run report, from its file or from ReFrame's results database, into rows of the results store."""
+"""Read ReFrame's JSON run report, from its file or from ReFrame's results database, into rows of the store."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from plumbline.record import Record, RecordError, from_dict, summarize
 from postprocess.results.cmdline import read_cmdline
 from postprocess.results.tables import metric_row
 
-_NO_RECORD = (None, {}, '<undefined>')  # what stands for the record of a case that ended before it could make one
+_NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # in place of the record of a case that ended too early
 _NUMBER = (int, float)
-NAME = re.compile(r'\w[\w.-]*')  # what may name a file or folder of the store
+NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
 
 
 class ReportError(InputError):
-    """A file is no ReFrame run report that can be used; the message names it and says why."""
+    """Report that a file is not a usable run report of ReFrame; the message names it and says why."""
 
 
 @dataclass(frozen=True)
 class RunReport:
-    """One session: a row for itself and those of its cases, metrics and samples, with the columns of `store.TABLES`."""
+    """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`."""
 
     site: str
     session: dict[str, Any]
@@ -43,7 +43,7 @@ class RunReport:
 def read_report(
     path: Path, site: str | None = None, expected: int | None = None, problems: tuple[str, ...] = ()
 ) -> RunReport:
-    """The run report at `path`. `site` counts only where no case ran, since cases name theirs. Raises ReportError."""
+    """Return the run report at `path`. `site` counts only if no case ran: cases name theirs. Raises ReportError."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -52,6 +52,7 @@ def read_report(
 
 
 def is_database(path: Path) -> bool:
+    """Return True if the file is an SQLite database."""
     try:
         with path.open('rb') as stream:
             return stream.read(16) == b'SQLite format 3\0'
@@ -60,9 +61,9 @@ def is_database(path: Path) -> bool:
 
 
 def sessions_in(path: Path, known: Container[str], site: str | None = None) -> Iterator[RunReport | ReportError]:
-    """The sessions of ReFrame's results database that are not in `known`; an error in place of one that is unusable.
+    """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
 
-    Raises ReportError where it is no such database. One session at a time is in memory: a year takes 450 MB.
+    Raises ReportError where it is not such a database. One session at a time is in memory: a year takes 450 MB.
     """
     try:
         with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
@@ -83,7 +84,7 @@ def _parse(
     content: bytes, name: str, path: Path, source: str, site: str | None, expected: int | None = None,
     problems: tuple[str, ...] = (),
 ) -> RunReport:  # fmt: skip
-    """A report of which messages speak as `name`."""
+    """Return the report in `content`; messages call it `name`."""
     origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
     try:
         return _read(json.loads(content), site, expected, problems, origin)
@@ -104,11 +105,11 @@ def check_and_params(display_name: str) -> tuple[str, str]:
 
 
 class _Unexpected(ValueError):
-    """Something in the report is not what it must be."""
+    """Something in the report is not as expected."""
 
 
 def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
-    """``mapping[key]``, which must be there and of `kind`."""
+    """Return ``mapping[key]``, which must be there and of `kind`."""
     if not isinstance(mapping, dict) or key not in mapping:
         raise _Unexpected(f'{where} has no {key!r}')
     value = mapping[key]
@@ -119,7 +120,7 @@ def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> A
 
 
 def _words(value: Any, where: str) -> list[str]:
-    """A list of texts, empty where there is none."""
+    """Return a list of texts, empty where there is none."""
     words = value or []
     if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
         raise _Unexpected(f'{where}: expected a list of names, found {value!r:.80}')
@@ -127,36 +128,36 @@ def _words(value: Any, where: str) -> list[str]:
 
 
 def _name(text: str, what: str) -> str:
-    """`text`, which becomes the name of a file or folder in the store."""
+    """Return `text` if it can name a file or folder of the store."""
     if not NAME.fullmatch(text):
         raise _Unexpected(f'{what}: expected letters, digits, "-", "_" and ".", found {text!r}')
     return text
 
 
-def _utc(seconds: float | None) -> datetime | None:
+def _utc(seconds: float) -> datetime:
     try:
-        if seconds is not None and seconds < 0:
+        if seconds < 0:
             raise ValueError
-        return None if seconds is None else datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+        return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
     except (ValueError, OverflowError, OSError):
         raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
 
 
 def now() -> datetime:
-    """In UTC."""
+    """Return the present time in UTC, without a time zone."""
     return datetime.now(timezone.utc).replace(tzinfo=None)
 
 
 def is_ahead(time: datetime) -> bool:
-    """Whether a time lies in the future, by more than clocks differ: the clock that it is of was wrong."""
+    """Return True if `time` is more than a day ahead: the clock of its host was wrong."""
     return time > now() + timedelta(days=1)
 
 
 def clock_problems(started: datetime, ended: datetime) -> list[str]:
-    """What the times of a session say of the clock of its host, a sentence each."""
+    """Return what was wrong with the clock of a session's host, a sentence each."""
     problems = []
     if is_ahead(started):
-        problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, and that was still to come')
+        problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, which was in the future')
     if ended < started:
         gone_back = (started - ended).total_seconds()
         problems.append(f'the clock went back during the session: it ended {gone_back:.0f} s before it began')
@@ -164,7 +165,7 @@ def clock_problems(started: datetime, ended: datetime) -> list[str]:
 
 
 def one_line(text: str | None) -> str | None:
-    """A captured message as one line without terminal colours and control characters; None where there is none."""
+    """Return a captured message as one line without colours and control characters; None for an empty one."""
     if not text:
         return None
     plain = _COLOUR.sub('', str(text))
@@ -178,7 +179,7 @@ def _read(
     version = _get(info, 'data_version', str, 'session_info')
     if version.partition('.')[0] != '4':
         raise _Unexpected(f'session_info: data_version: expected 4.x, found {version}')
-    last: dict[tuple, dict] = {}  # a case that was run again is what its last run says
+    last: dict[tuple[str, ...], dict[str, Any]] = {}  # of a case that was run again, the last run counts
     runs = _get(report, 'runs', list, 'the file')
     for number, run in enumerate(runs):
         for entry in _get(run, 'testcases', list, f'runs[{number}]'):
@@ -191,7 +192,9 @@ def _read(
     selection = read_cmdline(cmdline, mode)
     sites = {entry['system'] for entry in last.values()} or {site or selection.site}
     if len(sites) > 1 or None in sites:
-        found = 'no case ran, so none is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
+        found = (
+            'no case ran, so no site is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
+        )
         raise _Unexpected(f'expected one site, {found}')
     started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
     problems = (*problems, *clock_problems(started, ended))
@@ -281,7 +284,7 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         'job_state': job.get('state'),
         'job_exitcode': job.get('exitcode', entry.get('job_exitcode')),
         'nodes': nodes,
-        'completed': _utc(completed or None),
+        'completed': _utc(completed) if completed else None,
         **{key: entry.get(key) for key in (
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},
@@ -295,5 +298,5 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
 
 
 def _json(value: dict[str, Any]) -> str:
-    """As text that any encoding takes: what came from a file that is not UTF-8 holds surrogates."""
+    """Return JSON that any encoding can hold: text from a file that is not UTF-8 has surrogates."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()

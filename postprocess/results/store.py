@@ -4,9 +4,9 @@
 named by its uuid; the file of the table `sessions` takes its place last, so a session whose writing was cut short does
 not exist. Nothing is rewritten until its month is over: `compact` then puts the sessions of that month together.
 
-There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact. A
-session that is there twice, for the moment between the new file and the removal of the old ones, counts from the file
-with the most sessions.
+There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact. Between
+the writing of a compacted file and the removal of the old ones, a session is there twice: the file with most sessions
+counts.
 """
 
 from __future__ import annotations
@@ -42,12 +42,12 @@ _Result = TypeVar('_Result')
 
 
 class _Gone(Exception):
-    """A file that was listed is not there any more: compacted, or another process was faster."""
+    """A listed file is gone: another process compacted its month."""
 
 
 @dataclass(frozen=True)
 class Session:
-    """One stored session. `ran`: cases of its report; `expected`: cases that were to run, None where nobody said.
+    """One stored session. `ran`: cases of its report; `expected`: cases that should have run, None if not known.
 
     `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
     ``name=Osu``; `narrowed_by`: what of it left out cases of the mode. `source`: ``report``, ``database`` or
@@ -84,7 +84,7 @@ class Session:
 
 
 class Store:
-    """The store below a results directory. All methods raise InputError where a file cannot be read or written."""
+    """The store below a results directory. All methods raise InputError if a file cannot be read or written."""
 
     def __init__(self, results: Path):
         self.folder = results / 'store'
@@ -92,7 +92,7 @@ class Store:
     # Writing
 
     def add(self, report: RunReport) -> bool:
-        """Write a session; False where the store has it already, from the same report or from another source."""
+        """Write a session; return False if the store has it already, from the same report or another source."""
         row = report.session
         session, month = row['session'], f'{row["started"]:%Y-%m}'
         stored = [found for found in self.sessions(report.site, name=session) if found.session == session]
@@ -115,11 +115,11 @@ class Store:
         return True
 
     def write(self, site: str, month: str, file: str, tables: dict[str, pa.Table]) -> None:
-        """Put tables into their places, all of them whole or none."""
+        """Write tables to their files, all or none."""
         write_whole({self._file(table, site, month, file): partial(pq.write_table, tables[table]) for table in TABLES})
 
     def compact(self, site: str) -> list[str]:
-        """Put the sessions of each month but the last one together, in the present schema; returns those months."""
+        """Put the sessions of each month but the last into one file of the present schema; return those months."""
         done = []
         for month in self._months(site)[:-1]:
             before = self._files(site, month)
@@ -135,7 +135,7 @@ class Store:
                         for table in TABLES
                     }
                 )
-            except (_Gone, InputError):  # another process compacts this month, or a file is damaged: readers are told
+            except (_Gone, InputError):  # another process compacts this month, or a file is damaged: reading reports it
                 continue
             for path in before:
                 if path.stem != file:
@@ -152,7 +152,7 @@ class Store:
     # Reading
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
-        """The session whose uuid begins with `name`, or the one that started last; of `site` where that is given."""
+        """Return the session whose uuid begins with `name`, or the latest; of `site` where that is given."""
         sites = [known for known in self.sites() if site in (None, known)]
         if name == 'latest':
             if len(sites) > 1:
@@ -172,34 +172,35 @@ class Store:
         return found[0]
 
     def _latest(self, site: str) -> list[Session]:
-        """A session with a clock that was ahead would stay the last one for as long, so it counts only among such."""
+        """Return the session that started last; one from the future, by a wrong clock, only if all others are, too."""
         for month in reversed(self._months(site)):
             if found := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
                 return found[-1:]
         return self.sessions(site)[-1:]
 
     def sites(self) -> list[str]:
+        """Return the names of the sites that have sessions."""
         return sorted({path.parts[-3].removeprefix('site=') for path in self._files('*', '*')})
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
-        """The sessions of a site that started up to `last`, in that order; of so many days where that is given."""
+        """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""
         found = [session for session in self.sessions(last.site) if _order(session) <= _order(last)]
         since = last.started - timedelta(days=days) if days else datetime.min
         return [session for session in found if session.started > since]
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
-        """The rows of one session, missing values as None."""
+        """Return the rows of one session, missing values as None."""
         return self._follow([session], lambda sessions: self._table(table, sessions[0]).to_pylist())
 
     def frame(self, table: str, site: str = '*') -> pandas.DataFrame:
-        """A table over the whole history of a site, or of all sites, in the order of the sessions."""
+        """Return a table over the whole history of a site, or of all sites, in the order of the sessions."""
         return self.query(f'FROM {table} ORDER BY night', self.sessions(site)).to_pandas()
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list]) -> pa.Table:
-        """The result of a query, in DuckDB's SQL, over the tables, which hold the rows of `sessions` and no others.
+        """Return the result of a query in DuckDB's SQL over the tables, which hold the rows of `sessions` alone.
 
-        Every row also has its `site`, `month`, and as `night` the place of its session in `sessions`, from 0. `more`:
-        further tables, as lists by column.
+        Every row also has `site`, `month` and `night`, the place of its session in `sessions`, from 0. A number counts
+        where ``metrics.status = 'measured'``. `more`: further tables, as lists by column.
         """
         return self._follow(list(sessions), partial(self._query, sql, more))
 
@@ -208,14 +209,14 @@ class Store:
 
         nights = {name: [getattr(session, name) for session in sessions] for name in ('session', 'site', 'month')}
         try:
-            # DuckDB's own tables: those of pyarrow would import pandas, which takes longer than the query
+            # Not tables of pyarrow: DuckDB would import pandas for them, which takes longer than the query
             for name, columns in (more | {'nights': nights | {'night': list(range(len(sessions)))}}).items():
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             for table in TABLES:
                 if re.search(rf'\b{table}\b', sql):
                     for path in {self._path(table, session) for session in sessions}:
-                        with _opened(path):  # DuckDB would take a foreign file for one without rows of these sessions
+                        with _opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
                             pass
                     rows = self._select(table, sessions)
                     self._duckdb.execute(
@@ -244,13 +245,13 @@ class Store:
 
     def _paths(self, table: str, sessions: list[Session]) -> str:
         """Return the files of `sessions` as a list in DuckDB's syntax."""
-        return f'[{", ".join(sorted({_quoted(str(self._path(table, session))) for session in sessions}))}]'
+        return f'[{", ".join(sorted({quoted(str(self._path(table, session))) for session in sessions}))}]'
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
         import duckdb
 
-        # What does not fit goes to files, which must not be where the user happens to be
+        # What does not fit into memory goes to files, by default in the current directory
         return duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir()})
 
     def _table(self, table: str, session: Session) -> pa.Table:
@@ -261,13 +262,15 @@ class Store:
         return _read(self._path(table, session), session.session if session.file.startswith(_TOGETHER) else None)
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
-        """The sessions, in the order in which they started, each from one file. `name`: the beginning of their uuid."""
+        """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
 
         def read(_: object) -> list[Session]:
             files = [path for path in self._files(site, month) if path.name.startswith((name, _TOGETHER))]
             found: dict[tuple[str, str], Session] = {}
             for path, rows in sorted(((path, _read(path)) for path in files), key=lambda item: -item[1].num_rows):
-                place = {'site': path.parts[-3].removeprefix('site='), 'month': path.parts[-2].removeprefix('month=')}
+                place: dict[str, Any] = {
+                    'site': path.parts[-3].removeprefix('site='), 'month': path.parts[-2].removeprefix('month='),
+                }  # fmt: skip
                 for row in rows.to_pylist():
                     session = Session(**place, file=path.stem, **_in_schema(row))
                     if session.session.startswith(name):
@@ -277,7 +280,7 @@ class Store:
         return self._follow([], read)
 
     def _follow(self, sessions: list[Session], action: Callable[[list[Session]], _Result]) -> _Result:
-        """`action` on `sessions`, again with where they are now when their files were compacted in the meantime."""
+        """Return ``action(sessions)``; repeat it with their new files if another process compacted them meanwhile."""
         for _ in range(5):
             try:
                 return action(sessions)
@@ -308,12 +311,13 @@ def _order(session: Session) -> tuple[datetime, str]:
     return session.started, session.session
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return `text` as a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
 
 
 def _listed(folder: Path) -> list[Path]:
-    """What is in a folder, nothing where there is none; `glob` would also pass over one that may not be read."""
+    """Return what is in a folder, nothing if it does not exist. `glob` would ignore one that may not be read."""
     try:
         return list(folder.iterdir())
     except FileNotFoundError:
@@ -324,7 +328,7 @@ def _listed(folder: Path) -> list[Path]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """A file of the store. Raises _Gone, or InputError for one that cannot be read or is none of ours."""
+    """Open a file of the store. Raises _Gone, or InputError for a file that is damaged or not of the store."""
     index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
     repair = f'to replace it, remove {index} and ingest its reports again'
     try:
@@ -333,17 +337,17 @@ def _opened(path: Path) -> Iterator[pq.ParquetFile]:
                 raise ValueError(f'it has no columns {" and ".join(COMMON)}')
             yield file
     except FileNotFoundError:
-        raise _Gone(f'{path}: is not there, and the session has it; {repair}') from None
+        raise _Gone(f'{path}: the file of a stored session is missing; {repair}') from None
     except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
-        if getattr(error, 'errno', None):
+        if isinstance(error, OSError) and error.errno:
             raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
         raise InputError(
-            f'{path}: damaged, or no file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
+            f'{path}: damaged, or not a file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
         ) from None
 
 
 def _read(path: Path, session: str | None = None) -> pa.Table:
-    """The rows of a file, of one session where that is given. Raises as _opened does."""
+    """Return the rows of a file, of one session where that is given. Raises as _opened does."""
     with _opened(path) as file:
         if session is None:
             return file.read()

@@ -40,7 +40,7 @@ def today(tmp_path_factory):
 def rows(store, table, session, **without):
     """Rows that can be compared: JSON parsed, NaN equal to NaN."""
     found = store.rows(table, store.find(session))
-    parsed = ('placement', 'provenance')
+    parsed = ('placement', 'provenance', *(('dims',) if table == 'cases' else ()))
     return [
         {key: json.loads(value) if key in parsed else str(value) for key, value in row.items() if key not in without}
         for row in found

@@ -1,0 +1,112 @@
+"""The results store as tidy pandas DataFrames: the public interface for notebooks and scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from plumbline.identity import ID_COLUMNS, from_text
+from plumbline.paths import results_directory
+from postprocess.results.store import Session, Store, quoted
+
+if TYPE_CHECKING:
+    import pandas
+
+_OF_METRICS = (
+    'unit', 'better', 'n', 'mean', 'std', 'min', 'max', 'status', 'judged', 'invalid', 'missing', 'usual_spread',
+    'floor', 'cap',
+)  # fmt: skip
+
+
+class Results:
+    """The sessions below one results directory. See docs/results-api.md for the columns.
+
+    Every method reads the store anew. Filters: `site`, the name of one site; `days`, counted back from the newest
+    session of each site; `check`, the name of a check or a pattern such as ``Osu*``. All raise InputError if the store
+    cannot be read.
+    """
+
+    def __init__(self, folder: str | Path | None = None):
+        self.store = Store(results_directory() if folder is None else Path(folder))
+
+    def sessions(self, site: str | None = None, days: float | None = None) -> pandas.DataFrame:
+        """Return a row for each session, in the order in which they started."""
+        return self._query('SELECT * EXCLUDE (schema, month, night) FROM sessions ORDER BY night', site, days)
+
+    def cases(self, site: str | None = None, days: float | None = None, check: str = '*') -> pandas.DataFrame:
+        """Return a row for each test case of each session, fixtures left out."""
+        sql = f"""
+            SELECT cases.site, cases.session, started, cases.* EXCLUDE (schema, session, site, month, night, fixture)
+            FROM cases JOIN sessions USING (night)
+            WHERE NOT fixture AND "check" GLOB {quoted(check)} ORDER BY cases.night, case_id
+        """
+        return self._query(sql, site, days)
+
+    def metrics(
+        self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
+    ) -> pandas.DataFrame:
+        """Return a row for each series of each case: its identity, and the statistics of its samples.
+
+        A value counts as measured where `status` is ``measured``. `dims`: whether each dim gets a column of its own.
+        """
+        own = ', '.join(f'metrics."{name}"' for name in _OF_METRICS)
+        return self._of_series('metrics', f"{own}, array_to_string(nodes, ',') AS nodes", site, days, check, dims)
+
+    def samples(
+        self, site: str | None = None, days: float | None = None, check: str = '*', dims: bool = False
+    ) -> pandas.DataFrame:
+        """Return a row for each sample: the identity of its series, trial, node and value.
+
+        `dims`: whether each dim gets a column of its own.
+        """
+        return self._of_series('samples', 'trial, node, value', site, days, check, dims)
+
+    def _of_series(
+        self, table: str, columns: str, site: str | None, days: float | None, check: str, dims: bool
+    ) -> pandas.DataFrame:
+        names = ', '.join(f'{table if name in ("metric", "dims") else "cases"}."{name}"' for name in ID_COLUMNS)
+        sql = f"""
+            SELECT cases.site, cases.session, started, {table}.case_id, {names}, {columns}
+            FROM {table} JOIN cases USING (night, case_id) JOIN sessions USING (night)
+            WHERE cases."check" GLOB {quoted(check)} ORDER BY night, {table}.case_id
+        """
+        frame = self._query(sql, site, days)
+        return with_dims(frame) if dims else frame
+
+    def _query(self, sql: str, site: str | None, days: float | None) -> pandas.DataFrame:
+        import pandas
+
+        sites = [site] if site else self.store.sites()
+        # one site at a time: two may hold sessions with the same uuid
+        tables = [self.store.query(sql, _recent(self.store.sessions(name), days)) for name in sites or ['*']]
+        found = [table for table in tables if table.num_rows] or tables[:1]
+        return pandas.concat([table.to_pandas() for table in found], ignore_index=True)
+
+
+def with_dims(frame: pandas.DataFrame) -> pandas.DataFrame:
+    """Return `frame` with a column for each dim in place of `dims`: numbers where all values are whole numbers.
+
+    A dim that a series does not have is missing (NA). Raises ValueError where a dim has the name of a column.
+    """
+    import pandas
+
+    texts = frame['dims'].unique()
+    values = pandas.DataFrame([dict(from_text(text)) for text in texts], index=pandas.Index(texts, name='dims'))
+    if clash := sorted(set(values.columns) & set(frame.columns)):
+        raise ValueError(f'dims {", ".join(clash)} have the names of columns: use the column dims')
+    for name in values:
+        known = values[name].dropna()
+        if known.str.fullmatch(r'\d+').all():
+            values[name] = pandas.to_numeric(values[name]).astype('Int64')
+    names = [*frame.columns]
+    place = names.index('dims')
+    return frame.join(values, on='dims')[[*names[:place], *values.columns, *names[place + 1 :]]]
+
+
+def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
+    if days is None or not sessions:
+        return list(sessions)
+    since = max(session.started for session in sessions) - timedelta(days=days)
+    return [session for session in sessions if session.started >= since]

@@ -1,0 +1,146 @@
+"""The public interface: DataFrames of the store, the notebook about them, and what `plumbline export` writes."""
+
+import io
+import shutil
+
+import nbformat
+import pandas
+import pytest
+from nbclient import NotebookClient
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from run_reports import BEGAN, SITE, case, metric, report
+from scratch import ROOT
+
+import postprocess
+from plumbline.errors import InputError
+from postprocess.results.frames import with_dims
+
+OLD = ROOT / 'tests/data/store-schema-2'
+DAY = 86400
+
+
+@pytest.fixture
+def results(work):
+    """Three sessions of an old store, and one of another site with the uuid of the first."""
+    shutil.copytree(OLD / 'store', work.results / 'store')
+    work.ingest(
+        report(case(metrics={'triad': metric([7.0, 9.0])}, site='other'), uuid='00000000', began=BEGAN - 9 * DAY)
+    )
+    return postprocess.open_results(work.results)
+
+
+def test_sessions_and_cases_of_all_sites_or_one(results):
+    sessions = results.sessions()
+    assert sorted(zip(sessions['site'], sessions['session'], strict=True)) == [
+        (SITE, '00000000'), (SITE, '00000001'), (SITE, '00000002'), ('other', '00000000'),
+    ]  # fmt: skip
+    assert results.sessions(site=SITE)['started'].is_monotonic_increasing
+    cases = results.cases(site=SITE)
+    assert len(cases) == 3 * 8  # fixtures are left out
+    assert set(results.cases(site=SITE, check='Osu*')['check']) == {'OsuLatency', 'OsuDeviceLatency'}
+
+
+def test_days_count_back_from_the_newest_session_of_each_site(results):
+    newest = results.sessions(days=1)
+    assert sorted(newest['site']) == [SITE, 'other']
+    assert set(newest.loc[newest['site'] == SITE, 'session']) == {'00000002'}
+    assert len(results.sessions(site=SITE, days=44)) == 2
+
+
+def test_series_of_two_sites_with_the_same_uuid_stay_apart(results):
+    other = results.metrics(site='other')
+    assert other[['site', 'check', 'metric', 'mean', 'n', 'status']].values.tolist() == [
+        ['other', 'STREAM', 'triad', 8.0, 2, 'measured']
+    ]
+    assert len(results.metrics()) == len(results.metrics(site=SITE)) + 1
+
+
+def test_dims_become_columns(results):
+    found = results.metrics(site=SITE, check='OsuDeviceLatency', dims=True)
+    assert found['message_bytes'].dtype == 'Int64'
+    curve = found[found['pair'] == '0-10'].set_index(['session', 'message_bytes'])['mean']
+    assert curve['00000000', 8] == pytest.approx(2.55)
+    assert found['pair'].isna().sum() == 3  # mpi_latency has no pair
+    assert 'dims' not in found
+
+
+def test_samples_have_the_identity_of_their_series(results):
+    found = results.samples(site=SITE, check='BabelStreamThreads', dims=True)
+    sample = found[(found['proc_bind'] == 'spread') & (found['threads'] == 16) & (found['session'] == '00000000')]
+    assert sample[['metric', 'kernel', 'trial', 'node', 'value']].values.tolist() == [
+        ['bandwidth', 'triad', 1, 'n1', 320]
+    ]
+
+
+def test_a_dim_with_the_name_of_a_column_is_refused():
+    with pytest.raises(ValueError, match='node'):
+        with_dims(pandas.DataFrame({'node': ['n1'], 'dims': ['node=3']}))
+
+
+def test_a_store_without_sessions_is_empty_and_a_damaged_one_an_error(work, results):
+    assert postprocess.open_results(work.results / 'nothing').metrics(dims=True).empty
+    next(work.results.glob('store/metrics/*/*/*.parquet')).write_bytes(b'PAR1')
+    with pytest.raises(InputError, match='damaged'):
+        results.metrics()
+
+
+def test_the_directory_is_that_of_the_environment(work, results, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_RESULTS', str(work.results))
+    assert len(postprocess.open_results().sessions()) == 4
+
+
+def test_the_notebook_of_the_documentation_runs(monkeypatch):
+    monkeypatch.delenv('PLUMBLINE_RESULTS', raising=False)
+    notebook = nbformat.read(ROOT / 'docs/results.ipynb', as_version=4)
+    code = [cell for cell in notebook.cells if cell.cell_type == 'code']
+    assert code and all(cell.outputs for cell in code)
+    NotebookClient(notebook, timeout=300, resources={'metadata': {'path': str(ROOT / 'docs')}}).execute()
+
+
+# plumbline export
+
+
+def export(work, *words):
+    return work.run('export', *words)
+
+
+def test_export_as_csv_is_the_frame(work, results):
+    found = export(work, '--to', 'csv', '--site', SITE, '--check', 'Osu*', '--dims')
+    assert found.exit_code == 0
+    frame = pandas.read_csv(io.StringIO(found.stdout), dtype={'session': str})
+    assert frame['mean'].tolist() == results.metrics(site=SITE, check='Osu*', dims=True)['mean'].tolist()
+
+
+@pytest.mark.parametrize('table', ['samples', 'metrics', 'cases', 'sessions'])
+def test_export_as_parquet_is_the_frame(work, results, table, tmp_path):
+    path = tmp_path / 'out.parquet'
+    assert export(work, '--to', 'parquet', '--table', table, '-o', path).exit_code == 0
+    assert len(pandas.read_parquet(path)) == len(getattr(results, table)())
+
+
+def test_export_as_openmetrics_is_read_by_prometheus(work, results):
+    text = export(work, '--to', 'openmetrics').stdout
+    (family,) = text_string_to_metric_families(text)
+    measured = results.metrics().query("status == 'measured'")
+    assert len(family.samples) == len(measured)
+    wanted = {'check': 'OsuDeviceLatency', 'metric': 'latency', 'dim_pair': '0-1', 'dim_message_bytes': '8'}
+    points = [point for point in family.samples if wanted.items() <= point.labels.items()]
+    assert [point.value for point in points] == pytest.approx([2.55, 2.5755, 2.601])
+    assert [point.timestamp for point in points] == sorted(point.timestamp for point in points)
+    assert points[0].labels['unit'] == 'us' and points[0].labels['site'] == SITE
+
+
+@pytest.mark.parametrize(
+    ('words', 'says'),
+    [(['--to', 'parquet'], '--output'), (['--to', 'openmetrics', '--table', 'samples'], '--table'), ([], '--to')],
+)
+def test_export_says_what_it_needs(work, results, words, says):
+    found = export(work, *words)
+    assert found.exit_code == 2
+    assert says in found.stderr
+
+
+def test_export_of_nothing_is_an_input_error(work):
+    found = export(work, '--to', 'csv')
+    assert found.exit_code == 2
+    assert 'plumbline ingest' in found.stderr

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import asdict
 from fnmatch import fnmatchcase
+from functools import cache, lru_cache
 from typing import Any
 
 from plumbline.errors import RecordError
@@ -15,8 +16,10 @@ DIMS = {
     'kernel': Dim('name'), 'message_bytes': Dim('size', 'B'), 'elements': Dim('size', '1'), 'threads': Dim('count'),
     'pair': Dim('pair'),
 }  # fmt: skip
+_DECLARED = {name: asdict(dim) for name, dim in DIMS.items()}
 
 
+@lru_cache(2**16)
 def metric_and_dims(check: str, name: str) -> tuple[str, Pairs]:
     """Return the metric and dims of a metric that schema 1 called `name`, such as ``latency_8_0_1``.
 
@@ -70,6 +73,7 @@ _TOLERANCES = (
 )  # fmt: skip
 
 
+@cache
 def tolerance_of_schema_1(check: str, unit: str) -> tuple[float | None, float | None]:
     """Return floor and cap of a metric whose record states none; None: the defaults of the suite."""
     for wanted, units, floor, cap in _TOLERANCES:
@@ -105,7 +109,7 @@ def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
         **{key: data[key] for key in _UNCHANGED if key in data},
         'schema': 2,
         'params': params,
-        'dims': {name: asdict(dim) for name, dim in DIMS.items()},
+        'dims': _DECLARED,
         **({'metrics': metrics} if 'metrics' in data else {}),
         'placement': {new: binding[key] for key, new in _PLACEMENT.items() if key in binding},
     }
@@ -117,7 +121,7 @@ _PLACEMENT = {'asked': 'requested', 'got': 'actual'}
 
 
 def _mapping(data: dict[str, Any], key: str) -> dict[str, Any]:
-    found = data.get(key) or {}
+    found = {} if data.get(key) is None else data[key]
     if not isinstance(found, dict):
         raise RecordError(f'record: {key}: expected dict, found {found!r:.80}')
     return found

@@ -299,4 +299,6 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
 
 def _json(value: dict[str, Any]) -> str:
     """Return JSON that any encoding can hold: text from a file that is not UTF-8 has surrogates."""
+    if not value:
+        return '{}'
     return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()

@@ -54,4 +54,5 @@ def test_evidence_that_cannot_be_written_fails_the_case(clone):
     clone.reframe('-r', '-n', 'Demo', '-S', 'trials=1')
     (report,) = clone.results.glob('reports/*.json')
     (case,) = cases_in(report)
-    assert case['result'] == 'fail' and 'evidence cannot be written' in case['fail_reason']
+    assert case['result'] == 'fail'
+    assert '/evidence/demo' in case['fail_reason'] and 'cannot be written' in case['fail_reason']

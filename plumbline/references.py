@@ -117,15 +117,10 @@ class References:
     def __init__(self, rows: Iterable[Reference]):
         self.rows = list(rows)
         self.patterns = [row for row in self.rows if row.is_pattern]
-        self._exact: dict[SeriesId, Reference] = {}
+        self.exact: dict[SeriesId, Reference] = {}  # of each id without a wildcard, the row that counts
         for row in self.rows:
-            if not row.is_pattern and (row.id not in self._exact or row.rank > self._exact[row.id].rank):
-                self._exact[row.id] = row
-
-    @property
-    def exact(self) -> Iterable[Reference]:
-        """The row that counts of each id without a wildcard."""
-        return self._exact.values()
+            if not row.is_pattern and (row.id not in self.exact or row.rank > self.exact[row.id].rank):
+                self.exact[row.id] = row
 
     @cached_property
     def published(self) -> References:
@@ -134,7 +129,7 @@ class References:
 
     def find(self, of: SeriesId) -> Reference | None:
         """Return the row that counts for a series, or None. Raises SiteError when two match it equally well."""
-        exact = self._exact.get(of)
+        exact = self.exact.get(of)
         if exact is not None and exact.kind not in KINDS['published']:
             return exact  # nothing is more specific, and no kind goes before it
         found = [row for row in self.patterns if row.matches(of)] + ([exact] if exact else [])

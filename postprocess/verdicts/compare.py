@@ -241,7 +241,7 @@ def not_measured(
 
     unmet = [
         row
-        for row in lookup.exact
+        for row in lookup.exact.values()
         if row.id not in keys and row.kind != 'elsewhere' and (row.id.case in ended or in_mode(row))
     ]
     unmet += [row for row in lookup.patterns if in_mode(row) and not any(row.matches(key) for key in keys)]

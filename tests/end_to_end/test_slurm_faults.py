@@ -306,7 +306,7 @@ def test_a_slow_node_and_a_lost_one(night):
 
     night.prepare('none')
     night.clone.program('[ $SLURMD_NODENAME = n1 ] && echo "rate: 30.5" || echo "rate: 50.5"; echo "delay: 1.25"')
-    baseline(night.clone, partition='compute', check='Fault', case='fault=none')
+    baseline(night.clone, partition='compute', check='Fault', params='fault=none')
     night.tell('scontrol', 'update', 'NodeName=n2', 'State=down', 'Reason=lost')
     answer = night.nightly()
     said = ' '.join(answer.stdout.split())
@@ -326,7 +326,7 @@ def test_cases_of_distribute_run_again(night):
         f'case $SLURMD_NODENAME in n1) [ -e {night.folder}/n1 ] || {{ touch {night.folder}/n1; exit 3; }} ;;\n'
         'n3) echo "rate: 30.5"; echo "delay: 1.25"; exit ;; esac\necho "rate: 50.5"; echo "delay: 1.25"'
     )
-    baseline(night.clone, partition='compute', check='Fault', case='fault=none')
+    baseline(night.clone, partition='compute', check='Fault', params='fault=none')
     night.tell('scontrol', 'update', 'NodeName=n2', 'State=drain', 'Reason=disk')
     answer = night.nightly(selection=('--distribute=all',), PLUMBLINE_PATIENCE='3')
     assert answer.returncode == 1, answer.stdout + answer.stderr

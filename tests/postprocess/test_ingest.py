@@ -120,7 +120,7 @@ def broken(**record):
         (broken(metrics={'triad': metric() | {'samples': [[1, 2]]}}), 'expected [trial, node, number]'),
         (broken(job=['x']), 'job: expected dict'),
         (broken(trials='three'), 'trials: expected int'),
-        (broken(trial_seconds='short'), 'trial_seconds: expected a list'),
+        (broken(trial_seconds='short'), 'trial_seconds: expected list'),
         (broken(missing='x'), 'missing: expected dict'),
         (report(GOOD | {'job_completion_time_unix': 'noon'}), 'expected int or float, found'),
         (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),

@@ -8,7 +8,7 @@ import re
 import sqlite3
 from collections.abc import Container, Iterator
 from contextlib import closing
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
@@ -221,16 +221,16 @@ def _read(
         record = _record(entry, where)
         cases.append(_case(number, entry, record, where))
         for metric, facts, series in record.series() if record else ():
-            name = {'metric': metric, 'dims': to_text(series.dims)}
+            dims = to_text(series.dims)
             metrics.append(
-                metric_row(cases[-1], name | vars(summarize([value for *_, value in series.samples])) | {
-                    'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
+                metric_row(cases[-1], vars(summarize([value for *_, value in series.samples])) | {
+                    'metric': metric, 'dims': dims, 'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
                     'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
                     'usual_spread': facts.usual_spread, 'floor': facts.floor, 'cap': facts.cap,
                 })
             )  # fmt: skip
             samples += [
-                {'case_id': number} | name | {'trial': trial, 'node': node, 'value': value}
+                {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
             ]
     return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
@@ -289,7 +289,7 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
             'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
         )},
         'trial_seconds': record.trial_seconds,
-        'dims': json.dumps({name: asdict(dim) for name, dim in record.dims.items()}),  # in the order declared
+        'dims': json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
         'draw': _json(record.draw),
         'placement': _json(record.placement),
         'provenance': _json(record.provenance),

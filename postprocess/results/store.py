@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import pandas
 
 _TOGETHER = 'together-'  # begins the names of the files of several sessions
+_CASES_AT_ONCE = 20_000  # whose rows are in memory while a month is rewritten
 _Result = TypeVar('_Result')
 
 
@@ -146,8 +148,9 @@ class Store:
 
     def _write_together(self, table: str, sessions: list[Session], stream: BinaryIO) -> None:
         with pq.ParquetWriter(stream, TABLES[table]) as writer:
-            for session in sessions:
-                writer.write_table(self._table(table, session))
+            for chunk in _chunks(sessions):
+                for rows in self._tables(table, chunk):  # a row group for each session, so that one is read alone
+                    writer.write_table(rows)
 
     # Reading
 
@@ -257,9 +260,19 @@ class Store:
     def _table(self, table: str, session: Session) -> pa.Table:
         """Return the rows of a session in the present schema."""
         if session.schema < SCHEMA:
-            names = ', '.join(f'"{name}"' for name in TABLES[table].names)
-            return self._query(f'SELECT {names} FROM {table}', {}, [session]).cast(TABLES[table])
+            (rows,) = self._tables(table, [session])
+            return rows
         return _read(self._path(table, session), session.session if session.file.startswith(_TOGETHER) else None)
+
+    def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
+        """Yield the rows of each session in the present schema; those of earlier schemas from one query."""
+        if any(session.schema == SCHEMA for session in sessions):
+            yield from (self._table(table, session) for session in sessions)
+            return
+        names = ', '.join(f'"{name}"' for name in TABLES[table].names)
+        rows = self._query(f'SELECT {names} FROM {table}', {}, sessions).cast(TABLES[table])
+        for session in sessions:
+            yield rows.filter(pc.equal(rows['session'], session.session))
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
@@ -305,6 +318,18 @@ class Store:
 
     def _file(self, table: str, site: str, month: str, file: str) -> Path:
         return self.folder / table / f'site={site}' / f'month={month}' / f'{file}.parquet'
+
+
+def _chunks(sessions: Sequence[Session]) -> Iterator[list[Session]]:
+    """Yield the sessions in order, so many at a time that their rows fit into memory; each chunk of one schema."""
+    chunk: list[Session] = []
+    for session in sessions:
+        if chunk and (sum(one.ran for one in chunk) > _CASES_AT_ONCE or chunk[0].schema != session.schema):
+            yield chunk
+            chunk = []
+        chunk.append(session)
+    if chunk:
+        yield chunk
 
 
 def _order(session: Session) -> tuple[datetime, str]:

@@ -294,7 +294,7 @@ class Store:
 
     def _follow(self, sessions: list[Session], action: Callable[[list[Session]], _Result]) -> _Result:
         """Return ``action(sessions)``; repeat it with their new files if another process compacted them meanwhile."""
-        for _ in range(5):
+        for _ in range(20):  # several processes may compact month after month
             try:
                 return action(sessions)
             except _Gone as gone:

@@ -102,7 +102,7 @@ def test_metrics_that_are_not_to_be_judged_stay_marked(work):
         'note': False,
     }
     path = work.write(report(case(metrics={'triad': metric([1.0]) | {'judged': 'no'}}), uuid='bbbb'))
-    assert "judged: expected true or false, found 'no'" in work.run('ingest', path).stderr
+    assert "judged: expected bool, found 'no'" in work.run('ingest', path).stderr
 
 
 def ingesting(work, *paths):

@@ -6,6 +6,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 from pathlib import Path
 
@@ -14,6 +15,8 @@ from plumbline.record import from_dict
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS = ROOT / 'tests/outputs'
+#: What was detected of this machine, shared by all tests: to detect it takes a start of ReFrame each time.
+CACHE = Path(tempfile.gettempdir(), f'plumbline-tests-{os.getuid()}')
 PARTS = ('checks', 'ci', 'plumbline', 'postprocess', 'reframe_settings', 'site_configs', 'spack_envs')
 
 DEMO_SITE = """\
@@ -133,7 +136,7 @@ class ScratchClone:
             'PLUMBLINE_RESULTS': str(self.results),
             'PLUMBLINE_SOFTWARE': str(self.software),
             'PLUMBLINE_SITE': 'demo',
-            'XDG_CACHE_HOME': str(self.results.parent / 'cache'),
+            'XDG_CACHE_HOME': str(CACHE),
         }
         return kept | chosen | more
 

@@ -30,11 +30,17 @@ def fleet(clone, slurm, tmp_path):
     path = one.clone.site_file
     path.write_text(path.read_text().replace('name: compute', 'name: fleet').replace('-p compute', '-p fleet'))
     one.prepare('none')
+    empty(one)  # of the jobs of other tests, too
     yield one
-    one.tell('scancel', '--user=root', '--full')
-    one.tell('scontrol', 'update', 'NodeName=n[5-20]', 'State=resume')
-    wait_for(lambda: not one.queue().strip())
-    wait_for(lambda: one.tell('sinfo', '-h', '-p', 'fleet', '-t', 'idle', '-o', '%D').stdout.strip() == '16')
+    empty(one)
+
+
+def empty(fleet):
+    """End all jobs, and wait until every node is free."""
+    fleet.tell('scancel', '--user=root', '--full')
+    fleet.tell('scontrol', 'update', 'NodeName=n[5-20]', 'State=resume')
+    wait_for(lambda: not fleet.queue().strip(), 90)
+    wait_for(lambda: fleet.tell('sinfo', '-h', '-p', 'fleet', '-t', 'idle', '-o', '%D').stdout.strip() == '16', 90)
 
 
 def command(*options: str) -> list[str]:

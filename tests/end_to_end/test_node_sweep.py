@@ -7,6 +7,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from itertools import combinations
 
 import pytest
@@ -36,11 +37,17 @@ def fleet(clone, slurm, tmp_path):
 
 
 def empty(fleet):
-    """End all jobs, and wait until every node is free."""
+    """End all jobs, and wait until every node is free, and still so a moment later."""
+
+    def all_free() -> bool:
+        fleet.tell('scontrol', 'update', 'NodeName=n[5-20]', 'State=resume')
+        states = fleet.tell('sinfo', '-h', '-N', '-p', 'fleet', '-o', '%N %T').stdout.split('\n')[:-1]
+        return len(states) == 16 and all(state.endswith(' idle') for state in states) and not fleet.queue().strip()
+
     fleet.tell('scancel', '--user=root', '--full')
-    fleet.tell('scontrol', 'update', 'NodeName=n[5-20]', 'State=resume')
-    wait_for(lambda: not fleet.queue().strip(), 90)
-    wait_for(lambda: fleet.tell('sinfo', '-h', '-p', 'fleet', '-t', 'idle', '-o', '%D').stdout.strip() == '16', 90)
+    for _ in range(2):
+        wait_for(all_free, 90)
+        time.sleep(1)
 
 
 def command(*options: str) -> list[str]:

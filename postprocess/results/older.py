@@ -1,6 +1,7 @@
 """Read what earlier schemas of the store wrote: old column names, and metric names that held dims.
 
-Schema 2 has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also lacks `judged` and `source`.
+Schema 3 lacks `round`. Schema 2 has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also lacks `judged`
+and `source`.
 """
 
 from __future__ import annotations
@@ -31,6 +32,16 @@ def _named(check: str, name: str) -> tuple[str, str]:
     return metric, to_text(dims)
 
 
+#: From this schema on, names are those of the present one: only columns were added.
+SINCE = 3
+_ADDED = {'cases': '0::INTEGER AS round'}
+
+
+def added(table: str) -> str:
+    """Return the columns to select from a file of schema `SINCE` or later for the present schema."""
+    return ', '.join(filter(None, [f'* REPLACE ({SCHEMA} AS schema)', _ADDED.get(table)]))
+
+
 _LOOK_UPS = {
     'named': _LookUp(
         ('c."check"', 'r.metric'), 'key_0 VARCHAR, key_1 VARCHAR, metric VARCHAR, dims VARCHAR', _named,
@@ -59,7 +70,8 @@ _COLUMNS = {
         'usual_spread': 'NULL::DOUBLE', 'floor': 'tolerated."floor"', 'cap': 'tolerated.cap',
     },
     'cases': {
-        'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'", 'evidence': "''",
+        'round': '0::INTEGER', 'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'",
+        'evidence': "''",
         'placement': """replace(replace(r.binding, '"asked":', '"requested":'), '"got":', '"actual":')""",
     },
 }  # fmt: skip

@@ -140,7 +140,7 @@ def _case(number: int, line: Line, nodes: list[str], within: bool) -> dict[str, 
     check, params = check_and_params(line.name)
     result = fields.get('result', 'pass')
     return {
-        'case_id': number, 'partition': fields['partition'], 'environ': fields['environ'], 'check': check,
+        'case_id': number, 'round': 0, 'partition': fields['partition'], 'environ': fields['environ'], 'check': check,
         'params': params,
         'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
         'fail_phase': 'performance' if result == 'fail' and not within else None, 'fail_reason': None, 'tags': [],

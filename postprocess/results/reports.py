@@ -20,6 +20,7 @@ from postprocess.results.cmdline import read_cmdline
 from postprocess.results.tables import metric_row
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # in place of the record of a case that ended too early
+_IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # of a case in a run report
 _NUMBER = (int, float)
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
@@ -179,18 +180,21 @@ def _read(
     version = _get(info, 'data_version', str, 'session_info')
     if version.partition('.')[0] != '4':
         raise _Unexpected(f'session_info: data_version: expected 4.x, found {version}')
-    last: dict[tuple[str, ...], dict[str, Any]] = {}  # of a case that was run again, the last run counts
+    entries: list[tuple[int, dict[str, Any]]] = []  # with the number of their run: a case may run again
+    identities = set()
     runs = _get(report, 'runs', list, 'the file')
     for number, run in enumerate(runs):
         for entry in _get(run, 'testcases', list, f'runs[{number}]'):
             where = f'a case of runs[{number}]'
-            identity = ('unique_name', 'display_name', 'system', 'partition', 'environ')
-            last[tuple(_get(entry, key, str, where) for key in identity)] = entry
+            identity = tuple(_get(entry, key, str, where) for key in _IDENTITY)
+            if not _get(entry, 'fixture', bool, where):
+                identities.add(identity)
+            entries.append((number, entry))
 
     mode = info.get('plumbline_mode')
     cmdline = _get(info, 'cmdline', str, 'session_info')
     selection = read_cmdline(cmdline, mode)
-    sites = {entry['system'] for entry in last.values()} or {site or selection.site}
+    sites = {entry['system'] for _, entry in entries} or {site or selection.site}
     if len(sites) > 1 or None in sites:
         found = (
             'no case ran, so no site is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
@@ -210,16 +214,16 @@ def _read(
         'selection': _chosen(info, 'selection') or list(selection.selection),
         'narrowed_by': list(selection.narrowed_by) if (given := _chosen(info, 'narrowed_by')) is None else given,
         'runs': len(runs),
-        'ran': sum(not _get(entry, 'fixture', bool, 'a case') for entry in last.values()),
+        'ran': len(identities),
         'expected': expected,
         'problems': [line for problem in problems if (line := one_line(problem))],
         **origin,
     }
     cases, metrics, samples = [], [], []
-    for number, entry in enumerate(last.values()):
+    for number, (run, entry) in enumerate(entries):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
-        cases.append(_case(number, entry, record, where))
+        cases.append(_case(number, entry, record, where) | {'round': run})
         for metric, facts, series in record.series() if record else ():
             dims = to_text(series.dims)
             metrics.append(

@@ -94,17 +94,22 @@ class Store:
     # Writing
 
     def add(self, report: RunReport) -> bool:
-        """Write a session; return False if the store has it already, from the same report or another source."""
+        """Write a session; return False if the store has it already, from the same report or another source.
+
+        A later report of a stored session, in which cases have run again, takes the place of the earlier one.
+        """
         row = report.session
         session, month = row['session'], f'{row["started"]:%Y-%m}'
         stored = [found for found in self.sessions(report.site, name=session) if found.session == session]
         if stored:
-            if row['source'] == stored[0].source and row['report_sha256'] != stored[0].report_sha256:
+            same_source = row['source'] == stored[0].source and row['report_sha256'] != stored[0].report_sha256
+            if same_source and (row['runs'] <= stored[0].runs or stored[0].file != session):
                 raise InputError(
                     f'{row["report"]}: the store holds another report of session {session}; nothing was changed '
                     f'(to replace it, remove {self._path("sessions", stored[0])})'
                 )
-            return False
+            if not same_source:
+                return False
         tables = {}
         for table, rows in (
             ('samples', report.samples), ('metrics', report.metrics), ('cases', report.cases), ('sessions', [row]),
@@ -233,13 +238,17 @@ class Store:
 
     def _select(self, table: str, sessions: list[Session]) -> str:
         """Return a query for the rows of `sessions`, in the columns of the present schema."""
-        old = [session for session in sessions if session.schema < SCHEMA]
+        old = [session for session in sessions if session.schema < older.SINCE]
         if (table == 'sessions' and old) or not sessions:
             rows = [vars(session) | {'schema': SCHEMA} for session in sessions]
             self._duckdb.register(f'of_{table}', pa.Table.from_pylist(rows, TABLES[table]))
             return f'FROM of_{table}'
-        new = [session for session in sessions if session.schema == SCHEMA]
-        parts = [f'FROM read_parquet({self._paths(table, new)}, hive_partitioning=false)'] if new else []
+        parts = []
+        for columns, present in (('*', True), (older.added(table), False)):
+            alike = [one for one in sessions if one.schema >= older.SINCE and (one.schema == SCHEMA) == present]
+            if alike:
+                files = self._paths(table, alike)
+                parts.append(f'SELECT {columns} FROM read_parquet({files}, hive_partitioning=false)')
         if old:
             parts.append(
                 f'FROM ({older.select(self._duckdb, table, {name: self._paths(name, old) for name in TABLES})})'

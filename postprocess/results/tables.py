@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA = 3
+SCHEMA = 4
 _TIME = pa.timestamp('us')
 _WORDS = pa.list_(pa.string())
 #: Columns that each table begins with.
@@ -18,7 +18,8 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
     return pa.schema(COMMON | columns)
 
 
-#: In the order in which their files are written. `case_id` is a number within the session; `params` and `dims` of
+#: In the order in which their files are written. `case_id` is a number within the session; `round` is 0 for the first
+#: run of a case, 1 for the next; `params` and `dims` of
 #: metrics and samples are texts of `plumbline.identity.to_text`; `dims`, `draw`, `placement` and `provenance` of a case
 #: are JSON. `status` of a metric is that of `status_of`; `selection` and `narrowed_by` are explained in `Session`.
 TABLES = {
@@ -33,7 +34,8 @@ TABLES = {
         cap=pa.float64(),
     ),
     'cases': _schema(
-        case_id=pa.int32(), partition=pa.string(), environ=pa.string(), check=pa.string(), params=pa.string(),
+        case_id=pa.int32(), round=pa.int32(), partition=pa.string(), environ=pa.string(), check=pa.string(),
+        params=pa.string(),
         name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(), result=pa.string(), fail_phase=pa.string(),
         fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(), scheduler=pa.string(), job_id=pa.string(),
         job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS, completed=_TIME, time_setup=pa.float64(),

@@ -19,7 +19,7 @@ from plumbline.site_file import read_site_file
 from postprocess.results.reports import RunReport, read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
-from postprocess.verdicts.measured import Measured, failure, measured, measured_in
+from postprocess.verdicts.measured import Measured, failure, last_runs, measured, measured_in
 from postprocess.verdicts.stats import chance, false_discovery_rates, mean_of, pool
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
@@ -200,8 +200,8 @@ def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[M
         problems.append(f'{count(session.ran, "case")} ran and nothing was measured that counts')
     if session.mode is not None and session.mode not in MODES:
         problems.append(f'mode {session.mode!r} is none of {", ".join(MODES)}: what it should have measured is unknown')
-    explained = {row.case_id for row in rows if row.status != 'measured'}
-    for case in cases:
+    explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}
+    for case in last_runs(cases):
         reason = case['fail_reason'] or ''
         if case['fixture'] and (failed := failure(case) or reason):
             problems.append(f'fixture {case["name"]} of {case["partition"]} with {case["environ"]}: {failed}')

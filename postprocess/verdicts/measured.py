@@ -2,37 +2,88 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from plumbline.identity import NONE, Quantity, SeriesId, from_text
+from plumbline.identity import NONE, Quantity, SeriesId
 from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, reached_its_end
-from postprocess.verdicts.stats import mean_of
+from postprocess.verdicts.stats import mean_of, pool
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one job measured of a series; `status` is that of `postprocess.results.tables.status_of`.
+
+    `round`: 0 for the first run of the case in its session, 1 for the next. `cause`: why it is not ``measured``.
+    """
+
+    round: int
+    case_id: int
+    nodes: tuple[str, ...]
+    summary: Summary
+    status: str
+    cause: str
+
+    @property
+    def value(self) -> float:
+        """The mean of the samples; not a number without any."""
+        return mean_of(self.summary)
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One series of one case of a session; metric ``*`` stands for a case that declares none.
+    """One series of one case of a session, in all `jobs` of the case; metric ``*`` stands for a case without any.
 
-    `status` is that of `postprocess.results.tables.status_of`; `cause` says why it is not ``measured``. One that is not
-    `judged` is judged only where a reference names it. `floor`, `cap` and `usual_spread`: what the check states.
+    One that is not `judged` is judged only where a reference names it. `floor`, `cap` and `usual_spread`: what the
+    check states.
     """
 
-    case_id: int
     id: SeriesId
     quantity: Quantity
-    summary: Summary
-    nodes: tuple[str, ...]
     mode: str
-    status: str
-    cause: str
+    jobs: tuple[Job, ...]
     judged: bool = True
     floor: float | None = None
     cap: float | None = None
     usual_spread: float | None = None
+
+    @property
+    def measuring(self) -> tuple[Job, ...]:
+        """The jobs that measured it, in the order in which they ran."""
+        return tuple(job for job in self.jobs if job.status == 'measured')
+
+    @property
+    def _first(self) -> Job:
+        return (self.measuring or self.jobs)[0]
+
+    @property
+    def summary(self) -> Summary:
+        """The samples of all jobs that measured it."""
+        return pool(job.summary for job in self.measuring) if len(self.measuring) > 1 else self._first.summary
+
+    @property
+    def case_id(self) -> int:
+        """The case in the session whose job measured it first."""
+        return self._first.case_id
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes of that job."""
+        return self._first.nodes
+
+    @property
+    def status(self) -> str:
+        """What became of it: that of `postprocess.results.tables.status_of`."""
+        return self._first.status
+
+    @property
+    def cause(self) -> str:
+        """Why it is not ``measured``."""
+        return self._first.cause
 
     @property
     def value(self) -> float:
@@ -69,45 +120,73 @@ def measured_in(store: Store, session: Session) -> list[Measured]:
     return measured(store.rows('cases', session), store.rows('metrics', session))
 
 
+def last_runs(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the last run of each case and fixture of a session; `cases` in the order in which they ran."""
+    return [runs[-1] for runs in _runs(cases)]
+
+
 def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list[Measured]:
     """Return every series of every case, from a session's rows of the tables `cases` and `metrics`."""
-    declared: dict[int, list[dict[str, Any]]] = {}
+    declared: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
     for row in metrics:
-        declared.setdefault(row['case_id'], []).append(row)
+        declared.setdefault(row['case_id'], {})[row['metric'], row['dims']] = row
     broken = {
-        (case['partition'], case['environ']): failure(case) for case in cases if case['fixture'] and failure(case)
+        (case['partition'], case['environ']): failure(case)
+        for case in last_runs(case for case in cases if case['fixture'])
+        if failure(case)
     }
     found = []
-    for case in cases:
-        if case['fixture']:
-            continue
-        failed = failure(case)
-        if case['result'] == NEEDED_FAILED and (why := broken.get((case['partition'], case['environ']))):
-            failed = f'not run: its stack {case["environ"]} {why}'
-        nothing = Measured(
-            case_id=case['case_id'], id=SeriesId.from_row(case | {'metric': '*', 'dims': NONE}),
-            quantity=Quantity('', ''), summary=NOTHING, nodes=tuple(case['nodes']), mode=smallest_mode(case['tags']),
-            status='failed', cause='',
-        )  # fmt: skip
-        for row in declared.get(case['case_id'], []):
-            found.append(
-                replace(
-                    nothing,
-                    id=replace(nothing.id, metric=row['metric'], dims=from_text(row['dims'])),
-                    quantity=Quantity(row['unit'], row['better']),
-                    summary=Summary(row['n'], row['mean'], row['std'], row['min'], row['max']),
-                    status=row['status'],
-                    cause=_cause(row, failed),
-                    judged=row['judged'],
-                    floor=row['floor'],
-                    cap=row['cap'],
-                    usual_spread=row['usual_spread'],
-                )
-            )
-        if case['case_id'] not in declared and (failed or case['benchmark'] or case['fail_reason']):
-            cause = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no metric'
-            found.append(replace(nothing, cause=cause))
+    for runs in _runs(case for case in cases if not case['fixture']):
+        failures = [_failure_of(case, broken) for case in runs]
+        series = {key: row for case in runs for key, row in declared.get(case['case_id'], {}).items()}
+        first, mode = runs[0], next(filter(None, (smallest_mode(case['tags']) for case in runs)), '')
+        for (metric, dims), facts in series.items():
+            jobs = [
+                _job(case, declared.get(case['case_id'], {}).get((metric, dims)), failed)
+                for case, failed in zip(runs, failures, strict=True)
+            ]
+            of = SeriesId.from_row(first | {'metric': metric, 'dims': dims})
+            stated = {name: facts[name] for name in ('judged', 'floor', 'cap', 'usual_spread')}
+            found.append(Measured(of, Quantity(facts['unit'], facts['better']), mode, tuple(jobs), **stated))
+        if not series and (failures[0] or first['benchmark'] or first['fail_reason']):
+            jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
+            of = SeriesId.from_row(first | {'metric': '*', 'dims': NONE})
+            found.append(Measured(of, Quantity('', ''), mode, tuple(jobs)))
     return found
+
+
+def _of_case(case: dict[str, Any]) -> tuple[str, ...]:
+    return case['partition'], case['environ'], case['name']
+
+
+def _runs(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+    """Return the runs of each case, in order. Of cases alike in the first round each is a case of its own."""
+    groups: list[list[dict[str, Any]]] = []
+    known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for case in cases:
+        if case['round'] and (runs := known.get(_of_case(case))):
+            runs.append(case)
+        else:
+            groups.append([case])
+            known.setdefault(_of_case(case), groups[-1])
+    return groups
+
+
+def _failure_of(case: dict[str, Any], broken: Mapping[tuple[str, str], str | None]) -> str | None:
+    """Return why nothing that a case measured counts, with what became of its stack."""
+    if case['result'] == NEEDED_FAILED and (why := broken.get((case['partition'], case['environ']))):
+        return f'not run: its stack {case["environ"]} {why}'
+    return failure(case)
+
+
+def _job(case: dict[str, Any], row: dict[str, Any] | None, failed: str | None) -> Job:
+    """Return the job of a case for a series, whose `row` is None where the case declares no such series."""
+    nodes = tuple(case['nodes'])
+    if row is None:
+        why = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no such metric'
+        return Job(case['round'], case['case_id'], nodes, NOTHING, 'failed', why)
+    summary = Summary(row['n'], row['mean'], row['std'], row['min'], row['max'])
+    return Job(case['round'], case['case_id'], nodes, summary, row['status'], _cause(row, failed))
 
 
 def _cause(row: dict[str, Any], failed: str | None) -> str:

@@ -66,7 +66,8 @@ def compare_windows(
             reference, how = references[key], ''
             if good:
                 shift = shift_between(_by_node(_usable(old[key])), _by_node(good))
-                row = replace(row, summary=replace(shift.after, mean=mean_of(shift.before) * shift.ratio))
+                moved = replace(shift.after, mean=mean_of(shift.before) * shift.ratio)
+                row = replace(row, jobs=(replace((row.measuring or row.jobs)[0], summary=moved),))
                 reference, how = _with_error(reference, shift), f', {shift.how}'
             bound = limits(reference, tolerance_for(policy, key, **row.stated))
             rules = [(reference, replace(bound, why=bound.why + how))]

@@ -16,6 +16,7 @@ from plumbline.record import MetricRecord, Record, Series
 from postprocess.results.reports import ReportError, check_and_params, read_report
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
+from postprocess.verdicts.measured import measured_in
 
 GOOD = case(
     metrics={'triad': metric([1.0, 2.0, 3.0], node='n7'), 'copy': metric([])}, missing={'copy': 'matched nothing'},
@@ -198,17 +199,41 @@ def test_a_session_without_its_sessions_file_does_not_exist(work):
         Store(work.results).find()
 
 
-def test_the_last_run_of_a_case_decides(work):
+def test_every_run_of_a_case_is_kept(work):
     first = case(metrics={'triad': metric([1.0])}, result='fail', fail_phase='sanity', fail_reason='bad')
     steady = case(check='Other', metrics={'triad': metric([5.0])})
     work.ingest(report(GOOD, earlier_runs=[[first, steady]]))
     store = Store(work.results)
     session = store.find()
     assert (session.ran, session.runs) == (2, 2)
-    assert sorted((c['check'], c['result']) for c in store.rows('cases', session)) == [
-        ('Other', 'pass'), ('STREAM', 'pass'),
+    assert [(c['check'], c['round'], c['result']) for c in store.rows('cases', session)] == [
+        ('STREAM', 0, 'fail'), ('Other', 0, 'pass'), ('STREAM', 1, 'pass'),
     ]  # fmt: skip
-    assert sorted(row['value'] for row in store.rows('samples', session)) == [1.0, 2.0, 3.0, 5.0]
+    stream, other = (row for row in measured_in(store, session) if row.id.metric == 'triad')
+    assert [(job.round, job.status) for job in stream.jobs] == [(0, 'failed'), (1, 'measured')]
+    assert (stream.status, stream.value, stream.summary.n, other.value) == ('measured', 2.0, 3, 5.0)
+
+
+def test_jobs_of_several_rounds_count_together(work):
+    first = case(metrics={'triad': metric([1.0, 1.0, 1.0])}, nodes=['n1'])
+    work.ingest(report(case(metrics={'triad': metric([3.0, 3.0, 3.0])}, nodes=['n2']), earlier_runs=[[first]]))
+    store = Store(work.results)
+    (stream,) = measured_in(store, store.find())
+    assert (stream.value, stream.summary.n, [job.nodes for job in stream.jobs]) == (2.0, 6, [('n1',), ('n2',)])
+
+
+def test_cases_alike_in_the_first_round_stay_cases_of_their_own(work):
+    work.ingest(report(*(case(metrics={'triad': metric([value])}, nodes=[f'n{value:.0f}']) for value in (1.0, 2.0))))
+    store = Store(work.results)
+    assert [row.value for row in measured_in(store, store.find())] == [1.0, 2.0]
+
+
+def test_a_report_with_further_runs_takes_the_place_of_the_first(work):
+    work.ingest(report(GOOD))
+    work.ingest(report(GOOD, earlier_runs=[[GOOD]]))
+    store = Store(work.results)
+    (session,) = store.sessions('cluster')
+    assert (session.runs, session.ran, len(store.rows('cases', session))) == (2, 1, 2)
 
 
 def test_fixtures_are_no_cases(work):
@@ -258,10 +283,11 @@ def test_a_real_report_of_reframe_is_read():
     assert found.site == 'localhost'
     assert found.session['mode'] == 'quick'
     assert found.session['ran'] == 2
-    assert [(row['check'], row['params']) for row in found.cases if not row['fixture']] == [
-        ('Desc', 'num=1.5,size=quick'), ('Desc', 'num=1.5,size=full'),
+    assert [(row['check'], row['params'], row['round']) for row in found.cases if not row['fixture']] == [
+        ('Desc', 'num=1.5,size=quick', 0), ('Desc', 'num=1.5,size=full', 0),
+        ('Desc', 'num=1.5,size=quick', 1), ('Desc', 'num=1.5,size=full', 1),
     ]  # fmt: skip
-    assert [row['benchmark'] for row in found.cases] == [False, True, True]
+    assert [row['benchmark'] for row in found.cases] == 2 * [False, True, True]
 
 
 @each_row(

@@ -17,10 +17,10 @@ from postprocess.results.tables import SCHEMA
 OLD = Path(__file__).parent.parent / 'data' / 'store-schema-2'
 
 
-@pytest.fixture(params=[1, 2])
+@pytest.fixture(params=[1, 2, 3])
 def old(work, request):
     """The recorded store, as either schema wrote it: three sessions, of which two are compacted."""
-    shutil.copytree(OLD / 'store', work.results / 'store')
+    shutil.copytree((OLD.with_name('store-schema-3') if request.param == 3 else OLD) / 'store', work.results / 'store')
     if request.param == 1:
         for path in work.results.rglob('*.parquet'):
             rows = pq.ParquetFile(path).read()

@@ -2,115 +2,65 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from plumbline.errors import InputError
 from plumbline.files import read_yaml
-from plumbline.identity import SeriesId
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Summary
-from plumbline.references import FILES, read_references
+from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site
 from plumbline.units import UNITS, in_base_unit
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
-from postprocess.verdicts.stats import pool
+from postprocess.verdicts.stats import mean_of, pool
+
+if TYPE_CHECKING:
+    import pandas
 
 _LAYOUTS = Path(__file__).parent
 _CONVERTED = ('B/s', 'Flop/s')  # ends of units that a column may show in another size of them
-_ANY = '*'
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
-
-
-@dataclass(frozen=True)
-class Cell:
-    """A number as its text and as mean, standard deviation and n in `unit`; or a text alone.
-
-    `fault`: why the number is known to be wrong.
-    """
-
-    text: str = ''
-    mean: float | None = None
-    std: float | None = None
-    n: int | None = None
-    unit: str = ''
-    source: str = ''
-    fault: str = ''
-
-
-@dataclass(frozen=True)
-class Row:
-    """A cell for each column. `kind`: ``published``, ``measured``, or ``range`` over several sites."""
-
-    title: str
-    site: str
-    kind: str
-    cells: list[Cell]
+#: A number as its text and as mean, standard deviation and n in `unit`; or a text alone. `fault`: why it is known to be
+#: wrong.
+_CELL: dict[str, Any] = {
+    'text': '', 'mean': None, 'std': None, 'n': None, 'unit': '', 'source': '', 'fault': '',
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of a paper. `columns`: (group, title) of each; `note`: what is wrong with the paper's table."""
+    """A table of a paper. `columns`: (group, title) of each; `note`: what is wrong with the paper's table.
+
+    `cells`: a row for each cell with a text: `table`, `row`, `site`, `kind` (``published``, ``measured``, or ``range``
+    over several sites), `group`, `column`, and the keys of a cell.
+    """
 
     title: str
     row_title: str
+    note: str
     columns: list[tuple[str, str]]
-    rows: list[Row]
-    note: str = ''
+    cells: pandas.DataFrame
+
+    @property
+    def texts(self) -> pandas.DataFrame:
+        """The table as it is printed."""
+        import pandas
+
+        wide = self.cells.pivot(index='row', columns=['group', 'column'], values='text').fillna('')
+        columns = pandas.MultiIndex.from_tuples(self.columns, names=('', self.row_title))
+        return wide.reindex(index=self.cells['row'].unique()).reindex(columns=columns, fill_value='').rename_axis(None)
 
     @property
     def notes(self) -> list[str]:
         """The note, and a sentence for each number of the table that is known to be wrong."""
-        wrong: dict[tuple[str, str], list[str]] = {}
-        for row in self.rows:
-            for (_, title), cell in zip(self.columns, row.cells, strict=True):
-                if cell.fault:
-                    wrong.setdefault((row.title, cell.fault), []).append(title)
-        lines = [f'Not to be believed: {row}, {", ".join(titles)}: {fault}' for (row, fault), titles in wrong.items()]
+        wrong = self.cells[self.cells['fault'] != ''].groupby(['row', 'fault'], sort=False)['column'].agg(', '.join)
+        lines = [f'Not to be believed: {row}, {columns}: {fault}' for (row, fault), columns in wrong.items()]
         return [*filter(None, [self.note]), *lines]
-
-
-@dataclass(frozen=True)
-class _Number:
-    """A published or measured number. `series` of a published one may have ``*`` for any value."""
-
-    series: SeriesId
-    summary: Summary
-    unit: str
-    source: str
-    fault: str = ''
-
-    def fits(self, partition: str, wanted: _Wanted) -> bool:
-        """Return True if it is of the metric and dims that are wanted; params that are not named may be any."""
-        of, params = self.series, dict(self.series.params)
-        return (
-            (of.check, of.metric, dict(of.dims)) == (wanted.check, wanted.metric, wanted.dims)
-            and of.partition in (_ANY, partition)
-            and all(params.get(name) in (_ANY, value) for name, value in wanted.params.items())
-        )
-
-
-@dataclass(frozen=True)
-class _Wanted:
-    """What a column shows in a row. A param of None must not be there."""
-
-    check: str
-    metric: str
-    params: dict[str, str | None]
-    dims: dict[str, str]
-
-    @classmethod
-    def of(cls, source: Mapping[str, Any], words: Mapping[str, Any]) -> _Wanted:
-        """Fill the blanks of a source of a layout, such as ``{isa}``. Raises KeyError where `words` lack one."""
-
-        def filled(names: Mapping[str, Any]) -> dict[str, Any]:
-            return {name: value if value is None else str(value).format_map(words) for name, value in names.items()}
-
-        check, metric = (source[key].format_map(words) for key in ('check', 'metric'))
-        return cls(check, metric, filled(source.get('params', {})), filled(source.get('dims', {})))
 
 
 def tables(style: str, sites: list[str], store: Store | None, session: str, root: Path = SITES) -> list[Table]:
@@ -119,18 +69,17 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     Where the store holds a site, a row shows what its `session` (``latest``, or how its uuid begins) measured. Raises
     InputError where there is nothing to show, SiteError where a file of a site is wrong.
     """
+    import pandas
+
     layouts = read_yaml(_LAYOUTS / f'{style}.yaml')
     of_paper = dict.fromkeys(row['site'] for layout in layouts for row in layout.get('rows', []))
-    known: dict[str, Site] = {}
-    for name in sites or of_paper:  # `root` may hold references alone
-        known[name] = load_site(name, site_folder(name, root).parent)
+    # `root` may hold references alone
+    known = {name: load_site(name, site_folder(name, root).parent) for name in sites or of_paper}
     numbers = {('published', name): _published(name, root) for name in known}
-    stored = set(store.sites()) if store else set()
-    if store and session != 'latest':
-        stored = {store.find(session).site}
-        if stored.isdisjoint(known):
-            raise InputError(f'session {session} is of site {", ".join(stored)}, which was not asked for: name it, too')
     if store:
+        stored = {store.find(session).site} if session != 'latest' else set(store.sites())
+        if session != 'latest' and stored.isdisjoint(known):
+            raise InputError(f'session {session} is of site {", ".join(stored)}, which was not asked for: name it, too')
         numbers |= {('measured', name): _measured(name, store, session) for name in known.keys() & stored}
     others = [
         {'title': f'{name}:{partition}', 'site': name, 'partition': partition}
@@ -139,58 +88,56 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     ]
     made: dict[str, Table] = {}
     for layout in layouts:
-        columns = [(column.get('group', ''), column['title']) for column in layout['columns']]
-        rows = _ranges(layout, made) if 'ranges' in layout else _rows(layout, others, known, numbers)
-        if rows:
-            titles = layout['title'], layout['row_title']
-            made[layout['name']] = Table(*titles, columns, rows, layout.get('note', ''))
+        if cells := _ranges(layout, made) if 'ranges' in layout else _cells(layout, others, known, numbers):
+            columns = [(column.get('group', ''), column['title']) for column in layout['columns']]
+            frame = pandas.DataFrame([{'table': layout['title'], **cell} for cell in cells], dtype=object)
+            made[layout['name']] = Table(layout['title'], layout['row_title'], layout.get('note', ''), columns, frame)
     if not made:
         raise InputError(f'{", ".join(known)}: neither a published nor a measured number belongs into style {style}')
     return list(made.values())
 
 
-def _published(site: str, root: Path) -> list[_Number]:
+def _published(site: str, root: Path) -> list[Reference]:
     """Return all that was published, also what no check measures and what is known to be wrong."""
     path = root / site / FILES['published']
-    return [
-        _Number(
-            row.id, Summary(row.n or 0, row.mean, row.std, None, None), row.quantity.unit, row.source,
-            row.note if row.kind == 'invalid' else '',
-        )
-        for row in (read_references(path, 'published') if path.exists() else [])
-    ]  # fmt: skip
+    return read_references(path, 'published') if path.exists() else []
 
 
-def _measured(site: str, store: Store, session: str) -> list[_Number]:
+def _measured(site: str, store: Store, session: str) -> list[Reference]:
     """Return what a session of the site measured."""
     found = store.find(session, site)
+    source = f'session {found.session}'
     return [
-        _Number(row.id, row.summary, row.quantity.unit, f'session {found.session}')
+        Reference(row.id, row.quantity, row.value, row.summary.std, row.summary.n, 'session', source)
         for row in measured_in(store, found)
         if row.status == 'measured'
     ]
 
 
-def _rows(
+def _cells(
     layout: dict[str, Any],
     others: list[dict[str, Any]],
     known: Mapping[str, Site],
-    numbers: Mapping[tuple[str, str], list[_Number]],
-) -> list[Row]:
-    """Return the paper's rows of the known sites, then those of `others`, without rows that hold no number."""
-    rows = []
+    numbers: Mapping[tuple[str, str], list[Reference]],
+) -> list[dict[str, Any]]:
+    """Return the cells of the paper's rows of the known sites, then of `others`, without rows that hold no number."""
+    found = []
     for entry in [entry for entry in layout['rows'] if entry['site'] in known] + others:
         site = known[entry['site']]
-        for kind in ('published', 'measured'):
-            found = numbers.get((kind, site.name), [])
-            cells = [_cell(column, entry, site, found) for column in layout['columns']]
-            if any(cell.mean is not None for cell in cells):
-                title = entry['title'] if kind == 'published' else f'{entry["title"]}, measured'
-                rows.append(Row(title, site.name, kind, cells))
-    return rows
+        for kind, title in (('published', entry['title']), ('measured', f'{entry["title"]}, measured')):
+            own = numbers.get((kind, site.name), [])
+            cells = [(column, _cell(column, entry, site, own)) for column in layout['columns']]
+            if any(cell['mean'] is not None for _, cell in cells):
+                found += [_placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
+    return found
 
 
-def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: Sequence[_Number]) -> Cell:
+def _placed(row: str, site: str, kind: str, column: Mapping[str, Any], cell: Mapping[str, Any]) -> dict[str, Any]:
+    place = {'row': row, 'site': site, 'kind': kind, 'group': column.get('group', ''), 'column': column['title']}
+    return {**place, **cell}
+
+
+def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: list[Reference]) -> dict[str, Any]:
     """Return the cell of a column in a row.
 
     It shows the text that the row has for it, a `peak` of the site, or the first of the sources in `from` that has a
@@ -198,72 +145,92 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: Se
     """
     partition = site.partitions[entry.get('partition', next(iter(site.partitions)))]
     if column['title'] in entry.get('texts', {}):
-        return Cell(str(entry['texts'][column['title']]))
+        return _CELL | {'text': str(entry['texts'][column['title']])}
     if 'peak' in column:
-        return Cell(partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0])
+        return _CELL | {'text': partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0]}
     for source in column['from'] if isinstance(column['from'], list) else [column['from']]:
         try:
-            wanted = _Wanted.of(source, entry | column)
+            wanted = _filled(source, entry | column)
         except KeyError:
             continue  # the row lacks a word that this source needs
-        found = [number for number in numbers if number.fits(partition.name, wanted)]
-        if found:
-            summary = found[0].summary if len(found) == 1 else pool(number.summary for number in found)
-            if summary.mean is None:  # numbers without n cannot be pooled
-                what = f'{site.name}:{partition.name} {found[0].series.check} {found[0].series.name}'
-                raise InputError(
-                    f'{what}: {len(found)} published rows without n belong into {column["title"]}; expected one'
-                )
-            return _shown(summary, summary.mean, found[0], column, _peak(column, entry, partition))
-    return Cell()
+        if found := [row for row in numbers if _fits(row, partition.name, wanted)]:
+            return _shown(_together(found, column), column, entry, partition)
+    return _CELL
 
 
-def _peak(column: Mapping[str, Any], entry: Mapping[str, Any], partition: Partition) -> float | None:
-    """Return the peak that the column shows a percentage of, in base units, of all nodes of the row."""
-    peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column.get('percent_of', ''))
-    return peak and peak * int(entry.get('nodes', 1))
+def _filled(source: Any, words: Mapping[str, Any]) -> Any:
+    """Fill the blanks of a source of a layout, such as ``{isa}``. Raises KeyError where `words` lack one.
+
+    None stays: a param of None must not be there.
+    """
+    if isinstance(source, dict):
+        return {name: _filled(value, words) for name, value in source.items()}
+    return None if source is None else str(source).format_map(words)
 
 
-def _shown(summary: Summary, mean: float, number: _Number, column: Mapping[str, Any], peak: float | None) -> Cell:
-    """Return a number in percent of a peak, in the unit of the column, or in its own.
+def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
+    """Return True if a number, whose id may be a pattern, is of the check, metric and dims of a source.
+
+    Params that the source does not name may be any.
+    """
+    of, params = row.id, dict(row.id.params)
+    return (
+        (of.check, of.metric, dict(of.dims)) == (wanted['check'], wanted['metric'], wanted.get('dims', {}))
+        and of.partition in ('*', partition)
+        and all(params.get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
+    )
+
+
+def _together(rows: list[Reference], column: dict[str, Any]) -> Reference:
+    """Return the numbers that fit a column as one, of all their samples. Raises InputError where one has no n."""
+    if len(rows) == 1:
+        return rows[0]
+    if unknown := [row for row in rows if not row.n]:
+        raise InputError(
+            f'{unknown[0].id} ({unknown[0].source}): {len(rows)} rows belong into the column {column["title"]}; '
+            'expected n in each, or one row'
+        )
+    summary = pool(Summary(row.n or 0, row.mean, row.std, None, None) for row in rows)
+    return replace(rows[0], mean=mean_of(summary), std=summary.std, n=summary.n)
+
+
+def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partition: Partition) -> dict[str, Any]:
+    """Return a number in percent of a peak of all nodes of the row, in the unit of the column, or in its own.
 
     The factor `times` of a column is for percent and powers of ten.
     """
+    own = row.quantity.unit
+    unit = column.get('unit', own)
     if 'percent_of' in column:
+        peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column['percent_of'])
         if peak is None:
-            return Cell()
-        unit, scale = '%', 100 * UNITS[number.unit] / peak
+            return _CELL
+        unit, scale = '%', 100 * UNITS[own] / (peak * int(entry.get('nodes', 1)))
+    elif unit == own or any(unit.endswith(end) and own.endswith(end) for end in _CONVERTED):
+        scale = UNITS[own] / UNITS[unit] * float(column.get('times', 1))
     else:
-        unit = column.get('unit', number.unit)
-        if unit != number.unit and not any(unit.endswith(end) and number.unit.endswith(end) for end in _CONVERTED):
-            what = f'{number.series.check} {number.series.name} ({number.source})'
-            raise InputError(f'{what} is in {number.unit}, and the column {column["title"]} in {unit}')
-        scale = UNITS[number.unit] / UNITS[unit] * float(column.get('times', 1))
-    std = None if summary.std is None else summary.std * scale
-    spec = column.get('format', '.2f')
-    text = f'{mean * scale:{spec}}' + ('' if std is None or not column.get('spread', True) else f' ± {std:{spec}}')
-    return Cell(text, mean * scale, std, summary.n or None, unit, number.source, number.fault)
+        what = f'{row.id.check} {row.id.name} ({row.source})'
+        raise InputError(f'{what} is in {own}, and the column {column["title"]} in {unit}')
+    mean, std, spec = row.mean * scale, row.std and row.std * scale, column.get('format', '.2f')
+    spread = '' if std is None or not column.get('spread', True) else f' ± {std:{spec}}'
+    return {
+        'text': f'{mean:{spec}}{spread}', 'mean': mean, 'std': std, 'n': row.n, 'unit': unit, 'source': row.source,
+        'fault': row.note if row.kind == 'invalid' else '',
+    }  # fmt: skip
 
 
-def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[Row]:
+def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str, Any]]:
     """Return the lowest and highest published mean of groups of sites, over columns of the tables in `made`."""
-    rows = []
-    for group in layout['ranges']:
-        cells = [_range(column, group['sites'], made) for column in layout['columns']]
-        if any(cell.text for cell in cells):
-            rows.append(Row(group['title'], ', '.join(group['sites']), 'range', cells))
-    return rows
-
-
-def _range(column: dict[str, Any], sites: Sequence[str], made: Mapping[str, Table]) -> Cell:
-    table = made.get(column['of']['table'])
-    if table is None:
-        return Cell()
-    place = table.columns.index((column['of'].get('group', ''), column['of']['title']))
-    cells = [row.cells[place] for row in table.rows if row.site in sites and row.kind == 'published']
-    means = [cell.mean for cell in cells if cell.mean is not None]
-    if not means:
-        return Cell()
-    unit = next(cell.unit for cell in cells if cell.mean is not None)
-    low, high = (f'{mean:{column.get("format", ".2f")}}' for mean in (min(means), max(means)))
-    return Cell(f'{low} - {high}', unit=unit)
+    found = []
+    for group, column in itertools.product(layout['ranges'], layout['columns']):
+        sites, of = group['sites'], column['of']
+        if of['table'] not in made:
+            continue
+        cells = made[of['table']].cells.dropna(subset='mean')
+        place = (cells['group'] == of.get('group', '')) & (cells['column'] == of['title'])
+        cells = cells[place & (cells['kind'] == 'published') & cells['site'].isin(sites)]
+        if len(cells):
+            text = f'{cells["mean"].min():.2f} - {cells["mean"].max():.2f}'
+            cell = _CELL | {'text': text, 'unit': cells['unit'].iloc[0]}
+            found.append(_placed(group['title'], ', '.join(sites), 'range', column, cell))
+    return found

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 import gc
 import io
 import os
 import sys
 import traceback
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 
 import typer
 from typer.core import TyperGroup
@@ -75,11 +74,6 @@ app = typer.Typer(
     help='Check whether this machine still performs as it did when it was accepted. '
     'Exit codes: 0 all ok, 1 something regressed, is missing or failed, 2 the input cannot be used.',
 )  # fmt: skip
-record = typer.Typer(
-    rich_markup_mode=None, no_args_is_help=True,
-    help='Record sessions as the baseline of their site, in two steps with a review between them.',
-)  # fmt: skip
-app.add_typer(record, name='record')
 
 
 def _print_version(wanted: bool) -> None:
@@ -117,18 +111,6 @@ def _references(given: Path | None) -> Path:
     return given or SITES
 
 
-def days_before(help: str) -> Any:
-    """Return the option of a number of days; at most a century, so that a date can be computed."""
-    return typer.Option(min=1, max=36525, help=help)
-
-
-class Format(str, enum.Enum):
-    table = 'table'
-    markdown = 'markdown'
-    json = 'json'
-    csv = 'csv'
-
-
 #: Stands for an option that was not given; its callback returns the path that takes its place.
 DEFAULT: Any = None
 Results = Annotated[
@@ -142,26 +124,29 @@ Results = Annotated[
 References = Annotated[
     Path,
     typer.Option(
-        '--references',
-        callback=_references,
+        '--references', callback=_references, exists=True, file_okay=False,
         help='Folder of site folders, in place of site_configs/.',
-        exists=True,
-        file_okay=False,
     ),
-]
+]  # fmt: skip
 SiteName = Annotated[str | None, typer.Option('--site', envvar='PLUMBLINE_SITE', help='Only this site.')]
 SessionName = Annotated[
     str, typer.Argument(metavar='SESSION', help='Beginning of its uuid, or "latest", the last that started.')
 ]
+Against = Annotated[str | None, typer.Option('--against', help='Judge by this session in place of the references.')]
 Reruns = Annotated[
     list[Path] | None,
     typer.Option(
-        metavar='REPORT',
+        '--rerun', metavar='REPORT',
         help='Run report of a rerun, on the same nodes or on others; may be given again. A series beyond its limit '
         'fails only if the median of all its values is beyond it, too.',
     ),
-]
-OutputFormat = Annotated[Format, typer.Option('--format', help='How to print it.')]
+]  # fmt: skip
+Format = Annotated[Literal['table', 'markdown', 'json', 'csv'], typer.Option('--format', help='How to print it.')]
+
+
+def days_before(help: str) -> Any:
+    """Return the option of a number of days; at most a century, so that a date can be computed."""
+    return typer.Option(min=1, max=36525, help=help)
 
 
 def main() -> None:

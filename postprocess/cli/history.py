@@ -1,23 +1,25 @@
-"""Commands on the history of a site: trend, fleet, ledger and backtest."""
+"""Commands on all sessions of a site: trend, fleet, ledger, backtest and export."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from postprocess.cli.app import (
-    DEFAULT,
-    Format,
-    OutputFormat,
-    References,
-    Results,
-    SessionName,
-    SiteName,
-    app,
-    days_before,
-    show,
-)
+from plumbline.errors import InputError
+from postprocess.cli.app import DEFAULT, Format, References, Results, SessionName, SiteName, app, days_before, show
+
+if TYPE_CHECKING:
+    from postprocess.results.store import Session, Store
+
+
+def _up_to(results: Path, session: str, site: str | None, days: int) -> tuple[Store, list[Session]]:
+    """Return the store, and its sessions of the last `days` up to `session`."""
+    from postprocess.results.store import Store
+
+    store = Store(results)
+    return store, store.history(store.find(session, site), days)
 
 
 @app.command()
@@ -26,17 +28,15 @@ def trend(
     days: Annotated[int, days_before('How many days up to the session to look at.')] = 180,
     recent: Annotated[int, days_before('Exit code 1 for a change for the worse in the last so many days.')] = 14,
     site: SiteName = None,
-    format: OutputFormat = Format.table,
+    format: Format = 'table',
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
     """Find steps and slow drift in the history of every series, and what else changed at that time."""
     from postprocess.history import trend as module
-    from postprocess.results.store import Store
     from postprocess.views import history as views
 
-    store = Store(results)
-    found = module.trend(store, store.history(store.find(session, site), days), references)
+    found = module.trend(*_up_to(results, session, site, days), references)
     show(views.trend(found, recent), format)
     raise typer.Exit(int(bool(found.recent(recent))))
 
@@ -46,7 +46,7 @@ def fleet(
     session: SessionName = 'latest',
     days: Annotated[int, days_before('How many days up to the session to compare its nodes over.')] = 30,
     site: SiteName = None,
-    format: OutputFormat = Format.table,
+    format: Format = 'table',
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -68,7 +68,7 @@ def fleet(
 def ledger(
     nodes: Annotated[list[str] | None, typer.Argument(metavar='NODE', help='Only these nodes.')] = None,
     site: SiteName = None,
-    format: OutputFormat = Format.table,
+    format: Format = 'table',
     results: Results = DEFAULT,
 ) -> None:
     """Show which nodes stood out in which session."""
@@ -85,16 +85,56 @@ def backtest(
     session: SessionName = 'latest',
     days: Annotated[int, days_before('How many days up to the session to judge again.')] = 90,
     site: SiteName = None,
-    format: OutputFormat = Format.table,
+    format: Format = 'table',
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
     """Count the alarms that each setting of gate, trend and fleet would have raised on the history of a site."""
     from postprocess.history import backtest as module
-    from postprocess.results.store import Store
     from postprocess.views import history as views
 
-    store = Store(results)
-    sessions = store.history(store.find(session, site), days)
-    found = module.backtest(store, sessions, references)
-    show(views.backtest(found, sessions, module.BASELINE), format)
+    store, sessions = _up_to(results, session, site, days)
+    show(views.backtest(module.backtest(store, sessions, references), sessions, module.BASELINE), format)
+
+
+@app.command()
+def export(
+    to: Annotated[
+        Literal['csv', 'parquet', 'openmetrics'],
+        typer.Option(help='Format. Parquet needs --output; OpenMetrics is of --table metrics.'),
+    ],
+    table: Annotated[
+        Literal['samples', 'metrics', 'cases', 'sessions'],
+        typer.Option(help='Which table; docs/results-api.md explains the columns.'),
+    ] = 'metrics',
+    output: Annotated[Path | None, typer.Option('--output', '-o', help='File in place of standard output.')] = None,
+    site: SiteName = None,
+    days: Annotated[float | None, days_before('Only so many days up to the newest session of each site.')] = None,
+    check: Annotated[str, typer.Option(help='Only this check, or those of a pattern such as Osu*.')] = '*',
+    dims: Annotated[bool, typer.Option('--dims', help='A column for each dim, in place of the column dims.')] = False,
+    results: Results = DEFAULT,
+) -> None:
+    """Print the measured values of all sessions as CSV, Parquet or OpenMetrics."""
+    from plumbline.files import write_text, write_whole
+    from postprocess.results import frames, openmetrics
+
+    if to == 'openmetrics' and (table != 'metrics' or dims):
+        raise InputError(
+            '--to openmetrics writes the table metrics, and dims as labels: give neither --table nor --dims'
+        )
+    if to == 'parquet' and output is None:
+        raise InputError('--to parquet writes a binary file: name it with --output')
+    opened = frames.Results(results)
+    if not opened.store.sites():
+        raise InputError(f'{opened.store.folder}: holds no session; `plumbline ingest REPORT` puts one there')
+    wanted = {'site': site, 'days': days, 'check': check, 'dims': dims}
+    known = {'sessions': ('site', 'days'), 'cases': ('site', 'days', 'check')}.get(table, wanted)
+    frame = getattr(opened, table)(**{name: wanted[name] for name in known})
+    if to == 'parquet' and output:
+        write_whole({output: lambda stream: frame.to_parquet(stream, index=False)})
+        return
+    text = openmetrics.to_openmetrics(frame) if to == 'openmetrics' else frame.to_csv(index=False, lineterminator='\n')
+    if output:
+        write_text(output, text)
+    else:
+        typer.echo(text, nl=False)

@@ -1,4 +1,4 @@
-"""Commands on a session: ingest, compare and report."""
+"""Commands on a session: ingest, compare, report, and record, which makes it the baseline of its site."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import typer
 from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
+    Against,
     Format,
-    OutputFormat,
     References,
     Reruns,
     Results,
@@ -21,7 +21,13 @@ from postprocess.cli.app import (
     complain,
     days_before,
     show,
-)
+)  # fmt: skip
+
+record = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True,
+    help='Record sessions as the baseline of their site, in two steps with a review between them.',
+)  # fmt: skip
+app.add_typer(record, name='record')
 
 
 @app.command()
@@ -44,9 +50,7 @@ def ingest(
     ] = False,
     site: Annotated[
         str | None,
-        typer.Option(
-            '--site', envvar='PLUMBLINE_SITE', help='Site of a report without any case; cases name their site.'
-        ),
+        typer.Option(envvar='PLUMBLINE_SITE', help='Site of a report without any case; cases name their site.'),
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
@@ -80,7 +84,7 @@ def compare(
         typer.Argument(metavar='AFTER', help='Compare SESSION with this session, or with all of FROM..TO.'),
     ] = None,
     site: SiteName = None,
-    against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
+    against: Against = None,
     rerun: Reruns = None,
     coverage: Annotated[
         bool,
@@ -90,7 +94,7 @@ def compare(
             'code 1 if a series with a reference is not measured any more, or if there is no series at all.',
         ),
     ] = False,
-    format: OutputFormat = Format.table,
+    format: Format = 'table',
     summary: Annotated[
         bool, typer.Option('--summary', help='Print only counts, the worst and the failures, in 80 columns.')
     ] = False,
@@ -135,7 +139,7 @@ def compare(
         typer.echo(views.summary(comparison), nl=False)
     else:
         show(views.comparison(comparison), format)
-        for problem in comparison.problems if format is Format.csv else ():
+        for problem in comparison.problems if format == 'csv' else ():
             complain(problem)
     raise typer.Exit(comparison.exit_code)
 
@@ -144,7 +148,7 @@ def compare(
 def report(
     session: SessionName = 'latest',
     site: SiteName = None,
-    against: Annotated[str | None, typer.Option(help='Judge by this session in place of the references.')] = None,
+    against: Against = None,
     rerun: Reruns = None,
     days: Annotated[int, days_before('Days before the session whose history is shown.')] = 90,
     output: Annotated[
@@ -181,3 +185,61 @@ def report(
     for fault in found.faults:
         complain(fault)
     raise typer.Exit(2 if found.faults else int(keep and found.needs_attention))
+
+
+@record.command()
+def propose(
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar='SESSION',
+            help='Sessions to record together, or all of the days FROM..TO; the latest by default.',
+        ),
+    ] = None,
+    site: SiteName = None,
+    format: Format = 'table',
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Compute new baseline rows and show how they differ from those in force. Changes no reference.
+
+    Refuses series that are invalid, failed or missing, or have a single sample. A baseline of fewer than five sessions
+    only warns.
+    """
+    from postprocess.results.store import Store
+    from postprocess.verdicts import baseline as module
+    from postprocess.verdicts.windows import sessions_named
+    from postprocess.views import baseline as views
+
+    store = Store(results)
+    chosen = [session for name in sessions or ['latest'] for session in sessions_named(store, name, site)]
+    proposal = module.propose(store, chosen, references)
+    path = module.save(proposal, results)
+    show(views.proposal(proposal, path), format)
+    raise typer.Exit(1 if proposal.unusable else 0)
+
+
+@record.command()
+def accept(
+    site: SiteName = None,
+    epoch: Annotated[
+        str,
+        typer.Option(
+            help='Name of a planned change of the machine, such as "OFED 24.10": move the means, keep the spreads of '
+            'before, so that the gate works after one session.'
+        ),
+    ] = '',
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
+    from postprocess.verdicts import baseline as module
+    from postprocess.views import baseline as views
+
+    accepted = module.accept(results, site, references, ' '.join(epoch.split()))
+    if epoch:
+        show(views.accepted(accepted.rows), 'table')
+    typer.echo(
+        f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; '
+        'review the difference and commit it'
+    )

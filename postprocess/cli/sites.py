@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import DEFAULT, Format, OutputFormat, References, Results, app, complain, show
+from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, show
 
 
 @app.command()
@@ -36,7 +35,7 @@ def sites(
     cases: Annotated[
         bool, typer.Option('--cases', help='Also count the cases of each site; runs ReFrame, which takes a while.')
     ] = False,
-    format: OutputFormat = Format.table,
+    format: Format = 'table',
     references: References = DEFAULT,
 ) -> None:
     """List the sites, show one, or validate their files."""
@@ -73,14 +72,6 @@ def probe(
         typer.echo(f'{path}: written; complete it as its comments say, then: plumbline sites {name or "SITE"} --check')
 
 
-class TableFormat(str, enum.Enum):
-    table = 'table'
-    markdown = 'markdown'
-    latex = 'latex'
-    json = 'json'
-    csv = 'csv'
-
-
 @app.command()
 def tables(
     style: Annotated[str, typer.Argument(metavar='STYLE', help='Which paper: doe, mn5, numa or prace.')],
@@ -89,7 +80,9 @@ def tables(
     ] = None,
     session: Annotated[str, typer.Option(help='Beginning of its uuid, or "latest" of each site.')] = 'latest',
     published: Annotated[bool, typer.Option('--published', help='Leave out what sessions measured.')] = False,
-    format: Annotated[TableFormat, typer.Option('--format', help='How to print it.')] = TableFormat.table,
+    format: Annotated[
+        Literal['table', 'markdown', 'latex', 'json', 'csv'], typer.Option(help='How to print it.')
+    ] = 'table',
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:

@@ -50,6 +50,7 @@ def from_text(text: str) -> Pairs:
     return tuple(sorted((name, value) for name, _, value in found))
 
 
+@lru_cache(2**16)
 def natural(text: str) -> tuple[tuple[int, int, str], ...]:
     """Return a sort key that orders the numbers inside a text by value: ``n9`` before ``n10``."""
     return tuple((0, int(part), '') if part.isdigit() else (1, 0, part) for part in _DIGITS.split(text) if part)
@@ -97,6 +98,12 @@ class SeriesId:
     def case(self) -> CaseId:
         """The case that measures this series."""
         return CaseId(self.partition, self.environ, self.check, self.params)
+
+    @property
+    def sort_key(self) -> tuple:
+        """A sort key for lists that people read: numbers in params and dims by value, so that 64 is before 1024."""
+        params, dims = (tuple((name, natural(value)) for name, value in of) for of in (self.params, self.dims))
+        return self.partition, self.environ, self.check, params, self.metric, dims
 
     @property
     def name(self) -> str:

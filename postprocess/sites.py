@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import SeriesId, from_text, to_text
+from plumbline.identity import SeriesId, from_text, natural, to_text
 from plumbline.paths import ROOT, SITES
 from plumbline.programs import find_reframe, output_of
 from plumbline.record import from_dict
@@ -226,7 +226,7 @@ def _why_unmatched(row: Reference, site: Site, keys: set[SeriesId]) -> str:
 
 
 def _some(names, most: int = 8) -> str:
-    names = sorted(names)
+    names = sorted(names, key=natural)
     return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
 
 

@@ -23,7 +23,7 @@ def to_junit(comparison: Comparison) -> bytes:
     suites: dict[str, list[ET.Element]] = {}
     jobs = Counter(row.id for row in comparison.verdicts)
     used: Counter[str] = Counter()
-    for row in sorted(comparison.verdicts, key=lambda row: (row.id, row.nodes, row.case_id or 0)):
+    for row in sorted(comparison.verdicts, key=lambda row: (row.id.sort_key, row.nodes, row.case_id or 0)):
         name = _clean(str(row.id) + (f' on {",".join(row.nodes)}' if jobs[row.id] > 1 and row.nodes else ''))
         used[name] += 1
         if used[name] > 1:

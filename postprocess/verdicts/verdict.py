@@ -128,4 +128,4 @@ class Comparison:
 
 def worst_first(verdicts: list[Verdict]) -> list[Verdict]:
     """Return the verdicts sorted by kind, deviation and name."""
-    return sorted(verdicts, key=lambda row: (VERDICTS.index(row.verdict), -row.worse_by, row.id))
+    return sorted(verdicts, key=lambda row: (VERDICTS.index(row.verdict), -row.worse_by, row.id.sort_key))

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from postprocess.text import count, number, quantity, signed
 from postprocess.verdicts.baseline import Proposal, Replacement
-from postprocess.views.series import SERIES, name_of
+from postprocess.views.series import QUANTITY
 from postprocess.views.table import Column, Row, View
 
 _ROWS = (
     Column('change', ''),
-    *SERIES,
-    Column('unit'),
-    Column('better'),
+    *QUANTITY,
     Column('old_mean', 'old', quantity, number=True, beside=('old_std', 'old_unit')),
-    Column('old_std'),
-    Column('old_unit'),
+    *map(Column, ('old_std', 'old_unit')),
     Column('old_limit', 'limit', number, number=True),
     Column('mean', 'new', quantity, number=True, beside=('std', 'unit')),
     Column('std'),
@@ -42,7 +39,7 @@ def proposal(found: Proposal, path: Path | None) -> View:
     saved = [f'{path}: {rows}; `plumbline record accept` puts them in force'] if path else []
     return View(
         _ROWS,
-        [_to_row(row) for row in found.rows],
+        _to_rows(found.rows),
         before=f'Proposed baseline of {found.site}',
         name='changes',
         document={'site': found.site, 'refused': refused},
@@ -51,26 +48,27 @@ def proposal(found: Proposal, path: Path | None) -> View:
     )
 
 
-def accepted(rows: Sequence[Replacement]) -> View:
+def accepted(rows: Iterable[Replacement]) -> View:
     """Return rows of a baseline before and after."""
-    return View(_ROWS, [_to_row(row) for row in rows])
+    return View(_ROWS, _to_rows(rows))
 
 
-def _to_row(row: Replacement) -> Row:
-    old, new = row.old, row.new
-    return {
-        **new.to_row(),
-        **name_of(new.id),
-        'change': row.what,
-        'old_mean': old and old.mean,
-        'old_std': old and old.std,
-        'old_unit': old.quantity.unit if old else '',
-        'old_limit': row.old_limits and row.old_limits.bad,
-        'limit': row.new_limits.bad,
-        'limit_why': row.new_limits.why,
-        'difference': row.difference,
-        'gate': row.new_limits.gate,
-    }
+def _to_rows(rows: Iterable[Replacement]) -> list[Row]:
+    return [
+        {
+            **row.new.to_row(),
+            'change': row.what,
+            'old_mean': row.old and row.old.mean,
+            'old_std': row.old and row.old.std,
+            'old_unit': row.old.quantity.unit if row.old else '',
+            'old_limit': row.old_limits and row.old_limits.bad,
+            'limit': row.new_limits.bad,
+            'limit_why': row.new_limits.why,
+            'difference': row.difference,
+            'gate': row.new_limits.gate,
+        }
+        for row in sorted(rows, key=lambda row: row.new.id.sort_key)
+    ]
 
 
 def _refusals(found: Proposal) -> list[str]:

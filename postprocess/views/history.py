@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postprocess.text import count, number, signed
-from postprocess.views.series import SERIES, of_series
+from postprocess.views.series import QUANTITY, SERIES, of_series
 from postprocess.views.table import Column, Row, View
 
 if TYPE_CHECKING:
@@ -20,32 +20,27 @@ if TYPE_CHECKING:
     from postprocess.results.store import Session
 
 _PERFORMANCE = Column('change', 'performance', signed, '%', number=True)
-_TREND = [
+_TREND = (
     Column('kind', ''),
     Column('since', 'since'),
-    *SERIES,
-    Column('unit'),
-    Column('better'),
-    Column('before'),
-    Column('session'),
+    *QUANTITY,
+    *map(Column, ('before', 'session')),
     Column('was', 'was', number, number=True),
     Column('became', 'is', lambda value, unit: f'{number(value)} {unit}', number=True, beside=('unit',)),
     _PERFORMANCE,
     Column('sessions', 'sessions', number=True),
     Column('with_it', 'changed with it', '; '.join),
-]
-_FLEET = [
+)
+_FLEET = (
     Column('kind', ''),
     Column('where', 'where'),
-    *SERIES,
-    Column('unit'),
-    Column('better'),
+    *QUANTITY,
     _PERFORMANCE,
     Column('count', 'metrics', number=True),
     Column('how', 'compared with'),
     Column('evidence', 'evidence', '; '.join),
-]
-_LEDGER = [
+)
+_LEDGER = (
     Column('date', 'date'),
     Column('session'),
     Column('node', 'node'),
@@ -53,8 +48,8 @@ _LEDGER = [
     *SERIES,
     _PERFORMANCE,
     Column('how', 'compared with'),
-]
-_BACKTEST = [
+)
+_BACKTEST = (
     Column('what', ''),
     Column('setting', 'setting'),
     Column('alarms', 'alarms', number=True),
@@ -62,7 +57,7 @@ _BACKTEST = [
     Column('of'),
     Column('share', 'share', '{:.2f}'.format, '%', number=True),
     Column('sessions', 'sessions with one', number=True),
-]
+)
 
 
 def trend(found: Trend, days: int) -> View:

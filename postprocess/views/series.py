@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from plumbline.identity import Quantity, SeriesId, to_text
-from postprocess.views.table import Column, Row
+from dataclasses import asdict
+
+from plumbline.identity import NONE, Quantity, SeriesId
+from postprocess.views.table import Column
 
 
 def _with_dims(metric: str, dims: str) -> str:
-    return metric if dims == '-' else f'{metric} {dims}'
+    return metric if dims == NONE else f'{metric} {dims}'
 
 
+#: Of :meth:`SeriesId.to_row`.
 SERIES = (
     Column('partition', 'partition', '{}/{}'.format, beside=('environ',)),
     Column('environ'),
@@ -18,16 +21,10 @@ SERIES = (
     Column('metric', 'metric', _with_dims, beside=('dims',)),
     Column('dims'),
 )
-
-
-def name_of(of: SeriesId) -> Row:
-    """Return the values of `SERIES`; `params` and `dims` as ``a=1,b=2``, ``-`` where there are none."""
-    return {
-        'partition': of.partition, 'environ': of.environ, 'check': of.check, 'params': to_text(of.params),
-        'metric': of.metric, 'dims': to_text(of.dims),
-    }  # fmt: skip
+#: The same and its quantity, of :func:`of_series`.
+QUANTITY = (*SERIES, Column('unit'), Column('better'))
 
 
 def of_series(of: SeriesId, quantity: Quantity) -> dict[str, object]:
-    """Return the values of `SERIES`, and the unit and direction, of a series."""
-    return {**name_of(of), 'unit': quantity.unit, 'better': quantity.better}
+    """Return the values of `QUANTITY`."""
+    return {**of.to_row(), **asdict(quantity)}

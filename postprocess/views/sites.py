@@ -7,26 +7,17 @@ from typing import Any
 
 from postprocess.views.table import Column, View
 
-_SITES = [
+_SITES = (
     Column('site', 'site'),
     Column('descr', 'description'),
-    Column('partitions', 'partitions'),
-    Column('environs', 'environs'),
-    Column('cases', 'cases', number=True),
-    Column('published', 'published', number=True),
-    Column('baseline', 'baseline', number=True),
-    Column('retired', 'retired', number=True),
+    *(Column(name, name) for name in ('partitions', 'environs')),
+    *(Column(name, name, number=True) for name in ('cases', 'published', 'baseline', 'retired')),
     Column('problem', 'problem'),
-]
-_PARTITIONS = [
-    Column('partition', 'partition'),
-    Column('scheduler', 'scheduler'),
-    Column('environs', 'environs'),
-    Column('processor', 'processor'),
-    Column('memory', 'memory'),
-    Column('devices', 'devices'),
+)
+_PARTITIONS = (
+    *(Column(name, name) for name in ('partition', 'scheduler', 'environs', 'processor', 'memory', 'devices')),
     Column('peaks', 'peaks of a node'),
-]
+)
 
 
 def overview(rows: Sequence[dict[str, Any]]) -> View:

@@ -9,7 +9,7 @@ from plumbline.identity import CaseId
 from postprocess.text import count, number, percent, quantity, signed
 from postprocess.verdicts import coverage
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
-from postprocess.views.series import SERIES, name_of
+from postprocess.views.series import QUANTITY, SERIES, of_series
 from postprocess.views.table import Column, Row, View
 
 WANTED = 0.05  # the loss that each series should notice
@@ -26,28 +26,25 @@ def _source(kind: str, source: str) -> str:
 
 _COMPARED = (
     Column('verdict', 'verdict'),
-    *SERIES,
-    Column('unit'),
-    Column('better'),
+    *QUANTITY,
     Column('value', 'measured', quantity, number=True, beside=('std', 'unit')),
     Column('std'),
     Column('n', 'n', lambda n: str(n or ''), number=True),
-    Column('min'),
-    Column('max'),
-    Column('nodes'),
+    *map(Column, ('min', 'max', 'nodes')),
     Column('expected', 'expected', quantity, number=True, beside=('expected_std', 'unit')),
-    Column('expected_std'),
-    Column('expected_n'),
+    *map(Column, ('expected_std', 'expected_n')),
     Column('limit', 'limit', number, number=True),
     Column('limit_why', 'limit from'),
     Column('deviation', 'deviation', signed, '%', number=True),
     Column('ratio'),
     Column('ratio_low', '98 % interval', _interval, number=True, beside=('ratio_high',)),
-    Column('ratio_high'),
-    *map(Column, ('gate', 'sd', 'df', 'p', 'q', 'detectable', 'repeats', 'where', 'cause')),
+    *map(Column, ('ratio_high', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'repeats', 'where', 'cause')),
     Column('reference_kind', 'source', _source, beside=('reference_source',)),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),
 )
+_OF_VERDICT = (
+    'verdict', 'value', 'expected', 'limit', 'deviation', 'ratio', 'p', 'q', 'where', 'cause', 'session', 'case_id',
+)  # fmt: skip
 #: Keys of a row, in the order of the columns of CSV and JSON.
 KEYS = tuple(column.key for column in _COMPARED)
 _COVERAGE = (
@@ -66,43 +63,26 @@ def to_row(verdict: Verdict) -> Row:
 
     Numbers are in `unit`; `deviation` and `detectable` in %.
     """
-    measured, reference, bound = verdict.measured, verdict.reference, verdict.limits
+    reference, bound = verdict.reference, verdict.limits
     low, high = verdict.interval or (None, None)
-    comparable = verdict.expected is not None
     return {
-        'verdict': verdict.verdict,
-        **name_of(verdict.id),
-        'unit': verdict.quantity.unit,
-        'better': verdict.quantity.better,
-        'value': verdict.value,
-        'std': measured.std,
-        'n': measured.n,
-        'min': measured.min,
-        'max': measured.max,
+        **of_series(verdict.id, verdict.quantity),
+        **vars(verdict.measured),
+        **{name: getattr(verdict, name) for name in _OF_VERDICT},
         'nodes': len(verdict.nodes),
-        'expected': verdict.expected,
-        'expected_std': reference.std if reference and comparable else None,
+        'expected_std': reference.std if reference and verdict.expected is not None else None,
         'expected_n': reference and reference.n,
-        'limit': verdict.limit,
         'limit_why': bound.why if bound else '',
-        'deviation': verdict.deviation,
-        'ratio': verdict.ratio,
         'ratio_low': low,
         'ratio_high': high,
         'gate': bound.gate if bound else '',
         'sd': bound and bound.sd,
         'df': bound and bound.df,
-        'p': verdict.p,
-        'q': verdict.q,
         'detectable': 100 * bound.detectable if bound and bound.detectable is not None else None,
         'repeats': bound.repeats_for(WANTED, reference.n) if bound and reference else None,
-        'where': verdict.where,
-        'cause': verdict.cause,
         'reference_kind': reference.kind if reference else '',
         'reference_source': reference.source if reference else '',
         'epoch': reference.epoch if reference else '',
-        'session': verdict.session,
-        'case_id': verdict.case_id,
     }
 
 
@@ -115,18 +95,12 @@ def comparison(found: Comparison) -> View:
         markdown=_findings(found),
         name='verdicts',
         document={
-            'site': found.session.site,
-            'session': found.session.session,
-            'started': f'{found.session.started:%Y-%m-%dT%H:%M:%SZ}',
-            'mode': found.session.mode,
-            'against': found.against and found.against.session,
-            'scope': found.scope,
-            'exit_code': found.exit_code,
-            'counts': found.counts,
-            'expected_false_flags': found.false_flags,
-            'problems': found.problems,
+            'site': found.session.site, 'session': found.session.session,
+            'started': f'{found.session.started:%Y-%m-%dT%H:%M:%SZ}', 'mode': found.session.mode,
+            'against': found.against and found.against.session, 'scope': found.scope, 'exit_code': found.exit_code,
+            'counts': found.counts, 'expected_false_flags': found.false_flags, 'problems': found.problems,
         },
-    )
+    )  # fmt: skip
 
 
 def guarded(found: Comparison) -> View:
@@ -186,14 +160,11 @@ def _case(of: CaseId) -> str:
 
 
 def _wrap(line: str, indent: str = '') -> str:
+    # words stay whole: a path can be copied
     return textwrap.fill(
-        line,
-        SUMMARY_WIDTH,
-        initial_indent=indent,
-        subsequent_indent=indent * 2,
-        break_on_hyphens=False,
-        break_long_words=False,  # a path can be copied
-    )
+        line, SUMMARY_WIDTH, initial_indent=indent, subsequent_indent=indent * 2,
+        break_on_hyphens=False, break_long_words=False,
+    )  # fmt: skip
 
 
 def _word(found: Comparison) -> str:

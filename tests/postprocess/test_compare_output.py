@@ -52,6 +52,14 @@ def test_the_worst_comes_first(mixed):
     assert [row['verdict'] for row in document['verdicts']] == list(document['counts'])
 
 
+def test_sizes_are_listed_by_their_value(work):
+    curve = {f'latency message_bytes={size}': metric([1.0], 'us', 'lower') for size in (1024, 16384, 64)}
+    work.ingest(report(case('OsuLatency', 'pair=same', curve, dims={'message_bytes': ('size', 'B')})))
+    assert [row['dims'] for row in work.compare()['verdicts']] == [
+        'message_bytes=64', 'message_bytes=1024', 'message_bytes=16384',
+    ]  # fmt: skip
+
+
 def test_csv_has_every_row_and_problems_on_standard_error(mixed):
     result = mixed.run('compare', '--format', 'csv')
     rows = list(csv.DictReader(io.StringIO(result.stdout)))

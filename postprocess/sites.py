@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,37 +34,22 @@ class Fault:
     is_error: bool = True
 
 
-def overview(root: Path = SITES, with_cases: bool = False) -> list[dict[str, Any]]:
-    """Return a row for each site below `root`; `problem` says what is wrong with the files of a site.
-
-    `with_cases` runs ReFrame for each site, a second or more each. Raises InputError where ReFrame is missing.
-    """
+def overview(root: Path = SITES) -> list[dict[str, Any]]:
+    """Return a row for each site below `root`; `problem` says what is wrong with the files of a site."""
     rows: list[dict[str, Any]] = []
     for name in site_names(root):
         row: dict[str, Any] = {
             'site': name, 'descr': '', 'partitions': [], 'environs': [], 'published': None, 'baseline': None,
-            'cases': None, 'retired': None, 'problem': '',
+            'retired': None, 'problem': '',
         }  # fmt: skip
         try:
             site = load_site(name, root)
             row |= {'descr': site.descr, 'partitions': list(site.partitions), 'environs': list(site.environs)}
-            row |= {'retired': site.retired, **{kind: _limits(name, kind, root) for kind in FILES}}
+            row |= {'retired': site.retired, **_limits(name, root)}
         except SiteError as error:
             row['problem'] = str(error)
         rows.append(row)
-    if with_cases:
-        if (reframe := find_reframe()) is None:
-            raise InputError('--cases: reframe is not on PATH')
-        with ThreadPoolExecutor() as pool:
-            list(pool.map(lambda row: _count_cases(row, reframe), rows))
     return rows
-
-
-def _count_cases(row: dict[str, Any], reframe: str) -> None:
-    try:
-        row['cases'] = len(re.findall('^- ', _ask(reframe, row['site'], '-lC'), re.MULTILINE))
-    except InputError as error:
-        row['problem'] = row['problem'] or f'its cases cannot be listed: {error}'
 
 
 def details(name: str, root: Path = SITES) -> dict[str, Any]:
@@ -82,7 +67,7 @@ def details(name: str, root: Path = SITES) -> dict[str, Any]:
             for stack in site.environs.values()
         ],
         'not_found': dict(site.not_found),
-        **{kind: _limits(name, kind, root) for kind in FILES},
+        **_limits(name, root),
     }
 
 
@@ -91,14 +76,10 @@ def check(name: str | None, root: Path = SITES) -> list[Fault]:
     if name is not None:
         _must_exist(name, root)
     reframe = find_reframe()
-    faults = []
-    if reframe is None:
-        faults.append(Fault('reframe is not on PATH: whether references meet a case was not checked', is_error=False))
-    names = [name] if name else site_names(root)
+    without = 'reframe is not on PATH: whether references meet a case was not checked'
     with ThreadPoolExecutor() as pool:
-        for found in pool.map(lambda site: list(_check_site(site, root, reframe)), names):
-            faults += found
-    return faults
+        of_sites = pool.map(lambda site: list(_check_site(site, root, reframe)), [name] if name else site_names(root))
+        return [*([] if reframe else [Fault(without, is_error=False)]), *chain.from_iterable(of_sites)]
 
 
 def _check_site(name: str, root: Path, reframe: str | None) -> Iterator[Fault]:
@@ -154,18 +135,11 @@ def _faults_of_stacks(site: Site) -> Iterator[str]:
 
 def _describe(reframe: str, site: str) -> list[dict[str, Any]]:
     """Return what ``reframe --describe`` prints about each test of a site. Raises InputError."""
-    return json.loads(_ask(reframe, site, '--describe'))
-
-
-def _ask(reframe: str, site: str, action: str) -> str:
-    """Return what ReFrame prints about all checks on a site. Raises InputError."""
-    command = [
-        reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}', '-c', str(ROOT / 'checks'),
-        '-R', action,
-    ]  # fmt: skip
+    settings, checks = ROOT / 'reframe_settings' / 'settings.py', ROOT / 'checks'
+    command = [reframe, '-C', str(settings), f'--system={site}', '-c', str(checks), '-R', '--describe']
     environment = os.environ | {'PLUMBLINE_SITE': site}  # ReFrame loads no other site
     try:
-        return output_of(command, time_limit=_DESCRIBE_LIMIT, env=environment)
+        return json.loads(output_of(command, time_limit=_DESCRIBE_LIMIT, env=environment))
     except ValueError as error:
         raise InputError(f'`{" ".join(command)}` {error}') from None
 
@@ -196,12 +170,8 @@ def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[SeriesId]:
 def _meets_a_case(row: Reference, keys: set[SeriesId]) -> bool:
     if not row.is_pattern:
         return row.id in keys or replace(row.id, metric=_ANY, dims=()) in keys
-
-    def named(key: SeriesId) -> SeriesId:
-        """Give the series of a test that names its metrics only when it runs those of the row."""
-        return replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == _ANY else key
-
-    return any(row.matches(named(key)) for key in keys)
+    own = {'metric': row.id.metric, 'dims': row.id.dims}  # those of a test that names none before it runs
+    return any(row.matches(replace(key, **own) if key.metric == _ANY else key) for key in keys)
 
 
 def _why_unmatched(row: Reference, site: Site, keys: set[SeriesId]) -> str:
@@ -235,9 +205,9 @@ def _must_exist(name: str, root: Path) -> None:
         raise InputError(f'{root}: has no site {name!r}; it has {", ".join(site_names(root)) or "none"}')
 
 
-def _limits(name: str, kind: str, root: Path) -> int:
-    """Return how many rows of a file are limits."""
-    return sum(row.is_limit for row in _rows(name, kind, root))
+def _limits(name: str, root: Path) -> dict[str, int]:
+    """Return how many rows of each reference file are limits."""
+    return {kind: sum(row.is_limit for row in _rows(name, kind, root)) for kind in FILES}
 
 
 def _rows(name: str, kind: str, root: Path) -> list[Reference]:

@@ -32,9 +32,6 @@ def sites(
     check: Annotated[
         bool, typer.Option('--check', help='Validate every file, and that each reference has a case.')
     ] = False,
-    cases: Annotated[
-        bool, typer.Option('--cases', help='Also count the cases of each site; runs ReFrame, which takes a while.')
-    ] = False,
     format: Format = 'table',
     references: References = DEFAULT,
 ) -> None:
@@ -48,7 +45,7 @@ def sites(
             complain(fault.message)
         raise typer.Exit(2 if any(fault.is_error for fault in faults) else 0)
     if site is None:
-        show(views.overview(module.overview(references, cases)), format)
+        show(views.overview(module.overview(references)), format)
     else:
         show(views.details(module.details(site, references)), format)
 

@@ -11,7 +11,7 @@ _SITES = (
     Column('site', 'site'),
     Column('descr', 'description'),
     *(Column(name, name) for name in ('partitions', 'environs')),
-    *(Column(name, name, number=True) for name in ('cases', 'published', 'baseline', 'retired')),
+    *(Column(name, name, number=True) for name in ('published', 'baseline', 'retired')),
     Column('problem', 'problem'),
 )
 _PARTITIONS = (

@@ -47,7 +47,7 @@ def test_a_broken_site_does_not_stop_the_others(work):
     assert (cluster['baseline'], cluster['published'], cluster['problem']) == (1, 0, '')
 
 
-@pytest.mark.parametrize('words', [[], ['--check'], ['--cases']])
+@pytest.mark.parametrize('words', [[], ['--check']])
 def test_no_site_at_all_is_an_input_error(work, tmp_path, words):
     (tmp_path / 'empty').mkdir()
     work.sites = tmp_path / 'empty'
@@ -104,6 +104,7 @@ def test_an_unknown_site_is_an_input_error(work):
         (reference(partition='gpu'), 'no series of this site'),
         (reference(check='Late', params='-'), 'no series of this site'),
         (reference(params='size=s*'), 'no series of this site'),
+        (reference(params='*', metric='scale'), 'no series of this site'),
     ],
 )
 def test_each_row_must_meet_a_case(work, described, row, says):

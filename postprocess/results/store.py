@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
@@ -36,7 +37,6 @@ from postprocess.results.tables import COMMON, SCHEMA, TABLES, table_of
 
 if TYPE_CHECKING:
     import duckdb
-    import pandas
 
 _TOGETHER = 'together-'  # begins the names of the files of several sessions
 _CASES_AT_ONCE = 20_000  # whose rows are in memory while a month is rewritten
@@ -111,11 +111,10 @@ class Store:
             if not same_source:
                 return False
         tables = {}
-        for table, rows in (
-            ('samples', report.samples), ('metrics', report.metrics), ('cases', report.cases), ('sessions', [row]),
-        ):  # fmt: skip
+        rows = {'samples': report.samples, 'metrics': report.metrics, 'cases': report.cases, 'sessions': [row]}
+        for table in TABLES:
             try:
-                tables[table] = table_of(table, session, rows)
+                tables[table] = table_of(table, session, rows[table])
             except (TypeError, ValueError, OverflowError) as error:  # Arrow's errors are of these kinds
                 raise InputError(f'{row["report"]}: a value does not fit the table {table}: {error}') from None
         self.write(report.site, month, session, tables)
@@ -128,7 +127,8 @@ class Store:
     def compact(self, site: str) -> list[str]:
         """Put the sessions of each month but the last into one file of the present schema; return those months."""
         done = []
-        for month in self._months(site)[:-1]:
+        months = sorted({_place(path)[1] for path in self._files(site)})
+        for month in months[:-1]:
             before = self._files(site, month)
             try:
                 sessions = self.sessions(site, month)
@@ -136,12 +136,8 @@ class Store:
                     continue
                 names = ' '.join([str(SCHEMA), *sorted(session.session for session in sessions)])
                 file = _TOGETHER + hashlib.sha256(names.encode()).hexdigest()[:16]
-                write_whole(
-                    {
-                        self._file(table, site, month, file): partial(self._write_together, table, sessions)
-                        for table in TABLES
-                    }
-                )
+                write = {table: partial(self._write_together, table, sessions) for table in TABLES}
+                write_whole({self._file(table, site, month, file): write[table] for table in TABLES})
             except (_Gone, InputError):  # another process compacts this month, or a file is damaged: reading reports it
                 continue
             for path in before:
@@ -152,10 +148,18 @@ class Store:
         return done
 
     def _write_together(self, table: str, sessions: list[Session], stream: BinaryIO) -> None:
+        """Write the rows of `sessions`, so many at a time that they fit into memory.
+
+        Each session gets a row group of its own, so that one can be read alone.
+        """
         with pq.ParquetWriter(stream, TABLES[table]) as writer:
-            for chunk in _chunks(sessions):
-                for rows in self._tables(table, chunk):  # a row group for each session, so that one is read alone
-                    writer.write_table(rows)
+            begin, cases = 0, 0
+            for end, session in enumerate(sessions, start=1):
+                cases += session.ran
+                if cases > _CASES_AT_ONCE or end == len(sessions):
+                    for rows in self._tables(table, sessions[begin:end]):
+                        writer.write_table(rows)
+                    begin, cases = end, 0
 
     # Reading
 
@@ -181,14 +185,14 @@ class Store:
 
     def _latest(self, site: str) -> list[Session]:
         """Return the session that started last; one from the future, by a wrong clock, only if all others are, too."""
-        for month in reversed(self._months(site)):
+        for month in sorted({_place(path)[1] for path in self._files(site)}, reverse=True):
             if found := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
                 return found[-1:]
         return self.sessions(site)[-1:]
 
     def sites(self) -> list[str]:
         """Return the names of the sites that have sessions."""
-        return sorted({path.parts[-3].removeprefix('site=') for path in self._files('*', '*')})
+        return sorted({_place(path)[0] for path in self._files()})
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
         """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""
@@ -198,11 +202,7 @@ class Store:
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
         """Return the rows of one session, missing values as None."""
-        return self._follow([session], lambda sessions: self._table(table, sessions[0]).to_pylist())
-
-    def frame(self, table: str, site: str = '*') -> pandas.DataFrame:
-        """Return a table over the whole history of a site, or of all sites, in the order of the sessions."""
-        return self.query(f'FROM {table} ORDER BY night', self.sessions(site)).to_pandas()
+        return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold the rows of `sessions` alone.
@@ -222,14 +222,13 @@ class Store:
                 selected = ', '.join(f'unnest(?) AS "{column}"' for column in columns)
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             for table in TABLES:
-                if re.search(rf'\b{table}\b', sql):
+                if re.search(rf'\b(FROM|JOIN)\s+{table}\b', sql, re.IGNORECASE):
                     for path in {self._path(table, session) for session in sessions}:
                         with _opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
                             pass
                     rows = self._select(table, sessions)
-                    self._duckdb.execute(
-                        f'CREATE OR REPLACE TEMP VIEW {table} AS FROM ({rows}) JOIN nights USING (session)'
-                    )
+                    view = f'CREATE OR REPLACE TEMP VIEW {table} AS FROM ({rows}) JOIN nights USING (session)'
+                    self._duckdb.execute(view)
             return self._duckdb.sql(sql).to_arrow_table()
         except duckdb.IOException as error:
             raise _Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
@@ -238,21 +237,19 @@ class Store:
 
     def _select(self, table: str, sessions: list[Session]) -> str:
         """Return a query for the rows of `sessions`, in the columns of the present schema."""
-        old = [session for session in sessions if session.schema < older.SINCE]
-        if (table == 'sessions' and old) or not sessions:
+        schemas = {session.schema for session in sessions}
+        if table == 'sessions' or not sessions:
             rows = [vars(session) | {'schema': SCHEMA} for session in sessions]
             self._duckdb.register(f'of_{table}', pa.Table.from_pylist(rows, TABLES[table]))
             return f'FROM of_{table}'
         parts = []
-        for columns, present in (('*', True), (older.added(table), False)):
-            alike = [one for one in sessions if one.schema >= older.SINCE and (one.schema == SCHEMA) == present]
-            if alike:
-                files = self._paths(table, alike)
-                parts.append(f'SELECT {columns} FROM read_parquet({files}, hive_partitioning=false)')
-        if old:
-            parts.append(
-                f'FROM ({older.select(self._duckdb, table, {name: self._paths(name, old) for name in TABLES})})'
-            )
+        for schema in sorted(schema for schema in schemas if schema >= older.SINCE):
+            files = self._paths(table, [session for session in sessions if session.schema == schema])
+            columns = '*' if schema == SCHEMA else older.added(table)
+            parts.append(f'SELECT {columns} FROM read_parquet({files}, hive_partitioning=false)')
+        if old := [session for session in sessions if session.schema < older.SINCE]:
+            files_of = {name: self._paths(name, old) for name in TABLES}
+            parts.append(f'FROM ({older.select(self._duckdb, table, files_of)})')
         return ' UNION ALL BY NAME '.join(parts)
 
     def _paths(self, table: str, sessions: list[Session]) -> str:
@@ -266,22 +263,17 @@ class Store:
         # What does not fit into memory goes to files, by default in the current directory
         return duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir()})
 
-    def _table(self, table: str, session: Session) -> pa.Table:
-        """Return the rows of a session in the present schema."""
-        if session.schema < SCHEMA:
-            (rows,) = self._tables(table, [session])
-            return rows
-        return _read(self._path(table, session), session.session if session.file.startswith(_TOGETHER) else None)
-
     def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
         """Yield the rows of each session in the present schema; those of earlier schemas from one query."""
-        if any(session.schema == SCHEMA for session in sessions):
-            yield from (self._table(table, session) for session in sessions)
-            return
-        names = ', '.join(f'"{name}"' for name in TABLES[table].names)
-        rows = self._query(f'SELECT {names} FROM {table}', {}, sessions).cast(TABLES[table])
+        if old := [session for session in sessions if session.schema < SCHEMA]:
+            names = ', '.join(f'"{name}"' for name in TABLES[table].names)
+            rows = self._query(f'SELECT {names} FROM {table}', {}, old).cast(TABLES[table])
         for session in sessions:
-            yield rows.filter(pc.equal(rows['session'], session.session))
+            if session.schema < SCHEMA:
+                yield rows.filter(pc.equal(rows['session'], session.session))
+            else:
+                alone = not session.file.startswith(_TOGETHER)
+                yield _read(self._path(table, session), None if alone else session.session)
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
@@ -290,11 +282,8 @@ class Store:
             files = [path for path in self._files(site, month) if path.name.startswith((name, _TOGETHER))]
             found: dict[tuple[str, str], Session] = {}
             for path, rows in sorted(((path, _read(path)) for path in files), key=lambda item: -item[1].num_rows):
-                place: dict[str, Any] = {
-                    'site': path.parts[-3].removeprefix('site='), 'month': path.parts[-2].removeprefix('month='),
-                }  # fmt: skip
                 for row in rows.to_pylist():
-                    session = Session(**place, file=path.stem, **_in_schema(row))
+                    session = Session(*_place(path), path.stem, **_in_schema(row))
                     if session.session.startswith(name):
                         found.setdefault((session.site, session.session), session)
             return sorted(found.values(), key=_order)
@@ -312,15 +301,12 @@ class Store:
                 sessions = [now.get((session.site, session.session), session) for session in sessions]
         raise InputError(message)
 
-    def _months(self, site: str) -> list[str]:
-        return sorted({path.parts[-2].removeprefix('month=') for path in self._files(site, '*')})
-
-    def _files(self, site: str, month: str) -> list[Path]:
-        folders = [self.folder / 'sessions']
-        for begins, wanted in (('site=', site), ('month=', month)):
-            found = [path for folder in folders for path in _listed(folder) if path.name.startswith(begins)]
-            folders = [path for path in found if wanted in ('*', path.name.removeprefix(begins))]
-        return sorted(path for folder in folders for path in _listed(folder) if path.suffix == '.parquet')
+    def _files(self, site: str = '*', month: str = '*') -> list[Path]:
+        """Return the files of the table `sessions`, those of a month in the order of their names."""
+        found = [self.folder / 'sessions']
+        for wanted in (f'site={site}', f'month={month}', '*.parquet'):
+            found = [path for folder in found for path in _listed(folder) if fnmatchcase(path.name, wanted)]
+        return sorted(found)
 
     def _path(self, table: str, session: Session) -> Path:
         return self._file(table, session.site, session.month, session.file)
@@ -329,16 +315,10 @@ class Store:
         return self.folder / table / f'site={site}' / f'month={month}' / f'{file}.parquet'
 
 
-def _chunks(sessions: Sequence[Session]) -> Iterator[list[Session]]:
-    """Yield the sessions in order, so many at a time that their rows fit into memory; each chunk of one schema."""
-    chunk: list[Session] = []
-    for session in sessions:
-        if chunk and (sum(one.ran for one in chunk) > _CASES_AT_ONCE or chunk[0].schema != session.schema):
-            yield chunk
-            chunk = []
-        chunk.append(session)
-    if chunk:
-        yield chunk
+def _place(path: Path) -> tuple[str, str]:
+    """Return site and month of a file."""
+    site, month = (folder.partition('=')[2] for folder in path.parts[-3:-1])
+    return site, month
 
 
 def _order(session: Session) -> tuple[datetime, str]:
@@ -395,7 +375,7 @@ def _in_schema(row: dict[str, Any]) -> dict[str, Any]:
             f'session {row["session"]} was stored with schema {row["schema"]}, this version knows up to {SCHEMA}: '
             'update Plumbline'
         )
-    if row['schema'] == SCHEMA:
+    if row['schema'] >= older.SINCE:
         return row
     asked = read_cmdline(row['cmdline'], row['mode'])
     return {'source': 'report', 'selection': list(asked.selection), 'narrowed_by': list(asked.narrowed_by)} | row

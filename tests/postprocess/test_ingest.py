@@ -13,6 +13,7 @@ from run_reports import BEGAN, SITE, case, metric, report
 from plumbline.errors import InputError
 from plumbline.identity import pairs
 from plumbline.record import MetricRecord, Record, Series
+from postprocess import open_results
 from postprocess.results.reports import ReportError, check_and_params, read_report
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
@@ -56,9 +57,9 @@ def test_a_session_is_a_file_of_each_table_and_comes_back_as_it_was(work):
 
 def test_the_history_of_a_site_is_one_frame(work):
     work.ingest(report(GOOD), report(GOOD, uuid='bbbb2222', began=BEGAN + 30 * 86400))
-    frame = Store(work.results).frame('samples', SITE)
+    frame = open_results(work.results).samples(SITE)
     assert len(frame) == 6
-    assert set(frame['month']) == {'2026-11', '2026-12'}
+    assert set(frame['started'].dt.month) == {11, 12}
     assert frame.groupby('session')['value'].mean().tolist() == [2.0, 2.0]
 
 

@@ -3,6 +3,7 @@
 import pytest
 from scratch import OUTPUTS
 
+from postprocess import open_results
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
@@ -59,7 +60,7 @@ def test_a_log_that_grew_adds_its_new_lines_only(work):
     path = log(work, line(1), line(2), line(2, job=8), line(3))
     assert ingest(work, path, log(work, line(3), name='copy.log')).stdout.count('1 case, 1 sample') == 2
     store = Store(work.results)
-    assert len(store.frame('samples', 'box')) == 4
+    assert len(open_results(work.results).samples('box')) == 4
     assert f'{store.find().started:%Y-%m-%d %H:%M}' == '2026-11-03 01:00'  # UTC
 
 

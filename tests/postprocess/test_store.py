@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
+from postprocess import open_results
 from postprocess.results.store import Store
 from postprocess.results.tables import SCHEMA, TABLES
 
@@ -27,7 +28,8 @@ def night(number, value=100.0):
 def content(work):
     """All rows of all tables, however they are stored."""
     store = Store(work.results)
-    return {table: sorted(map(repr, store.frame(table, SITE).to_dict('records'))) for table in TABLES}
+    sessions = store.sessions(SITE)
+    return {table: sorted(map(repr, store.query(f'FROM {table}', sessions).to_pylist())) for table in TABLES}
 
 
 def months(work):
@@ -66,7 +68,7 @@ def test_a_session_that_comes_late_joins_its_month(work):
     work.ingest(night(2))
     assert first.isdisjoint(work.results.glob('store/*/*/*/together-*'))
     assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
-    assert len(Store(work.results).frame('samples', SITE)) == 8
+    assert len(open_results(work.results).samples(SITE)) == 8
 
 
 def test_a_compaction_that_was_cut_short_counts_nothing_twice(work):
@@ -77,7 +79,7 @@ def test_a_compaction_that_was_cut_short_counts_nothing_twice(work):
         path.write_bytes(data)  # as if killed before the old files were removed
     store = Store(work.results)
     assert [session.session for session in store.history(store.find())] == ['0000', '0001', '0040']
-    assert len(store.frame('samples', SITE)) == 6
+    assert len(open_results(work.results).samples(SITE)) == 6
     assert store.compact(SITE) == ['2026-11']
     assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
 
@@ -143,7 +145,7 @@ def test_processes_that_ingest_compact_and_read_at_the_same_time(work):
     assert all(n == 2 * sessions and distinct == sessions for sessions, n, distinct in seen)
     store = Store(work.results)
     assert len(store.sessions(SITE)) == 20
-    assert store.frame('samples', SITE)['value'].sum() == 20 * 201
+    assert open_results(work.results).samples(SITE)['value'].sum() == 20 * 201
     assert [path for path in work.results.rglob('.*') if path.is_file()] == []
 
 

@@ -25,8 +25,7 @@ from postprocess.results.tables import metric_row
 
 _NOTHING = ('', 'null', 'None')
 _TIMES = ('s', 'ms', 'us', 'ns', 'sec', 'secs', 'second', 'seconds', 'usec', 'nsec')
-_FACTS_OF_METRIC = {'invalid': None, 'missing': None, 'judged': True}
-_TOLERANCE_OF_TIMES = 0.05, 0.25  # times of other suites move more than rates
+_TOLERANCE_OF_TIMES = {'floor': 0.05, 'cap': 0.25}  # times of other suites move more than rates
 _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 
@@ -38,13 +37,12 @@ class Line:
     completed: datetime
 
     @property
-    def identity(self) -> tuple:
-        keys = ('partition', 'environ', 'jobid')
-        return (self.name, self.completed, *(self.fields.get(key) for key in keys))
-
-    @property
     def name(self) -> str:
         return self.fields.get('display_name') or self.fields['name']
+
+    @property
+    def identity(self) -> tuple:
+        return (self.name, self.completed, *map(self.fields.get, ('partition', 'environ', 'jobid')))
 
 
 def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | ReportError]:
@@ -69,7 +67,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
             )
     for (system, day), lines in sorted(days.items()):
         stored = {
-            (case['name'], case['completed'], case['partition'], case['environ'], case['job_id'])
+            tuple(map(case.get, ('name', 'completed', 'partition', 'environ', 'job_id')))
             for session in store.sessions(system, day[:7], f'perflog-{day}-')
             for case in store.rows('cases', session)
         }
@@ -112,72 +110,63 @@ def _completed(fields: dict[str, str]) -> datetime | None:
 
 
 def _report(system: str, day: str, lines: list[Line]) -> RunReport:
+    """Return lines of a day as a session; what a log does not say is missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
-    times = [line.completed for line in lines]
+    began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
     session = {
-        'session': f'perflog-{day}-{digest[:12]}', 'started': min(times), 'ended': max(times), 'hostname': '',
-        'user': None, 'reframe': lines[0].fields.get('version', ''), 'mode': None, 'cmdline': '', 'selection': [],
-        'narrowed_by': [], 'runs': 1,
-        'ran': len(lines), 'expected': None, 'problems': clock_problems(min(times), max(times)),
-        'report': f'performance logs of {day}', 'report_sha256': digest, 'source': 'perflog',
+        'session': f'perflog-{day}-{digest[:12]}', 'started': began, 'ended': ended, 'hostname': '', 'cmdline': '',
+        'reframe': lines[0].fields.get('version', ''), 'selection': [], 'narrowed_by': [], 'runs': 1,
+        'ran': len(lines), 'problems': clock_problems(began, ended), 'report': f'performance logs of {day}',
+        'report_sha256': digest, 'source': 'perflog',
     }  # fmt: skip
     cases, metrics, samples = [], [], []
     for number, line in enumerate(lines):
         found = list(_metrics(line.fields))
-        nodes = _nodes(line.fields.get('job_nodelist', ''))
-        cases.append(_case(number, line, nodes, all([row.pop('within') for row in found])))
-        for row in found:
-            value = row.pop('value')
+        cases.append(_case(number, line, all(within for _, _, within in found)))
+        nodes = ','.join(cases[-1]['nodes'])
+        for row, value, _ in found:
+            metrics.append(metric_row(cases[-1], vars(summarize([value])) | row))
             key = {'case_id': number, 'metric': row['metric'], 'dims': NONE}
-            metrics.append(metric_row(cases[-1], {**row, 'dims': NONE, **vars(summarize([value])), **_FACTS_OF_METRIC}))
-            samples.append(key | {'trial': 1, 'node': ','.join(nodes), 'value': value})
+            samples.append(key | {'trial': 1, 'node': nodes, 'value': value})
     return RunReport(system, session, cases, metrics, samples)
 
 
-def _case(number: int, line: Line, nodes: list[str], within: bool) -> dict[str, Any]:
+def _case(number: int, line: Line, within: bool) -> dict[str, Any]:
     """Return the row of a case. `within`: all metrics are within their references; else that is why it failed."""
     fields = line.fields
     check, params = check_and_params(line.name)
     result = fields.get('result', 'pass')
+    exitcode = fields.get('job_exitcode', '')
     return {
         'case_id': number, 'round': 0, 'partition': fields['partition'], 'environ': fields['environ'], 'check': check,
-        'params': params,
-        'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
-        'fail_phase': 'performance' if result == 'fail' and not within else None, 'fail_reason': None, 'tags': [],
-        'trials': 1, 'job_id': fields.get('jobid'), 'job_exitcode': _integer(fields.get('job_exitcode')),
-        'nodes': nodes, 'completed': line.completed, 'trial_seconds': [], 'dims': '{}', 'draw': '{}',
-        'placement': '{}', 'evidence': '',
+        'params': params, 'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
+        'fail_phase': 'performance' if result == 'fail' and not within else None, 'tags': [], 'trials': 1,
+        'job_id': fields.get('jobid'), 'job_exitcode': int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
+        # a list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is
+        'nodes': re.findall(r'(?:[^,\[]|\[[^\]]*\])+', fields.get('job_nodelist', '')), 'completed': line.completed,
+        'trial_seconds': [], 'dims': '{}', 'draw': '{}', 'placement': '{}', 'evidence': '',
         'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
     }  # fmt: skip
 
 
-def _metrics(fields: dict[str, str]) -> Iterator[dict[str, Any]]:
-    """Yield the metrics of a line. A log has no direction: it follows from the bound, else from the unit."""
+def _metrics(fields: dict[str, str]) -> Iterator[tuple[dict[str, Any], float, bool]]:
+    """Yield each metric of a line, its value, and whether that is within its reference.
+
+    A log has no direction: it follows from the bound, else from the unit.
+    """
     for column in fields:
-        name = column.removesuffix('_value')
-        value = _number(fields[column])
+        name, value = column.removesuffix('_value'), _number(fields[column])
         if name == column or value is None:
             continue
         unit = fields.get(f'{name}_unit', '')
-        reference, lower, upper = (
-            _number(fields.get(f'{name}_{key}')) for key in ('ref', 'lower_thres', 'upper_thres')
-        )
-        if (lower is None) != (upper is None):
-            better = 'higher' if upper is None else 'lower'
-        else:
-            better = 'lower' if unit in _TIMES else 'higher'
-        low, high = (reference * (1 + bound) if reference and bound is not None else None for bound in (lower, upper))
+        reference, *bounds = (_number(fields.get(f'{name}_{key}')) for key in ('ref', 'lower_thres', 'upper_thres'))
+        better = 'lower' if unit in _TIMES else 'higher'
+        if bounds.count(None) == 1:
+            better = 'higher' if bounds[1] is None else 'lower'
+        low, high = (reference * (1 + bound) if reference and bound is not None else None for bound in bounds)
         within = (low is None or value >= low) and (high is None or value <= high)
-        floor, cap = _TOLERANCE_OF_TIMES if unit in _TIMES else (None, None)
-        yield {
-            'metric': name, 'unit': unit, 'better': better, 'value': value, 'within': within, 'floor': floor,
-            'cap': cap,
-        }  # fmt: skip
-
-
-def _nodes(text: str) -> list[str]:
-    """Return the nodes; a list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is."""
-    return re.findall(r'(?:[^,\[]|\[[^\]]*\])+', text)
+        row = {'metric': name, 'dims': NONE, 'unit': unit, 'better': better, 'judged': True}
+        yield row | (_TOLERANCE_OF_TIMES if unit in _TIMES else {}), value, within
 
 
 def _number(text: str | None) -> float | None:
@@ -185,7 +174,3 @@ def _number(text: str | None) -> float | None:
         return None if text is None else float(text)
     except ValueError:
         return None
-
-
-def _integer(text: str | None) -> int | None:
-    return int(text) if text and re.fullmatch(r'-?\d{1,9}', text) else None

@@ -75,9 +75,9 @@ def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite
 
 
 def metric_row(case: dict[str, Any], row: dict[str, Any]) -> dict[str, Any]:
-    """Return `row` of the table `metrics` with its case's id and its status."""
+    """Return `row` of the table `metrics` with its case's id and its status; keys that it lacks are null there."""
     finite = row['mean'] is not None and math.isfinite(row['mean'])
-    status = status_of(case['result'], case['fail_phase'], bool(row['invalid']), row['n'], finite)
+    status = status_of(case['result'], case['fail_phase'], bool(row.get('invalid')), row['n'], finite)
     return {'case_id': case['case_id'], 'status': status} | row
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plumbline.errors import InputError
 from postprocess.results.perflogs import read_perflogs
-from postprocess.results.reports import RunReport, clock_problems, is_database, read_report, sessions_in
+from postprocess.results.reports import RunReport, clock_problems, is_database, one_line, read_report, sessions_in
 from postprocess.results.store import Store
 from postprocess.text import count
 
@@ -16,45 +16,45 @@ def ingest(
     store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
     problems: tuple[str, ...] = (), perflogs: bool = False,
 ) -> Iterator[str | InputError]:  # fmt: skip
-    """Yield a sentence for each session, an error for each file or session that cannot be used."""
+    """Yield a sentence for each session, an error for each file or session that cannot be used.
+
+    `expected` and `problems` are of the sessions of run reports.
+    """
     sites, found_any = set(), False
-    for found in _reports(store, paths, site, expected, problems, perflogs):
+    for found in read_perflogs(paths, store) if perflogs else _reports(store, paths, site):
         found_any = True
         if isinstance(found, InputError):
             yield found
             continue
+        session = found.session
+        if session['source'] == 'report':
+            said = [line for problem in problems if (line := one_line(problem))]
+            session |= {'expected': expected, 'problems': said + session['problems']}
         try:
             added = store.add(found)
         except InputError as error:
             yield error
             continue
         sites.add(found.site)
-        where, uuid = found.session['report'], found.session['session']
+        name = f'{session["report"]}: session {session["session"]} of {found.site}'
         if added:
-            ran, samples = count(found.session['ran'], 'case'), count(len(found.samples), 'sample')
-            wrong = clock_problems(found.session['started'], found.session['ended'])
-            yield '; '.join([f'{where}: session {uuid} of {found.site}: {ran}, {samples}', *wrong])
+            ran, samples = count(session['ran'], 'case'), count(len(found.samples), 'sample')
+            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
-            yield f'{where}: session {uuid} of {found.site} is in the store already: nothing changed{ignored}'
+            yield f'{name} is in the store already: nothing changed{ignored}'
     if not found_any:
         yield 'nothing new: the store has all of it already'
     for name in sites:
         store.compact(name)
 
 
-def _reports(
-    store: Store, paths: Sequence[Path], site: str | None, expected: int | None, problems: tuple[str, ...],
-    perflogs: bool,
-) -> Iterator[RunReport | InputError]:  # fmt: skip
-    if perflogs:
-        yield from read_perflogs(paths, store)
-        return
+def _reports(store: Store, paths: Sequence[Path], site: str | None) -> Iterator[RunReport | InputError]:
     for path in paths:
         try:
             if is_database(path):
                 yield from sessions_in(path, {session.session for session in store.sessions('*')}, site)
             else:
-                yield read_report(path, site, expected, problems)
+                yield read_report(path, site)
         except InputError as error:
             yield error

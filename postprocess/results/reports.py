@@ -21,6 +21,9 @@ from postprocess.results.tables import metric_row
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # in place of the record of a case that ended too early
 _IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # of a case in a run report
+_AS_THEY_ARE = (
+    'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
+)  # fmt: skip
 _NUMBER = (int, float)
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
@@ -41,15 +44,13 @@ class RunReport:
     samples: list[dict[str, Any]]
 
 
-def read_report(
-    path: Path, site: str | None = None, expected: int | None = None, problems: tuple[str, ...] = ()
-) -> RunReport:
+def read_report(path: Path, site: str | None = None) -> RunReport:
     """Return the run report at `path`. `site` counts only if no case ran: cases name theirs. Raises ReportError."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
-    return _parse(content, str(path), path, 'report', site, expected, problems)
+    return _parse(content, str(path), path, 'report', site)
 
 
 def is_database(path: Path) -> bool:
@@ -81,14 +82,11 @@ def sessions_in(path: Path, known: Container[str], site: str | None = None) -> I
         raise ReportError(f"{path}: not a usable results database of ReFrame's: {error}") from None
 
 
-def _parse(
-    content: bytes, name: str, path: Path, source: str, site: str | None, expected: int | None = None,
-    problems: tuple[str, ...] = (),
-) -> RunReport:  # fmt: skip
+def _parse(content: bytes, name: str, path: Path, source: str, site: str | None) -> RunReport:
     """Return the report in `content`; messages call it `name`."""
     origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
     try:
-        return _read(json.loads(content), site, expected, problems, origin)
+        return _read(json.loads(content), site, origin)
     except _Unexpected as error:
         raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
     except (ValueError, RecursionError) as error:
@@ -173,9 +171,7 @@ def one_line(text: str | None) -> str | None:
     return ' '.join(''.join(c if c.isprintable() else ' ' for c in plain).split())
 
 
-def _read(
-    report: Any, site: str | None, expected: int | None, problems: tuple[str, ...], origin: dict[str, str]
-) -> RunReport:
+def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
     info = _get(report, 'session_info', dict, 'the file')
     version = _get(info, 'data_version', str, 'session_info')
     if version.partition('.')[0] != '4':
@@ -201,24 +197,15 @@ def _read(
         )
         raise _Unexpected(f'expected one site, {found}')
     started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
-    problems = (*problems, *clock_problems(started, ended))
+    narrowed_by = _chosen(info, 'narrowed_by')
     session = {
-        'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'),
-        'started': started,
-        'ended': ended,
-        'hostname': _get(info, 'hostname', str, 'session_info'),
-        'user': info.get('user'),
-        'reframe': _get(info, 'version', str, 'session_info'),
-        'mode': selection.mode,
-        'cmdline': cmdline,
+        'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'), 'started': started,
+        'ended': ended, 'hostname': _get(info, 'hostname', str, 'session_info'), 'user': info.get('user'),
+        'reframe': _get(info, 'version', str, 'session_info'), 'mode': selection.mode, 'cmdline': cmdline,
         'selection': _chosen(info, 'selection') or list(selection.selection),
-        'narrowed_by': list(selection.narrowed_by) if (given := _chosen(info, 'narrowed_by')) is None else given,
-        'runs': len(runs),
-        'ran': len(identities),
-        'expected': expected,
-        'problems': [line for problem in problems if (line := one_line(problem))],
-        **origin,
-    }
+        'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
+        'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
+    }  # fmt: skip
     cases, metrics, samples = [], [], []
     for number, (run, entry) in enumerate(entries):
         where = f'case {entry["display_name"]!r}'
@@ -226,13 +213,12 @@ def _read(
         cases.append(_case(number, entry, record, where) | {'round': run})
         for metric, facts, series in record.series() if record else ():
             dims = to_text(series.dims)
-            metrics.append(
-                metric_row(cases[-1], vars(summarize([value for *_, value in series.samples])) | {
-                    'metric': metric, 'dims': dims, 'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
-                    'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
-                    'usual_spread': facts.usual_spread, 'floor': facts.floor, 'cap': facts.cap,
-                })
-            )  # fmt: skip
+            row = vars(summarize([value for *_, value in series.samples])) | {
+                'metric': metric, 'dims': dims, 'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
+                'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
+                'usual_spread': facts.usual_spread, 'floor': facts.floor, 'cap': facts.cap,
+            }  # fmt: skip
+            metrics.append(metric_row(cases[-1], row))
             samples += [
                 {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
@@ -270,34 +256,17 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
     nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
     return {
-        'case_id': number,
-        'partition': entry['partition'],
-        'environ': entry['environ'],
-        'check': check,
-        'params': params,
-        'name': entry['display_name'],
-        'fixture': entry['fixture'],
-        'benchmark': 'record' in entry and not entry['fixture'],
-        'result': _get(entry, 'result', str, where),
-        'fail_phase': entry.get('fail_phase'),
-        'fail_reason': one_line(entry.get('fail_reason')),
-        'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')),
-        'trials': record.trials or None,
-        'scheduler': entry.get('scheduler'),
-        'job_id': job.get('id') or entry.get('jobid'),
-        'job_state': job.get('state'),
-        'job_exitcode': job.get('exitcode', entry.get('job_exitcode')),
-        'nodes': nodes,
-        'completed': _utc(completed) if completed else None,
-        **{key: entry.get(key) for key in (
-            'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
-        )},
-        'trial_seconds': record.trial_seconds,
+        'case_id': number, 'partition': entry['partition'], 'environ': entry['environ'], 'check': check,
+        'params': params, 'name': entry['display_name'], 'fixture': entry['fixture'],
+        'benchmark': 'record' in entry and not entry['fixture'], 'result': _get(entry, 'result', str, where),
+        'fail_phase': entry.get('fail_phase'), 'fail_reason': one_line(entry.get('fail_reason')),
+        'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,
+        'job_id': job.get('id') or entry.get('jobid'), 'job_state': job.get('state'),
+        'job_exitcode': job.get('exitcode', entry.get('job_exitcode')), 'nodes': nodes,
+        'completed': _utc(completed) if completed else None, 'trial_seconds': record.trial_seconds,
         'dims': json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
-        'draw': _json(record.draw),
-        'placement': _json(record.placement),
-        'provenance': _json(record.provenance),
-        'evidence': record.evidence,
+        'draw': _json(record.draw), 'placement': _json(record.placement), 'provenance': _json(record.provenance),
+        'evidence': record.evidence, **{key: entry.get(key) for key in _AS_THEY_ARE},
     }  # fmt: skip
 
 

@@ -29,7 +29,7 @@ from verdict_quality import CVS, NOISES, SEED, wilson  # noqa: E402
 
 from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance  # noqa: E402
-from postprocess.history.changepoints import drift, steps  # noqa: E402
+from postprocess.history.changepoints import changes  # noqa: E402
 from postprocess.history.nodes import NodeTable, outliers  # noqa: E402
 
 HALF_YEAR, BEFORE = 180, 60
@@ -40,7 +40,7 @@ Finder = Callable[[numpy.ndarray], list[list[int]]]
 
 
 def ours(rows: numpy.ndarray) -> list[list[int]]:
-    return steps(list(rows), [DEFAULT_FLOOR] * len(rows))
+    return [found.steps for row in rows for found in changes([row], [DEFAULT_FLOOR])[0]]
 
 
 def fixed(rows: numpy.ndarray) -> list[list[int]]:
@@ -79,8 +79,8 @@ def trend(trials: int) -> None:
                 rows = numpy.log1p(cv * draw(rng, (few, HALF_YEAR)).clip(-0.9 / cv))
                 false = [bool(ends) for ends in find(rows)]
                 if name == 'plumbline trend':
-                    least = -math.log1p(-DEFAULT_FLOOR)
-                    false = [wrong or drift(row, least) is not None for wrong, row in zip(false, rows, strict=True)]
+                    drifts = [changes([row], [DEFAULT_FLOOR])[0][0].drift for row in rows]
+                    false = [wrong or drift is not None for wrong, drift in zip(false, drifts, strict=True)]
                 cells = []
                 for after in (5, 10):
                     shares = []

@@ -26,7 +26,9 @@ def _up_to(results: Path, session: str, site: str | None, days: int) -> tuple[St
 def trend(
     session: SessionName = 'latest',
     days: Annotated[int, days_before('How many days up to the session to look at.')] = 180,
-    recent: Annotated[int, days_before('Exit code 1 for a change for the worse in the last so many days.')] = 14,
+    recent: Annotated[
+        int, typer.Option(min=1, help='Exit code 1 for a change for the worse in the last so many sessions.')
+    ] = 14,
     site: SiteName = None,
     format: Format = 'table',
     results: Results = DEFAULT,

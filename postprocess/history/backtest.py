@@ -13,7 +13,7 @@ import numpy
 from plumbline.limits import Tolerance, limits
 from plumbline.paths import SITES
 from plumbline.references import Reference
-from postprocess.history.changepoints import medians, steps
+from postprocess.history.changepoints import changes, medians
 from postprocess.history.nodes import NodeTable, outliers, tables, until
 from postprocess.history.series import History, by_node, by_session
 from postprocess.results.store import Session, Store
@@ -103,11 +103,11 @@ def _trends(histories: Sequence[History], rules: dict[str, _Rule]) -> Iterator[S
     """Count the steps for the worse over the whole history."""
     performance = [one.performance for one in histories]
     for name, rule in rules.items():
-        found = steps(performance, [rule(one.tolerance).floor for one in histories])
+        found, _ = changes(performance, [rule(one.tolerance).floor for one in histories])
         worse = []
-        for one, values, ends in zip(histories, performance, found, strict=True):
-            levels = medians(values, ends)
-            worse += [int(one.sessions[end]) for i, end in enumerate(ends) if levels[i + 1] < levels[i]]
+        for one, values, of in zip(histories, performance, found, strict=True):
+            levels = medians(values, of.steps)
+            worse += [int(one.sessions[end]) for i, end in enumerate(of.steps) if levels[i + 1] < levels[i]]
         yield Setting('trend', name, len(worse), len(histories), 'metrics', len(set(worse)))
 
 

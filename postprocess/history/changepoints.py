@@ -1,34 +1,97 @@
-"""Steps and drift in series of values: where they are, and which ones are no chance."""
+"""Steps and drift in series of values: where they are, and which ones are not by chance.
+
+Candidates come from the division into levels of least cost (`levels`). A candidate counts where it reaches the floor of
+its series and a test of its two levels, controlled over all series of the site, says that it is not by chance.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import defaultdict, deque
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
 
 import numpy
 from numpy import ndarray
-from numpy.lib.stride_tricks import sliding_window_view
+
+from postprocess.verdicts.stats import false_discovery_rates
 
 SHORTEST = 5  # values of a segment: a step is found at its fifth value
-_WEEK = 7  # values whose median is one point of the drift test: values that follow each other are not independent
+FALSE_STEPS = 0.007  # chance of any false step at a site without one; with several, share of steps that are false
+FALSE_DRIFTS = 0.003  # chance of any false drift at a site without one
+_WEEK = 7  # values whose median is one point of the drift test
 _WEEKS = 8  # fewest points of a drift test
-_DRIFT_CHANCE = 0.0005
-_RUNNING = 20  # values on either side of a running median
-_EVERY = 5  # values for which one running median is taken
+_SLOPE = 1.3  # standard error of the slope used here in that of least squares of normal values, by simulation
 _SERIES_AT_ONCE = 128  # as many as the processor's cache holds
 _LEVELS = 128
+_FAR = 3  # standard deviations of a level beyond which a value says no more than that it is far away
 _MAD_OF_NORMAL = 0.67449
 
 
-def steps(series: Sequence[ndarray], floors: Sequence[float]) -> list[list[int]]:
-    """Return the steps of each series from one level to another: the places of the first values of the new levels.
+@dataclass(frozen=True)
+class Found:
+    """What changed in a series: `steps`, the places of the first values of new levels, and the drift since the last.
+
+    `drift`: change over the whole of that time, None without one.
+    """
+
+    steps: list[int]
+    drift: float | None = None
+
+
+@dataclass(frozen=True)
+class Control:
+    """What all series of a site together say about a change in one of them.
+
+    `likeness`: correlation of neighboring values. `far`: share of the values that are far from their level. `series`:
+    how many there are. `chance`: largest p of a step that counts, to be divided by the places that it could have.
+    """
+
+    likeness: float
+    far: float
+    series: int
+    chance: float = 0.0
+
+    def variance_of_mean(self, n: int) -> float:
+        """Return the variance of the mean of n neighboring values, in variances of one: an AR(1) process."""
+        apart = numpy.arange(1, n)
+        return float(1 + 2 * ((1 - apart / n) * self.likeness**apart).sum()) / n
+
+    @property
+    def freedom(self) -> float:
+        """Degrees of freedom that a value contributes to the variance."""
+        return (1 - self.likeness**2) / (1 + self.likeness**2)
+
+
+def changes(
+    series: Sequence[ndarray], floors: Sequence[float], control: Control | None = None
+) -> tuple[list[Found], Control]:
+    """Return the steps and the drift of each series of a site, and what the tests took from all of them together.
 
     `series`: logarithms of values, of any lengths. `floors`: the smallest loss or gain of each that counts, a share.
+    `control`: that of all series, where these are only some. No level is shorter than 5 values.
+    """
+    least = [-math.log1p(-floor) for floor in floors]
+    rests = [_Rest(values, ends) for values, ends in zip(series, _candidates(series, least), strict=True)]
+    if control is None:
+        control = _controlled(rests, least)
+    found = []
+    for rest, floor in zip(rests, least, strict=True):
+        kept, _ = _reduced(rest, floor, control)
+        found.append(_with_drift(rest.values, floor, kept.ends, control))
+    return found, control
+
+
+# Candidates
+
+
+def _candidates(series: Sequence[ndarray], least: Sequence[float]) -> list[list[int]]:
+    """Return the places where the levels of each series begin, but the first.
+
     The levels minimize the sum of absolute deviations plus (ln n)^1.5 for each step, in units of the noise (what PELT
-    finds with an L1 cost; Killick et al., JASA 107 (2012) 1590). No level is shorter than 5 values.
+    finds with an L1 cost; Killick et al., JASA 107 (2012) 1590).
     """
     found: list[list[int]] = [[] for _ in series]
     lengths = defaultdict(list)
@@ -39,40 +102,19 @@ def steps(series: Sequence[ndarray], floors: Sequence[float]) -> list[list[int]]
         for first in range(0, len(places), _SERIES_AT_ONCE):
             chosen = places[first : first + _SERIES_AT_ONCE]
             values = numpy.stack([series[i] for i in chosen])
-            least = numpy.array([-math.log1p(-floors[i]) for i in chosen])
             # without noise, such as of a constant, a step below the floor would cost as much as one above it
-            scale = numpy.maximum(noise(values), least / 20)
-            for i, row, ends, floor in zip(
-                chosen, values, levels(values / scale[:, None], math.log(n) ** 1.5), least, strict=True
-            ):
-                found[i] = _at_least(row, ends, floor)
+            scale = numpy.maximum(noise(values), numpy.array([least[i] for i in chosen]) / 20)
+            for i, ends in zip(chosen, levels(values / scale[:, None], math.log(n) ** 1.5), strict=True):
+                found[i] = ends
     return found
 
 
 def noise(values: ndarray) -> ndarray:
     """Return the standard deviation of each row about its level, from the median of its absolute first differences.
 
-    Steps do not show in those, and correlated noise shows too little: where r, the correlation of neighbors about their
-    running median, is beyond its own uncertainty, the noise of many values together is larger by sqrt(1 + r) / (1 - r),
-    as in an AR(1) process.
+    Steps do not show in those.
     """
-    differences = numpy.median(abs(numpy.diff(values)), axis=1) / _MAD_OF_NORMAL / math.sqrt(2)
-    rest = values - _running_medians(values)
-    rest = numpy.clip(rest, -5 * differences[:, None], 5 * differences[:, None])  # one bad value is no correlation
-    variance = (rest**2).sum(axis=1)
-    r = (rest[:, 1:] * rest[:, :-1]).sum(axis=1) / numpy.where(variance > 0, variance, 1)
-    r = numpy.clip(r - 1.4 / math.sqrt(values.shape[1]), 0, 0.9)
-    return differences * numpy.sqrt(1 + r) / (1 - r)
-
-
-def _running_medians(values: ndarray) -> ndarray:
-    """Return the running median over 41 values, computed for every 5th one, the ends of a row mirrored."""
-    n = values.shape[1]
-    padded = numpy.pad(values, ((0, 0), (_RUNNING, _RUNNING)), mode='symmetric')
-    centres = numpy.minimum(numpy.arange(_EVERY // 2, n + _EVERY // 2, _EVERY), n - 1)
-    windows = sliding_window_view(padded, 2 * _RUNNING + 1, axis=1)[:, centres]
-    middle = numpy.partition(windows, _RUNNING, axis=2)[:, :, _RUNNING]
-    return numpy.repeat(middle, _EVERY, axis=1)[:, :n]
+    return numpy.median(abs(numpy.diff(values)), axis=1) / _MAD_OF_NORMAL / math.sqrt(2)
 
 
 def levels(scaled: ndarray, penalty: float) -> list[list[int]]:
@@ -125,16 +167,107 @@ def _trace(came_from: list[int]) -> list[int]:
     return ends[::-1]
 
 
-def _at_least(values: ndarray, ends: list[int], floor: float) -> list[int]:
-    """Return the steps that remain after removing the smallest one below `floor` until there is none."""
-    ends = list(ends)
-    while ends:
-        sizes = [abs(after - before) for before, after in pairwise(medians(values, ends))]
-        smallest = min(range(len(sizes)), key=sizes.__getitem__)
-        if sizes[smallest] >= floor:
-            break
-        del ends[smallest]
-    return ends
+# Tests
+
+
+class _Rest:
+    """The values of a series about its levels, which begin at `ends`.
+
+    `means`: of the levels. `rest`: what is left of the values of each level without its mean, held within `_FAR`
+    standard deviations. `far`: how many values are beyond.
+    """
+
+    def __init__(self, values: ndarray, ends: Sequence[int]):
+        self.values, self.ends = values, list(ends)
+        self.parts = numpy.split(values, self.ends)
+        middles = [float(numpy.median(part)) for part in self.parts]
+        rest = [part - middle for part, middle in zip(self.parts, middles, strict=True)]
+        n = max(len(values), 2)
+        scale = float(numpy.median(abs(numpy.concatenate(rest)))) / _MAD_OF_NORMAL * n / (n - 1.25 * len(rest))
+        bound = _FAR * scale or math.inf
+        self.far = sum(int((abs(part) > bound).sum()) for part in rest)
+        rest = [numpy.clip(part, -bound, bound) for part in rest]
+        self.means = [middle + float(part.mean()) for middle, part in zip(middles, rest, strict=True)]
+        self.rest = [part - part.mean() for part in rest]
+
+    @property
+    def places(self) -> int:
+        """Where a step could be."""
+        return max(len(self.values) - 2 * SHORTEST + 1, 1)
+
+    @property
+    def squares(self) -> float:
+        """The sum of the squares of all rests."""
+        return sum(float(part @ part) for part in self.rest)
+
+
+def _controlled(rests: Sequence[_Rest], least: Sequence[float]) -> Control:
+    """Return what all series say about steps; false discoveries among all of them are controlled.
+
+    r, the correlation of neighbors, is corrected for what subtracting the levels took of it. p of a series is that of
+    its least certain step times the number of places that a step could have (Benjamini and Hochberg over series).
+    """
+    long = [(rest, floor) for rest, floor in zip(rests, least, strict=True) if len(rest.values) >= 2 * SHORTEST]
+    rests = [rest for rest, _ in long]
+    n = sum(len(rest.values) for rest in rests)
+    if not n:
+        return Control(0.0, 0.0, 0)
+    r = 0.0
+    for rest in rests:
+        if squares := rest.squares:
+            r += sum(float(part[1:] @ part[:-1]) for part in rest.rest) / squares * len(rest.values) / n
+    lost = sum(len(rest.rest) for rest in rests) / n
+    likeness = min(max((r + lost) / (1 - 3 * lost), 0.0), 0.9)
+    control = Control(likeness, (sum(rest.far for rest in rests) + 1) / (n + 1), len(rests), FALSE_STEPS)
+    p = []
+    for rest, floor in long:
+        kept, largest = _reduced(rest, floor, control)
+        p.append(largest * kept.places)
+    every = numpy.array(p)
+    accepted = every[false_discovery_rates(every) <= FALSE_STEPS]
+    return replace(control, chance=max([FALSE_STEPS / len(rests), *accepted.tolist()]))
+
+
+def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]:
+    """Remove steps, the worst first, until each reaches `floor` and is not by chance.
+
+    The smallest step below the floor is the worst; where there is none, the step of the largest p, which is returned
+    too (1 without a step).
+    """
+    while rest.ends:
+        sizes = [abs(after - before) for before, after in pairwise(numpy.median(part) for part in rest.parts)]
+        worst = min(range(len(sizes)), key=sizes.__getitem__)
+        if sizes[worst] >= floor:
+            p = _chances(rest, floor, control)
+            worst = max(range(len(p)), key=p.__getitem__)
+            if p[worst] * rest.places <= control.chance:
+                return rest, p[worst]
+        rest = _Rest(rest.values, rest.ends[:worst] + rest.ends[worst + 1 :])
+    return rest, 1.0
+
+
+def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
+    """Return p of each step: of Student's t between the means of its levels, at least that of chance slow sessions.
+
+    The latter: as many of a level's values on its side of the middle between the two as there are, if each is there
+    only because it is one of the values far from its level. Three slow sessions of five are no new level.
+    """
+    from scipy.special import bdtrc, stdtr  # takes a tenth of a second
+
+    variances = [control.variance_of_mean(len(part)) for part in rest.parts]
+    freedom = sum(len(part) * (1 - of) for part, of in zip(rest.parts, variances, strict=True))
+    sd = max(math.sqrt(rest.squares / freedom), floor / 20)
+    df = max(freedom * control.freedom, 1)
+    far = max(control.far, rest.far / len(rest.values))
+    found = []
+    for i, (before, after) in enumerate(pairwise(rest.means)):
+        change, middle = after - before, (before + after) / 2
+        p = 2 * float(stdtr(df, -abs(change) / sd / math.sqrt(variances[i] + variances[i + 1])))
+        for part, side in ((rest.parts[i], -change), (rest.parts[i + 1], change)):
+            there = int((side * (part - middle) > 0).sum())
+            p = max(p, float(bdtrc(there - 1, len(part), far)))
+        found.append(p)
+    return found
 
 
 def medians(values: ndarray, ends: Sequence[int]) -> list[float]:
@@ -142,12 +275,21 @@ def medians(values: ndarray, ends: Sequence[int]) -> list[float]:
     return [float(numpy.median(part)) for part in numpy.split(values, ends)]
 
 
-def drift(values: ndarray, floor: float, ends: Sequence[int] = ()) -> float | None:
-    """Return the change over the whole of a series whose weekly medians drift by at least `floor`; None without drift.
+# Drift
 
-    `values` and `floor` are logarithms. The slope is that of Theil and Sen, and must differ from 0 at the level of
-    0.05 % by Kendall's tau. Where the series has steps at `ends`, the slope must also describe it better than those: a
-    step alone is no drift.
+
+def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control) -> Found:
+    """Return a drift over the whole series where that describes it better than its steps, else one since the last."""
+    change = _drift(values, floor, control)
+    if change is not None and (not ends or _is_line(values, change, ends)):
+        return Found([], change)
+    return Found(ends, _drift(values[ends[-1] :], floor, control) if ends else None)
+
+
+def _drift(values: ndarray, floor: float, control: Control) -> float | None:
+    """Return the change over the whole of a series whose weekly medians drift by at least `floor`, else None.
+
+    The slope is that of Theil and Sen, and differs from 0 by Student's t.
     """
     weeks = len(values) // _WEEK
     if weeks < _WEEKS:
@@ -157,18 +299,23 @@ def drift(values: ndarray, floor: float, ends: Sequence[int] = ()) -> float | No
     if abs(median(weekly[-quarter:].tolist()) - median(weekly[:quarter].tolist())) < floor / 2:
         return None  # without the test, which takes longer than all the rest
     i, j = numpy.triu_indices(weeks, 1)
-    slope = numpy.median((weekly[j] - weekly[i]) / (j - i))
-    change = float(slope * (weeks - 1))
+    slope = float(numpy.median((weekly[j] - weekly[i]) / (j - i))) / _WEEK
+    n = weeks * _WEEK
+    change = slope * (n - _WEEK)
     if abs(change) < floor:
         return None
-    from scipy.stats import kendalltau  # takes half a second
+    from scipy.special import stdtr
 
-    if kendalltau(range(weeks), weekly).pvalue >= _DRIFT_CHANCE:
-        return None
-    if ends:
-        rest = values - slope / _WEEK * numpy.arange(len(values))
-        off_line = abs(rest - numpy.median(rest)).sum()
-        off_steps = sum(abs(part - numpy.median(part)).sum() for part in numpy.split(values, ends))
-        further = math.log(len(values)) ** 1.5 * float(noise(values[None])[0]) * (len(ends) - 1)
-        return change if off_line <= off_steps + further else None
-    return change
+    rest = _Rest(values[-n:] - slope * numpy.arange(n), [])
+    df = max(n * control.freedom - 2, 1)
+    like = (1 + control.likeness) / (1 - control.likeness)
+    error = _SLOPE * max(math.sqrt(rest.squares / n * like), floor / 20) * math.sqrt(12 / n**3)
+    return change if 2 * stdtr(df, -abs(slope) / error) * control.series <= FALSE_DRIFTS else None
+
+
+def _is_line(values: ndarray, change: float, ends: Sequence[int]) -> bool:
+    """Return True if a straight line describes the values better than levels that begin at `ends`."""
+    rest = values - numpy.linspace(0, change, len(values))
+    off_line = abs(rest - numpy.median(rest)).sum()
+    off_steps = sum(abs(part - numpy.median(part)).sum() for part in numpy.split(values, ends))
+    return bool(off_line <= off_steps + math.log(len(values)) ** 1.5 * float(noise(values[None])[0]) * (len(ends) - 1))

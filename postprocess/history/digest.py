@@ -133,7 +133,7 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path) -
         earlier = one.sessions < last
         shorter.append(replace(one, sessions=one.sessions[earlier], values=one.values[earlier]))
     known: dict[tuple[SeriesId, Quantity, str], list[int]] = {}
-    for change in worse(trend(store, found.sessions[:-1], root, shorter).changes):
+    for change in worse(trend(store, found.sessions[:-1], root, shorter, found.control).changes):
         key = change.series, change.quantity, change.kind
         known.setdefault(key, []).append(places[change.session.session])
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
 from itertools import pairwise
 from pathlib import Path
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.paths import SITES
-from postprocess.history.changepoints import SHORTEST, drift, medians, steps
+from postprocess.history.changepoints import SHORTEST, Control, Found, changes, medians
 from postprocess.history.provenance import Provenance
 from postprocess.history.series import History, by_session
 from postprocess.results.store import Session, Store
@@ -48,24 +47,31 @@ class Change:
 
 @dataclass(frozen=True)
 class Trend:
-    """What changed at a site between its sessions, the worst first, and what was left out and why."""
+    """What changed at a site between its sessions, the worst first, and what was left out and why.
+
+    `control`: what the tests took from all series together.
+    """
 
     site: str
     sessions: list[Session]
     examined: int
     changes: list[Change]
     left_out: list[str]
+    control: Control
 
-    def recent(self, days: int) -> list[Change]:
-        """Return the changes for the worse in the last days, and the drift for the worse that lasts."""
-        since = self.sessions[-1].started - timedelta(days=days)
-        return [c for c in self.changes if c.change < 0 and (c.kind == 'drift' or c.session.started > since)]
+    def recent(self, sessions: int) -> list[Change]:
+        """Return the changes for the worse in the last so many sessions, and the drift for the worse that lasts."""
+        last = {session.session for session in self.sessions[-sessions:]}
+        return [c for c in self.changes if c.change < 0 and (c.kind == 'drift' or c.session.session in last)]
 
 
 def trend(
-    store: Store, sessions: Sequence[Session], root: Path = SITES, histories: list[History] | None = None
-) -> Trend:
+    store: Store, sessions: Sequence[Session], root: Path = SITES, histories: list[History] | None = None,
+    control: Control | None = None,
+) -> Trend:  # fmt: skip
     """Find the changes in the history of a site. `histories`: what :func:`by_session` returns, where known already.
+
+    `control`: that of the trend of all series, where the histories are only some of them.
 
     Raises InputError where the store cannot be read.
     """
@@ -76,10 +82,10 @@ def trend(
         few = f'{count(len(short), "metric")} with fewer than {2 * SHORTEST} sessions'
         left_out.append(f'{few}, such as {short[0].series}')
     long = [one for one in histories if len(one.sessions) >= 2 * SHORTEST]
-    places = steps([one.performance for one in long], [one.tolerance.floor for one in long])
-    found = [change for one, ends in zip(long, places, strict=True) for change in _changes(one, ends, sessions)]
-    found = _with_provenance(store, sessions, found)
-    return Trend(sessions[-1].site, sessions, len(long), sorted(found, key=lambda change: change.change), left_out)
+    of, control = changes([one.performance for one in long], [one.tolerance.floor for one in long], control)
+    found = [change for one, own in zip(long, of, strict=True) for change in _changes(one, own, sessions)]
+    found = sorted(_with_provenance(store, sessions, found), key=lambda change: change.change)
+    return Trend(sessions[-1].site, sessions, len(long), found, left_out, control)
 
 
 def _one_unit(histories: list[History]) -> tuple[list[History], list[str]]:
@@ -97,14 +103,11 @@ def _one_unit(histories: list[History]) -> tuple[list[History], list[str]]:
     return list(latest.values()), left_out
 
 
-def _changes(history: History, ends: list[int], sessions: list[Session]) -> Iterator[Change]:
-    """Yield the steps of a history at `ends`, and the drift over all of it or since the last step."""
-    performance, least = history.performance, -math.log1p(-history.tolerance.floor)
-    drifted = drift(performance, least, ends)
-    if drifted is not None:
-        ends = []
-    elif not ends:
+def _changes(history: History, found: Found, sessions: list[Session]) -> Iterator[Change]:
+    """Yield the steps of a history, and the drift over all of it or since the last step."""
+    if not found.steps and found.drift is None:
         return
+    performance, ends = history.performance, found.steps
 
     def change(kind: str, first: int, last: int, was: float, became: float, lasts: int) -> Change:
         before, session = (sessions[history.sessions[place]] for place in (first, last))
@@ -115,10 +118,9 @@ def _changes(history: History, ends: list[int], sessions: list[Session]) -> Iter
     levels = medians(performance, ends)
     for place, end, (was, became) in zip(ends, [*ends, len(performance)][1:], pairwise(levels), strict=True):
         yield change('step', place - 1, place, was, became, end - place)
-    last = ends[-1] if ends else 0
-    drifted = drift(performance[last:], least) if ends else drifted
-    if drifted is not None:
-        yield change('drift', last, -1, levels[-1] - drifted / 2, levels[-1] + drifted / 2, len(performance) - last)
+    if found.drift is not None:
+        last, half = ends[-1] if ends else 0, found.drift / 2
+        yield change('drift', last, -1, levels[-1] - half, levels[-1] + half, len(performance) - last)
 
 
 def _with_provenance(store: Store, sessions: list[Session], changes: list[Change]) -> list[Change]:

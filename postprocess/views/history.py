@@ -60,16 +60,16 @@ _BACKTEST = (
 )
 
 
-def trend(found: Trend, days: int) -> View:
-    """Return the changes in the history of a site; those of the last `days` for the worse are counted below."""
+def trend(found: Trend, recent: int) -> View:
+    """Return the changes in the history of a site; counted below: for the worse, in the last `recent` sessions."""
     first, last = (_day(found.sessions[place].started) for place in (0, -1))
     looked_at = f'{count(found.examined, "metric")} over {count(len(found.sessions), "session")}'
-    worse = count(len(found.recent(days)), 'change')
+    worse = count(len(found.recent(recent)), 'change')
     return View(
         _TREND,
         [_of_change(change) for change in found.changes],
         before=f'{found.site}: {looked_at}, {first} to {last}',
-        after=f'{worse} for the worse in the last {count(days, "day")}, {len(found.changes)} in all',
+        after=f'{worse} for the worse in the last {count(recent, "session")}, {len(found.changes)} in all',
         name='changes',
         document={
             'site': found.site, 'sessions': len(found.sessions), 'metrics': found.examined, 'left_out': found.left_out,

@@ -87,7 +87,7 @@ def test_a_step_is_said_on_its_fifth_night_and_not_again(work):
             said, tree = lines(work, number, int(number == 11))
             told += [line for line in said if line.startswith('step')]
             new = ['step, new'] if number == 11 else ['step']
-            assert number == 8 or column(tree, 'changes', 'What') == new
+            assert number < 11 or column(tree, 'changes', 'What') == new
     (line,) = told
     assert line.startswith('step since 2026-11-28: -8.')
     assert re.search(r'-8\.\d % in STREAM size=big triad: 100\.\d to 92\.?\d* GB/s; changed', line)

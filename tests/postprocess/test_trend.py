@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rows import each_row
 from run_reports import BEGAN, case, metric, report
 
-from postprocess.history.changepoints import SHORTEST, drift, levels, noise, steps
+from postprocess.history.changepoints import SHORTEST, Found, changes, levels, noise
 
 DAY = 86400
 
@@ -49,6 +49,17 @@ def test_a_series_of_a_year_is_cut_as_by_pelt():
     assert levels(values[None], 2 * math.log(365)) == [theirs] == [[100, 200, 207]]
 
 
+def steps(series, floors):
+    """The steps of each series of a site."""
+    return [found.steps for found in changes(series, floors)[0]]
+
+
+def alone(values):
+    """What changed in a series that is the only one of its site, with the floor of 2 %."""
+    ((found,), _) = changes([values], [0.02])
+    return found
+
+
 def test_series_of_all_lengths_are_told_apart():
     flat, step = noisy(1, 40), noisy(2, 60)
     step[30:] -= 0.05
@@ -72,22 +83,61 @@ def test_single_bad_nights_are_no_step():
     assert steps([values], [0.02]) == [[]]
 
 
-def test_noise_sees_no_steps_and_all_of_a_lasting_noise():
+def site(seed, metrics, nights, like=0.0):
+    """Metrics of a site whose CVs are spread about 1 %; each night is like the one before by `like`."""
+    rng = numpy.random.default_rng(seed)
+    rows = rng.standard_normal((metrics, nights))
+    for night in range(1, nights):
+        rows[:, night] = like * rows[:, night - 1] + math.sqrt(1 - like**2) * rows[:, night]
+    return 0.01 * 2 ** rng.standard_normal((metrics, 1)) * rows
+
+
+@each_row(('nights', 'like'), [(20, 0.0), (60, 0.0), (20, 0.5), (60, 0.5)])
+def test_a_healthy_site_has_no_step_and_no_drift(nights, like):
+    for seed in range(6):
+        found, control = changes(list(site(seed, 100, nights, like)), [0.02] * 100)
+        assert all(of == Found([]) for of in found)
+        assert control.likeness == pytest.approx(like, abs=0.15)
+
+
+@each_row('like', [0.0, 0.5])
+def test_a_step_at_one_metric_of_a_site_is_found_on_its_fifth_night(like):
+    found = 0
+    for seed in range(10):
+        rows = site(seed, 50, 65, like)
+        rows[0] *= 0.01 / rows[0, :60].std()
+        rows[0, 60:] -= 0.05
+        found += any(abs(end - 60) <= 3 for end in steps(list(rows), [0.02] * 50)[0])
+    assert found >= 9
+
+
+def test_three_slow_nights_of_five_are_no_new_level_where_slow_nights_are_usual():
+    rng = numpy.random.default_rng(3)
+    rows = 0.01 * (rng.standard_normal((50, 60)) - 8 * (rng.random((50, 60)) < 0.05))
+    rows[0, 50:] = 0.01 * rng.standard_normal(10)
+    rows[0, [50, 52, 54]] -= 0.08
+    assert not any(steps(list(rows), [0.02] * 50))
+
+
+def test_series_that_are_judged_again_alone_are_judged_as_with_all_others():
+    rows = list(site(4, 100, 40))
+    rows[0][30:] -= 0.03
+    found, control = changes(rows, [0.02] * 100)
+    assert changes(rows[:1], [0.02], control) == (found[:1], control)
+
+
+def test_noise_sees_no_steps():
     rows = numpy.stack([noisy(i, 400) for i in range(40)])
     rows[:, 200:] += 0.3
     assert noise(rows).mean() == pytest.approx(0.01, rel=0.1)
-    lasting = numpy.zeros((40, 400))
-    fresh = numpy.random.default_rng(1).standard_normal((40, 400)) * 0.01 * math.sqrt(0.75)
-    for night in range(1, 400):
-        lasting[:, night] = 0.5 * lasting[:, night - 1] + fresh[:, night]
-    assert noise(lasting).mean() > 0.0105
 
 
 def test_drift_is_found_where_steps_are_not():
     slope = noisy(5, 180) + numpy.linspace(0, -0.06, 180)
-    assert drift(slope, 0.02) == pytest.approx(-0.06, abs=0.012)
-    assert drift(noisy(6, 180), 0.02) is None
-    assert drift(slope[:50], 0.02) is None  # too short to tell
+    assert alone(slope).steps == []
+    assert alone(slope).drift == pytest.approx(-0.06, abs=0.012)
+    assert alone(noisy(6, 180)).drift is None
+    assert alone(slope[:50]).drift is None  # too short to tell
 
 
 @each_row('n', [10, 11, 14, 60, 183])
@@ -100,16 +150,24 @@ def test_noise_of_a_history_of_any_length(n):
 def test_a_step_is_no_drift_and_a_drift_no_stairs(seed):
     step, slope = noisy(seed, 180), noisy(seed, 180) + numpy.linspace(0, -0.15, 180)
     step[100:] -= 0.06
-    found = steps([step, slope], [0.02] * 2)
-    assert len(found[1]) > 1
-    assert drift(step, 0.02, found[0]) is None
-    assert drift(slope, 0.02, found[1]) == pytest.approx(-0.15, abs=0.02)
+    (of_step, of_slope), _ = changes([step, slope], [0.02] * 2)
+    assert (len(of_step.steps), of_step.drift) == (1, None)
+    assert of_slope.steps == []
+    assert of_slope.drift == pytest.approx(-0.15, abs=0.02)
+
+
+def test_a_drift_after_a_step_is_that_since_the_step():
+    values = noisy(2, 180)
+    values[60:] += 0.2 + numpy.linspace(0, -0.03, 120)
+    found = alone(values)
+    assert found.steps == [60]
+    assert found.drift == pytest.approx(-0.03, abs=0.01)
 
 
 # The command
 
 
-def history(work, values, better='higher', name='triad', provenance=None):
+def history(work, values, better='higher', name='triad', provenance=None, days=1):
     unit = 'GB/s' if better == 'higher' else 'us'
     work.ingest(*(
         report(
@@ -117,13 +175,13 @@ def history(work, values, better='higher', name='triad', provenance=None):
                 metrics={name: metric([float(value)] * 2, unit, better)}, nodes=(f'n{night % 2}',),
                 provenance=(provenance or (lambda night: {}))(night),
             ),
-            uuid=f'{night:04}', began=BEGAN + night * DAY,
+            uuid=f'{night:04}', began=BEGAN + days * night * DAY,
         )
         for night, value in enumerate(values)
     ))  # fmt: skip
 
 
-def changes(work, *options, code):
+def changes_in(work, *options, code):
     result = work.run('trend', '--format', 'json', *options)
     assert result.exit_code == code, result.output
     return json.loads(result.stdout)['changes']
@@ -138,7 +196,7 @@ def test_a_step_is_dated_and_comes_with_what_changed_at_it(work):
         return {'kernel': kernel, 'load_average': str(night), 'governor': 'performance'}
 
     history(work, values, provenance=provenance)
-    (change,) = changes(work, code=1)
+    (change,) = changes_in(work, code=1)
     assert (change['kind'], change['session'], change['before'], change['since']) == (
         'step', '0033', '2026-12-23', '2026-12-24',
     )  # fmt: skip
@@ -148,14 +206,26 @@ def test_a_step_is_dated_and_comes_with_what_changed_at_it(work):
     assert change['metric'] == 'triad'
     shown = work.run('trend').stdout
     assert 'kernel: 6.1.0 -> 6.5.0' in shown
-    assert '1 change for the worse in the last 14 days, 1 in all' in shown
+    assert '1 change for the worse in the last 14 sessions, 1 in all' in shown
+
+
+def test_sessions_count_and_not_days(work):
+    """A site that runs weekly: the step is found in its fifth week, and is news for 14 sessions."""
+    values = 100 * numpy.exp(noisy(7, 40))
+    values[20:] *= 0.93
+    history(work, values[:25], days=7)
+    (change,) = changes_in(work, code=1)
+    assert (change['session'], change['sessions']) == ('0020', 5)
+    history(work, values, days=7)
+    assert len(changes_in(work, '0033', code=1)) == 1
+    assert len(changes_in(work, '0034', code=0)) == 1
 
 
 def test_a_time_that_became_longer_is_a_change_for_the_worse_and_a_shorter_one_is_not(work):
     values = 10 * numpy.exp(noisy(8, 40))
     values[33:] *= 1.1
     history(work, values, better='lower')
-    (change,) = changes(work, code=1)
+    (change,) = changes_in(work, code=1)
     assert change['change'] == pytest.approx(-9.1, abs=1.5)
     assert change['became'] > change['was']
 
@@ -165,14 +235,14 @@ def test_what_became_better_or_happened_long_ago_is_shown_and_is_no_failure(work
     values[20:] *= 0.9
     values[50:] *= 1.2
     history(work, values)
-    assert [round(change['change'] / 10) for change in changes(work, code=0)] == [-1, 2]
-    assert len(changes(work, '--recent', '60', code=1)) == 2
-    assert len(changes(work, '--days', '25', code=0)) == 1
+    assert [round(change['change'] / 10) for change in changes_in(work, code=0)] == [-1, 2]
+    assert len(changes_in(work, '--recent', '60', code=1)) == 2
+    assert len(changes_in(work, '--days', '25', code=0)) == 1
 
 
 def test_a_slow_drift_is_a_failure_as_long_as_it_lasts(work):
     history(work, 100 * numpy.exp(noisy(10, 120) + numpy.linspace(0, -0.045, 120)))
-    (change,) = changes(work, code=1)
+    (change,) = changes_in(work, code=1)
     assert change['kind'] == 'drift'
     assert change['change'] == pytest.approx(-4.5, abs=2)
 
@@ -190,7 +260,7 @@ def test_failed_and_invalid_sessions_and_unjudged_metrics_do_not_count(work):
             entry = case(metrics=bad, result='fail', fail_phase='sanity') if night % 2 == 0 else case(metrics=bad)
         nights.append(report(entry, uuid=f'{night:04}', began=BEGAN + night * DAY))
     work.ingest(*nights)
-    assert changes(work, code=0) == []
+    assert changes_in(work, code=0) == []
     assert '1 metric over 30 sessions' in work.run('trend').stdout
 
 
@@ -198,7 +268,7 @@ def test_the_floor_is_that_of_the_site(work):
     values = 100 * numpy.exp(noisy(11, 40, cv=0.001))
     values[30:] *= 0.97
     history(work, values)
-    assert len(changes(work, code=1)) == 1
+    assert len(changes_in(work, code=1)) == 1
     site = work.sites / 'cluster/site.yaml'
     site.write_text(site.read_text().replace('floor: 0.02', 'floor: 0.05'))
-    assert changes(work, code=0) == []
+    assert changes_in(work, code=0) == []

@@ -1,7 +1,5 @@
 """Write the checkout that a site works in from an installed wheel, and name the version of the suite."""
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

@@ -5,8 +5,6 @@ script, its generated inputs, and of every trial the program's output, stderr an
 longer has a file ``<archive>.keep`` beside it with the reason.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import tarfile

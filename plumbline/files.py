@@ -1,7 +1,5 @@
 """Read YAML files, and write files that are either complete or absent."""
 
-from __future__ import annotations
-
 import os
 import platform
 from collections.abc import Callable

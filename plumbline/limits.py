@@ -1,7 +1,5 @@
 """Compute how far a series may be from its reference: one rule for the run of a case and for the verdict."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Read what schema 1 wrote: metric names that held dims, old columns and words."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict
 from fnmatch import fnmatchcase

@@ -1,7 +1,5 @@
 """Locate the checkout, its parts, and the directories of results and software."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

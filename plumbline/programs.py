@@ -1,7 +1,5 @@
 """Find and run programs of this machine."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

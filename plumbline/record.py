@@ -1,11 +1,10 @@
 """The record: what a case leaves in ReFrame's run report, and all that post-processing reads from it."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
 
 from plumbline.errors import RecordError
 from plumbline.identity import KINDS, Dim, Pairs, Quantity, pairs
@@ -123,50 +122,69 @@ class Record:
         return {'schema': SCHEMA} | data
 
 
+#: The keys without which a part of a record is refused; the others may be absent or None.
+_REQUIRED: dict[type, tuple[str, ...]] = {
+    Record: ('check', 'params', 'trials', 'metrics'),
+    MetricRecord: ('unit', 'better', 'series'),
+    Series: ('dims', 'samples'),
+    Dim: ('kind',),
+}
+
+
+_types_of = cache(get_type_hints)
+
+
 def from_dict(data: Any) -> Record:
     """Return the record that :meth:`Record.to_dict` wrote, of this schema or an earlier one. Raises RecordError."""
-    schema = _get(data, 'schema', int, 'record')
+    schema = _expect(dict, data, 'record').get('schema')
     if schema == 1:
         data = record_of_schema_1(data)
     elif schema != SCHEMA:
-        raise RecordError(f'record: schema: expected {SCHEMA}, found {schema}')
-    metrics = _get(data, 'metrics', dict, 'record')
-    mappings = {key: _get(data, key, dict, 'record', {}) for key in ('draw', 'placement', 'job', 'provenance')}
-    return Record(
-        check=_get(data, 'check', str, 'record'),
-        params=_pairs(data, 'params', 'record'),
-        tags=_list(data, 'tags', str),
-        trials=_get(data, 'trials', int, 'record'),
-        dims={name: _dim(dim, f'record.dims.{name}') for name, dim in _get(data, 'dims', dict, 'record', {}).items()},
-        metrics={name: _metric(metric, f'record.metrics.{name}') for name, metric in metrics.items()},
-        trial_seconds=[float(value) for value in _list(data, 'trial_seconds', _NUMBER)],
-        evidence=_get(data, 'evidence', str, 'record', ''),
-        **mappings,
-    )
+        raise RecordError(f'record: schema: expected {SCHEMA}, found {schema!r:.80}')
+    record: Record = _decode(Record, data, 'record')
+    for name, dim in record.dims.items():
+        if dim.kind not in KINDS:
+            raise RecordError(f'record.dims.{name}: kind: expected one of {", ".join(KINDS)}, found {dim.kind!r}')
+    for name, metric in record.metrics.items():
+        where = f'record.metrics.{name}'
+        if metric.better not in ('higher', 'lower'):
+            raise RecordError(f'{where}: better: expected higher or lower, found {metric.better!r}')
+        if len({series.dims for series in metric.series}) < len(metric.series):
+            raise RecordError(f'{where}: series: expected different dims in each, found the same dims twice')
+    return record
 
 
-def _dim(data: Any, where: str) -> Dim:
-    kind = _get(data, 'kind', str, where)
-    if kind not in KINDS:
-        raise RecordError(f'{where}: kind: expected one of {", ".join(KINDS)}, found {kind!r}')
-    return Dim(kind, _get(data, 'unit', str, where, ''))
+def _decode(kind: Any, value: Any, where: str) -> Any:
+    """Return `value`, of JSON types, as the type `kind` of a field. Raises RecordError."""
+    if kind in _REQUIRED:
+        _expect(dict, value, where)
+        for key in _REQUIRED[kind]:
+            if value.get(key) is None:
+                raise RecordError(f'{where}: expected the key {key!r}')
+        present = [(name, of) for name, of in _types_of(kind).items() if value.get(name) is not None]
+        return kind(**{name: _decode(of, value[name], f'{where}: {name}') for name, of in present})
+    if kind == Pairs:
+        return _pairs(_expect(dict, value, where), where)
+    if kind == list[Sample]:
+        return [_sample(sample, where) for sample in _expect(list, value, where)]
+    of, parts = get_origin(kind), get_args(kind)
+    if of is list:
+        return [_decode(parts[0], item, where) for item in _expect(list, value, where)]
+    if of is dict:
+        return {name: _decode(parts[1], item, f'{where}.{name}') for name, item in _expect(dict, value, where).items()}
+    return value if kind is Any else _expect(parts[0] if parts else kind, value, where)  # `float | None`: a float
 
 
-def _metric(data: Any, where: str) -> MetricRecord:
-    better = _get(data, 'better', str, where)
-    if better not in ('higher', 'lower'):
-        raise RecordError(f'{where}: better: expected higher or lower, found {better!r}')
-    series = [_series(series, where) for series in _get(data, 'series', list, where)]
-    if len({one.dims for one in series}) < len(series):
-        raise RecordError(f'{where}: series: expected different dims in each, found the same dims twice')
-    facts = (_get(data, key, _NUMBER, where, None) for key in ('usual_spread', 'floor', 'cap'))
-    return MetricRecord(_get(data, 'unit', str, where), better, series, *facts)
-
-
-def _series(data: Any, where: str) -> Series:
-    samples = [_sample(sample, where) for sample in _get(data, 'samples', list, where)]
-    reasons = (_get(data, key, str, where, None) for key in ('invalid', 'missing'))
-    return Series(_pairs(data, 'dims', where), samples, _get(data, 'judged', bool, where, True), *reasons)
+def _expect(kind: type, value: Any, where: str) -> Any:
+    """Return `value`, which must be of `kind`; a float may be given as an integer. Raises RecordError."""
+    try:
+        if kind is float and type(value) is int:
+            return float(value)
+    except OverflowError:
+        pass
+    if type(value) is not kind:
+        raise RecordError(f'{where}: expected {kind.__name__}, found {value!r:.80}')
+    return value
 
 
 def _sample(sample: Any, where: str) -> Sample:
@@ -176,44 +194,11 @@ def _sample(sample: Any, where: str) -> Sample:
             raise TypeError
         return int(trial), str(node), float(value)
     except (TypeError, ValueError, OverflowError):
-        raise RecordError(f'{where}: samples: expected [trial, node, number], found {sample!r:.80}') from None
+        raise RecordError(f'{where}: expected [trial, node, number], found {sample!r:.80}') from None
 
 
-def _pairs(data: dict[str, Any], key: str, where: str) -> Pairs:
-    found = _get(data, key, dict, where)
+def _pairs(found: dict[str, Any], where: str) -> Pairs:
     for name, value in found.items():
         if not name or set(',=') & set(name) or ',' in str(value):
-            raise RecordError(
-                f'{where}: {key}: expected names and values without "," and "=", found {name}={value!s:.80}'
-            )
+            raise RecordError(f'{where}: expected names and values without "," and "=", found {name}={value!s:.80}')
     return pairs(found)
-
-
-def _list(data: dict[str, Any], key: str, kind: Any) -> list[Any]:
-    values = _get(data, key, list, 'record', [])
-    for value in values:
-        if not isinstance(value, kind):
-            raise RecordError(f'record: {key}: expected a list of {_name(kind)}, found {values!r:.80}')
-    return values
-
-
-_NUMBER = (int, float)
-_REQUIRED = object()
-
-
-def _get(data: Any, key: str, kind: Any, where: str, default: Any = _REQUIRED) -> Any:
-    """Return ``data[key]``, which must be of `kind`; `default` where it is absent or None. Raises RecordError."""
-    if not isinstance(data, dict):
-        raise RecordError(f'{where}: expected dict, found {data!r:.80}')
-    value = data.get(key)
-    if value is None and default is not _REQUIRED:
-        return default
-    if key not in data:
-        raise RecordError(f'{where} has no {key!r}')
-    if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise RecordError(f'{where}: {key}: expected {_name(kind)}, found {value!r:.80}')
-    return value
-
-
-def _name(kind: Any) -> str:
-    return ' or '.join(each.__name__ for each in (kind if isinstance(kind, tuple) else (kind,)))

@@ -1,7 +1,5 @@
 """The rounds of a node sweep: every node alone, or every pair of nodes, no node twice in a round."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from plumbline import settings

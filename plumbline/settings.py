@@ -3,8 +3,6 @@
 ``docs/settings.md`` is the table of all settings, also of those that only shell scripts read, with what each is for.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from dataclasses import dataclass

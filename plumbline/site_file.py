@@ -1,13 +1,11 @@
 """Read a ``site.yaml``, check it, and report what is wrong with file, line, key and what was expected."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import yaml
 
@@ -16,31 +14,42 @@ from plumbline.files import read_yaml
 from plumbline.paths import SCHEMAS
 from plumbline.units import in_base_unit
 
-if TYPE_CHECKING:
-    import jsonschema
-
 
 def read_site_file(path: Path) -> dict[str, Any]:
     """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError."""
-    entry = read_yaml(path)
-    for line, key, wrong in _faults(entry, read_yaml(path, yaml.compose)):
-        raise SiteError(f'{path}:{line}: {key}: {wrong}')
+    entry, document = read_yaml(path), read_yaml(path, yaml.compose)
+    lines: dict[tuple[str, ...], int] = {(): document.start_mark.line + 1 if document else 1}
+    for place, line in _lines(document):
+        if place in lines:  # YAML would keep the last one
+            raise SiteError(f'{path}:{line}: {".".join(place)}: is there twice, first in line {lines[place]}')
+        lines[place] = line
+    for where, wrong in _faults(entry):
+        place = tuple(map(str, where))
+        line = next(lines[place[:depth]] for depth in range(len(place), -1, -1) if place[:depth] in lines)
+        raise SiteError(f'{path}:{line}: {".".join(place) or "the file"}: {wrong}')
     return entry
 
 
-def _faults(entry: Any, node: yaml.Node | None) -> Iterator[tuple[int, str, str]]:
-    """Yield line, key and fault; the later checks rely on the earlier ones."""
-    for key, line, first in _repeated_keys(node):
-        yield line, key, f'is there twice, first in line {first}'
-    for error in _validator().iter_errors(entry):
-        path, wrong = _explain(error)
-        yield _line(node, path), '.'.join(map(str, path)) or 'the file', wrong
-    for path, wrong in _inconsistencies(entry):
-        yield _line(node, path), '.'.join(map(str, path)), wrong
+def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the path of each part of a document below `node` and its line, from 1."""
+    parts: list[tuple[str, yaml.Node, yaml.Node]] = []
+    if isinstance(node, yaml.MappingNode):
+        parts = [(key.value, key, value) for key, value in node.value]
+    elif isinstance(node, yaml.SequenceNode):
+        parts = [(str(index), item, item) for index, item in enumerate(node.value)]
+    for name, start, value in parts:
+        yield (*path, name), start.start_mark.line + 1
+        yield from _lines(value, (*path, name))
+
+
+def _faults(entry: Any) -> Iterator[tuple[list[Any], str]]:
+    """Yield path and fault; the later checks rely on the earlier ones."""
+    yield from map(_explain, _validator().iter_errors(entry))
+    yield from _inconsistencies(entry)
 
 
 @functools.cache
-def _validator() -> jsonschema.Draft202012Validator:
+def _validator() -> Any:
     import jsonschema
 
     schema = json.loads((SCHEMAS / 'site.schema.json').read_text(encoding='utf-8'))
@@ -49,58 +58,25 @@ def _validator() -> jsonschema.Draft202012Validator:
     return jsonschema.Draft202012Validator(schema, format_checker=formats)
 
 
-def _explain(error: jsonschema.ValidationError) -> tuple[list[Any], str]:
+def _explain(error: Any) -> tuple[list[Any], str]:
     """Return the path of a schema error in the file, and what was expected there."""
-    path = list(error.absolute_path)
-    rule = error.validator
-    found: Any = error.instance
-    schema: Any = error.schema
-    wanted: Any = error.validator_value
-    if rule == 'additionalProperties':
-        known, patterns = schema.get('properties', {}), schema.get('patternProperties', {})
-        unknown = next(key for key in found if key not in known and not any(re.search(p, str(key)) for p in patterns))
-        return [*path, unknown], f'unknown key; expected one of {", ".join(sorted(known) or sorted(patterns))}'
-    if rule == 'required':
-        return path, f'lacks the key {next(key for key in wanted if key not in found)!r}'
-    if rule == 'type':
-        return path, f'expected {wanted}, found {found!r}'
-    if rule == 'enum':
-        return path, f'expected one of {", ".join(map(str, wanted))}, found {found!r}'
-    if rule == 'format' and wanted == 'quantity':
-        return path, f'expected a number and a unit such as "256 GiB" or "614.4 GB/s", found {found!r}'
+    path, found, wanted = list(error.absolute_path), error.instance, error.validator_value
+    match error.validator:
+        case 'additionalProperties':
+            known, patterns = (error.schema.get(key, {}) for key in ('properties', 'patternProperties'))
+            unknown = next(
+                key for key in found if key not in known and not any(re.search(p, str(key)) for p in patterns)
+            )
+            return [*path, unknown], f'unknown key; expected one of {", ".join(sorted(known) or sorted(patterns))}'
+        case 'required':
+            return path, f'lacks the key {next(key for key in wanted if key not in found)!r}'
+        case 'type':
+            return path, f'expected {wanted}, found {found!r}'
+        case 'enum':
+            return path, f'expected one of {", ".join(map(str, wanted))}, found {found!r}'
+        case 'format' if wanted == 'quantity':
+            return path, f'expected a number and a unit such as "256 GiB" or "614.4 GB/s", found {found!r}'
     return path, error.message
-
-
-def _line(node: yaml.Node | None, path: list[Any]) -> int:
-    """Return the line, from 1, of the deepest part of `path` that the file has."""
-    line = node.start_mark.line if node is not None else 0
-    for part in path:
-        if isinstance(node, yaml.MappingNode):
-            found = next(((key, value) for key, value in node.value if key.value == str(part)), None)
-            if found is None:
-                break
-            line, node = found[0].start_mark.line, found[1]
-        elif isinstance(node, yaml.SequenceNode) and isinstance(part, int):
-            node = node.value[part]
-            line = node.start_mark.line
-        else:
-            break
-    return line + 1
-
-
-def _repeated_keys(node: yaml.Node | None) -> Iterator[tuple[str, int, int]]:
-    """Yield key, line and first line of each key that a mapping has twice; YAML would keep the last one."""
-    if isinstance(node, yaml.MappingNode):
-        first: dict[str, int] = {}
-        for key, value in node.value:
-            line = key.start_mark.line + 1
-            if key.value in first:
-                yield key.value, line, first[key.value]
-            first[key.value] = line
-            yield from _repeated_keys(value)
-    elif isinstance(node, yaml.SequenceNode):
-        for item in node.value:
-            yield from _repeated_keys(item)
 
 
 def _inconsistencies(entry: dict[str, Any]) -> Iterator[tuple[list[Any], str]]:

@@ -1,7 +1,5 @@
 """The sites of ``site_configs/``: which one this is, and each with its partitions and environments."""
 
-from __future__ import annotations
-
 import functools
 import platform
 import re

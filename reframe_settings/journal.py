@@ -1,7 +1,5 @@
 """Log handlers of finished cases, beside ReFrame's performance logs: a journal, and JSON over HTTP."""
 
-from __future__ import annotations
-
 import logging
 
 from reframe.core.logging import register_log_handler

@@ -1,7 +1,5 @@
 """Launchers that ReFrame lacks, and its srun for jobs that place their ranks themselves."""
 
-from __future__ import annotations
-
 from reframe.core.backends import register_launcher
 from reframe.core.launchers import JobLauncher
 from reframe.core.launchers.mpi import SrunLauncher

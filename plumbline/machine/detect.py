@@ -4,8 +4,6 @@ The facts are cached in ``$XDG_CACHE_HOME/plumbline`` by host name, boot id and 
 may use. PATH is searched each time, since a benchmark is installed without a reboot.
 """
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

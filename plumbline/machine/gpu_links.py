@@ -5,10 +5,7 @@ Devices have the numbers of these programs: from 0 in the order of PCI addresses
 variable and uses the order of the kernel driver, which on Frontier is the order of PCI addresses.
 """
 
-from __future__ import annotations
-
 import itertools
-import json
 import re
 import string
 from collections.abc import Callable
@@ -29,8 +26,7 @@ _PCIE = {  # labels of nvidia-smi, best first
     'NODE': 'PCIe, between host bridges of a NUMA domain',
     'SYS': 'PCIe and the link between NUMA domains',
 }
-# Words in the titles of AMD's tables, and the same in amd-smi's JSON.
-_AMD_TABLES = {'link type': 'link_type', 'bandwidth': 'bandwidth', 'hops': 'num_hops', 'weight': 'weight'}
+_AMD_TABLES = ('link type', 'bandwidth', 'hops', 'weight')  # words in the titles of AMD's tables
 
 
 @dataclass(frozen=True, order=True)
@@ -46,17 +42,18 @@ def find_link_classes(devices: list[dict[str, Any]]) -> tuple[dict[str, Any], st
 
     The reason is None if there are classes, and for fewer than two GPUs.
     """
-    counts = {vendor: _count(devices, prefix) for vendor, prefix in (('NVIDIA', 'sm_'), ('AMD', 'gfx'))}
-    if sum(counts.values()) < 2:
+    vendors = {prefix for prefix in _WAYS for device in devices if device.get('arch', '').startswith(prefix)}
+    number = sum(device['num_devices'] for device in devices)
+    if number < 2 or not vendors:
         return {}, None
-    if all(counts.values()):
+    if len(vendors) > 1:
         return {}, 'GPUs of two vendors: no program lists both'
     faults = []
-    for command, parse in _WAYS['NVIDIA' if counts['NVIDIA'] else 'AMD']:
+    for command, parse in _WAYS[vendors.pop()]:
         try:
             links = parse(output_of(command))
-            if (found := 1 + max((j for _, j in links), default=0)) != sum(counts.values()):
-                raise ValueError(f'expected {sum(counts.values())} GPUs, found {found}')
+            if (found := 1 + max((j for _, j in links), default=0)) != number:
+                raise ValueError(f'expected {number} GPUs, found {found}')
             return link_classes(links), None
         except ValueError as error:
             faults.append(f'{" ".join(command)}: {error}')
@@ -72,10 +69,6 @@ def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
     nodes = [*drivers.glob('nvidia/*:*/numa_node'), *drivers.glob('amdgpu/*:*/numa_node')]
     domains = [int(node.read_text()) for node in sorted(nodes, key=lambda node: node.parent.name)]
     return domains if len(domains) == number and min(domains, default=-1) >= 0 else []
-
-
-def _count(devices: list[dict[str, Any]], prefix: str) -> int:
-    return sum(device['num_devices'] for device in devices if device.get('arch', '').startswith(prefix))
 
 
 def link_classes(links: dict[Pair, Link]) -> dict[str, dict[str, Any]]:
@@ -94,11 +87,10 @@ def nvidia_links(text: str) -> dict[Pair, Link]:
     tables = _tables(text)
     if len(tables) != 1:
         raise ValueError(f'expected one table with columns GPU0, GPU1, ..., found {len(tables)}')
-    (_, names, cells) = tables[0]
-    return {pair: _nvidia_link(pair, label) for pair, label in _one_way(names, cells).items()}
+    return {pair: _nvidia_link(pair, label) for pair, label in _one_way(*tables[0][1:]).items()}
 
 
-def amd_links(text: str, expected: tuple[str, ...] = tuple(_AMD_TABLES)) -> dict[Pair, Link]:
+def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, Link]:
     """Parse the tables of ``amd-smi topology`` or ``rocm-smi --showtopo --shownodesbw``.
 
     The tables `expected` are required. Raises ValueError that names the table or the pair.
@@ -112,34 +104,21 @@ def amd_links(text: str, expected: tuple[str, ...] = tuple(_AMD_TABLES)) -> dict
                 found[name] = _one_way(names, cells)
     if missing := [name for name in expected if name not in found]:
         raise ValueError(f'expected a table of {", ".join(missing)}')
-    return _amd_links(found)
-
-
-def amd_links_from_json(text: str) -> dict[Pair, Link]:
-    """Parse ``amd-smi topology --json``, not its form up to ROCm 6.1.0. Raises ValueError that names the pair."""
-    found: dict[str, dict[Pair, str]] = {}
-    try:
-        listed = json.loads(text)
-        rows = {row['gpu']: {link['gpu']: link for link in row['links']} for row in listed}
-        numbers = range(len(listed))
-        for table, key in _AMD_TABLES.items():
-            if any(key in link for row in rows.values() for link in row.values()):
-                cells = [[str(rows[i][j][key]) for j in numbers] for i in numbers]
-                found[table] = _one_way([f'GPU{i}' for i in numbers], cells)
-    except (KeyError, TypeError, AttributeError):
-        raise ValueError('expected a link from each GPU to each, found something else') from None
-    if 'link type' not in found:
-        raise ValueError('expected the key link_type')
-    return _amd_links(found)
+    pairs = list(next(iter(found.values())))
+    if any(list(cells) != pairs for cells in found.values()):
+        raise ValueError('expected the same number of GPUs in all tables')
+    ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end shows the number of links
+    bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in found.pop('bandwidth', {}).items()}
+    known = any(bandwidths.values())  # all 0: unknown to the driver
+    return {
+        pair: _amd_link(pair, {name: cells[pair] for name, cells in found.items()}, bandwidths[pair] if known else None)
+        for pair in pairs
+    }
 
 
 _WAYS: dict[str, list[tuple[list[str], Callable[[str], dict[Pair, Link]]]]] = {
-    'NVIDIA': [(['nvidia-smi', 'topo', '-m'], nvidia_links)],
-    'AMD': [
-        (['amd-smi', 'topology', '--json'], amd_links_from_json),
-        (['amd-smi', 'topology'], amd_links),
-        (['rocm-smi', '--showtopo', '--shownodesbw'], amd_links),
-    ],
+    'sm_': [(['nvidia-smi', 'topo', '-m'], nvidia_links)],
+    'gfx': [(['amd-smi', 'topology'], amd_links), (['rocm-smi', '--showtopo', '--shownodesbw'], amd_links)],
 }
 
 
@@ -152,36 +131,21 @@ def _nvidia_link(pair: Pair, label: str) -> Link:
     return Link((1, list(_PCIE).index(label)), _PCIE[label])
 
 
-def _amd_links(tables: dict[str, dict[Pair, str]]) -> dict[Pair, Link]:
-    pairs = list(next(iter(tables.values())))
-    if any(list(cells) != pairs for cells in tables.values()):
-        raise ValueError('expected the same number of GPUs in all tables')
-    cells = {name: tables.get(name) or dict.fromkeys(pairs, 'N/A') for name in _AMD_TABLES}
-    ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end shows the number of links
-    bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in cells['bandwidth'].items()}
-    return {
-        pair: _amd_link(
-            pair,
-            cells['link type'][pair],
-            bandwidths[pair] if any(bandwidths.values()) else None,  # all 0: unknown to the driver
-            *(_number(pair, cells[name][pair]) for name in ('hops', 'weight')),
-        )
-        for pair in pairs
-    }
-
-
-def _amd_link(pair: Pair, kind: str, bandwidth: int | None, hops: int | None, weight: int | None) -> Link:
-    """Return the link of a pair. `bandwidth` in MB/s: it shows the number of links, 0 that there is no direct one."""
+def _amd_link(pair: Pair, cells: dict[str, str], bandwidth: int | None) -> Link:
+    """Return the link of a pair from its cells by table. `bandwidth` in MB/s: 0 if there is no direct link."""
     kinds = {'XGMI': 'Infinity Fabric', 'PCIE': 'PCIe', 'N/A': 'link'}
-    if kind.upper() not in kinds:
+    kind = cells.get('link type', 'N/A').upper()
+    if kind not in kinds:
         raise ValueError(f'{_words(pair)}: expected XGMI or PCIE, found {kind!r}')
-    words = [kinds[kind.upper()]]
-    if bandwidth is not None and kind.upper() != 'PCIE':
+    hops, weight = (_number(pair, cells.get(name, 'N/A')) for name in ('hops', 'weight'))
+    words = [kinds[kind]]
+    if bandwidth is not None and kind != 'PCIE':
         words.append(f'{bandwidth / 1000:g} GB/s by the driver' if bandwidth else 'not direct')
-    words += [f'{hops} hop{"s" if hops > 1 else ""}'] if hops is not None else []
-    words += [f'weight {weight}'] if weight is not None else []
-    rank = (list(kinds).index(kind.upper()), -(bandwidth or 0), hops or 0, weight or 0)
-    return Link(rank, ', '.join(words))
+    if hops is not None:
+        words.append(f'{hops} hop{"s" if hops > 1 else ""}')
+    if weight is not None:
+        words.append(f'weight {weight}')
+    return Link((list(kinds).index(kind), -(bandwidth or 0), hops or 0, weight or 0), ', '.join(words))
 
 
 def _number(pair: Pair, cell: str, pattern: str = r'(\d+)', expected: str = 'a number') -> int | None:

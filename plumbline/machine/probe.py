@@ -4,8 +4,6 @@ Slurm lists the partitions and what their nodes have. NUMA domains, caches, GPU 
 on this machine if there is no Slurm, else on the node of the Slurm job that this runs in.
 """
 
-from __future__ import annotations
-
 import datetime
 import os
 import platform

@@ -4,8 +4,6 @@
 Plumbline and those that Spack would bootstrap (its solver, patchelf); ``build_cache/``: built packages, on request.
 """
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -4,8 +4,6 @@ Spack finds most of it, but not an MPI and BLAS that a distribution spreads over
 not find an MPI below ``/usr`` either. These two get a prefix of links: bin, include and lib.
 """
 
-from __future__ import annotations
-
 import re
 import shutil
 from pathlib import Path

@@ -3,8 +3,6 @@
 Only this module starts Spack for a case, and only if the stack is not up to date. Needs no ReFrame.
 """
 
-from __future__ import annotations
-
 import fcntl
 import functools
 import importlib.util

@@ -3,8 +3,6 @@
 Only reads files; `plumbline.stacks.install` runs Spack.
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import json

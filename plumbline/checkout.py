@@ -5,6 +5,7 @@ import hashlib
 import json
 import shutil
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +24,9 @@ def version() -> str:
     """Return ``0.1.0``, in a clone with its commit: ``0.1.0 (68b1365-dirty)``."""
     if not (ROOT / '.git').exists() or CHECKOUT_FILES.is_dir():
         return __version__
-    try:
+    with suppress(ValueError):
         return f'{__version__} ({output_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]).strip()})'
-    except ValueError:
-        return __version__
+    return __version__
 
 
 def fault() -> str | None:

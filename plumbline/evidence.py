@@ -18,7 +18,6 @@ from plumbline.files import write_whole
 
 FOLDER = 'evidence'
 LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left out, and the archive says so
-_KEEP = '.keep'
 
 
 def pack(stage: Path, results: Path, site: str, name: str, without: Collection[str] = ()) -> str:
@@ -88,4 +87,4 @@ def prune(results: Path, budget: float) -> int:
 
 
 def _note(path: Path) -> Path:
-    return path.with_name(path.name + _KEEP)
+    return path.with_name(f'{path.name}.keep')

@@ -83,12 +83,10 @@ def tolerance_of_schema_1(check: str, unit: str) -> tuple[float | None, float | 
 def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
     """Return a record of schema 1 as one of schema 2, not yet checked. Raises RecordError."""
     check, case = data.get('check'), data.get('case')
-    if not isinstance(case, str):
-        raise RecordError(f'record: case: expected str, found {case!r:.80}')
     try:
         params = dict(from_text(case))
-    except ValueError as error:
-        raise RecordError(f'record: case: {error}') from None
+    except (AttributeError, TypeError, ValueError):
+        raise RecordError(f'record: case: expected name=value pairs joined by commas, found {case!r:.80}') from None
     declared, missing, binding = (_mapping(data, key) for key in ('metrics', 'missing', 'binding'))
     metrics: dict[str, dict[str, Any]] = {}
     for old_name, old in declared.items():
@@ -108,7 +106,7 @@ def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
         'schema': 2,
         'params': params,
         'dims': _DECLARED,
-        **({'metrics': metrics} if 'metrics' in data else {}),
+        'metrics': metrics if 'metrics' in data else None,
         'placement': {new: binding[key] for key, new in _PLACEMENT.items() if key in binding},
     }
 

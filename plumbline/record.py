@@ -160,7 +160,7 @@ def _decode(kind: Any, value: Any, where: str) -> Any:
         _expect(dict, value, where)
         for key in _REQUIRED[kind]:
             if value.get(key) is None:
-                raise RecordError(f'{where}: expected the key {key!r}')
+                raise RecordError(f'{where} has no {key!r}')
         present = [(name, of) for name, of in _types_of(kind).items() if value.get(name) is not None]
         return kind(**{name: _decode(of, value[name], f'{where}: {name}') for name, of in present})
     if kind == Pairs:

@@ -38,15 +38,6 @@ class Environ:
     modules: tuple[str, ...] = ()
     env_vars: tuple[tuple[str, str], ...] = ()
 
-    def reframe(self) -> dict[str, Any]:
-        """Return this environment as an entry of ReFrame's ``environments``."""
-        return {
-            'name': self.name,
-            'features': list(self.features),
-            'modules': list(self.modules),
-            'env_vars': [list(pair) for pair in self.env_vars],
-        }
-
 
 @dataclass(frozen=True)
 class FileSystem:
@@ -134,7 +125,16 @@ class Site:
 
     def reframe_environments(self) -> list[dict[str, Any]]:
         """Return the entries of ReFrame's ``environments``."""
-        return [environ.reframe() | {'target_systems': [self.name]} for environ in self.environs.values()]
+        return [
+            {
+                'name': environ.name,
+                'features': list(environ.features),
+                'modules': list(environ.modules),
+                'env_vars': [list(pair) for pair in environ.env_vars],
+                'target_systems': [self.name],
+            }
+            for environ in self.environs.values()
+        ]
 
 
 def site_names(root: Path = SITES) -> list[str]:

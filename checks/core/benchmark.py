@@ -215,9 +215,12 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """Read all trials, also those before a failure."""
         if self.is_dry_run():
             return
-        if self.installed:
-            self.provenance |= self.installed.provenance()
-        job, stage, plan = self.job_faults(), Path(self.stagedir), self.plan()
+        job = self.job_faults()
+        try:
+            self.provenance |= self.installed.provenance() if self.installed else {}
+        except SiteError as error:
+            job.append(str(error))
+        stage, plan = Path(self.stagedir), self.plan()
         if node_sweep.swept_nodes():
             self.swept, self.result = node_sweep.read_places(stage, plan, self.limits())
             self.faults = job + node_sweep.summary(self.swept, 'faults')

@@ -77,16 +77,13 @@ def needed_spack() -> Path:
 
 def environment() -> dict[str, str]:
     """Return the variables for Spack: ~/.spack is neither read nor written, caches are in the software directory."""
-    software = software_directory()
-    own = {
-        'SPACK_USER_CACHE_PATH': str(software / 'spack-cache'),
-        'SPACK_USER_CONFIG_PATH': str(software / 'spack-config'),
-    }
-    if importlib.util.find_spec('clingo'):
-        own['SPACK_PYTHON'] = sys.executable  # otherwise Spack gets its solver from the network
     # without byte code every call of Spack takes twice as long
-    inherited = {key: value for key, value in os.environ.items() if key not in ('PYTHONDONTWRITEBYTECODE', 'SPACK_ENV')}
-    return inherited | own
+    variables = {key: value for key, value in os.environ.items() if key not in ('PYTHONDONTWRITEBYTECODE', 'SPACK_ENV')}
+    for name in ('cache', 'config'):
+        variables[f'SPACK_USER_{name.upper()}_PATH'] = str(software_directory() / f'spack-{name}')
+    if importlib.util.find_spec('clingo'):
+        variables['SPACK_PYTHON'] = sys.executable  # otherwise Spack gets its solver from the network
+    return variables
 
 
 class BringUp:
@@ -132,7 +129,7 @@ class BringUp:
         write_environment(folder, self.stack)
         self.call('concretize', '-e', str(folder), 'concretize')
         shutil.copyfile(folder / LOCK, manifest.lock)
-        made = {'spack': read_lock(manifest.lock)['spack'], 'date': date.today().isoformat()}
+        made = {'spack': read_lock(manifest.lock)[0], 'date': date.today().isoformat()}
         origin = json.dumps({'inputs': manifest.digest, **made})
         manifest.lock.with_name(LOCK_INPUTS).write_text(f'{origin}\n', encoding='utf-8')
         return manifest.lock
@@ -162,19 +159,23 @@ class BringUp:
             # a job would run another program of this name, or none
             raise StackError(f'{self.name}: installed, but its activation does not put {", ".join(lost)} on PATH')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
+        lock = file_digest(folder / LOCK)
+        spack, roots = read_lock(folder / LOCK)
         description = {
             'schema': SCHEMA,
-            'stack': f'{self.stack.site}/{self.stack.stack}',
             'inputs': self.stack.manifest().digest,
-            'lock': file_digest(folder / LOCK),
+            'lock': lock,
             'view': view_digest(programs),
             'activation': file_digest(self.stack.activation),
             'programs': programs,
-            **read_lock(folder / LOCK),
+            'provenance': {
+                'stack': f'{self.stack.site}/{self.stack.stack}',
+                'stack_lock': lock,
+                'stack_spack': spack,
+                'stack_specs': '; '.join(roots),
+            },
         }
-        unfinished = folder / f'{INSTALLED}.new'
-        unfinished.write_text(json.dumps(description, indent=1), encoding='utf-8')
-        unfinished.replace(folder / INSTALLED)
+        (folder / INSTALLED).write_text(json.dumps(description, indent=1), encoding='utf-8')
 
     def call(self, step: str, *arguments: str, path: str | None = None, show: bool = True) -> str:
         """Call :func:`run_spack` for this stack. Raises StackError."""
@@ -230,15 +231,15 @@ def why(printed: list[str]) -> str:
     text = ''.join(printed)
     logs = sorted(set(_BUILD_LOG.findall(text)))
     where = f' (build log: {", ".join(logs)})' if logs else ''
-    failures: dict[str, str] = {}
-    for package, cause in _BUILT_FOR.findall(text):
-        if cause != 'Package was not installed':  # also printed for the packages that need the failed one
-            failures.setdefault(package, cause.strip())
-    if failures:
-        return '; '.join(f'{package}: {cause}' for package, cause in failures.items()) + where
-    error = _ERROR.search(text)
-    last = next((line.strip() for line in reversed(printed) if line.strip()), 'it printed nothing')
-    return (textwrap.shorten(error[1], 300, placeholder=' ...') if error else last) + where
+    # also printed for the packages that need the failed one
+    failed = [found for found in _BUILT_FOR.findall(text) if found[1] != 'Package was not installed']
+    if failed:
+        cause = '; '.join(f'{package}: {cause.strip()}' for package, cause in dict(reversed(failed)).items())
+    elif error := _ERROR.search(text):
+        cause = textwrap.shorten(error[1], 300, placeholder=' ...')
+    else:
+        cause = (text.strip().splitlines() or ['it printed nothing'])[-1].strip()
+    return cause + where
 
 
 def programs_lost(specs: list[str], path: str) -> list[str]:
@@ -277,28 +278,20 @@ def _absolute(entry: Any, folder: Path) -> Any:
     return entry | {'path': _absolute(entry['path'], folder)} if 'path' in entry else entry
 
 
-def read_lock(path: Path) -> dict[str, Any]:
-    """Return Spack's version and the root specs of a ``spack.lock``: name, version, hash, compiler and MPI."""
+def read_lock(path: Path) -> tuple[str, list[str]]:
+    """Return Spack's version and the roots of a ``spack.lock``: name, version, hash, compiler, target and MPI."""
     lock = json.loads(path.read_text(encoding='utf-8'))
-    nodes = lock['concrete_specs']
-    roots = []
-    for root in lock['roots']:
-        node = nodes[root['hash']]
+    nodes, roots = lock['concrete_specs'], []
+    for digest in sorted((root['hash'] for root in lock['roots']), key=lambda digest: nodes[digest]['name']):
+        node = nodes[digest]
         provided = {
-            virtual: f'{nodes[needed["hash"]]["name"]}@{nodes[needed["hash"]]["version"]}'
+            virtual: '{name}@{version}'.format_map(nodes[needed['hash']])
             for needed in node.get('dependencies', [])
             for virtual in needed.get('parameters', {}).get('virtuals', [])
         }
+        compiler = next((provided[language] for language in ('c', 'cxx', 'fortran') if language in provided), '')
         target = node['arch']['target']
-        roots.append(
-            {
-                'spec': root['spec'],
-                'name': node['name'],
-                'version': str(node['version']),
-                'hash': root['hash'],
-                'target': target if isinstance(target, str) else target['name'],
-                'compiler': next((provided[k] for k in ('c', 'cxx', 'fortran') if k in provided), ''),
-                'mpi': provided.get('mpi', ''),
-            }
-        )
-    return {'spack': lock.get('spack', {}).get('version', ''), 'roots': sorted(roots, key=lambda root: root['name'])}
+        target = target if isinstance(target, str) else target['name']
+        mpi = f' ^{provided["mpi"]}' if 'mpi' in provided else ''
+        roots.append(f'{node["name"]}@{node["version"]}/{digest[:7]} %{compiler} target={target}{mpi}')
+    return lock.get('spack', {}).get('version', ''), roots

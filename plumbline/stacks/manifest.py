@@ -18,7 +18,7 @@ from plumbline.paths import SPACK_ENVS, software_directory
 
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
-INSTALLED, SCHEMA = 'stack.json', 1
+INSTALLED, SCHEMA = 'stack.json', 2
 _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 
 
@@ -163,7 +163,7 @@ class Installed:
         return manifest
 
     def description(self) -> dict[str, Any]:
-        """Return ``stack.json``: inputs, lock, Spack's version, roots; empty if it is absent or of another schema."""
+        """Return ``stack.json``; empty if it is absent or of another schema."""
         try:
             description = json.loads((self.folder / INSTALLED).read_text(encoding='utf-8'))
             return description if description['schema'] == SCHEMA else {}
@@ -171,19 +171,14 @@ class Installed:
             return {}
 
     def provenance(self) -> dict[str, str]:
-        """Return the provenance of every number: lock, Spack's version and the root specs with their hashes."""
-        description = self.description()
-        roots = (
-            f'{root["name"]}@{root["version"]}/{root["hash"][:7]} %{root["compiler"]} target={root["target"]}'
-            + (f' ^{root["mpi"]}' if root['mpi'] else '')
-            for root in description['roots']
-        )
-        return {
-            'stack': description['stack'],
-            'stack_lock': description['lock'],
-            'stack_spack': description['spack'],
-            'stack_specs': '; '.join(roots),
-        }
+        """Return the provenance of every number: lock, Spack's version and the root specs with their hashes.
+
+        Raises SiteError if the stack was removed, as while its job waited.
+        """
+        if description := self.description():
+            return description['provenance']
+        where = self.folder / INSTALLED
+        raise SiteError(f'{where}: cannot be read after the job, so what it ran is not known; run ci/provision again')
 
     def fault(self) -> str | None:
         """Return why the stack must be installed; None if manifest, lock, view and activation file are unchanged.

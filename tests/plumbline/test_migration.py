@@ -87,7 +87,10 @@ def test_names_that_would_be_one_metric_in_two_units_stay_apart():
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize('changes', [{'case': 3}, {'case': 'quick'}, {'metrics': 5}, {'metrics': {'x': 5}}])
+CHANGES = [{'case': 3}, {'case': 'quick'}, {'metrics': 5}, {'metrics': {'x': 5}}, {'trial_seconds': [10**400]}]
+
+
+@pytest.mark.parametrize('changes', CHANGES)
 def test_what_is_no_record_is_refused(changes):
     with pytest.raises(RecordError):
         from_dict(old_record(**changes))

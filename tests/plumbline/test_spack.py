@@ -16,7 +16,7 @@ from plumbline.errors import SiteError
 from plumbline.stacks import install as spack
 from plumbline.stacks import manifest as environments
 from plumbline.stacks.install import BringUp, StackError, activation, why
-from plumbline.stacks.manifest import Installed, read_manifest
+from plumbline.stacks.manifest import Installed, file_digest, read_manifest
 
 MANIFEST = """\
 spack:
@@ -86,13 +86,18 @@ def test_a_node_that_does_not_see_the_software_says_so(stack):
 
 
 def test_what_was_installed_is_described(stack):
-    description = stack.bring_up().description()
-    (root,) = description['roots']
-    assert root | {'hash': ''} == {
-        'spec': 'demo@1.0', 'name': 'demo', 'version': '1.0', 'hash': '', 'target': 'zen3', 'compiler': 'gcc@12.2.0',
-        'mpi': '',
+    installed = stack.bring_up()
+    assert installed.provenance() == {
+        'stack': 'here/cpu', 'stack_lock': file_digest(installed.folder / 'spack.lock'), 'stack_spack': '1.1.1',
+        'stack_specs': 'demo@1.0/aaaaaaa %gcc@12.2.0 target=zen3',
     }  # fmt: skip
-    assert stack.installed().provenance()['stack_specs'] == 'demo@1.0/aaaaaaa %gcc@12.2.0 target=zen3'
+
+
+def test_a_stack_that_was_removed_while_a_job_waited_is_named(stack):
+    installed = stack.bring_up()
+    (installed.folder / 'stack.json').unlink()
+    with pytest.raises(SiteError, match=r'stack\.json: .*ci/provision'):
+        installed.provenance()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ longer has a file ``<archive>.keep`` beside it with the reason.
 """
 
 import io
-import os
 import tarfile
 import time
 from collections.abc import Collection
@@ -32,12 +31,11 @@ def pack(stage: Path, results: Path, site: str, name: str, without: Collection[s
 
     def write(stream: BinaryIO) -> None:
         with tarfile.open(fileobj=stream, mode='w:gz', compresslevel=6) as archive:
-            for folder, _, names in sorted(os.walk(stage)):
-                for file in sorted(Path(folder, name) for name in names):
-                    # links lead to files that are packed where they lie
-                    regular = file.is_file() and not file.is_symlink()
-                    if regular and not (file.parent == stage and file.name in without):
-                        _add(archive, file, f'{stem}/{file.relative_to(stage)}')
+            for file in sorted(stage.rglob('*')):
+                name = str(file.relative_to(stage))
+                # links lead to files that are packed where they lie
+                if file.is_file() and not file.is_symlink() and name not in without:
+                    _add(archive, file, f'{stem}/{name}')
 
     write_whole({path: write})
     return str(path.relative_to(results))

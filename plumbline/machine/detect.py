@@ -74,7 +74,7 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
     """Return why a file system of site.yaml is not here with ``if_free`` bytes free; None if it is."""
     path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
-    mounts = [line.split()[1:3] for line in (_read(proc / 'self/mounts') or '').splitlines()]
+    mounts = [line.split()[1:3] for line in _read(proc / 'self/mounts').splitlines()]
     kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
     if kind != file_system['kind']:
         return f'{path}: expected a mounted file system of kind {file_system["kind"]}'
@@ -185,9 +185,9 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
     found = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
     for column, node in enumerate(nodes):
-        cpus = int((_read(node / 'cpumap') or '0').replace(',', ''), 16) & allow
+        cpus = int((_read(node / 'cpumap').replace(',', '') or '0'), 16) & allow
         if cpus:
-            found[cpus & -cpus, column] = [int(word) for word in (_read(node / 'distance') or '').split()]
+            found[cpus & -cpus, column] = [int(word) for word in _read(node / 'distance').split()]
     columns = [column for _, column in sorted(found)]
     if not columns or any(len(row) != len(nodes) for row in found.values()):
         return {}
@@ -199,16 +199,11 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
 
 def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
     """Return the kernel's MemTotal, or the limit of this process's cgroup if that is lower."""
-    found = re.search(r'^MemTotal: *(\d+) kB$', _read(proc / 'meminfo') or '', re.MULTILINE)
-    if not found:
-        raise OSError(f'{proc / "meminfo"}: expected a line MemTotal')
-    total = int(found[1]) * 1024
-    group = (_read(proc / 'self/cgroup') or '').rpartition('::')[2].strip().lstrip('/')
-    for name in (sys / 'fs/cgroup' / group / 'memory.max', sys / 'fs/cgroup/memory/memory.limit_in_bytes'):
-        limit = _read(name)
-        if limit and limit.strip().isdigit():
-            total = min(total, int(limit))
-    return total
+    group = _read(proc / 'self/cgroup').rpartition('::')[2].strip().lstrip('/')
+    paths = Path(group, 'memory.max'), Path('memory/memory.limit_in_bytes')
+    limits = [_read(sys / 'fs/cgroup' / path).strip() for path in paths]
+    total = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    return min([total, *(int(limit) for limit in limits if limit.isdigit())])
 
 
 def nvidia_devices() -> list[dict[str, Any]]:
@@ -228,7 +223,7 @@ def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:
     """
     gpus = []
     for node in sorted((sys / 'class/kfd/kfd/topology/nodes').glob('*/properties')):
-        properties = dict(line.split(maxsplit=1) for line in (_read(node) or '').splitlines() if ' ' in line)
+        properties = dict(line.split(maxsplit=1) for line in _read(node).splitlines() if ' ' in line)
         version = int(properties.get('gfx_target_version', 0))
         if version:
             arch = f'gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}'
@@ -246,7 +241,7 @@ def _count(gpus: list[tuple[str, str]]) -> list[dict[str, Any]]:
 def _peaks(processor: dict[str, Any]) -> dict[str, Any]:
     """Return the theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s if both are known."""
     peaks: dict[str, Any] = {}
-    if flop_per_cycle := flop_per_cycle_of(_read(_PROC / 'cpuinfo') or ''):
+    if flop_per_cycle := flop_per_cycle_of(_read(_PROC / 'cpuinfo')):
         peaks['flop_per_cycle'] = flop_per_cycle
     if khz := _read(_SYS / 'devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
         peaks['core_clock'] = f'{int(khz) / 1000:.0f} MHz'
@@ -275,8 +270,9 @@ def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
     return {}
 
 
-def _read(path: Path) -> str | None:
+def _read(path: Path) -> str:
+    """Return the text of a file of the kernel, empty where there is none."""
     try:
         return path.read_text(encoding='utf-8')
     except OSError:
-        return None
+        return ''

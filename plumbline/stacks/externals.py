@@ -25,35 +25,27 @@ _ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')  # a macro that HPL's co
 def find_externals(archs: list[str], path: Path) -> list[str]:
     """Write the ``packages`` section for GPUs of `archs` to `path`; return a sentence for each package to be built."""
     gpu = [name for prefix, names in _GPU.items() for name in names if any(arch.startswith(prefix) for arch in archs)]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    packages = _found_by_spack(path.parent / 'externals', [*_TOOLS, *gpu])
     links = path.parent / 'externals'
-    missing = []
+    links.mkdir(parents=True, exist_ok=True)
+    packages = _found_by_spack(links, [*_TOOLS, *gpu])
     # it has no program for Spack to find
     archive = {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
     own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': archive}
-    for package, found in own.items():
-        if found:
-            packages[package] = {'externals': [found], 'buildable': False}
-        else:
-            missing.append(f'{package}: not found on this machine; Spack builds it')
+    packages |= {name: {'externals': [found], 'buildable': False} for name, found in own.items() if found}
     for virtual, package in (('mpi', 'openmpi'), ('blas', 'openblas'), ('lapack', 'openblas')):
         if packages.get(package, {}).get('externals'):
             packages[virtual] = {'require': package}
     packages['all'] = {'variants': _architectures(archs)} if archs else {}
     comment = '# What ci/provision found on this machine; written again whenever a stack is installed.\n'
-    text = comment + yaml.safe_dump({'packages': packages})
-    if not path.exists() or path.read_text(encoding='utf-8') != text:
-        path.write_text(text, encoding='utf-8')
-    return missing
+    path.write_text(comment + yaml.safe_dump({'packages': packages}), encoding='utf-8')
+    return [f'{name}: not found on this machine; Spack builds it' for name, found in own.items() if not found]
 
 
 def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
     """Return what ``spack external find`` writes into the manifest of an environment made for it in `folder`."""
-    folder.mkdir(exist_ok=True)
     manifest = folder / 'spack.yaml'
-    common = SPACK_ENVS / 'common'
-    manifest.write_text(yaml.safe_dump({'spack': {'include': [str(common)], 'specs': []}}), encoding='utf-8')
+    content = {'spack': {'include': [str(SPACK_ENVS / 'common')], 'specs': []}}
+    manifest.write_text(yaml.safe_dump(content), encoding='utf-8')
     run_spack(needed_spack(), '-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
     return read_yaml(manifest)['spack'].get('packages', {})
 

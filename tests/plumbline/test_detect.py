@@ -114,8 +114,8 @@ def test_without_numa_there_are_no_distances(tmp_path):
     assert detect.numa_distances({0}, tmp_path) == {}
 
 
-def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
-    (tmp_path / 'meminfo').write_text('MemTotal:       1048576 kB\n')
+def test_a_cgroup_limit_is_the_memory_there_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(os, 'sysconf', {'SC_PHYS_PAGES': 2**18, 'SC_PAGE_SIZE': 2**12}.get)
     assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
     (tmp_path / 'self').mkdir()
     (tmp_path / 'self/cgroup').write_text('0::/job_7\n')

@@ -84,13 +84,13 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         print(f'plumbline: site {site.name}: {names(stacks)}: up to date')
         return 0
     try:
-        spack = get_spack()
+        get_spack()
     except StackError as error:
         print(f'plumbline: {error}; the stacks {names(stacks)} are not installed', file=sys.stderr)
         return 1
     get_solver()
     for url in arguments.build_cache or ():
-        use_build_cache(spack, url)
+        use_build_cache(url)
     if undescribed:
         if packages:
             debian_packages(_BUILD_PACKAGES)
@@ -172,15 +172,15 @@ def get_solver() -> None:
         subprocess.run([*pip, *pip_requirement('spack')], cwd=ROOT, check=False)
 
 
-def use_build_cache(spack: Path, url: str) -> None:
+def use_build_cache(url: str) -> None:
     """Add a mirror of built packages and trust its keys: the administrator named it."""
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
     config.mkdir(parents=True, exist_ok=True)  # Spack has no scope `user` without it
     mirrors = config / 'mirrors.yaml'
     if not mirrors.exists() or url not in mirrors.read_text(encoding='utf-8'):
         add = ['mirror', 'add', '--scope=user', '--type=binary', name, url]
-        run_spack(spack, *add, log=config / 'log.txt')
-    run_spack(spack, 'buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
+        run_spack(*add, log=config / 'log.txt')
+    run_spack('buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
 
 
 def renew_locks(stacks: list[Installed]) -> int:

@@ -40,20 +40,20 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None
             f'need other builds; write one with ci/provision --lock'
         )
     folder.mkdir(parents=True)
-    spack, log = needed_spack(), folder / 'export.log'
+    log = folder / 'export.log'
     for stack in stacks:
         say(f'sources of {stack.partition}/{stack.stack}')
         environment = BringUp(stack)
         environment.concretize()
         where = ['-e', str(stack.folder)]
-        run_spack(spack, *where, 'mirror', 'create', '-d', str(folder / 'mirror'), '--all', log=log)
+        run_spack(*where, 'mirror', 'create', '-d', str(folder / 'mirror'), '--all', log=log)
         if binaries:
             say(f'built packages of {stack.partition}/{stack.stack}')
             environment.run()
             push = ['buildcache', 'push', '--unsigned', '--update-index', str(folder / 'build_cache')]
-            run_spack(spack, *where, *push, log=log)
+            run_spack(*where, *push, log=log)
     say('Spack and its recipes')
-    shutil.copytree(spack.resolve().parent.parent, folder / 'spack', symlinks=True, ignore=_only_core)
+    shutil.copytree(needed_spack().resolve().parent.parent, folder / 'spack', symlinks=True, ignore=_only_core)
     shutil.copytree(recipes(), folder / 'recipes', symlinks=True, ignore=shutil.ignore_patterns('__pycache__'))
     say('Python packages')
     command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check']

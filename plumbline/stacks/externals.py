@@ -14,7 +14,7 @@ import yaml
 from plumbline.files import read_yaml
 from plumbline.paths import SPACK_ENVS
 from plumbline.programs import output_of
-from plumbline.stacks.install import needed_spack, run_spack
+from plumbline.stacks.install import run_spack
 
 _TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
 _GPU = {'sm_': ('cuda',), 'gfx': ('hip', 'hsa-rocr-dev', 'llvm-amdgpu')}
@@ -46,7 +46,7 @@ def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
     manifest = folder / 'spack.yaml'
     content = {'spack': {'include': [str(SPACK_ENVS / 'common')], 'specs': []}}
     manifest.write_text(yaml.safe_dump(content), encoding='utf-8')
-    run_spack(needed_spack(), '-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
+    run_spack('-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
     return read_yaml(manifest)['spack'].get('packages', {})
 
 

@@ -93,10 +93,6 @@ class BringUp:
         self.stack = stack
         self.name = f'stack {stack.stack} of {stack.site}:{stack.partition}'
         self.log = stack.folder / 'log.txt'
-        try:
-            self.spack = needed_spack()
-        except StackError as error:
-            raise StackError(f'{self.name}: {error}') from None
         if re.search(r'\s', str(stack.folder)):
             raise StackError(f'{stack.folder}: Spack cannot build below a path with a blank: set PLUMBLINE_SOFTWARE')
 
@@ -111,7 +107,7 @@ class BringUp:
                     return  # done by another process meanwhile
                 version = self.call('version', '--version', show=False).strip()
                 if not re.match(r'[1-9]', version):
-                    raise StackError(f'{self.name}: {self.spack} is Spack {version}; expected 1.0 or later')
+                    raise StackError(f'{self.name}: {find_spack()} is Spack {version}; expected 1.0 or later')
                 self.concretize()
                 self.call('install', '-e', str(folder), 'install')
                 self.describe()
@@ -180,7 +176,7 @@ class BringUp:
     def call(self, step: str, *arguments: str, path: str | None = None, show: bool = True) -> str:
         """Call :func:`run_spack` for this stack. Raises StackError."""
         try:
-            return run_spack(self.spack, *arguments, log=self.log, path=path, show=show)
+            return run_spack(*arguments, log=self.log, path=path, show=show)
         except StackError as error:
             raise StackError(f'{self.name}: {step} failed: {error}') from None
 
@@ -202,11 +198,12 @@ def write_environment(folder: Path, stack: Installed) -> bool:
     return True
 
 
-def run_spack(spack: Path, *arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
+def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
     """Run Spack with its output in `log` and, with `show`, on the terminal; return the output.
 
-    Raises StackError with the package that failed and its build log.
+    Raises StackError if there is no Spack, or with the package that failed and its build log.
     """
+    spack = needed_spack()
     variables = environment() | ({'PATH': path} if path else {})
     printed: list[str] = []
     log.parent.mkdir(parents=True, exist_ok=True)

@@ -11,7 +11,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plumbline.stacks.install import find_spack, run_spack  # noqa: E402
+from plumbline.stacks.install import run_spack  # noqa: E402
 from plumbline.stacks.manifest import SPACK_ENVS, Manifest, package_of, read_manifest  # noqa: E402
 
 LIST = Path(__file__).with_name('recipes.json')
@@ -53,7 +53,7 @@ def main():
         script = Path(folder, 'ask.py')
         script.write_text(ASK)
         Path(folder, 'spack.yaml').write_text(f'spack: {{include: [{SPACK_ENVS / "common"}], specs: []}}')
-        said = run_spack(find_spack(), '-e', folder, 'python', str(script), *packages(), log=Path(folder, 'log'))
+        said = run_spack('-e', folder, 'python', str(script), *packages(), log=Path(folder, 'log'))
     (line,) = [line for line in said.splitlines() if line.startswith('recipes: ')]
     tag = next(c for n, c in read_manifest(SPACK_ENVS / 'localhost/cpu/spack.yaml').sections if n == 'repos')
     found = {'recipes': tag['builtin']['tag'], **json.loads(line.removeprefix('recipes: '))}

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from scratch import ROOT, ScratchClone, cases_in
 
-from plumbline.stacks.install import find_spack, run_spack
+from plumbline.stacks.install import run_spack
 from plumbline.stacks.manifest import SPACK_ENVS
 
 pytestmark = pytest.mark.whole_machine
@@ -97,7 +97,7 @@ def test_it_concretizes(machine, spack_root, tmp_path, monkeypatch, path):
             text += f'  packages:\n    all: {{variants: [{variant}]}}\n    {GPU_OF_NOBODY[stack]}\n'
     (tmp_path / 'spack.yaml').write_text(text)
     other_processors = ['-c', 'concretizer:targets:host_compatible:false']
-    run_spack(find_spack(), *other_processors, '-e', str(tmp_path), 'concretize', log=tmp_path / 'log', show=False)
+    run_spack(*other_processors, '-e', str(tmp_path), 'concretize', log=tmp_path / 'log', show=False)
     assert json.loads((tmp_path / 'spack.lock').read_text())['roots']
 
 

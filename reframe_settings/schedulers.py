@@ -3,8 +3,6 @@
 `settings.py` gives each partition the subclass of the scheduler that the site names.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import re
@@ -32,6 +30,15 @@ CLOCK_STEP = 10  # seconds; a smaller step of the clock delays ReFrame by no mor
 def clock_offset() -> float:
     """Return the seconds from the monotonic clock to the time of day; constant unless the time of day is set."""
     return time.time() - time.monotonic()
+
+
+class _Row(NamedTuple):
+    """What Slurm says of a job. `end`: seconds since 1970, or a word."""
+
+    state: str
+    exit_code: int
+    end: str
+    nodes: str
 
 
 class SteadyClock:
@@ -151,19 +158,11 @@ class Slurm(SlurmJobScheduler):
         if not pending:
             return
         answer = osext.run_command(f'{self._squeue} -h -j {",".join(pending)} -o "%A|%r"')
-        reasons = {number: [reason] for number, reason in re.findall(r'^(\d+)\|(.*)$', answer.stdout, re.MULTILINE)}
+        found = re.findall(r'^(\d+)\|(.*)$', answer.stdout, re.MULTILINE)
         now, before = time.monotonic(), self._unavailable_since
-        self._unavailable_since = {
-            number: before.get(number, now)
-            for number, (reason,) in reasons.items()
-            if reason.startswith('ReqNodeNotAvail')
-        }
-        final = {
-            number: reason
-            for number, reason in reasons.items()
-            if now - self._unavailable_since.get(number, -inf) >= self._patience
-        }
-        if final:
+        since = {job: before.get(job, now) for job, reason in found if reason.startswith('ReqNodeNotAvail')}
+        self._unavailable_since = since
+        if final := {job: [reason] for job, reason in found if now - since.get(job, -inf) >= self._patience}:
             super()._cancel_if_blocked(jobs, final)
 
 
@@ -171,13 +170,6 @@ class Squeue(Slurm):
     """Slurm without accounting: the controller alone says how jobs ended."""
 
     accounting = False
-
-
-class _Row(NamedTuple):
-    state: str
-    exit_code: int
-    end: str  # seconds since 1970, or a word
-    nodes: str
 
 
 def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_Row]]:

@@ -21,6 +21,7 @@ import reframe_settings.launchers  # noqa: E402, F401  registers them
 from plumbline import settings  # noqa: E402
 from plumbline.errors import SiteError  # noqa: E402
 from plumbline.paths import results_directory  # noqa: E402
+from plumbline.references import MODES  # noqa: E402
 from plumbline.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings import schedulers  # noqa: E402
 from reframe_settings.journal import handlers_of_cases  # noqa: E402
@@ -75,14 +76,6 @@ def _system(site: Site) -> dict:
     return system
 
 
-# Each mode runs the checks tagged with its name, which state their trials in it.
-_MODES = ('quick', 'nightly', 'acceptance')
-
-
-def _mode(name: str) -> dict:
-    return {'name': name, 'options': [f'--tag={name}', f'--session-extras=plumbline_mode={name}', f'-S mode={name}']}
-
-
 _SITES = _sites()
 _PERFLOG_COLUMNS = '|'.join(
     (
@@ -95,7 +88,11 @@ _PERFLOG_COLUMNS = '|'.join(
 site_configuration = {
     'systems': [_system(site) for site in _SITES],
     'environments': [environment for site in _SITES for environment in site.reframe_environments()],
-    'modes': [_mode(name) for name in _MODES],
+    # Each mode runs the checks tagged with its name, which state their trials in it
+    'modes': [
+        {'name': mode, 'options': [f'--tag={mode}', f'--session-extras=plumbline_mode={mode}', f'-S mode={mode}']}
+        for mode in MODES
+    ],
     'general': [
         {
             'check_search_path': [str(ROOT / 'checks')],

@@ -47,11 +47,7 @@ def pip_requirement(extra: str) -> list[str]:
 
 
 def write(folder: Path) -> list[Path]:
-    """Write the parts of a checkout to `folder`, or renew those that an earlier version wrote there.
-
-    Returns the files that were edited since and therefore stay; the new text is beside each as ``<name>.new``.
-    Raises InputError.
-    """
+    """Write or renew the checkout `folder`; return edited files, kept with ``<name>.new`` beside. Raises InputError."""
     if not CHECKOUT_FILES.is_dir():
         raise InputError(f'{ROOT}: is a clone, which is a checkout already; work in it, or clone once more')
     before: dict[str, str] = _marker(folder).get('files', {})

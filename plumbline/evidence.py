@@ -63,10 +63,7 @@ def keep(results: Path, evidence: str, why: str) -> None:
 
 
 def prune(results: Path, budget: float) -> int:
-    """Remove archives until all of them fit into `budget` bytes, and return how many were removed.
-
-    The oldest go first; archives that are kept for a reason go after all others.
-    """
+    """Remove archives, oldest first and kept ones last, until all fit into `budget` bytes; return how many went."""
     found = []
     for path in (results / FOLDER).rglob('*.tar.gz'):
         with suppress(OSError):

@@ -29,10 +29,7 @@ def read_yaml(path: Path, parse: Callable[..., Any] = yaml.load) -> Any:
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
-    """Write each file by calling its value with an open binary stream, then replace the files in the order given.
-
-    All are complete on disk before the first is replaced, so a full disk changes none of them. Raises InputError.
-    """
+    """Write all files, each by its function of a stream, before the first is replaced, in order. Raises InputError."""
     waiting: dict[Path, Path] = {}
     try:
         for path, write in contents.items():

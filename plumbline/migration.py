@@ -19,10 +19,7 @@ _DECLARED = {name: asdict(dim) for name, dim in DIMS.items()}
 
 @lru_cache(2**16)
 def metric_and_dims(check: str, name: str) -> tuple[str, Pairs]:
-    """Return the metric and dims of a metric that schema 1 called `name`, such as ``latency_8_0_1``.
-
-    Metrics without dims and metrics of other checks keep their names.
-    """
+    """Return the metric and dims of a metric that schema 1 called `name`: ``latency_8_0_1``; else the name."""
     for wanted, old, metric in _RENAMED:
         if fnmatchcase(check, wanted) and (found := re.fullmatch(old, name)):
             dims = {key: value for key, value in found.groupdict().items() if value and key not in ('name', 'a', 'b')}

@@ -29,10 +29,7 @@ NOTHING = Summary(0, None, None, None, None)
 
 
 def summarize(values: Sequence[float]) -> Summary:
-    """Return the statistics of `values`: the sample standard deviation, n - 1 below the line.
-
-    A value that is not finite makes the mean not finite.
-    """
+    """Return the statistics of `values`, std by n - 1; a value that is not finite makes the mean not finite."""
     n = len(values)
     if not n:
         return NOTHING

@@ -14,10 +14,7 @@ UNITS = {
 
 
 def in_base_unit(quantity: str) -> float:
-    """Return the value of a text such as ``614.4 GB/s`` or ``256 GiB`` in the base unit of its dimension.
-
-    Raises ValueError unless the text is a number, one blank and a unit of :data:`UNITS`.
-    """
+    """Return a text such as ``614.4 GB/s`` or ``256 GiB`` in the base unit. Raises ValueError for another form."""
     number, _, unit = quantity.partition(' ')
     if unit not in UNITS:
         raise ValueError(f'{quantity!r}: expected a number, a blank and one of the units {", ".join(UNITS)}')

@@ -1,7 +1,4 @@
-"""ReFrame's schedulers for unattended runs: subclasses under names of our own; nothing of ReFrame is replaced.
-
-`settings.py` gives each partition the subclass of the scheduler that the site names.
-"""
+"""ReFrame's schedulers for unattended runs, as subclasses under names of our own; `settings.py` chooses them."""
 
 import functools
 import logging

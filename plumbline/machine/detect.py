@@ -177,10 +177,7 @@ def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
 
 
 def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
-    """Return ``numa_ids`` and ``numa_distances`` of the NUMA domains that have CPUs of `allowed`, by their first CPU.
-
-    Empty if the kernel does not show them.
-    """
+    """Return the NUMA domains that have CPUs of `allowed`, by their first CPU; empty if the kernel shows none."""
     allow = sum(1 << cpu for cpu in allowed)
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
     found = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`

@@ -38,10 +38,7 @@ class Link:
 
 
 def find_link_classes(devices: list[dict[str, Any]]) -> tuple[dict[str, Any], str | None]:
-    """Return ``link_classes`` of site.yaml for the `devices` of this machine, and why there are none.
-
-    The reason is None if there are classes, and for fewer than two GPUs.
-    """
+    """Return ``link_classes`` of site.yaml for the `devices` of this machine, and why two GPUs have none."""
     vendors = {prefix for prefix in _WAYS for device in devices if device.get('arch', '').startswith(prefix)}
     number = sum(device['num_devices'] for device in devices)
     if number < 2 or not vendors:
@@ -61,10 +58,7 @@ def find_link_classes(devices: list[dict[str, Any]]) -> tuple[dict[str, Any], st
 
 
 def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
-    """Return the nearest NUMA domain of each GPU in the order of PCI addresses, as the kernel shows it.
-
-    Empty if the drivers do not have `number` devices, or the kernel knows no domain.
-    """
+    """Return the nearest NUMA domain of each GPU in the order of PCI addresses; empty if one is not known."""
     drivers = sys / 'bus/pci/drivers'
     nodes = [*drivers.glob('nvidia/*:*/numa_node'), *drivers.glob('amdgpu/*:*/numa_node')]
     domains = [int(node.read_text()) for node in sorted(nodes, key=lambda node: node.parent.name)]

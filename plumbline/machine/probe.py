@@ -244,10 +244,7 @@ def _links(machine: dict[str, Any], gpus: int) -> list[str]:
 
 
 def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """Return a processor without masks if its numbering is the usual one.
-
-    That is: first one hardware thread of each core, socket by socket, then the second ones.
-    """
+    """Return a processor without masks if its threads are numbered as usual: one of each core, then the others."""
     if 'topology' not in processor:
         return processor
     topology, threads = processor['topology'], processor['num_cpus_per_core']

@@ -1,7 +1,4 @@
-"""Run Spack to install the stack of one partition.
-
-Only this module starts Spack for a case, and only if the stack is not up to date. Needs no ReFrame.
-"""
+"""Run Spack to install the stack of one partition, only if it is not up to date. Needs no ReFrame."""
 
 import fcntl
 import functools
@@ -53,10 +50,7 @@ def release() -> dict[str, str]:
 
 
 def find_spack() -> Path | None:
-    """Return the Spack of ``$SPACK_ROOT``, else on PATH, else of `ci/provision`, else None.
-
-    Raises StackError if ``$SPACK_ROOT`` is not a Spack.
-    """
+    """Return the Spack of ``$SPACK_ROOT``, else on PATH, else of `ci/provision`, else None. Raises StackError."""
     if root := os.environ.get('SPACK_ROOT'):
         given = Path(root, 'bin', 'spack')
         if not given.exists():
@@ -131,10 +125,7 @@ class BringUp:
         return manifest.lock
 
     def concretize(self) -> None:
-        """Write manifest and lock into the environment directory: the committed lock, else Spack solves for one.
-
-        Raises StackError.
-        """
+        """Write the manifest and the committed lock, else one by Spack, into the environment. Raises StackError."""
         folder, committed = self.stack.folder, self.stack.manifest().lock
         folder.mkdir(parents=True, exist_ok=True)
         if write_environment(folder, self.stack):
@@ -199,10 +190,7 @@ def write_environment(folder: Path, stack: Installed) -> bool:
 
 
 def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
-    """Run Spack with its output in `log` and, with `show`, on the terminal; return the output.
-
-    Raises StackError if there is no Spack, or with the package that failed and its build log.
-    """
+    """Run Spack with its output in `log` and, with `show`, on the terminal; return it. Raises StackError."""
     spack = needed_spack()
     variables = environment() | ({'PATH': path} if path else {})
     printed: list[str] = []

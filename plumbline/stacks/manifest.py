@@ -1,7 +1,4 @@
-"""Read the stacks of the sites: what ``spack_envs/<site>/<stack>`` requests, and what of it is installed.
-
-Only reads files; `plumbline.stacks.install` runs Spack.
-"""
+"""Read the stacks of the sites: what ``spack_envs/<site>/<stack>`` requests, and what of it is installed."""
 
 import functools
 import hashlib
@@ -181,10 +178,7 @@ class Installed:
         raise SiteError(f'{where}: cannot be read after the job, so what it ran is not known; run ci/provision again')
 
     def fault(self) -> str | None:
-        """Return why the stack must be installed; None if manifest, lock, view and activation file are unchanged.
-
-        Raises SiteError if the manifest cannot be read or the committed lock is of another manifest.
-        """
+        """Return why the stack must be installed; None if it is as its files request. Raises SiteError."""
         manifest, description = self.manifest(), self.description()
         if wrong := manifest.lock_fault():
             raise SiteError(wrong)

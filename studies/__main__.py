@@ -21,7 +21,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # Study -> the words of its small size; none where it has no small size. {0}: a folder that does not exist yet
 STUDIES = {
-    'verdict_quality gate': 'verdict_quality --trials 400 gate --only normal:1:10',
+    'verdict_quality site': 'verdict_quality --sites 1 site --only normal',
     'trend_quality trend': 'trend_quality trend --trials 2',
     'trend_quality fleet': 'trend_quality fleet --trials 4',
     'store_speed night': 'store_speed night --scale 0.01',

@@ -21,22 +21,48 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy
+from numpy.random import Generator
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
 
-from verdict_quality import CVS, NOISES, SEED, wilson  # noqa: E402
+from verdict_quality import wilson  # noqa: E402
 
 from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance  # noqa: E402
 from postprocess.history.changepoints import changes  # noqa: E402
 from postprocess.history.nodes import NodeTable, outliers  # noqa: E402
 
+SEED = 20261121
+CVS = (0.005, 0.01, 0.03, 0.05)
 HALF_YEAR, BEFORE = 180, 60
 LOSSES = (0.02, 0.03, 0.05, 0.10)
 FLEETS = (16, 64, 128, 256, 512)
 SPREAD, RUN, NIGHT = 0.03, 0.007, 0.01  # of healthy nodes, of one run, and of a whole night
 Finder = Callable[[numpy.ndarray], list[list[int]]]
+
+
+# Noise: standard normal but for what the name says, along the last axis, which is time
+
+
+def normal(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
+    return rng.standard_normal(shape)
+
+
+def skewed(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
+    """One night of twenty is 3 to 10 standard deviations slow."""
+    return rng.standard_normal(shape) - (rng.random(shape) < 0.05) * rng.uniform(3, 10, shape)
+
+
+def correlated(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
+    """AR(1) with 0.5: each night is half like the one before; the reruns are further steps of the same series."""
+    values = rng.standard_normal(shape)
+    for night in range(1, shape[-1]):
+        values[..., night] = 0.5 * values[..., night - 1] + math.sqrt(0.75) * values[..., night]
+    return values
+
+
+NOISES = {'normal': normal, 'skewed': skewed, 'AR(1) 0.5': correlated}
 
 
 def ours(rows: numpy.ndarray) -> list[list[int]]:

@@ -1,18 +1,19 @@
-"""How often the verdicts are wrong, measured on noise whose truth is known; prints, asserts nothing.
+"""How often the verdicts are wrong, measured on whole nights of a site whose truth is known; prints, asserts nothing.
 
-    python studies/verdict_quality.py gate    false alarms and losses found, by noise, CV and nights recorded
-    python studies/verdict_quality.py real RESULTS   the same on the nights of a results store, losses injected
+    python studies/verdict_quality.py site                    every figure of docs/tolerances.md: about an hour
+    python studies/verdict_quality.py --sites 4 site          the same from 4 sites a row
+    python studies/verdict_quality.py site --only slow        the rows whose name holds this word
 
-Seeded: the same options print the same numbers. Every share has its 95 % Wilson interval. `--trials N` sets how many
-baselines a cell is made of (default 40000, two minutes in all); `--only normal:1:10` prints one cell.
+A site has 400 metrics in 50 checks of 8 and 20 environs of 20. Values are log performance; the standard deviation of a
+metric's nights (its CV) is log-normal, a factor of 2 about 1 %, unless a row says otherwise. Its baseline is made by
+the functions that `plumbline record` calls, and each night is judged by those that `plumbline compare` calls; what they
+call suspect runs again, up to 2, 3, 5 and 9 jobs. Every metric that stays red counts every night.
 
-`gate` calls what the product calls: `stats.inliers` and `stats.moderate` make the baseline, `gate.limits` the limit
-with the default floor and cap. A metric has failed when its first value is beyond the limit and the median of that and
-two reruns is, too. Beside it: the same of nights whose first value is none of the slow ones of skewed noise, which are
-slow in truth; the same with wider intervals; the 99 % quantile where level and spread of the ordinary nights are known;
-ReFrame's fixed percentages; three standard deviations. A metric is judged on a site of 100, a fifth of them with the CV
-of the cell and the others with CVs spread about it (log-normal, a factor of 2 at one standard deviation): moderation
-needs metrics that differ.
+Losses are injected into 20 metrics from the first night on. Each is judged as if it were the only one: Benjamini and
+Hochberg's method, which finds more where many are lost, gives no help.
+
+Seeded: the same options print the same numbers. Brackets: 95 % Wilson intervals. "before" is the rule of version 0.9:
+beyond a 99 % prediction interval, confirmed by the median of three jobs.
 """
 
 from __future__ import annotations
@@ -20,230 +21,379 @@ from __future__ import annotations
 import argparse
 import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy
+from numpy import ndarray
 from numpy.random import Generator
-from scipy.special import stdtrit
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plumbline.identity import Quantity, SeriesId  # noqa: E402
-from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance, limits  # noqa: E402
-from plumbline.references import Reference  # noqa: E402
-from postprocess.results.store import Store  # noqa: E402
-from postprocess.verdicts.stats import inliers, moderate  # noqa: E402
+from plumbline.limits import DEFAULT_FLOOR  # noqa: E402
+from postprocess.verdicts.common import Groups  # noqa: E402
+from postprocess.verdicts.night import FALSE, FALSE_SHORT, SHORT, judge  # noqa: E402
+from postprocess.verdicts.stats import PRIOR_DF, inliers, moderate, quantile  # noqa: E402
+from postprocess.verdicts.trailing import WINDOWS, Baseline  # noqa: E402
 
-SEED = 20261121
-CVS = (0.005, 0.01, 0.03, 0.05)
-NIGHTS = (3, 5, 10, 20)
-LOSSES = (0.0, 0.02, 0.03, 0.05, 0.10)
-SITE, JUDGED = 100, 20  # metrics of a site, and those of them that have the CV of the cell
-STRICTER = 0.995  # in place of 99 %: what else the interval could be
-Z_99 = 2.326348  # the normal quantile
-FAILS = 'Plumbline fails'
+SEED = 20261122
+METRICS, CHECK, ENVIRON = 400, 8, 20
+LOST = numpy.arange(0, METRICS, 20)  # the metrics that lose performance, each alone in its check
+TOGETHER = numpy.arange(ENVIRON)  # ... or all of an environ
+JOBS = (2, 3, 5, 9)  # that a suspect has after each round of reruns
+GROUPS = Groups(
+    ['check'] * (METRICS // CHECK) + ['environ'] * (METRICS // ENVIRON),
+    [*numpy.arange(METRICS).reshape(-1, CHECK), *numpy.arange(METRICS).reshape(-1, ENVIRON)],
+)
 
-
-# Noise: standard normal but for what the name says, along the last axis, which is time
-
-
-def normal(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
-    return rng.standard_normal(shape)
+# Noise of one night: metrics x jobs, in standard deviations; the first job is that of every night, others are reruns
+Night = Callable[[Generator, int, 'ndarray | None'], ndarray]
+SHAPE = (METRICS, JOBS[-1])
 
 
-def skewed(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
-    """One night of twenty is 3 to 10 standard deviations slow."""
-    return rng.standard_normal(shape) - (rng.random(shape) < 0.05) * rng.uniform(3, 10, shape)
+def normal(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    return rng.standard_normal(SHAPE)
 
 
-def correlated(rng: Generator, shape: tuple[int, ...]) -> numpy.ndarray:
-    """AR(1) with 0.5: each night is half like the one before; the reruns are further steps of the same series."""
-    values = rng.standard_normal(shape)
-    for night in range(1, shape[-1]):
-        values[..., night] = 0.5 * values[..., night - 1] + math.sqrt(0.75) * values[..., night]
-    return values
+def gamma(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """Skewed to the bad side."""
+    return -(rng.standard_gamma(4, SHAPE) - 4) / 2
 
 
-NOISES = {'normal': normal, 'skewed': skewed, 'AR(1) 0.5': correlated}
+def _slow(rng: Generator, shape: tuple[int, int]) -> ndarray:
+    return (rng.random(shape) < 0.05) * rng.uniform(3, 10, shape)
 
 
-def wilson(hits: int, n: int) -> str:
-    """``0.10 % [0.06, 0.15]``: a share and its 95 % interval."""
+def slow_jobs(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """One job of twenty is 3 to 10 standard deviations slow."""
+    return rng.standard_normal(SHAPE) - _slow(rng, SHAPE)
+
+
+def slow_nights(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """One night of twenty is slow, and each of its reruns with probability 1/2."""
+    stays = (rng.random(SHAPE) < 0.5) | (numpy.arange(JOBS[-1]) == 0)
+    return rng.standard_normal(SHAPE) - stays * _slow(rng, (METRICS, 1))
+
+
+def slow_whole_nights(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """One night of twenty is slow with all its reruns."""
+    return rng.standard_normal(SHAPE) - _slow(rng, (METRICS, 1))
+
+
+def correlated(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """AR(1) 0.5: each night is half like the one before; reruns are further steps."""
+    x = rng.standard_normal(SHAPE)
+    before = x[:, 0] if last is None else last[:, 0]
+    for job in range(JOBS[-1]):
+        before = 0.5 * before + math.sqrt(0.75) * x[:, job]
+        x[:, job] = before
+    return x
+
+
+def common(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """Half of the variance is common to the metrics of a check, in each job."""
+    checks = rng.standard_normal((METRICS // CHECK, JOBS[-1])).repeat(CHECK, axis=0)
+    return math.sqrt(0.5) * (checks + rng.standard_normal(SHAPE))
+
+
+def weekly(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """Half of the variance is a wave of seven nights, of another phase in each check."""
+    phases = (numpy.arange(METRICS) // CHECK * 2.399)[:, None]
+    return math.sqrt(0.5) * rng.standard_normal(SHAPE) + numpy.sin(2 * math.pi * night / 7 + phases)
+
+
+def changing_spread(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """The spread of a night is log-normal, a factor of 1.5, for all metrics together."""
+    factor = math.log(1.5)
+    return math.exp(factor * rng.standard_normal() - factor**2) * rng.standard_normal(SHAPE)
+
+
+def alike_jobs(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+    """Jobs of a night are correlated by 0.5."""
+    return math.sqrt(0.5) * (rng.standard_normal((METRICS, 1)) + rng.standard_normal(SHAPE))
+
+
+def two_levels(share: float) -> Night:
+    """Five metrics have a second level 30 standard deviations lower, on a `share` of the nights."""
+
+    def night_of(rng: Generator, night: int, last: ndarray | None) -> ndarray:
+        x = rng.standard_normal(SHAPE)
+        x[:: METRICS // 5] -= 30 * (rng.random((5, 1)) < share)
+        return x
+
+    return night_of
+
+
+@dataclass(frozen=True)
+class Site:
+    """What a row of the table simulates: noise, CVs and how a check describes them, the baseline and the nights.
+
+    `kinds`: CV and prior of each half of the metrics, in place of `cv` and `prior`. `lost_cv`: of the metrics that
+    lose. `printed`: digits after the point of values of about 1; `absent`: the share of values that are missing.
+    """
+
+    noise: Night = normal
+    n: int = 10
+    nights: int = 14
+    cv: float = 0.01
+    factor: float = 2.0
+    prior: float = 0.02
+    kinds: tuple[tuple[float, float], ...] = ()
+    loss: float = 0.0
+    lost: ndarray = field(default_factory=lambda: LOST)
+    lost_cv: float | None = None
+    printed: int | None = None
+    absent: float = 0.0
+    reruns: bool = True
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of the nights of one site: arrays with a row a night.
+
+    `red`: nights; `found`: of the metrics that lose; `before`: both by the earlier rule. `again`: the share of metrics
+    that ran again, `jobs`: further jobs for each metric.
+    """
+
+    red: ndarray
+    found: ndarray
+    red_before: ndarray
+    found_before: ndarray
+    again: ndarray
+    jobs: ndarray
+    named: ndarray
+
+
+def recorded(sessions: ndarray, prior: ndarray, step: float = 0.0) -> Baseline:
+    """Return the baseline of metrics x sessions as `plumbline record` makes it."""
+    n = sessions.shape[1]
+    stay = numpy.isfinite(sessions)
+    if sessions.shape[1] >= SHORT:
+        stay &= inliers(numpy.exp(sessions))
+    n = stay.sum(axis=1)
+    mean, variance, df = sessions.mean(axis=1, where=stay), prior, numpy.full(METRICS, PRIOR_DF)
+    if sessions.shape[1] > 1:
+        variance, df = moderate(sessions.var(axis=1, ddof=1, where=stay), n - 1.0, prior)
+    floor = numpy.full(METRICS, max(-math.log1p(-DEFAULT_FLOOR), step))
+    return Baseline(
+        mean=mean, variance=numpy.maximum(variance, step**2 / 12), df=df, n=n.astype(float), prior=prior,
+        assumed=n == 1, floor=floor, weight=numpy.ones(METRICS), sessions=sessions,
+    )  # fmt: skip
+
+
+def limits_before(sessions: ndarray) -> ndarray:
+    """Return the limit of each metric by the earlier rule; minus infinity where it did not gate."""
+    if sessions.shape[1] < SHORT:
+        return numpy.full(METRICS, -math.inf)
+    stay = numpy.isfinite(sessions) & inliers(numpy.exp(sessions))
+    n = stay.sum(axis=1)
+    variance, df = moderate(sessions.var(axis=1, ddof=1, where=stay), n - 1.0)
+    loss = -numpy.expm1(-quantile(0.99, df) * numpy.sqrt(variance * (1 + 1 / n)))
+    limit = sessions.mean(axis=1, where=stay) + numpy.log1p(-numpy.maximum(loss, DEFAULT_FLOOR))
+    return numpy.where((loss > 0.15) | (n < SHORT), -math.inf, limit)
+
+
+def values_of(site: Site, rng: Generator) -> Iterator[ndarray]:
+    """Yield the nights of a site, those of the baseline first: metrics x jobs."""
+    cvs = (_by_kind(site, 0, site.cv)) * site.factor ** rng.standard_normal(METRICS)
+    if site.loss:
+        cvs[site.lost] = site.lost_cv or site.cv
+    last = None
+    for night in range(site.n + site.nights):
+        last = site.noise(rng, night, last)
+        values = last * cvs[:, None]
+        if site.loss and night >= site.n:
+            values[site.lost] += math.log1p(-site.loss)
+        if site.printed is not None:
+            values = numpy.log(numpy.maximum(numpy.round(numpy.exp(values), site.printed), 0.1**site.printed))
+        if site.absent:
+            values = numpy.where(rng.random((METRICS, 1)) < site.absent, math.nan, values)
+        yield values
+
+
+def _by_kind(site: Site, which: int, default: float) -> ndarray:
+    kinds = site.kinds or ((default, default),)
+    return numpy.array([kinds[metric * len(kinds) // METRICS][which] for metric in range(METRICS)])
+
+
+def simulate(site: Site, number: int) -> Outcome:
+    """Return what came of the nights after the baseline of site `number` of its row."""
+    rng = numpy.random.default_rng([SEED, number])
+    nights = values_of(site, rng)
+    sessions = numpy.stack([next(nights)[:, 0] for _ in range(site.n)], axis=1)
+    step = 0.0 if site.printed is None else 0.1**site.printed
+    baseline, bad = recorded(sessions, _by_kind(site, 1, site.prior) ** 2, step), limits_before(sessions)
+    alone = (FALSE_SHORT if site.n < SHORT else FALSE) / METRICS
+    history = numpy.full((METRICS, 0, JOBS[-1]), math.nan)
+    rows = []
+    for values in nights:
+        tonight = numpy.full((METRICS, 1, JOBS[-1]), math.nan)
+        tonight[:, 0, 0] = values[:, 0]
+        history = numpy.concatenate([history, tonight], axis=1)[:, -2 * WINDOWS[-1] :]
+        answer = nightly(baseline, history, values, site.reruns)
+        red_before = (values[:, 0] < bad) & (numpy.median(values[:, :3], axis=1) < bad)
+        rows.append((
+            answer.red.any() or answer.common, (answer.red & (answer.p < alone))[site.lost], red_before.any(),
+            red_before[site.lost], (answer.jobs > 1).mean(), (answer.jobs - 1).mean(), answer.two_levels,
+        ))  # fmt: skip
+    return Outcome(*map(numpy.array, zip(*rows, strict=True)))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the product says at the end of a night: arrays of METRICS, of which those that are absent are healthy."""
+
+    red: ndarray
+    p: ndarray
+    jobs: ndarray
+    common: bool
+    two_levels: int
+
+
+def nightly(baseline: Baseline, history: ndarray, values: ndarray, reruns: bool) -> Answer:
+    """Return the answer for the last night of `history`, whose suspects run again: their `values` fill it."""
+    there = numpy.flatnonzero(numpy.isfinite(history[:, -1, 0]))
+    judged = Baseline(**{name: column[there] for name, column in vars(baseline).items()})
+    place = numpy.full(METRICS, -1)
+    place[there] = numpy.arange(len(there))
+    members = [place[part][place[part] >= 0] for part in GROUPS.members]
+    kept = [index for index, part in enumerate(members) if len(part) > 1]
+    groups = Groups([GROUPS.kinds[index] for index in kept], [members[index] for index in kept])
+    k = numpy.ones(METRICS, int)
+    while True:
+        found = judge(judged, history[there], groups)
+        suspects = there[found.suspect]
+        if not (reruns and len(suspects)):
+            break
+        for metric in suspects:
+            k[metric] = next(jobs for jobs in JOBS if jobs > k[metric])
+            history[metric, -1, : k[metric]] = values[metric, : k[metric]]
+    red, p = numpy.zeros(METRICS, bool), numpy.ones(METRICS)
+    red[there], p[there] = found.red, numpy.where(found.q == 0, 0.0, found.p)
+    return Answer(red, p, k, bool(found.common.red.any()), int(found.two_levels.sum()))
+
+
+# The table
+
+HEALTHY = {
+    'normal noise, CVs mixed': (Site(), '<= 1'),
+    'left-skewed (gamma)': (Site(gamma), '<= 2'),
+    '5 % slow jobs': (Site(slow_jobs), '<= 2'),
+    'AR(1) 0.5': (Site(correlated), '<= 2'),
+    'half the variance common': (Site(common), '<= 2'),
+    'weekly wave': (Site(weekly), '<= 2'),
+    'spread that changes by night': (Site(changing_spread), '<= 2'),
+    'jobs of a night alike (0.5)': (Site(alike_jobs), '-'),
+    'slow nights that last into half of the reruns': (Site(slow_nights), '<= 5; <= 3'),
+    'slow nights that last into all reruns': (Site(slow_whole_nights), '<= 5; <= 3'),
+    'two levels, low on 0.5 of the nights': (Site(two_levels(0.5)), '<= 3'),
+    'two levels, low on 0.1 of the nights': (Site(two_levels(0.1)), '<= 3'),
+    'two levels, low on 0.1, n = 30': (Site(two_levels(0.1), n=30), '<= 3'),
+    'n = 1': (Site(n=1), '<= 2'),
+    'n = 1, AR(1) 0.5': (Site(correlated, n=1), '<= 2'),
+    'n = 3': (Site(n=3), '<= 2'),
+    'n = 3, AR(1) 0.5': (Site(correlated, n=3), '<= 2'),
+    'n = 1, all CVs 10 %, prior 10 %': (Site(n=1, cv=0.1, prior=0.1, factor=1.3), '<= 2'),
+    'n = 1, all CVs 10 %, prior 2 %': (Site(n=1, cv=0.1, factor=1.3), '<= 2'),
+    'n = 1, half CV 1 %, half 10 %, priors right': (Site(n=1, kinds=((0.01, 0.01), (0.1, 0.1)), factor=1.3), '-'),
+    'n = 1, half CV 1 %, half 10 %, prior 2 %': (Site(n=1, kinds=((0.01, 0.02), (0.1, 0.02)), factor=1.3), '-'),
+    'n = 10, half CV 1 %, half 10 %': (Site(kinds=((0.01, 0.01), (0.1, 0.1)), factor=1.3), '-'),
+    'two digits printed, CV 0.3 %': (Site(cv=0.003, printed=2), '-'),
+    'a third of the values missing': (Site(absent=0.33), '-'),
+    'no reruns': (Site(reruns=False), '-'),
+}
+#: Title -> site, by which nights the losses are to be found, the goals
+LOSSES = {
+    '-5 %, CV 1 %': (Site(loss=0.05, nights=3), (1, 3), '98; 99.5'),
+    '-5 %, CV 1 %, left-skewed': (Site(gamma, loss=0.05, nights=3), (1, 3), '97'),
+    '-5 %, CV 1 %, 5 % slow jobs': (Site(slow_jobs, loss=0.05, nights=3), (1, 3), '87'),
+    '-5 %, CV 1 %, AR(1) 0.5': (Site(correlated, loss=0.05, nights=3), (1, 3), '-'),
+    '-3 %, CV 1 %': (Site(loss=0.03, nights=3), (1, 3), '-; 92'),
+    '-3 %, CV 1 %, n = 20': (Site(loss=0.03, n=20, nights=3), (1, 3), '-; 97'),
+    '-10 %, CV 3 %': (Site(loss=0.10, lost_cv=0.03, nights=3), (1, 3), '-; 97'),
+    '-5 %, CV 3 %': (Site(loss=0.05, lost_cv=0.03), (1, 14), '-; 69'),
+    '-5 %, CV 3 %, n = 20': (Site(loss=0.05, lost_cv=0.03, n=20), (1, 14), '-; 91'),
+    '-5 %, CV 3 %, n = 30': (Site(loss=0.05, lost_cv=0.03, n=30), (1, 14), '-; 97'),
+    '-50 %, n = 1, CV 5 %': (Site(loss=0.5, lost_cv=0.05, n=1, nights=1), (1,), '99.5'),
+    '-50 %, n = 1, CV 10 %': (Site(loss=0.5, lost_cv=0.1, n=1, nights=1), (1,), '99.5'),
+    '-50 %, n = 1, CV 10 %, left-skewed': (Site(gamma, loss=0.5, lost_cv=0.1, n=1, nights=1), (1,), '-'),
+    '-50 %, n = 1, all CVs 10 %': (Site(loss=0.5, cv=0.1, factor=1.3, n=1, nights=1), (1,), '99.5'),
+    '-90 %, n = 1, CV 10 %': (Site(loss=0.9, lost_cv=0.1, n=1, nights=1), (1,), '100'),
+    '-90 %, CV 30 %': (Site(loss=0.9, lost_cv=0.3, nights=1), (1,), '100'),
+    '-90 % of all metrics, n = 1': (
+        Site(loss=0.9, lost=numpy.arange(METRICS), n=1, nights=1), (1,), '100'),
+    '-5 %, CV 1 %, no reruns': (Site(loss=0.05, nights=7, reruns=False), (1, 7), '-'),
+    '-5 %, CV 1 %, a third missing': (Site(loss=0.05, nights=7, absent=0.33), (1, 7), '-'),
+}  # fmt: skip
+SHARED = {
+    '-2 % of 20 metrics, CV 2 %': (Site(loss=0.02, cv=0.02, factor=1.0, lost=TOGETHER, nights=3), '95'),
+    '-2 % of 20 metrics, CV 2 %, half the variance common': (
+        Site(common, loss=0.02, cv=0.02, factor=1.0, lost=TOGETHER, nights=3), '-'),
+    '-2 % of 20 metrics, CV 2 %, n = 20': (
+        Site(loss=0.02, cv=0.02, factor=1.0, lost=TOGETHER, nights=3, n=20), '-'),
+}  # fmt: skip
+
+
+def wilson(hits: float, n: int) -> str:
+    """``0.10 [0.06-0.15]``: a share in % and its 95 % interval."""
     z, share = 1.96, hits / n
     middle = (share + z * z / (2 * n)) / (1 + z * z / n)
     half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return f'{100 * share:.2f} % [{100 * max(middle - half, 0):.2f}, {100 * min(middle + half, 1):.2f}]'
+    return f'{100 * share:.2f} [{100 * max(middle - half, 0):.2f}-{100 * min(middle + half, 1):.2f}]'
 
 
-def print_rows(rows: Sequence[Sequence[str]]) -> None:
-    """As a Markdown table, the first row its titles."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for number, row in enumerate(rows):
-        print('| ' + ' | '.join(text.ljust(width) for text, width in zip(row, widths, strict=True)) + ' |')
-        if not number:
-            print('|' + '|'.join('-' * (width + 2) for width in widths) + '|')
+def print_row(*cells: str) -> None:
+    print('| ' + ' | '.join(cells) + ' |', flush=True)
 
 
-# The gate
+def print_head(title: str, *cells: str) -> None:
+    print(f'\n{title}\n')
+    print_row(*cells)
+    print('|' + '---|' * len(cells))
 
 
-def baselines(nights: numpy.ndarray) -> list[Reference]:
-    """What the product would record of the metrics of one site; `nights` is metric x night."""
-    stay = inliers(nights)
-    sessions = stay.sum(axis=-1)
-    means = nights.mean(axis=-1, where=stay)
-    deviations = nights.std(axis=-1, ddof=1, where=stay)
-    variances, df = moderate(numpy.log(nights).var(axis=-1, ddof=1, where=stay), sessions - 1.0)
-    return [
-        Reference(
-            id=SeriesId('', '', '', (), ''), quantity=Quantity('', 'higher'), mean=float(mean), std=float(std),
-            n=int(n), kind='baseline', source='', spread=math.sqrt(variance), df=float(degrees), spread_n=int(n),
-        )
-        for mean, std, n, variance, degrees in zip(means, deviations, sessions, variances, df, strict=True)
-    ]  # fmt: skip
+def site(arguments: argparse.Namespace) -> None:
+    """Print every figure: red nights of healthy sites, losses found, losses in common."""
 
+    def chosen(rows: dict) -> Iterator[tuple]:
+        for name, (row, *rest) in rows.items():
+            if arguments.only in name:
+                yield name, [simulate(row, number) for number in range(arguments.sites)], *rest
 
-def failed(bad: numpy.ndarray, tonight: numpy.ndarray) -> numpy.ndarray:
-    """Beyond the limits at first, and by the median of the first value and two reruns; `tonight` is metric x 3."""
-    return (tonight[:, 0] < bad) & (numpy.median(tonight, axis=-1) < bad)
-
-
-def methods(nights: numpy.ndarray, sites: int, cv: float) -> dict[str, tuple[numpy.ndarray, bool]]:
-    """The limit of each baseline by each method, and whether it is confirmed by reruns; -inf where it does not gate.
-
-    `nights` is site x metric x night; of each site the first JUDGED metrics are judged, of coefficient of variation
-    `cv`.
-    """
-    rows = [row for site in nights for row in baselines(site)[:JUDGED]]
-    bounds = [limits(row, Tolerance()) for row in rows]
-    judged = nights[:, :JUDGED].reshape(sites * JUDGED, -1)
-    mean, std = judged.mean(axis=-1), judged.std(axis=-1, ddof=1)
-    any_limit = numpy.array([bound.bad for bound in bounds])
-    gating = numpy.where([bound.gates for bound in bounds], any_limit, -numpy.inf)
-    losses = numpy.array([-numpy.expm1(stdtrit(bound.df, STRICTER) * -bound.sd) for bound in bounds])
-    stricter = [row.mean for row in rows] * (1 - losses.clip(DEFAULT_FLOOR, DEFAULT_CAP))
-    known = 1 - max(-math.expm1(-Z_99 * cv), DEFAULT_FLOOR)
-    return {
-        FAILS: (gating, True),
-        f'with {100 * STRICTER:g} % intervals': (numpy.where(numpy.isfinite(gating), stricter, -numpy.inf), True),
-        'level and spread known': (numpy.full(len(bounds), known), True),
-        'Plumbline fails or warns': (any_limit, True),
-        'Plumbline without reruns': (gating, False),
-        'fixed -5 %': (0.95 * mean, False),
-        'fixed -10 %': (0.90 * mean, False),
-        'mean - 3 s': (mean - 3 * std, False),
-    }
-
-
-def simulate(noise: str, cv: float, n: int, trials: int) -> dict[str, list[int]]:
-    """How many of `trials` baselines each method flags, for each of LOSSES."""
-    rng = numpy.random.default_rng([SEED, list(NOISES).index(noise), round(cv * 1e4), n])
-    sites = trials // JUDGED
-    cvs = cv * 2.0 ** rng.standard_normal((sites, SITE, 1))
-    cvs[:, :JUDGED] = cv
-    values = numpy.maximum(1 + cvs * NOISES[noise](rng, (sites, SITE, n + 3)), 0.01)
-    tonight = values[:, :JUDGED, n:].reshape(sites * JUDGED, 3)
-    found = {}
-    for name, (bad, confirmed) in methods(values[..., :n], sites, cv).items():
-        nights = (tonight * (1 - loss) for loss in LOSSES)
-        found[name] = [int((failed(bad, v) if confirmed else v[:, 0] < bad).sum()) for v in nights]
-        if noise == 'skewed' and name == FAILS:
-            ordinary = tonight.copy()
-            ordinary[:, 0] = 1 + cv * rng.standard_normal(len(tonight))
-            nights = (ordinary * (1 - loss) for loss in LOSSES)
-            found['of nights not slow'] = [int(failed(bad, v).sum()) for v in nights]
-    return found
-
-
-def gate(arguments: argparse.Namespace) -> None:
-    """The grid, and then whether the goals are met."""
-    trials = arguments.trials // JUDGED * JUDGED
-    kept = {}
-    for noise in NOISES:
-        for cv in CVS:
-            rows = [['nights', 'method', 'false alarms', *(f'-{100 * loss:.0f} % found' for loss in LOSSES[1:])]]
-            for n in NIGHTS:
-                if arguments.only not in (None, f'{noise}:{100 * cv:g}:{n}'):
-                    continue
-                kept[noise, cv, n] = simulate(noise, cv, n, trials)
-                rows += ([str(n), name, *(wilson(hits, trials) for hits in all_hits)]
-                         for name, all_hits in kept[noise, cv, n].items())  # fmt: skip
-            if rows[1:]:
-                print(f'\n{noise} noise, CV {100 * cv:g} %, {trials} baselines\n')
-                print_rows(rows)
-    print()
-    for noise, most, least in (('normal', 0.001, 0.96), ('skewed', 0.005, 0.90)):
-        if (noise, 0.01, 10) in kept:
-            hits = kept[noise, 0.01, 10][FAILS]
-            false, five = hits[0] / trials, hits[LOSSES.index(0.05)] / trials
-            met = 'met' if false <= most and five >= least else 'NOT met'
-            print(
-                f'Goal, {noise}, n = 10, CV 1 %: false alarms {100 * false:.2f} % (at most {100 * most:g} %), '
-                f'5 % losses found {100 * five:.1f} % (at least {100 * least:g} %): {met}'
-            )
-    if ('skewed', 0.01, 10) in kept:
-        false = kept['skewed', 0.01, 10]['of nights not slow'][0] / trials
-        print(f'of the skewed nights that are not slow themselves, false alarms are {100 * false:.2f} %')
-
-
-# Real nights
-
-
-def series_of(results: Path, fewest: int) -> Iterable[tuple[str, numpy.ndarray]]:
-    """The nightly means of each judged metric of a store, in time order, as performance: higher is better."""
-    frame = Store(results).frame('metrics')
-    sessions = Store(results).frame('sessions')[['site', 'session', 'started']]
-    cases = Store(results).frame('cases')[['session', 'case_id', 'partition', 'environ', 'check', 'params', 'result']]
-    frame = frame.drop(columns=['site', 'month'], errors='ignore').merge(sessions, on='session')
-    frame = frame.merge(cases, on=['session', 'case_id'])
-    frame = frame[frame['void'].isna() & (frame['mean'] > 0) & (frame['result'] == 'pass') & frame['judged']]
-    key = ['site', 'partition', 'stack', 'check', 'case', 'metric', 'better']
-    for names, group in frame.sort_values('started').groupby(key):
-        values = group['mean'].to_numpy(dtype=float)
-        if len(values) >= fewest:
-            yield ' '.join(names[1:-1]), values if names[-1] == 'higher' else 1 / values
-
-
-def resampled(series: numpy.ndarray, rng: Generator, shape: tuple[int, int], block: int) -> numpy.ndarray:
-    """Circular block bootstrap: each row is made of stretches of `block` nights, so neighbours stay neighbours."""
-    rows, nights = shape
-    starts = rng.integers(0, len(series), (rows, -(-nights // block), 1))
-    places = (starts + numpy.arange(block)) % len(series)
-    return series[places.reshape(rows, -1)[:, :nights]]
-
-
-def real(arguments: argparse.Namespace) -> None:
-    """Each metric of the store: its nights resampled into a baseline and a tonight, with losses injected."""
-    n, trials = 10, min(arguments.trials, 2000)
-    rng = numpy.random.default_rng(SEED)
-    rows = [['metric', 'nights', 'CV', 'gated', 'false alarms', *(f'-{100 * loss:.0f} % found' for loss in LOSSES[1:])]]
-    for name, series in series_of(arguments.results, fewest=n + 3):
-        values = resampled(series, rng, (trials, n + 3), block=4)
-        # a site of one metric each: moderation must not learn from copies of the same nights
-        bounds = [limits(row, Tolerance()) for nights in values[:, None, :n] for row in baselines(nights)]
-        gates = numpy.array([bound.gates for bound in bounds])
-        bad = numpy.where(gates, [bound.bad for bound in bounds], -numpy.inf)
-        hits = (int(failed(bad, values[:, n:] * (1 - loss)).sum()) for loss in LOSSES)
-        cv = f'{100 * series.std(ddof=1) / series.mean():.1f} %'
-        rows.append([name, str(len(series)), cv, f'{100 * gates.mean():.0f} %', *(wilson(hit, trials) for hit in hits)])
-    if not rows[1:]:
-        sys.exit(f'{arguments.results}: no metric has {n + 3} nights')
-    print(f'Baselines of {n} nights, {trials} a metric, blocks of 4 nights\n')
-    print_rows(rows)
+    heads = ('first night %', 'later nights %', 'before %', 'metrics run again %', 'further jobs %', 'two-level')
+    print_head('Red nights of healthy sites', 'site', 'goal', *heads)
+    for name, found, goal in chosen(HEALTHY):
+        red, before = (numpy.array([getattr(one, key) for one in found]) for key in ('red', 'red_before'))
+        again, jobs, named = (numpy.mean([getattr(one, key) for one in found]) for key in ('again', 'jobs', 'named'))
+        later = red[:, 1:]
+        print_row(
+            name, goal, wilson(red[:, 0].sum(), len(red)), wilson(later.sum(), later.size),
+            f'{100 * before.mean():.0f}', f'{100 * again:.1f}', f'{100 * jobs:.1f}', f'{named:.1f}',
+        )  # fmt: skip
+    print_head('Losses found, each alone', 'loss', 'goal %', 'found %', 'before %')
+    for name, found, nights, goal in chosen(LOSSES):
+        cells = []
+        for key in ('found', 'found_before'):
+            by_night = numpy.maximum.accumulate([getattr(one, key) for one in found], axis=1)
+            texts = (wilson(by_night[:, night - 1].sum(), by_night[:, 0].size) for night in nights)
+            cells.append('; '.join(f'{text} in {night}' for text, night in zip(texts, nights, strict=True)))
+        print_row(name, goal, *cells)
+    print_head('Losses in common: nights red', 'loss', 'goal %', 'the same night %', 'within 3 %', 'before %')
+    for name, found, goal in chosen(SHARED):
+        red = numpy.maximum.accumulate([one.red for one in found], axis=1)
+        before = numpy.mean([one.red_before[0] for one in found])
+        print_row(name, goal, *(wilson(red[:, i].sum(), len(red)) for i in (0, -1)), f'{100 * before:.0f}')
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument('--trials', type=int, default=40_000, help='baselines of a cell (default: 40000)')
+    parser.add_argument('--sites', type=int, default=100, help='simulated for each row (default: 100)')
     parts = parser.add_subparsers(required=True)
-    part = parts.add_parser('gate', help=gate.__doc__)
-    part.add_argument('--only', help='one cell, such as normal:1:10')
-    part.set_defaults(run=gate)
-    part = parts.add_parser('real', help=real.__doc__)
-    part.add_argument('results', type=Path)
-    part.set_defaults(run=real)
+    part = parts.add_parser('site', help=site.__doc__)
+    part.add_argument('--only', default='', help='rows whose name holds this')
+    part.set_defaults(run=site)
     arguments = parser.parse_args()
     arguments.run(arguments)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
 _MAD_OF_NORMAL = 0.6744898
+PRIOR_DF = 4.0  # degrees of freedom of the usual spread of a kind of metric
 ENOUGH_METRICS = 10  # fewest series whose variances tell how much variances differ
 
 
@@ -58,31 +59,46 @@ def inliers(values: ndarray) -> ndarray:
     return near | (scale == 0) | ((~near).mean(axis=-1, keepdims=True) > 0.2)
 
 
-def moderate(variances: ndarray, df: ndarray) -> tuple[ndarray, ndarray]:
+def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = None) -> tuple[ndarray, ndarray]:
     """Return variances of many series and their degrees of freedom, shrunk towards a common value.
 
-    Empirical Bayes: the true variances follow a scaled inverse chi-square distribution with d0 degrees of freedom about
-    s0^2, both fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2).
-    Each becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all series together. The
-    more the series differ in their spread and the more sessions a series has, the less it changes.
+    Each becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all series together; d0
+    and s0^2 as `fit_prior` finds them. The more the series differ in their spread and the more sessions a series has,
+    the less it changes. `prior`: variances that are usual for their kinds, in units of which s0 is common, and which
+    fewer than `ENOUGH_METRICS` series are shrunk towards.
+    """
+    import numpy
+
+    ratios = variances / (1.0 if prior is None else prior)
+    own = ratios > 0  # a variance of 0 says nothing about the prior
+    if own.sum() >= ENOUGH_METRICS:
+        d0, s0 = fit_prior(ratios[own], df[own])
+        most = df.sum()
+    elif prior is None:
+        return variances, df
+    else:
+        d0, s0, most = PRIOR_DF, 1.0, math.inf
+    shrunk = numpy.full_like(ratios, s0) if math.isinf(d0) else (d0 * s0 + df * ratios) / (d0 + df)
+    return shrunk * (1.0 if prior is None else prior), numpy.minimum(d0 + df, most)
+
+
+def fit_prior(variances: ndarray, df: ndarray) -> tuple[float, float]:
+    """Return d0 and s0^2 of the distribution of true variances, from estimates above 0 with `df` degrees of freedom.
+
+    Empirical Bayes: they follow a scaled inverse chi-square distribution with d0 degrees of freedom about s0^2, both
+    fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2). d0 is
+    infinite where they differ no more than by chance.
     """
     import numpy
     from scipy.special import digamma, polygamma
 
-    own = variances > 0  # a variance of 0 says nothing about the prior
-    if own.sum() < ENOUGH_METRICS:
-        return variances, df
-    half = df[own] / 2
-    logs = numpy.log(variances[own]) - digamma(half) + numpy.log(half)
+    half, variances = df[variances > 0] / 2, variances[variances > 0]
+    logs = numpy.log(variances) - digamma(half) + numpy.log(half)
     excess = logs.var(ddof=1) - polygamma(1, half).mean()
-    if excess <= 0:  # they differ no more than by chance
-        d0, s0 = math.inf, math.exp(logs.mean())
-        moderated = numpy.full_like(variances, s0)
-    else:
-        d0 = 2 * _inverse_trigamma(excess)
-        s0 = math.exp(logs.mean() + digamma(d0 / 2) - math.log(d0 / 2))
-        moderated = (d0 * s0 + df * variances) / (d0 + df)
-    return moderated, numpy.minimum(d0 + df, df.sum())
+    if excess <= 0:
+        return math.inf, math.exp(logs.mean())
+    d0 = 2 * _inverse_trigamma(excess)
+    return d0, math.exp(logs.mean() + digamma(d0 / 2) - math.log(d0 / 2))
 
 
 def _inverse_trigamma(value: float) -> float:
@@ -158,15 +174,25 @@ def chance(deviations: ndarray, df: ndarray) -> ndarray:
     return stdtr(df, -deviations)
 
 
-def false_discovery_rates(p: ndarray) -> ndarray:
+def quantile(share: float, df: ndarray) -> ndarray:
+    """Return the quantile of Student's t with `df` degrees of freedom below which a `share` lies."""
+    from scipy.special import stdtrit
+
+    return stdtrit(df, share)
+
+
+def false_discovery_rates(p: ndarray, weight: ndarray | None = None) -> ndarray:
     """Return Benjamini and Hochberg's adjusted p-values: of all flags up to q, a share q is expected to be false.
 
-    The same as scipy.stats.false_discovery_control, whose import takes longer than a comparison.
+    `weight`: of each test, 1 without; a test of weight 1/10 counts as a tenth (Genovese, Roeder and Wasserman,
+    Biometrika 93 (2006) 509). The same as scipy.stats.false_discovery_control, whose import takes longer than a
+    comparison.
     """
     import numpy
 
-    order = numpy.argsort(p)[::-1]  # from the largest
-    scaled = p[order] * len(p) / numpy.arange(len(p), 0, -1)
+    weighted, total = (p, len(p)) if weight is None else (p / weight, weight.sum())
+    order = numpy.argsort(weighted)[::-1]  # from the largest
+    scaled = weighted[order] * total / numpy.arange(len(p), 0, -1)
     adjusted = numpy.empty(len(p))
     adjusted[order] = numpy.minimum(numpy.minimum.accumulate(scaled), 1)
     return adjusted

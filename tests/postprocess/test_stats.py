@@ -19,7 +19,6 @@ from postprocess.verdicts.stats import (
     pool,
     shift_between,
 )
-from studies.verdict_quality import LOSSES, simulate
 
 values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30)
 
@@ -161,8 +160,24 @@ def test_one_job_a_side_is_compared_by_its_trials():
     assert shift_between({'n1': jobs(100.0)}, {'n1': jobs(90.0)}).error is None
 
 
-@each_row(('noise', 'most', 'least'), [('normal', 0.003, 0.965), ('skewed', 0.012, 0.89)])
-def test_the_gate_is_wrong_as_seldom_as_the_docs_say(noise, most, least):
-    hits = simulate(noise, 0.01, 10, 4000)['Plumbline fails']
-    assert hits[0] / 4000 <= most
-    assert hits[LOSSES.index(0.05)] / 4000 >= least
+def test_variances_of_few_series_are_drawn_to_the_prior_of_their_kind():
+    variances, df = moderate(numpy.array([0.0, 4e-4]), numpy.array([1.0, 1.0]), numpy.array([1e-4, 1e-4]))
+    assert variances == pytest.approx([(4 * 1e-4 + 0) / 5, (4 * 1e-4 + 4e-4) / 5])
+    assert df.tolist() == [5, 5]
+
+
+def test_kinds_of_metrics_teach_each_other_relative_to_their_priors():
+    rng = numpy.random.default_rng(1)
+    prior = numpy.repeat([1e-4, 1e-2], 50)
+    own = prior * rng.chisquare(9, 100) / 9
+    variances, df = moderate(own, numpy.full(100, 9.0), prior)
+    assert numpy.allclose(variances, prior, rtol=0.25)  # they differ by chance only, and so get nearly one factor
+    assert (df > 100).all()
+
+
+def test_points_of_a_curve_count_as_one_test():
+    p = numpy.array([0.01, *[0.001] * 10])
+    one_each = false_discovery_rates(p)
+    as_one = false_discovery_rates(p, numpy.array([1, *[0.1] * 10]))
+    assert one_each[1:] == pytest.approx([0.001 * 11 / 10] * 10)
+    assert as_one == pytest.approx([0.01 * 2 / 11] * 11)

@@ -36,9 +36,7 @@ _MDTEST = '(?P<place>(?:easy|hard|directories)_(?:unique|shared))_(?P<operation>
 # Check, name in schema 1, metric. The named groups are the dims; a and b are a pair
 _RENAMED = (
     ('Osu*', r'(?P<name>[a-z_]+)_(?P<message_bytes>\d+)(?:_(?P<a>\d+)_(?P<b>\d+))?', r'\g<name>'),
-    ('BabelStreamHost', _KERNEL, 'bandwidth'),
-    ('BabelStreamMemory', _KERNEL, 'bandwidth'),
-    ('BabelStreamDevice', _KERNEL, 'bandwidth'),
+    ('BabelStream[HMD]*', _KERNEL, 'bandwidth'),  # Host, Memory, Device
     ('BabelStreamThreads', rf'{_KERNEL}_(?P<proc_bind>[a-z]+)_(?P<threads>\d+)', 'bandwidth'),
     ('BabelStreamSizes', rf'{_KERNEL}_(?P<elements>\d+)', 'bandwidth'),
     ('BabelStreamAllDevices', rf'{_KERNEL}_(?P<device>\d+)', 'bandwidth'),

@@ -1,7 +1,6 @@
 """Stacks of Spack through real ReFrame, with a stand-in for Spack; and what happens where there is no Spack."""
 
 import json
-import os
 import sys
 from pathlib import Path
 
@@ -136,7 +135,7 @@ def test_without_spack_the_rest_still_runs_and_it_is_said(clone, tmp_path):
         + (f'  - {{name: system, provider: system, prefix: {tmp_path}/prefix, features: [demo]}}\n')
     )
     nowhere = {
-        'PATH': ':'.join(folder for folder in os.environ['PATH'].split(':') if not Path(folder, 'spack').exists()),
+        'PATH': ':'.join(path for path in clone.environment()['PATH'].split(':') if not Path(path, 'spack').exists()),
         'SPACK_ROOT': '', 'GIT_CONFIG_COUNT': '1', 'GIT_CONFIG_KEY_0': 'url.file:///nonexistent/.insteadOf',
         'GIT_CONFIG_VALUE_0': 'https://github.com/',
     }  # fmt: skip

@@ -22,6 +22,7 @@ from plumbline import settings
 from plumbline.errors import InputError, SiteError
 from plumbline.paths import results_directory
 from plumbline.sites import Site, load_site, name_of_this_site
+from plumbline.stacks.install import StackError
 
 _DURATION = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
 
@@ -54,23 +55,37 @@ def run(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int
     signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments.results:
         os.environ[settings.RESULTS.name] = str(Path(arguments.results).absolute())
-    if arguments.site:
-        os.environ[settings.SITE.name] = arguments.site
-    try:
-        os.environ[settings.SITE.name] = name = name_of_this_site()
+
+    def locked() -> int:
+        name = choose_site(arguments.site)
         results = _writable(results_directory())
         with _lock(results):
             _clean_up_after_a_kill(results)
             return work(load_site(name), results)
-    except (InputError, SiteError) as error:
+
+    return exit_code_of(locked, results_directory)
+
+
+def choose_site(name: str | None) -> str:
+    """Return the site of this name, else that of this host, and pass it on to what this process starts."""
+    if name:
+        os.environ[settings.SITE.name] = name
+    os.environ[settings.SITE.name] = chosen = name_of_this_site()
+    return chosen
+
+
+def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
+    """Return the exit code of `work`; print an error as one line. `folder`: where it writes, such as to a full disk."""
+    try:
+        return work()
+    except (InputError, SiteError, StackError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
         return 2
     except CrashError as error:
         print(f'plumbline: {error}', file=sys.stderr)
-        return 1
-    except OSError as error:  # such as a full disk
-        print(f'plumbline: {error.filename or results_directory()}: {error.strerror}', file=sys.stderr)
-        return 1
+    except OSError as error:
+        print(f'plumbline: {error.filename or folder()}: {error.strerror}', file=sys.stderr)
+    return 1
 
 
 def _writable(results: Path) -> Path:

@@ -16,10 +16,11 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Content, Selection, Session, cases_in, save
+from ci.session import Content, Selection, Session, cases_in
 from ci.slurm_nodes import slurm_partitions
 from plumbline import settings
 from plumbline.errors import InputError
+from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.sites import Site
 
@@ -71,7 +72,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
             if not session.report.exists():
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()
-            save(session.report, content)
+            write_text(session.report, json.dumps(content))
             nodes = nodes or _node_options(content, site)
             outcome.store(home, session.report, len(cases), [ended.why] if ended.why else [])
             session.forget()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import subprocess
 import sys
@@ -18,9 +19,10 @@ from ci import cleanup, command, notify, outcome
 from ci.command import duration
 from ci.process import Ended
 from ci.rerun import rerun
-from ci.session import Case, Content, Selection, Session, case_of, cases_in, failed, save
+from ci.session import Case, Content, Selection, Session, case_of, cases_in, failed
 from ci.slurm_nodes import nodes_out
 from plumbline import settings
+from plumbline.files import write_text
 from plumbline.paths import ROOT, results_directory
 from plumbline.references import MODES
 from plumbline.sites import UNDESCRIBED, Site, load_site
@@ -121,7 +123,7 @@ class Night:
         may_go_on = not self.arguments.no_retry and not ended.told_to_end
         if may_go_on and time.monotonic() < self.deadline:
             self._retry(session, content, cases)
-        save(session.report, content)
+        write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
 
     def _resumed(self, selection: Selection) -> tuple[Session | None, set[Case]]:
@@ -133,7 +135,7 @@ class Night:
         if done and killed.can_resume(selection) and not self.arguments.no_resume:
             return killed, done
         if done:
-            save(killed.report, killed.content())
+            write_text(killed.report, json.dumps(killed.content()))
             why = f'killed after {len(done)} of {killed.expected} cases, and the next session did not resume it'
             self._store(killed, [why])
         killed.forget()

@@ -21,10 +21,11 @@ from typing import Any
 from ci import command, outcome
 from ci.command import duration, positive
 from ci.process import Ended
-from ci.session import Content, Entry, Selection, Session, cases_in, save
+from ci.session import Content, Entry, Selection, Session, cases_in
 from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
 from plumbline import settings
 from plumbline.errors import InputError
+from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
 from plumbline.sites import Partition, Site
@@ -175,7 +176,7 @@ class NodeSweep:
         self.problems += [f'the measurement of {len(nodes)} nodes was ended: {why}'] if why else []
         self.done.append({'report': str(report), 'nodes': nodes})
         state = {'command': self.selection.command, 'time': time.time(), 'done': self.done}
-        save(self.results / STATE, state)
+        write_text(self.results / STATE, json.dumps(state))
         return for_all
 
     def _hold_and_run(self, session: Session, nodes: list[str]) -> Ended:
@@ -214,7 +215,7 @@ class NodeSweep:
             self.problems += [f'{name}: not run on {_some(chunk["nodes"])}' for name in lacks]
         content = merge(contents, self.selection)
         path = self.results / 'reports' / Path(self.done[-1]['report']).name.replace(PART, '')
-        save(path, content)
+        write_text(path, json.dumps(content))
         cases = cases_in(content)
         for case in cases:
             if case['result'] != 'pass':

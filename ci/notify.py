@@ -14,6 +14,7 @@ from ci.cleanup import SUMMARY
 from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
+from plumbline.files import write_text
 
 
 def take_addresses() -> list[str]:
@@ -73,7 +74,5 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
         '# TYPE plumbline_last_run_seconds gauge',
         f'plumbline_last_run_seconds{{{labels}}} {time.time():.0f}',
     ]
-    new = path.with_name(f'.{path.name}.{os.getpid()}')
-    new.write_text('\n'.join(lines) + '\n', encoding='utf-8')
-    new.chmod(0o644)
-    new.replace(path)
+    write_text(path, '\n'.join([*lines, '']))
+    path.chmod(0o644)  # node_exporter is another user

@@ -15,12 +15,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from plumbline import settings
+from ci import command
 from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.paths import ROOT, software_directory
-from plumbline.sites import UNDESCRIBED, Site, load_site, name_of_this_site
+from plumbline.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
 from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
@@ -35,19 +35,15 @@ _ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that dro
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    try:
-        if arguments.site:
-            os.environ[settings.SITE.name] = arguments.site
-        os.environ[settings.SITE.name] = name = name_of_this_site()
+
+    def work() -> int:
+        name = command.choose_site(arguments.site)
         if arguments.import_:
             import_folder(Path(arguments.import_).absolute())
         return provision(load_site(name), arguments)
-    except (StackError, SiteError) as error:
-        print(f'plumbline: {error}', file=sys.stderr)
-        return 2
-    except OSError as error:
-        print(f'plumbline: {error.filename or software_directory()}: {error.strerror}', file=sys.stderr)
-        return 2
+
+    try:
+        return command.exit_code_of(work, software_directory)
     except KeyboardInterrupt:
         print('plumbline: interrupted; the next ci/provision continues from here', file=sys.stderr)
         return 130
@@ -135,8 +131,8 @@ def debian_benchmarks() -> list[str]:
 def debian_packages(packages: Sequence[str]) -> None:
     """Install packages as root on Debian; elsewhere a line names those that stay missing."""
     if packages:
-        command = ['bash', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'bash', *packages]
-        subprocess.run(command, cwd=ROOT, check=False)
+        bash = ['bash', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'bash']
+        subprocess.run([*bash, *packages], cwd=ROOT, check=False)
 
 
 def get_spack() -> Path:

@@ -32,6 +32,7 @@ from ci.process import COLOUR, Ended, Process, troubles
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.errors import InputError
+from plumbline.files import write_text
 from plumbline.paths import ROOT
 from postprocess.results.cmdline import read_cmdline
 
@@ -162,7 +163,7 @@ class Session:
 
     def remember(self) -> None:
         """Persist the session for :meth:`unfinished`."""
-        save(Path(self.results, UNFINISHED), asdict(self))
+        write_text(Path(self.results, UNFINISHED), json.dumps(asdict(self)))
 
     def forget(self) -> None:
         """Remove what :meth:`remember` wrote, and the journal."""
@@ -265,13 +266,6 @@ class Session:
         self.run(deadline, wanted, '-retry')
         path = self.part('-retry')
         return add_second_run(content, json.loads(path.read_text(encoding='utf-8')), wanted) if path.exists() else []
-
-
-def save(path: Path, content: Any) -> None:
-    """Write JSON, whole or not at all: a full disk leaves what was there before."""
-    new = path.with_name(f'.{path.name}.new')
-    new.write_text(json.dumps(content), encoding='utf-8')
-    new.replace(path)
 
 
 def _stamp_now() -> str:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import argparse
 import os
 import shlex
-import subprocess
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+from plumbline.programs import output_of
 from plumbline.sites import Partition, Site
 
-_SECONDS = 60  # after which a question to Slurm counts as not answered
+_CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
 # How sinfo's names of states begin: taken out by an administrator, lost, and not yet known. A star at the end: the node
 # does not answer
@@ -107,7 +107,7 @@ def cancel_jobs_below(folder: Path) -> str:
     named = f'{len(jobs)} jobs of it in the queue: {" ".join(jobs[:20])}'
     if ask('scancel', *jobs) is None:
         return f'could not cancel {named}'
-    end = time.monotonic() + _SECONDS
+    end = time.monotonic() + _CANCELLED
     while jobs_below(folder) and time.monotonic() < end:  # their nodes are not free before
         time.sleep(0.5)
     return f'cancelled {named}'
@@ -117,9 +117,6 @@ def ask(*command: str) -> str | None:
     """Return what a command printed; None where it is not installed, failed or did not answer in time."""
     environment = {key: value for key, value in os.environ.items() if not key.startswith(('SINFO_', 'SQUEUE_'))}
     try:
-        return subprocess.run(
-            command, env=environment, capture_output=True, text=True, timeout=_SECONDS, check=True,
-            stdin=subprocess.DEVNULL,
-        ).stdout  # fmt: skip
-    except (OSError, subprocess.SubprocessError):
+        return output_of(command, env=environment)
+    except ValueError:
         return None

@@ -1,14 +1,20 @@
 """Fixtures of all tests."""
 
+import functools
 import shutil
 
 import hypothesis
 import pytest
+import typer.main
+import typer.testing
 from scratch import OUTPUTS, ScratchClone
 
 # no test is judged by its time: this machine may be busy
 hypothesis.settings.register_profile('plumbline', deadline=None)
 hypothesis.settings.load_profile('plumbline')
+
+# CliRunner makes all commands of the application anew at each call, which takes longer than many of them
+typer.testing._get_command = functools.cache(typer.main.get_command)
 
 
 @pytest.fixture

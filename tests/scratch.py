@@ -1,5 +1,8 @@
 """Scratch clones of the product that a test may break, and where the recorded outputs are."""
 
+import atexit
+import compileall
+import functools
 import json
 import os
 import re
@@ -9,6 +12,8 @@ import sys
 import tempfile
 import textwrap
 from pathlib import Path
+
+from forks import forks
 
 from plumbline.identity import to_text
 from plumbline.record import from_dict
@@ -100,6 +105,18 @@ def plain(record: dict) -> dict:
     return record | {'params': to_text(found.params), 'metrics': metrics, 'missing': missing}
 
 
+@functools.cache
+def compiled_product() -> Path:
+    """A copy of the product with its modules compiled: each of its clones starts many processes."""
+    folder = Path(tempfile.mkdtemp(prefix='plumbline-product-'))
+    atexit.register(shutil.rmtree, folder)
+    for part in PARTS:
+        shutil.copytree(ROOT / part, folder / part, ignore=shutil.ignore_patterns('__pycache__', 'baseline.csv'))
+    shutil.copy(ROOT / 'pyproject.toml', folder)
+    compileall.compile_dir(folder, quiet=1)
+    return folder
+
+
 class ScratchClone:
     """A copy of the product with one more site, `demo`, and one more check, `Demo`, whose program is a shell script."""
 
@@ -107,9 +124,7 @@ class ScratchClone:
         self.root = folder / 'clone'
         self.results = folder / 'results'
         self.software = folder / 'software'
-        for part in PARTS:
-            shutil.copytree(ROOT / part, self.root / part, ignore=shutil.ignore_patterns('__pycache__', 'baseline.csv'))
-        shutil.copy(ROOT / 'pyproject.toml', self.root)
+        shutil.copytree(compiled_product(), self.root)
         self.binary = folder / 'prefix/bin/demo'
         self.binary.parent.mkdir(parents=True)
         self.site_file = self.root / 'site_configs/demo/site.yaml'
@@ -137,6 +152,7 @@ class ScratchClone:
             'PLUMBLINE_SOFTWARE': str(self.software),
             'PLUMBLINE_SITE': 'demo',
             'XDG_CACHE_HOME': str(CACHE),
+            'PYTHONDONTWRITEBYTECODE': '1',  # a test may write a module twice in one second
         }
         return kept | chosen | more
 
@@ -146,9 +162,13 @@ class ScratchClone:
             text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL,
         )  # fmt: skip
 
+    def fork(self, *words: str | Path, cwd: Path | None = None, timeout: float = 300, **environment: str):
+        """As `run`, for ReFrame and modules of Python, without their start."""
+        return forks().run([*map(str, words)], cwd or self.root, self.environment(**environment), timeout)
+
     def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
         settings = self.root / 'reframe_settings/settings.py'
-        return self.run('reframe', '-C', settings, '-c', self.root / checks, '-R', *options, **kwargs)
+        return self.fork('reframe', '-C', settings, '-c', self.root / checks, '-R', *options, **kwargs)
 
     def run_case(self, name: str, *options: str, checks: str, **kwargs) -> dict:
         """Runs the one case of that name; its entry in the run report, which agrees with the exit code."""
@@ -164,4 +184,4 @@ class ScratchClone:
         return self.run(sys.executable, '-m', 'ci.nightly', '--no-provision', *options, **kwargs)
 
     def plumbline(self, *words: str, **kwargs):
-        return self.run(sys.executable, '-m', 'postprocess.cli', *words, **kwargs)
+        return self.fork('postprocess.cli', *words, **kwargs)

@@ -4,8 +4,16 @@ from __future__ import annotations
 
 import argparse
 import shlex
-from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import NoReturn
+
+# ReFrame's options that leave cases out, by how often and with what they are given
+_LISTS = {
+    '--name': '-n', '--exclude': '-x', '--exclude-tag': '-T', '--tag': '-t', '--filter-expr': '-E', '--prgenv': '-p',
+    '--maintainer': None,
+}  # fmt: skip
+_PERHAPS_WITH_VALUE = ('--distribute', '--restore-session')
+_SWITCHES = ('--cpu-only', '--gpu-only', '--failed')
 
 
 @dataclass(frozen=True)
@@ -24,33 +32,24 @@ class Selection:
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
 
 def _parser() -> argparse.ArgumentParser:
     """Return a parser of ReFrame's options that choose cases, and of the flags that may share a word with them."""
     parser = _Parser(add_help=False, allow_abbrev=False)
-    for short, long in (
-        ('-n', '--name'), ('-x', '--exclude'), ('-T', '--exclude-tag'), ('-t', '--tag'), ('-E', '--filter-expr'),
-        ('-p', '--prgenv'), (None, '--maintainer'),
-    ):  # fmt: skip
-        parser.add_argument(*filter(None, (short, long)), action='append', default=[])
-    for long in ('--distribute', '--restore-session'):
-        parser.add_argument(long, nargs='?', const='')
-    for long in ('--cpu-only', '--gpu-only', '--failed'):
-        parser.add_argument(long, action='store_true')
     for long in ('--mode', '--system'):
-        parser.add_argument(long)
+        parser.add_argument(long, dest=long)
+    for long, short in _LISTS.items():
+        parser.add_argument(*filter(None, (short, long)), dest=long, action='append', default=[])
+    for long in _PERHAPS_WITH_VALUE:
+        parser.add_argument(long, dest=long, nargs='?', const='')
+    for long in _SWITCHES:
+        parser.add_argument(long, dest=long, action='store_const', const='')
     for flag in 'rRvq':
-        parser.add_argument(f'-{flag}', action='count', dest=f'flag_{flag}')
+        parser.add_argument(f'-{flag}', action='count')
     return parser
-
-
-_NARROWING = (
-    'name', 'exclude', 'exclude_tag', 'tag', 'filter_expr', 'prgenv', 'maintainer', 'distribute', 'restore_session',
-    'cpu_only', 'gpu_only', 'failed',
-)  # fmt: skip
 
 
 def read_cmdline(text: str, mode: str | None = None) -> Selection:
@@ -59,21 +58,18 @@ def read_cmdline(text: str, mode: str | None = None) -> Selection:
     A tag equal to the mode leaves no case out: a mode selects by its own tag.
     """
     try:
-        options, _ = _parser().parse_known_args(shlex.split(text)[1:])
+        options = vars(_parser().parse_known_args(shlex.split(text)[1:])[0])
     except ValueError as error:  # ReFrame would not accept it either
         return Selection(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
-    mode = mode or options.mode
-    selection = tuple(_asked(options))
-    options.tag = [tag for tag in options.tag if tag != mode]
-    site, _, partition = (options.system or '').partition(':')
-    used = (name for name in _NARROWING if getattr(options, name) not in (None, False, []))
-    narrowed = tuple(f'--{name.replace("_", "-")}' for name in used)
-    return Selection(mode, site or None, partition or None, narrowed, selection)
-
-
-def _asked(options: argparse.Namespace) -> Iterator[str]:
-    for name in ('mode', 'system', *_NARROWING):
-        given = getattr(options, name)
-        for value in given if isinstance(given, list) else [given]:
-            if value not in (None, False):
-                yield name.replace('_', '-') + (f'={value}' if value not in (True, '') else '')
+    mode = mode or options['--mode']
+    site, _, partition = (options['--system'] or '').partition(':')
+    asked = [
+        (name, value)
+        for name in ('--mode', '--system', *_LISTS, *_PERHAPS_WITH_VALUE, *_SWITCHES)
+        for value in (options[name] if isinstance(options[name], list) else [options[name]])
+        if value is not None
+    ]
+    selection = tuple(name[2:] + (f'={value}' if value else '') for name, value in asked)
+    free = {('--tag', mode), ('--mode', options['--mode']), ('--system', options['--system'])}
+    narrowed_by = tuple(dict.fromkeys(name for name, value in asked if (name, value) not in free))
+    return Selection(mode, site or None, partition or None, narrowed_by, selection)

@@ -69,7 +69,7 @@ class Reference:
         """False for rows of the kinds `NO_LIMIT`."""
         return self.kind not in NO_LIMIT
 
-    @property
+    @cached_property
     def is_pattern(self) -> bool:
         """True if one of the fields of `id` holds a wildcard."""
         return any('*' in text for text in self.id.to_row().values())

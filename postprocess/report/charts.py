@@ -46,17 +46,17 @@ class Judged:
     id: int
     rows: list[Verdict]
 
-    @property
+    @cached_property
     def worst(self) -> Verdict:
         """The verdict that stands for the series."""
         return self.rows[0]
 
-    @property
+    @cached_property
     def series(self) -> SeriesId:
         """What was measured."""
         return self.worst.id
 
-    @property
+    @cached_property
     def quantity(self) -> Quantity:
         """Its unit and direction."""
         return self.worst.quantity

@@ -25,7 +25,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
@@ -90,6 +89,7 @@ class Store:
 
     def __init__(self, results: Path):
         self.folder = results / 'store'
+        self._usable: set[Path] = set()  # files that were opened
 
     # Writing
 
@@ -223,9 +223,9 @@ class Store:
                 self._duckdb.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', [*columns.values()])
             for table in TABLES:
                 if re.search(rf'\b(FROM|JOIN)\s+{table}\b', sql, re.IGNORECASE):
-                    for path in {self._path(table, session) for session in sessions}:
+                    for path in {self._path(table, session) for session in sessions} - self._usable:
                         with _opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
-                            pass
+                            self._usable.add(path)
                     rows = self._select(table, sessions)
                     view = f'CREATE OR REPLACE TEMP VIEW {table} AS FROM ({rows}) JOIN nights USING (session)'
                     self._duckdb.execute(view)
@@ -266,6 +266,8 @@ class Store:
     def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
         """Yield the rows of each session in the present schema; those of earlier schemas from one query."""
         if old := [session for session in sessions if session.schema < SCHEMA]:
+            import pyarrow.compute as pc  # takes a tenth of a second
+
             names = ', '.join(f'"{name}"' for name in TABLES[table].names)
             rows = self._query(f'SELECT {names} FROM {table}', {}, old).cast(TABLES[table])
         for session in sessions:

@@ -8,7 +8,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.compute.hpl_input import nearly_square
-from checks.core.benchmark import Benchmark
+from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
 from checks.core.trials import Metric
 
@@ -17,7 +17,7 @@ INPUT = Path(__file__).with_name('hpccinf.template')
 
 
 def faults_of(output: str, n: int) -> list[str]:
-    """One sentence for each sign in an hpccoutf.txt that it is no whole and right run of order `n`."""
+    """Return one sentence for each sign that an hpccoutf.txt is not of a complete, correct run of order `n`."""
     signs = (
         (r'^Success=1$', 'the summary has no Success=1'),
         (r'\)\*N\)=\s+\S+ \.+ PASSED$', "HPL's residual check did not pass"),
@@ -27,7 +27,7 @@ def faults_of(output: str, n: int) -> list[str]:
 
 
 def summary(key: str, unit: str, better: str = 'higher', peak: str | None = None) -> Metric:
-    """A line of the summary section, such as ``StarSTREAM_Triad=31.5825``, under its own name."""
+    """Return the metric of a line of the summary section, such as ``StarSTREAM_Triad=31.5825``."""
     return Metric(key, unit, better, rf'^{key}=(\S+)$', peak=peak)
 
 
@@ -57,7 +57,12 @@ class HPCC(Benchmark):
     """
 
     descr = 'HPC Challenge'
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
+    trials_by_mode = FEW_TRIALS
+    # as those of HPL, LikwidBandwidth and OSU; no source for the others
+    usual_spread = {
+        'HPL*': 0.01, '*DGEMM*': 0.01, '*STREAM*': 0.015, 'MaxPingPong*': 0.1, '*PingPongLatency*': 0.04,
+        '*PingPongBandwidth*': 0.02, '*': 0.03,
+    }  # fmt: skip
     size = parameter(['quick', 'full'], loggable=True)
     memory_fraction = variable(float, value=0.8)
     block_size = variable(int, value=192)
@@ -86,13 +91,13 @@ class HPCC(Benchmark):
         self.provenance |= {'hpl_n': str(self.n), 'hpl_nb': str(self.block_size), 'hpl_grid': f'{p}x{q}'}
 
     def matrix_order(self) -> int:
-        """N: a multiple of the block size whose N^2 doubles fill the wanted part of the nodes' memory."""
+        """Return N: a multiple of the block size whose N^2 doubles fill the requested part of the nodes' memory."""
         available = self.memory_fraction * self.topology.memory_bytes * self.num_nodes
         wanted = self.bytes_beyond_caches() if self.size == 'quick' else available
         return int(math.sqrt(min(wanted, available) / 8) / self.block_size + (self.size == 'quick')) * self.block_size
 
     def bytes_beyond_caches(self) -> float:
-        """Matrix size at which a STREAM array of one rank is four times its cache, and of all ranks four times all."""
+        """Return the matrix size whose STREAM arrays are four times the cache, of one rank and of all together."""
         cpus, ranks = self.topology.cpu_of_core, self.placement.ranks_per_node
         alone = ranks * self.topology.last_level_cache_bytes(cpus[:1])
         return self.num_nodes * 3 * 4 * max(alone, self.topology.last_level_cache_bytes(cpus))

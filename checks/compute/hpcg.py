@@ -13,14 +13,14 @@ from plumbline.errors import SiteError
 
 
 class Implementation(NamedTuple):
-    feature: str  # of the stack
+    feature: str
     executable: str
     options: list[str]
     output: str
     on_gpus: bool
 
 
-# Intel's file was named n<nx>-<ranks>p-<threads>t... in packages that derive from 3.0; other files have no hyphen.
+# Packages that derive from 3.0 name Intel's file n<nx>-<ranks>p-<threads>t...; no other file has a hyphen.
 IMPLEMENTATIONS = {
     'reference': Implementation('hpcg', 'xhpcg', [], 'HPCG-Benchmark*', on_gpus=False),
     'intel': Implementation('hpcg-intel', 'xhpcg_skx', [], '[Hn]*-*', on_gpus=False),
@@ -34,15 +34,15 @@ class HPCG(ScaledBenchmark):
 
     Parses ``Final Summary::HPCG result is VALID with a GFLOP/s rating of=1.43461`` of 3.1, and 3.0's YAML.
     `size=quick`: data of four times the last-level caches, for 10 s. `size=full`: at least a quarter of the memory, for
-    1800 s, as HPCG's rules want; on 1, 2, 4, ... nodes with the same grid in each rank, which is weak scaling.
+    1800 s, as HPCG's rules require; weak scaling over 1, 2, 4, ... nodes, with the same grid in each rank.
     """
 
     descr = 'HPCG'
     implementations = IMPLEMENTATIONS
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
-    #: Part of a node's memory that `size=full` fills at least.
+    #: Least part of a node's memory that `size=full` fills.
     memory_fraction = variable(float, value=0.25)
-    #: Seconds that HPCG repeats its solution for, at least 1; checks and set-up come on top. None: as the size says.
+    #: Seconds that HPCG repeats its solution for, without checks and set-up; None: those of the size.
     run_seconds = variable(int, type(None), value=None)
     inputs = ['hpcg.dat']
 
@@ -50,13 +50,10 @@ class HPCG(ScaledBenchmark):
     def write_input(self):
         self.output = self.program.output
         settings = self.partition.benchmarks.get(self.requires, {})
-        ranks = settings.get('ranks_per_node') or (
-            len(self.topology.gpus) if self.program.on_gpus else self.most_ranks()
-        )
-        if not accepts(ranks * self.nodes):
-            raise SiteError(
-                f'HPCG refuses {ranks * self.nodes} ranks: the sides of their grid differ more than eightfold'
-            )
+        usual = len(self.topology.gpus) if self.program.on_gpus else self.most_ranks()
+        ranks = settings.get('ranks_per_node') or usual
+        if not accepts(all_ranks := ranks * self.nodes):
+            raise SiteError(f'HPCG refuses {all_ranks} ranks: the sides of their grid differ more than eightfold')
         self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
         if self.program.on_gpus and 'grid' not in settings:
             raise SiteError(f'site.yaml: benchmarks.{self.requires}.grid: expected one that fits the GPU of a rank')
@@ -66,19 +63,19 @@ class HPCG(ScaledBenchmark):
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
         self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
         self.trial_time_limit = seconds + (3600 if self.size == 'full' else 600)
-        # the peak that sites state is that of the processors
+        # sites state the peak of the processors
         self.metrics = metrics_of(self.nodes, None if self.program.on_gpus else self.partition.peaks.get('flops_dp'))
 
     def most_ranks(self) -> int:
-        """One a core, or the next lower number that HPCG accepts on one node and hence on 2, 4, ...: 75 of 76 cores.
+        """Return one per core, or the next lower number that HPCG accepts: 75 on 76 cores.
 
-        The reference smoother, 80 % of the time, is serial in each rank. Medians of six runs on two busy cores: 1.36
-        GFLOP/s of two ranks, 0.99 of one rank with two threads.
+        The reference smoother, 80 % of the time, is serial in each rank: on two busy cores, two ranks got 1.36 GFLOP/s
+        and one rank with two threads 0.99 (medians of six runs).
         """
         return next(n for n in range(len(self.topology.cores), 0, -1) if accepts(n))
 
     def bytes_of_node(self) -> float:
-        """What all ranks of a node together fill."""
+        """Return the bytes that all ranks of a node together fill."""
         part_of_memory = self.memory_fraction * self.topology.memory_bytes
         if self.size == 'full':
             return part_of_memory

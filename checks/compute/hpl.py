@@ -1,4 +1,4 @@
-"""HPL: Gflop/s of a dense linear system, on one node and on growing numbers of nodes."""
+"""HPL: GFlop/s of a dense linear system, on 1, 2, 4, ... nodes."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,16 +8,8 @@ from typing import NamedTuple
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpl_input import (
-    configurations,
-    errors_of,
-    faults_of,
-    lines_of,
-    matrix_order,
-    metrics_of,
-    operations,
-    text_of,
-)
+from checks.compute import hpl_input as dat
+from checks.compute.hpl_output import errors_of, faults_of, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
 from checks.core.topology import Topology
@@ -26,12 +18,12 @@ from plumbline.units import in_base_unit
 
 
 def one_rank_per_gpu(topology: Topology) -> Placement:
-    """On cores near to that: both programs give the GPUs to the local ranks in their order."""
+    """Return a placement on the cores near each GPU; both programs assign the GPUs to the local ranks in order."""
     return replace(ranks_with_threads(topology, len(topology.gpus)), cpus=cpus_of_devices(topology))
 
 
 class Implementation(NamedTuple):
-    feature: str  # of the stack
+    feature: str
     executable: str
     options: list[str]
     placement: Callable[[Topology], Placement]
@@ -39,17 +31,17 @@ class Implementation(NamedTuple):
     on_gpus: bool
 
 
-# One single-threaded rank a core is right for any BLAS: a sequential one (Spack's default of OpenBLAS) would leave all
-# cores of a rank idle but one. With OpenBLAS's threads the other way is no faster: at N=9984 on two busy cores, two
-# ranks got 51.6 GFlop/s, one rank of two threads 50.4. A site that knows its BLAS sets ranks and threads.
+# One single-threaded rank per core suits any BLAS: with a sequential one (Spack's default of OpenBLAS), a rank uses one
+# core only. Threads of OpenBLAS are no faster: at N=9984 on two busy cores, two ranks got 51.6 GFlop/s, one rank of two
+# threads 50.4. A site that knows its BLAS sets ranks and threads.
 IMPLEMENTATIONS = {
     'netlib': Implementation('hpl', 'xhpl', [], one_rank_per_core, 192, on_gpus=False),
     'nvidia': Implementation('hpl-nvidia', 'hpl.sh', ['--dat', 'HPL.dat'], one_rank_per_gpu, 1024, on_gpus=True),
     'rocm': Implementation('hpl-rocm', 'rochpl', [], one_rank_per_gpu, 512, on_gpus=True),
 }
-# N of the quick case grows with the cube root of the cores, so that its time does not: 10 s if a core does 35 GFlop/s.
+# N of the quick case grows with the cube root of the cores, for a constant time: 10 s if a core does 35 GFlop/s.
 QUICK_ORDER_OF_ONE_CORE = 8000
-SLOWEST_CORE = 5e9  # Flop/s; a run that goes on for longer than such cores would take is taken for hung
+SLOWEST_CORE = 5e9  # Flop/s; a run that takes longer than such cores would is ended
 
 
 @rfm.simple_test
@@ -58,7 +50,7 @@ class HPL(ScaledBenchmark):
 
     Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=quick` takes seconds;
     `size=full` fills `memory_fraction` of the memory of 1, 2, 4, ... nodes, so that each holds as much at any number.
-    Where the site's HPL.dat asks for several configurations, best and mean stand apart under names of their own.
+    If the site's HPL.dat has several configurations, best and mean are metrics of their own.
     """
 
     descr = 'High-Performance Linpack'
@@ -77,18 +69,18 @@ class HPL(ScaledBenchmark):
             self.placement = ranks_with_threads(self.topology, ranks, threads)
         ranks = self.placement.ranks_per_node * self.num_nodes
         block_size = self.settings.get('block_size', self.program.block_size)
-        n = matrix_order(self.bytes_of_matrix(), block_size)
+        n = dat.matrix_order(self.bytes_of_matrix(), block_size)
         site = {k: v for k, v in self.settings.get('lines', {}).items() if not (k == 'Ns' and self.size == 'quick')}
-        lines = lines_of(n, block_size, ranks, site)
-        self.asked = configurations(lines, ranks)
-        Path(self.stagedir, 'HPL.dat').write_text(text_of(lines), encoding='utf-8')
+        lines = dat.lines_of(n, block_size, ranks, site)
+        self.requested = dat.configurations(lines, ranks)
+        Path(self.stagedir, 'HPL.dat').write_text(dat.text_of(lines), encoding='utf-8')
         self.provenance['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
-        seconds = sum(operations(n) for n, *_ in self.asked) / (len(self.topology.cores) * self.nodes * SLOWEST_CORE)
+        flop = sum(dat.operations(n) for n, *_ in self.requested)
+        seconds = flop / (len(self.topology.cores) * self.nodes * SLOWEST_CORE)
         self.trial_time_limit = 120 + int(seconds)
-        peak = (
-            None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
-        )  # sites state that of the processors
-        self.metrics = metrics_of(self.asked, self.nodes, peak)
+        # sites state the peak of the processors
+        peak = None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
+        self.metrics = metrics_of(self.requested, self.nodes, peak)
 
     def bytes_of_matrix(self) -> float:
         fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
@@ -104,4 +96,4 @@ class HPL(ScaledBenchmark):
         return self.topology.memory_bytes
 
     def sanity_faults(self, run):
-        return errors_of(run.errors) + faults_of(run.output, self.asked)
+        return errors_of(run.errors) + faults_of(run.output, self.requested)

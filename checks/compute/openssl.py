@@ -15,7 +15,7 @@ def hash_rate(block_bytes: int, run: str) -> Metric:
     """Return the metric of a run: a series for each algorithm."""
     return Metric(
         'hash_rate', 'MB/s', 'higher', r'^(?P<algorithm>sha\d+) +(?P<value>[\d.]+)k$', scale=1e-3, run=run,
-        dims={'block_bytes': block_bytes}, expected={'algorithm': ALGORITHMS}, usual_spread=0.01,
+        dims={'block_bytes': block_bytes}, expected={'algorithm': ALGORITHMS},
     )  # fmt: skip
 
 
@@ -28,6 +28,7 @@ class OpenSSLSpeed(Benchmark):
     executable = 'openssl'
     tags = {'tutorial'}
     dims = {'algorithm': Dim('name'), 'block_bytes': Dim('size', 'B')}
+    usual_spread = 0.01
 
     @run_after('setup')
     def choose_runs(self):

@@ -15,8 +15,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from checks.core import node_sweep
-from checks.core.jobscript import JobScript, activation, bring_up
+from checks.core import jobscript, node_sweep
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
@@ -31,30 +30,32 @@ from plumbline.sites import Partition
 from plumbline.stacks.manifest import Installed
 from plumbline.units import UNITS
 
+#: `trials_by_mode` of a check whose one execution takes minutes.
+FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 
 
 class Benchmark(rfm.RunOnlyRegressionTest):
     """A check states `requires`, `executable`, its options, `metrics`, `dims` and `placement`; the rest is done here.
 
-    One job holds `trials` trials. A trial executes the program once, or once for each of `runs` where a check needs
-    several (kernels, say), each in a folder ``trial_<i>/<run>`` of its own that keeps stdout, stderr, the files that
-    the program wrote and the binding of each rank. What was measured leaves in the one variable `record`.
+    One job has `trials` trials. A trial executes the program once, or once for each of `runs` (kernels, say), each in a
+    folder ``trial_<i>/<run>`` of its own that keeps stdout, stderr, the files that the program wrote and the binding of
+    each rank. All that was measured is in the variable `record` of the run report.
     """
 
-    #: Feature of the environ that holds this benchmark; of several separated by blanks, any.
+    #: Feature of the environ that has this benchmark; of several separated by blanks, any.
     #: Empty: nothing beyond the operating system.
     requires = variable(str)
-    #: What decides the number of trials where `trials` does not: quick, nightly or acceptance.
+    #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
     mode = variable(str, type(None), value=None)
-    #: Executions of the benchmark in the job; None: what `trials_by_mode` says of the mode.
+    #: Trials in the job; None: what `trials_by_mode` says of the mode.
     trials = variable(int, type(None), value=None, loggable=True)
-    #: Seconds after which one trial, all its runs together, is taken for hung.
+    #: Seconds that all runs of one trial may take together.
     trial_time_limit = variable(int, value=120)
-    #: Whether the launcher must start it; other benchmarks run as one plain process on the job's first node.
+    #: Whether the launcher starts it; other benchmarks run as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     num_nodes = variable(int, value=1, loggable=True)
-    #: File in a run's folder that holds the numbers, or a pattern of it where the program puts a date into its name.
+    #: File in a run's folder that holds the numbers, or a pattern of its name.
     output = variable(str, value='stdout')
     #: Files of the stage directory that each run gets a copy of.
     inputs = variable(typ.List[str], value=[])
@@ -68,13 +69,17 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
+    #: Usual coefficient of variation of the metrics from session to session, each the mean of its trials; a number, or
+    #: pattern of metric names -> number, of which the first that matches holds. It stands in for the measured spread
+    #: while a site has few sessions, and should be right within a factor of 2 or 3. The default is a cautious guess.
+    usual_spread: float | Mapping[str, float] = 0.03
     #: Least and largest loss of performance that a limit of this check allows; None: the default of the suite.
     floor: float | None = None
     cap: float | None = None
     placement: Placement | None = None
-    facts: Sequence[str] = ('provenance.txt',)  # files of the job with lines for the provenance, key=value
+    facts: Sequence[str] = ('provenance.txt',)  # files of the job with key=value lines for the provenance
     wrapper: list[str] = []  # words before the program, such as numactl and its options
-    before_trials: list[str] = []  # lines of the job when programs are found
+    before_trials: list[str] = []  # lines of the job after its stack was activated
     after_trials: list[str] = []
     sourcesdir = str(Path(__file__).parent / 'job')
     exclusive_access = True
@@ -83,24 +88,24 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     # What a check may override
 
     def supports(self, topology: Topology) -> bool:
-        """Return whether this case makes sense on such a node; cases that do not are never listed."""
+        """Return whether this case makes sense on such a node; otherwise it is not listed."""
         return True
 
     def sanity_faults(self, run: Run) -> list[str]:
-        """Return one sentence for each sign in a run's output or stderr that the program did not do its work."""
+        """Return one sentence for each sign in a run's output or stderr that the program failed."""
         return []
 
     def complaints(self, folder: Path) -> list[str]:
-        """Return one sentence for each fault that the files of a run tell, also where it wrote no output."""
+        """Return one sentence for each fault that the files of a run show, even if it wrote no output."""
         return []
 
     def peak_of(self, metric: Metric) -> float | None:
-        """Return what a value of the case cannot exceed, in the base unit of its dimension; None where unknown."""
+        """Return the physical peak of a metric in its base unit; None where unknown."""
         peak = self.partition.peaks.get(metric.peak)
         return None if peak is None else peak * self.num_nodes
 
     def invalid_reason(self, metric: Metric, value: float, run: Run) -> str | None:
-        """Return why a measured value cannot be true or trusted; None where it can."""
+        """Return why a measured value cannot be true or trusted; None if it can."""
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
         peak = self.peak_of(metric)
@@ -109,7 +114,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         return f'{value:.6g} {metric.unit} is above the physical peak of {peak / UNITS[metric.unit]:.6g}'
 
     def derive(self, record: Record) -> None:
-        """Add the samples of the computed metrics, from those of the others, after all trials are read."""
+        """Add the samples of the computed metrics after all trials are read."""
 
     # Before the run
 
@@ -126,20 +131,17 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     @run_after('init', always_last=True)
     def select(self):
         """Choose systems and environs after the check's own hooks, which may set `requires` from a parameter."""
+        self.tags = self.tags | {Path(self.prefix).name}  # the folder of the check: compute, gpu, memory, mpi, storage
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
-        if hasattr(self, '.nid'):  # --distribute: a case of its own for each node, which -n /HASH cannot select
+        if hasattr(self, '.nid'):  # --distribute makes a case for each node, which -n /HASH cannot select
             wanted = (settings.CASES.get() or self.hashcode).split()
             own = getattr(self, '.part') if self.hashcode in wanted else None
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == own]
-        if node_sweep.swept_nodes() and not self.can_be_swept():
+        if node_sweep.swept_nodes() and (self.local or self.extra_resources or not node_sweep.fits(self.num_nodes)):
             self.valid_systems = []
         self.valid_prog_environs = [f'+{feature}' for feature in self.requires.split()] or environs_of_the_system()
-
-    def can_be_swept(self) -> bool:
-        """Return whether a node sweep can run this case: not locally, and not where the scheduler must place it."""
-        return node_sweep.can_be_swept(self.num_nodes) and not self.local and not self.extra_resources
 
     @run_after('setup')
     def look_at_the_partition(self):
@@ -149,17 +151,17 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.stack = self.site.environs[self.current_environ.name]
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
-        # of single cases, such as the nodes that ci/nightly wants one to run on again
+        # options of this case alone, such as the nodes on which ci/nightly runs it again
         self.job.options += json.loads(settings.JOB_OPTIONS.get()).get(self.hashcode, [])
 
     @run_before('run')
     def bring_stack_up(self):
-        if self.installed and not self.is_dry_run() and (fault := bring_up(self.installed)):
+        if self.installed and not self.is_dry_run() and (fault := jobscript.bring_up(self.installed)):
             raise SanityError(fault)
 
     @run_before('run', always_last=True)
     def assemble_job(self):
-        """Write the job after the check's own hooks."""
+        """Write the job script after the check's own hooks."""
         if problems := self.plan().problems():
             raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
         ranks = self.placement.ranks_per_node
@@ -170,30 +172,25 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         if self.topology.gpus:
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
         if self.mpi:
-            self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # or srun waits for the ranks that wait for one that has failed
-        script = JobScript(
-            executable=self.executable, runs=self.runs or {'run': self.executable_opts}, trials=self.trials,
-            activation=activation(self.stack, self.installed), unset=self.placement.unset, run_env=self.run_env,
-            before_run=self.before_run, inputs=self.inputs, wrapper=self.wrapper, own_programs=self.own_programs,
-            concurrent=self.concurrent, output=self.output, before_trials=self.before_trials,
-            after_trials=self.after_trials,
-        )  # fmt: skip
-        self.prerun_cmds, self.postrun_cmds = script.prerun(), script.postrun()
-        self.executable, self.executable_opts = script.command()
+            self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
+        self.runs = self.runs or {'run': self.executable_opts}
+        self.prerun_cmds = jobscript.prerun(self, jobscript.activation(self.stack, self.installed))
+        self.postrun_cmds = jobscript.postrun(self)
+        self.executable, self.executable_opts = jobscript.command(self)
         if not self.mpi or node_sweep.swept_nodes():
             self.job.launcher = getlauncher('local')()
         if node_sweep.swept_nodes():
             self.spread_over_all_nodes()
 
     def spread_over_all_nodes(self):
-        """Turn the job of one place into that of all places, a step of Slurm for each round."""
+        """Replace the job of one place by that of all places, one Slurm step for each round."""
         start = node_sweep.step(self.num_nodes, self.num_tasks, self.num_tasks_per_node) if self.mpi else ''
         run = f'{start}{self.executable} {" ".join(self.executable_opts)}'
         self.prerun_cmds = node_sweep.write_places(
             Path(self.stagedir), self.num_nodes, [*self.prerun_cmds, run, *self.postrun_cmds], int(self.time_limit),
             self.mpi,
         )  # fmt: skip
-        self.time_limit = node_sweep.WEEK  # each place keeps to its own, and all to the allocation's
+        self.time_limit = node_sweep.WEEK  # each place has its own limit, and the allocation one for all
         self.postrun_cmds = []
         self.executable, self.executable_opts = 'true', []
 
@@ -201,8 +198,9 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """Return what the trials of this case must have measured."""
         return Plan(
             check=self.check, params=self.params, tags=sorted(self.tags), metrics=self.metrics, dims=self.dims,
-            floor=self.floor, cap=self.cap, trials=self.trials, num_nodes=self.num_nodes, placement=self.placement,
-            runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, output=self.output, facts=self.facts,
+            floor=self.floor, cap=self.cap, usual_spread=self.usual_spread, trials=self.trials,
+            num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
+            runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']},
             provenance={'suite_version': checkout.version(), **self.provenance},
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
             derive=self.derive,
@@ -241,11 +239,11 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         if self.faults and shutil.disk_usage(stage).free < 2**20:
             self.faults.insert(0, f'the file system of {stage} is full')
         if job:
-            self.ran_as_asked().evaluate()  # ReFrame itself would name the exit code alone
+            self.has_no_fault().evaluate()  # ReFrame itself would name the exit code alone
 
     @sanity_function
-    def ran_as_asked(self):
-        """Assert that there is no fault; the message has the worst three."""
+    def has_no_fault(self):
+        """Assert that there is no fault; the message has the first three."""
         more = f'; and {len(self.faults) - 3} more' if self.faults[3:] else ''
         return sn.assert_false(self.faults, ('; '.join(self.faults[:3]) + more).replace('{', '{{').replace('}', '}}'))
 
@@ -257,12 +255,12 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         said = last_words(Path(self.stagedir) / self.job.stderr)
         where = f', on {nodes}' if nodes else ', before it had a node'
         if state == 'CANCELLED' and not nodes and self.max_pending_time:
-            where += f'; the longest that it may wait is {self.max_pending_time:.0f} s'
+            where += f'; it may be pending for at most {self.max_pending_time:.0f} s'
         return [f'job {self.job.jobid} ended in state {state}, exit code {exitcode}{where}{said}']
 
     @run_before('performance')
     def compare_with_references(self):
-        """Make ReFrame's performance variables and references of the series that were measured."""
+        """Make ReFrame's performance variables and references from the series that were measured."""
         if self.is_dry_run():
             return
         worst = 'worst_' if self.swept else ''  # of all places
@@ -283,16 +281,15 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.reference = {self.current_partition.fullname: bounds}
 
     def bounds(self) -> dict[str, tuple[float, float | None, float | None, str]]:
-        """Return ReFrame's reference tuples by performance variable, without thresholds where a reference only warns.
+        """Return ReFrame's reference tuples by performance variable; one that only warns has no thresholds.
 
         Raises SiteError where a unit or direction differs.
         """
         references, found = load_references(self.site.name), {}
         for metric, facts, series in self.plan().empty_record().series():
             name = variable_name(metric, series.dims)
-            of = SeriesId(
-                self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims
-            )  # fmt: skip
+            where = self.partition.name, self.current_environ.name
+            of = SeriesId(*where, self.check, self.params, metric, series.dims)
             tolerance = tolerance_for(self.site.tolerance, of, facts.floor, facts.cap, facts.usual_spread)
             rows = judges(references, of, tolerance)
             if not rows:
@@ -306,17 +303,20 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         return found
 
     def limits(self) -> dict[str, float]:
-        """Return the worst value that passes, by performance variable; of those that have a threshold."""
+        """Return the worst value that passes, by performance variable, where there is a threshold."""
         try:
             bounds = self.bounds()
         except SiteError:
-            return {}  # the performance phase fails with it
-        beyond = {name: upper if lower is None else lower for name, (_, lower, upper, _) in bounds.items()}
-        return {name: bounds[name][0] * (1 + part) for name, part in beyond.items() if part is not None}
+            return {}  # the performance phase fails with the same error
+        return {
+            name: reference * (1 + (upper if lower is None else lower))
+            for name, (reference, lower, upper, _) in bounds.items()
+            if (lower, upper) != (None, None)
+        }
 
     @run_after('performance', always_last=True)
     def every_variable_has_a_value(self):
-        """Fail where ReFrame only warns: when a performance function raised, or a place of a node sweep breached."""
+        """Fail if a performance function raised, where ReFrame only warns, or if a place of a node sweep breached."""
         measured = {name.rpartition(':')[2] for name in self.perfvalues}
         if lost := set(self.perf_variables) - measured:
             raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
@@ -335,23 +335,18 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def params(self) -> Pairs:
         """The parameters of the check, fixed; with the number of nodes where there are several."""
         space = type(self).param_space.params
-        # a name with a dot was put there by ReFrame (--distribute, --repeat) and is no parameter of the check
-        # and `nodes` is said by num_nodes, where there are several
+        # a name with a dot is ReFrame's own (--distribute, --repeat); num_nodes stands for `nodes`
         own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}
         return pairs(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
 
     @loggable
     @property
     def record(self) -> dict:
-        """All that `plumbline ingest` takes from this case; in a node sweep with the records of its places, `swept`."""
+        """All that `plumbline ingest` reads of this case; in a node sweep `swept` has the records of its places."""
         record = self.result or self.plan().empty_record()
-        if self.job:
-            record.job = {
-                'id': str(self.job.jobid),
-                'state': self.job.state,
-                'exitcode': self.job.exitcode,
-                'nodes': list(self.job.nodelist or []),
-            }
+        if job := self.job:
+            record.job = {'id': str(job.jobid), 'state': job.state, 'exitcode': job.exitcode}
+            record.job['nodes'] = list(job.nodelist or [])
         return record.to_dict() | ({'swept': self.swept} if self.swept else {})
 
 

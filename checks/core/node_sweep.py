@@ -1,9 +1,8 @@
 """A node sweep: the whole job of a case on every node of an allocation, or on every pair of its nodes.
 
 `ci/node-sweep` holds the allocation and names its nodes in the file ``PLUMBLINE_NODE_SWEEP``. Each node runs the job in
-a folder of its own, so a thousand nodes take as long as one, and a node that fails does not affect the others. Pairs
-run in the rounds of a tournament. Nothing starts or continues after ``PLUMBLINE_NODE_SWEEP_UNTIL``, in seconds since
-1970.
+a folder of its own, so that a thousand nodes take as long as one, and a failed node does not affect the others. Pairs
+run in the rounds of a tournament. No job runs after ``PLUMBLINE_NODE_SWEEP_UNTIL``, in seconds since 1970.
 """
 
 from __future__ import annotations
@@ -24,12 +23,12 @@ from plumbline.rounds import Place, number_of_rounds, rounds_of
 
 _IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # a file system
 WEEK = 7 * 86400
-# By the exit code of `timeout` in job/sweep.sh: Slurm's word for such an end, and ours; no code: the node has gone
+# Exit code of `timeout` in job/sweep.sh -> Slurm's state, and the reason; no code: the node failed
 _ENDINGS = {
     '0': ('COMPLETED', ''),
-    '': ('NODE_FAIL', 'did not come to its end'),
-    '124': ('TIMEOUT', 'exit code 124: it took longer than it may'),
-    '137': ('FAILED', 'exit code 137: it was killed, perhaps because it took longer than it may'),
+    '': ('NODE_FAIL', 'did not end'),
+    '124': ('TIMEOUT', 'exit code 124: it exceeded its time limit'),
+    '137': ('FAILED', 'exit code 137: it was killed, perhaps because it exceeded its time limit'),
 }
 
 
@@ -44,7 +43,7 @@ def _words_of(path: str) -> list[str]:
     return Path(path).read_text(encoding='utf-8').split()
 
 
-def can_be_swept(num_nodes: int) -> bool:
+def fits(num_nodes: int) -> bool:
     """Return whether a case on `num_nodes` nodes can be part of the sweep: one node, or two where pairs are swept."""
     nodes = len(swept_nodes())
     return num_nodes == 1 or (num_nodes == 2 <= nodes and number_of_rounds(nodes) > 0)
@@ -62,7 +61,7 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     """Write the job of one place and the rounds to `folder`; return the lines of the job of all places."""
     lines = ["trap 'exit $?' ERR"]
     if mpi:
-        # as if in no step: of the step of the round, srun and PMIx would take its number of nodes and its tasks
+        # without the variables of the round's step, of which srun and PMIx would take the numbers of nodes and tasks
         lines.append('unset ${!SLURM_*} ${!PMI*}; . ./slurm.env')
     (folder / 'place.sh').write_text('\n'.join([*lines, *job, '']))
     (folder / 'rounds').mkdir()
@@ -70,7 +69,7 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     for number, places in enumerate(rounds_of(swept_nodes(), num_nodes), start=1):
         (folder / f'rounds/{number}').write_text(''.join(f'{place[0]} {",".join(place)}\n' for place in places))
     return [
-        'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time; ReFrame reads one while the next one runs
+        'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time, while ReFrame reads the one before
         'declare -px ${!SLURM_*} > slurm.env',
         f'for ((round = 1; round <= {number}; round++)); do bash ./sweep_round.sh $round {seconds}; done',
     ]
@@ -92,7 +91,7 @@ def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[
 
 
 def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Record, list[str]]:
-    """Return the record of a place and its faults, the first of which says how its job ended if that was not well."""
+    """Return the record of a place and its faults, first of them the way its job failed."""
     with opened(places, ','.join(place)) as folder:
         record, faults = read(folder, plan, ','.join(place))
         code, said = (text_of(folder / name).strip() for name in ('place.exit', 'place.err'))
@@ -113,7 +112,7 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
 
 @contextmanager
 def opened(places: Path, name: str) -> Iterator[Path]:
-    """Yield the folder of a place; ``job/sweep.sh`` has packed it where the place ended well."""
+    """Yield the folder of a place, which ``job/sweep.sh`` has packed if the job ended well."""
     packed = places / f'{name}.tar'
     if not packed.exists():
         yield places / name
@@ -151,5 +150,5 @@ def worst_of(records: Sequence[Record], plan: Plan) -> Record:
 
 
 def summary(places: Sequence[Mapping[str, Any]], key: str) -> list[str]:
-    """Return the first two sentences of each place that has ``faults`` or ``breaches``, with its nodes."""
+    """Return the first two ``faults`` or ``breaches`` of each place that has some, with its nodes."""
     return [f'{",".join(place["job"]["nodes"])}: {"; ".join(place[key][:2])}' for place in places if place[key]]

@@ -1,4 +1,4 @@
-"""Where each rank runs and which GPUs it sees, asked before the run and compared with what each rank really got."""
+"""Placement: the CPUs, memory, GPUs and network devices requested for each rank, and what each rank actually got."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
 
-from checks.core.topology import Topology, current_site, topologies
+from checks.core.topology import Topology, features_of_this_system, on_this_system
 
 _BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
-_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job, by which srun would give a step no more than these
-# Field of a placement -> the variable that holds its list for each local rank, colons between, for job/rank.sh
+_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job; srun would limit its steps to them
+# Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
 _LISTS = {
     'cpus': 'PLUMBLINE_CPUS',
     'memory': 'PLUMBLINE_MEMORY',
@@ -19,19 +19,19 @@ _LISTS = {
     'nics': 'PLUMBLINE_NICS',
 }
 Lists = tuple[tuple[int, ...], ...]
-# Two ranks: whether their socket is the same, and their NUMA domain; None: either
+# Relation of two ranks -> (same socket, same NUMA domain); None: either
 APART = {'same_numa': (True, True), 'same_socket': (True, False), 'different_socket': (False, None)}
 
 
 @dataclass(frozen=True)
 class Placement:
-    """The ranks of one node. `cpus`: the hardware threads of each local rank, or None where the benchmark binds its
-    threads itself. `threads`: OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs.
+    """What the ranks of one node request; None: as the launcher gives it.
 
-    `devices`: the GPUs that each local rank sees, numbered as nvidia-smi (`gpu` is cuda) or ROCm (rocm) does. `memory`:
-    the NUMA nodes, by the operating system's numbers, that each may take memory from. `nics`: the network device of
-    each, such as mlx5_0. What is None stays as the launcher gives it. `switches` of all nodes: same or different.
-    `apart`: what two ranks of a node are to each other by the kernel's account, one of APART.
+    `cpus`: the hardware threads of each local rank, or None where the benchmark binds its threads itself. `threads`:
+    OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs. `devices`: the GPUs that each
+    local rank sees, numbered as nvidia-smi (`gpu` is cuda) or ROCm (rocm) does. `memory`: the NUMA nodes, by the
+    operating system's numbers, of each rank's memory. `nics`: the network device of each, such as mlx5_0. `switches`
+    of all nodes: same or different. `apart`: the relation of two ranks by the kernel's account, a key of APART.
     """
 
     ranks_per_node: int
@@ -48,23 +48,23 @@ class Placement:
 
     @property
     def env_vars(self) -> dict[str, str]:
-        """For the job, the lists of each rank among them."""
-        asked = {'OMP_NUM_THREADS': str(self.threads)}
+        """The variables of the job, with the lists of all ranks."""
+        requested = {'OMP_NUM_THREADS': str(self.threads)}
         if self.proc_bind:
-            asked['OMP_PROC_BIND'] = self.proc_bind
+            requested['OMP_PROC_BIND'] = self.proc_bind
         if self.places:
-            asked['OMP_PLACES'] = self.places
+            requested['OMP_PLACES'] = self.places
         if self.gpu:
-            asked['PLUMBLINE_GPU'] = self.gpu
+            requested['PLUMBLINE_GPU'] = self.gpu
         if self.apart:
-            asked['PLUMBLINE_LOCATE'] = '1'
+            requested['PLUMBLINE_LOCATE'] = '1'
         for name, variable in _LISTS.items():
             if (lists := getattr(self, name)) is not None:
-                asked[variable] = ':'.join(','.join(map(str, items)) for items in lists)
-        return asked
+                requested[variable] = ':'.join(','.join(map(str, items)) for items in lists)
+        return requested
 
     def with_lists(self, variables: Mapping[str, str]) -> Placement:
-        """The same with what the variables of a single run name; unchanged where they name nothing."""
+        """Return this placement with the lists that the variables of a single run replace."""
         named = {name: variables[variable].split(':') for name, variable in _LISTS.items() if variable in variables}
         return replace(self, **{
             name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in lists)
@@ -73,26 +73,25 @@ class Placement:
 
     @property
     def unset(self) -> list[str]:
-        """What must not reach the benchmark from the account's own environment, and srun from the job's."""
+        """Variables of the account that must not reach the benchmark, and of the job that must not reach srun."""
         return [name for name in _BINDING if name not in self.env_vars] + list(_STEP)
 
 
 def one_rank_per_core(topology: Topology) -> Placement:
-    """A rank on the first hardware thread of every core of the node."""
+    """Return a placement with a rank on the first hardware thread of every core."""
     return one_rank_on(topology.cpu_of_core)
 
 
 def one_rank_on(cpus: tuple[int, ...]) -> Placement:
-    """A rank on each of `cpus`."""
+    """Return a placement with a rank on each of `cpus`."""
     return Placement(len(cpus), tuple((cpu,) for cpu in cpus))
 
 
 def one_rank_each(topology: Topology) -> dict[str, Placement]:
-    """One rank a `node`, on its first core, one a `socket`, and one a `core`; only those that differ."""
-    sockets = [cpus for socket in topology.sockets if (cpus := topology.cpus_in(socket))]
+    """Return the placements `node` (a rank on its first core), `socket` and `core`; only those that differ."""
     candidates = {
         'node': topology.cpu_of_core[:1],
-        'socket': tuple(cpus[0] for cpus in sockets),
+        'socket': tuple(cpus[0] for cpus in topology.cpus_by_socket()),
         'core': topology.cpu_of_core,
     }
     kept: dict[str, Placement] = {}
@@ -103,9 +102,9 @@ def one_rank_each(topology: Topology) -> dict[str, Placement]:
 
 
 def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = None) -> Placement:
-    """`ranks` spread evenly over NUMA domains, else sockets, else the node; each has `threads` consecutive cores.
+    """Spread `ranks` evenly over NUMA domains, else sockets, else the node; each has `threads` consecutive cores.
 
-    Without `threads` the ranks share all cores. Raises ValueError where the cores of a domain do not suffice.
+    Without `threads` the ranks share all cores. Raises ValueError where a domain has too few cores.
     """
     whole = (frozenset(cpu for core in topology.cores for cpu in core),)
     candidates = (topology.numa_domains, topology.sockets, whole)
@@ -121,13 +120,8 @@ def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = Non
     return Placement(ranks, tuple(cpus), threads=min(map(len, cpus)), proc_bind='close', places='cores')
 
 
-def self_binding() -> Placement:
-    """One process that binds its threads itself; its check verifies them from what it prints."""
-    return Placement(1, None)
-
-
 def parse_cpu_list(text: str) -> frozenset[int]:
-    """The kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8; an empty text is no CPU."""
+    """Parse the kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8; an empty text is no CPU."""
     cpus: set[int] = set()
     for part in filter(None, text.strip().split(',')):
         first, _, last = part.partition('-')
@@ -137,9 +131,12 @@ def parse_cpu_list(text: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Granted:
-    """What one rank got: devices, memory, network devices, sockets and NUMA domains only where they were asked for.
-    `devices`: the UUID of each by its number. `nics`: the rate of each by its name, where the kernel tells. `switch`:
-    what its node is connected to, where Slurm tells. `sockets` and `numa` of its CPUs have the kernel's numbers."""
+    """What one rank actually got; all but the CPUs only where it was requested.
+
+    `devices`: the UUID of each by its number. `nics`: the rate of each by its name, where the kernel knows it.
+    `switch`: what its node is connected to, where Slurm knows it. `sockets`, `numa`: of its CPUs, by the kernel's
+    numbers.
+    """
 
     cpus: frozenset[int]
     devices: dict[int, str] = field(default_factory=dict)
@@ -152,13 +149,13 @@ class Granted:
     def __str__(self) -> str:
         words = [','.join(map(str, sorted(self.cpus)))]
         words += [f'GPU {number} {uuid}' for number, uuid in self.devices.items()]
-        words += [f'memory of NUMA {",".join(map(str, sorted(self.memory)))}'] if self.memory else []
+        words += [f'memory of NUMA {",".join(map(str, sorted(self.memory)))}'] * bool(self.memory)
         words += [f'{name} {rate}'.strip() for name, rate in self.nics.items()]
-        return '; '.join([*words, *([f'switch {self.switch}'] if self.switch else [])])
+        return '; '.join([*words, *[f'switch {self.switch}'] * bool(self.switch)])
 
 
 def granted(trial: Path) -> dict[str, Granted]:
-    """What each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote.
+    """Return what each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote.
 
     Their first line is the list of CPUs; ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``nic mlx5_0 200 Gb/sec (4X HDR)``,
     ``switch spine.leaf``, ``socket 0``, ``numa 3`` follow.
@@ -186,55 +183,57 @@ def _granted(lines: list[str]) -> Granted:
     )
 
 
-def binding_faults(placement: Placement, got: dict[str, Granted], num_nodes: int) -> list[str]:
-    """One sentence for each rank that did not get what was asked, or did not report at all."""
-    expected = placement.ranks_per_node * num_nodes
-    faults = []
-    if len(got) != expected:
-        faults.append(f'{expected} ranks were asked, {len(got)} reported their binding')
-    for rank, has in got.items():
+def binding_faults(placement: Placement, actual: dict[str, Granted], num_nodes: int) -> list[str]:
+    """Return one sentence for each rank that did not get what was requested, or did not report."""
+    expected, faults = placement.ranks_per_node * num_nodes, []
+    if len(actual) != expected:
+        faults.append(f'{expected} ranks were requested, {len(actual)} reported their binding')
+    for rank, has in actual.items():
         local_rank = int(rank.rpartition('.')[2])
-        for name, verb in (
+        for name, what in (
             ('cpus', 'run on CPUs'),
             ('devices', 'see GPUs'),
             ('memory', 'take memory from NUMA nodes'),
             ('nics', 'use network devices'),
         ):
             lists = getattr(placement, name)
-            asked = set(lists[local_rank]) if lists and local_rank < len(lists) else set()
-            if lists is not None and asked != set(getattr(has, name)):
-                faults.append(f'rank {rank} was asked to {verb} {sorted(asked)} and got {sorted(getattr(has, name))}')
-    switches = [has.switch or 'one that Slurm does not name' for has in got.values()]
-    named = all(has.switch for has in got.values())
+            requested = set(lists[local_rank]) if lists and local_rank < len(lists) else set()
+            got = set(getattr(has, name))
+            if lists is not None and requested != got:
+                faults.append(f'rank {rank} was requested to {what} {sorted(requested)} and got {sorted(got)}')
+    switches = [has.switch or 'one that Slurm does not name' for has in actual.values()]
+    named = all(has.switch for has in actual.values())
     if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
-        faults.append(f'{placement.switches} switches of the nodes were asked, and they are {" and ".join(switches)}')
-    return faults + _not_apart(placement, got) + _mixed_up_devices(got)
+        found = ' and '.join(switches)
+        faults.append(f'{placement.switches} switches of the nodes were requested, and they are {found}')
+    return faults + _relation_faults(placement, actual) + _device_faults(actual)
 
 
-def _not_apart(placement: Placement, got: dict[str, Granted]) -> list[str]:
-    """Where the site describes other sockets and NUMA domains than the node has, the CPUs that were asked are not the
-    ones that were meant."""
-    if placement.apart is None or len(got) != 2:
+def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[str]:
+    """Compare sockets and NUMA domains of two ranks with `apart`: the site may describe the node wrongly."""
+    if placement.apart is None or len(actual) != 2:
         return []
-    first, second = got.values()
+    first, second = actual.values()
     same = (first.sockets == second.sockets, first.numa == second.numa)
     if first.sockets and all(want in (None, has) for want, has in zip(APART[placement.apart], same, strict=True)):
         return []
 
-    def said(numbers: frozenset[int]) -> str:
+    def text(numbers: frozenset[int]) -> str:
         return ','.join(map(str, sorted(numbers))) or 'unknown'
 
     ranks = ' and '.join(
-        f'rank {rank} on CPU {said(has.cpus)} of socket {said(has.sockets)}, NUMA domain {said(has.numa)}'
-        for rank, has in got.items()
+        f'rank {rank} on CPU {text(has.cpus)} of socket {text(has.sockets)}, NUMA domain {text(has.numa)}'
+        for rank, has in actual.items()
     )
-    return [f'{placement.apart} was asked, and the kernel has {ranks}: see processor in site.yaml']
+    return [f'{placement.apart} was requested, and the kernel has {ranks}: see processor in site.yaml']
 
 
-def _mixed_up_devices(got: dict[str, Granted]) -> list[str]:
-    """On a node one number must be one GPU for all ranks, and another number another GPU."""
+def _device_faults(actual: dict[str, Granted]) -> list[str]:
+    """Return the GPUs of a node that ranks number differently: a number must be one GPU, and a GPU one number."""
     seen = [
-        (*rank.rpartition('.')[::2], number, uuid) for rank, has in got.items() for number, uuid in has.devices.items()
+        (*rank.rpartition('.')[::2], number, uuid)
+        for rank, has in actual.items()
+        for number, uuid in has.devices.items()
     ]
     return [
         f'GPU {number} of rank {node}.{rank} is {uuid}, GPU {its_number} of rank {its_node}.{its_rank} is {its_uuid}'
@@ -250,21 +249,23 @@ Models = Mapping[str, tuple[str, str, str]]
 
 
 def models_for(topology: Topology, models: Models) -> list[str]:
-    """Those of `models` that the devices of a node can run."""
+    """Return those of `models` that the devices of a node can run."""
     archs = {arch for arch in topology.gpus if arch}
     return [model for model, (*_, prefix) in models.items() if any(arch.startswith(prefix) for arch in archs)]
 
 
 def models_of_this_system(models: Models) -> list[str | None]:
-    """Those that a partition can run and a stack offers; a parameter must not be empty, and None exists nowhere."""
-    offered = {feature for environ in current_site().environs.values() for feature in environ.features}
-    able = {model for _, topology in topologies() for model in models_for(topology, models)}
-    return [model for model, (feature, *_) in models.items() if model in able and feature in offered] or [None]
+    """Return those that a partition can run and a stack offers, for a parameter."""
+    offered = {model: row for model, row in models.items() if row[0] in features_of_this_system()}
+    return on_this_system(lambda topology: models_for(topology, offered))
 
 
 def cpus_of_devices(topology: Topology) -> Lists:
-    """The cores for each device: of its NUMA domain an even share with the others near to that. Where nobody says
-    which domain is near, of the node, in the order of both. Empty where there are fewer cores than devices."""
+    """Return the cores for each device: an even share of its NUMA domain with the other devices near to that.
+
+    If the site does not say which domain is near, a share of the node, in the order of both. Empty where there are
+    fewer cores than devices.
+    """
     near, lists = topology.gpu_numa_ids, []
     if not near:
         enough = 0 < len(topology.gpus) <= len(topology.cores)
@@ -277,5 +278,6 @@ def cpus_of_devices(topology: Topology) -> Lists:
     return tuple(lists) if all(lists) else ()
 
 
-def devices_of_this_system() -> list[int]:
-    return list(range(max((len(topology.gpus) for _, topology in topologies()), default=0) or 1))
+def devices_of_this_system() -> list[int | None]:
+    """Return the numbers of the GPUs of a node, for a parameter."""
+    return on_this_system(lambda topology: range(len(topology.gpus)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,20 +12,20 @@ import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
 
 from plumbline.errors import SiteError
-from plumbline.sites import LinkClass, Site, load_site
+from plumbline.sites import FileSystem, LinkClass, Site, load_site
 from plumbline.units import in_base_unit
 
 
 @dataclass(frozen=True)
 class Cache:
-    """One cache instance: size in bytes and the hardware threads that share it."""
+    """One cache: size in bytes, and the hardware threads that share it."""
 
     level: int
     size: int
     cpus: frozenset[int]
 
 
-@dataclass(frozen=True, eq=False)  # one object a partition: what is computed from it is kept by its identity
+@dataclass(frozen=True, eq=False)  # one object per partition, so that results are cached by identity
 class Topology:
     """One node of a partition. CPU numbers are the operating system's; a core is the tuple of its hardware threads."""
 
@@ -38,12 +38,13 @@ class Topology:
     nodes_of_partition: int = 1
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
-    gpu_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty where nobody says
+    gpu_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty if unknown
     link_classes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # best first
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from the cores of each domain to the memory of each
     numa_ids: tuple[int, ...] = ()  # the operating system's numbers of the domains
-    resources: tuple[str, ...] = ()  # names of what jobs can ask the scheduler for
+    resources: tuple[str, ...] = ()  # names of what jobs can request from the scheduler
     nics: tuple[str, ...] = ()  # network devices, as the kernel names them
+    file_systems: Mapping[str, FileSystem] = field(default_factory=dict)
 
     @functools.cached_property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -52,7 +53,7 @@ class Topology:
 
     @property
     def all_cpus(self) -> tuple[int, ...]:
-        """All hardware threads of all cores, sorted."""
+        """All hardware threads, sorted."""
         return tuple(sorted(cpu for core in self.cores for cpu in core))
 
     @property
@@ -67,21 +68,25 @@ class Topology:
         return self.described_memory
 
     def cpus_in(self, domain: frozenset[int]) -> tuple[int, ...]:
-        """The first hardware thread of every core of `domain` (a socket, a NUMA domain, ...)."""
+        """Return the first hardware thread of every core of a socket or NUMA domain."""
         return tuple(cpu for cpu in self.cpu_of_core if cpu in domain)
 
+    def cpus_by_socket(self) -> list[tuple[int, ...]]:
+        """Return the first hardware threads of the cores of each socket that has cores."""
+        return [cpus for socket in self.sockets if (cpus := self.cpus_in(socket))]
+
     def cache_bytes(self, level: int, cpus: tuple[int, ...]) -> int:
-        """Size of all caches of `level` that the hardware threads `cpus` can fill together; 0 where there is none."""
+        """Return the size of all caches of `level` that the hardware threads `cpus` share; 0 where there is none."""
         return sum(cache.size for cache in self.caches if cache.level == level and not cache.cpus.isdisjoint(cpus))
 
     def last_level_cache_bytes(self, cpus: tuple[int, ...]) -> int:
-        """Size of the last-level caches that `cpus` can fill together. Raises SiteError where no cache is known."""
+        """Return the size of the last-level caches of `cpus`. Raises SiteError where no cache is described."""
         if not self.caches:
             raise SiteError('the caches of this partition are not described: processor.caches in site.yaml')
         return self.cache_bytes(max(cache.level for cache in self.caches), cpus)
 
     def has_instructions(self, extension: str | None) -> bool:
-        """Whether the processor's architecture (archspec's names) has an extension such as avx2; None: no extension."""
+        """Return whether the processor has an extension by archspec's name, such as avx2; None: no extension."""
         known = archspec.cpu.TARGETS.get(self.arch)
         return extension is None or (known is not None and extension in known)
 
@@ -90,8 +95,13 @@ def current_site() -> Site:
     return load_site(rt.runtime().system.name)
 
 
+def features_of_this_system() -> set[str]:
+    """Return the features of all environs of the current system."""
+    return {feature for environ in current_site().environs.values() for feature in environ.features}
+
+
 def environs_of_the_system() -> list[str]:
-    """Return, for checks that require nothing, the first environ of each partition: one that needs no Spack, if any."""
+    """Return the first environ of each partition, if possible one without Spack: for checks that require nothing."""
     site = current_site()
     found = [
         sorted(partition.environs, key=lambda name: site.environs[name].provider == 'spack')[:1]
@@ -101,30 +111,38 @@ def environs_of_the_system() -> list[str]:
 
 
 def topologies() -> list[tuple[str, Topology]]:
-    """The partitions of the current system whose processor is described: (ReFrame's full name, its nodes)."""
+    """Return the partitions of the current system whose processor is described: ReFrame's full name, its nodes."""
     site = current_site()
     described = [name for name, partition in site.partitions.items() if partition.processor]
-    say_undescribed(site.name, tuple(name for name in site.partitions if name not in described))
+    warn_undescribed(site.name, tuple(name for name in site.partitions if name not in described))
     return [(f'{site.name}:{name}', topology_of(site.name, name)) for name in described]
 
 
 @functools.cache
-def say_undescribed(site: str, partitions: tuple[str, ...]):
-    """Once, that these partitions have no case."""
+def warn_undescribed(site: str, partitions: tuple[str, ...]):
+    """Warn once that these partitions have no case."""
     if partitions:
         names = ', '.join(partitions)
         getlogger().warning(f'{site}: site.yaml describes no processor of {names}: no case exists there')
 
 
+def on_this_system(values_of: Callable[[Topology], Iterable[Any]]) -> list[Any]:
+    """Return the values of a parameter: those of all partitions of the current system, each once.
+
+    ``[None]`` where there are none, since a parameter must have a value; no partition supports None.
+    """
+    return list(dict.fromkeys(value for _, topology in topologies() for value in values_of(topology))) or [None]
+
+
 def node_counts() -> list[int]:
-    """1, 2, 4, ... up to the nodes of the largest partition of the current system; for a check's parameter."""
+    """Return 1, 2, 4, ... up to the nodes of the largest partition of the current system, for a parameter."""
     largest = max((topology.nodes_of_partition for _, topology in topologies()), default=1)
     return [2**power for power in range(largest.bit_length())]
 
 
 @functools.cache
 def topology_of(site: str, partition: str) -> Topology:
-    """Raises SiteError where the site does not describe the processor of this partition."""
+    """Return the nodes of a partition. Raises SiteError where the site does not describe their processor."""
     described = load_site(site).partitions[partition]
     processor = described.processor
     if not processor:
@@ -142,17 +160,18 @@ def topology_of(site: str, partition: str) -> Topology:
         gpu_numa_ids=_near(f'{site}:{partition}', gpus, fields['numa_ids']),
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         nics=tuple(described.entry.get('nics', ())),
+        file_systems=described.file_systems,
         **fields,
     )
 
 
 def _pairs_of(links: LinkClass) -> tuple[tuple[int, int], ...]:
-    """(from, to) of every path of a class that is measured."""
+    """Return (from, to) of every path of a class that is measured."""
     return links.pairs + (tuple((b, a) for a, b in links.pairs) if links.both_directions else ())
 
 
 def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]:
-    """Raises SiteError where the numbers are not as many as the NUMA domains."""
+    """Return numbers and distances of the NUMA domains. Raises SiteError where there are not as many as `domains`."""
     ids = tuple(processor.get('numa_ids', range(domains)))
     distances = tuple(map(tuple, processor.get('numa_distances', ())))
     if len(ids) != domains or (distances and [len(row) for row in distances] != [domains] * domains):
@@ -163,7 +182,7 @@ def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]
 
 
 def _near(where: str, gpus: list[dict[str, Any]], numa_ids: tuple[int, ...]) -> tuple[int, ...]:
-    """The NUMA domain near each GPU; none where no entry says it. Raises SiteError where one is missing or unknown."""
+    """Return the NUMA domain near each GPU; none if no entry says it. Raises SiteError if one is missing or unknown."""
     near = [device.get('numa_domains', []) for device in gpus]
     found = tuple(number for numbers in near for number in numbers)
     wrong = any(len(numbers) != device['num_devices'] for numbers, device in zip(near, gpus, strict=True))
@@ -174,7 +193,7 @@ def _near(where: str, gpus: list[dict[str, Any]], numa_ids: tuple[int, ...]) -> 
 
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:
-    """From ReFrame's detected topology, whose sets of hardware threads are hexadecimal masks."""
+    """Read ReFrame's detected topology, whose sets of hardware threads are hexadecimal masks."""
     topology = processor['topology']
     numa_domains = sorted((_bits(mask) for mask in topology['numa_nodes']), key=min)
     order = {cpu: index for index, domain in enumerate(numa_domains) for cpu in domain}
@@ -192,11 +211,13 @@ def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:
 
 
 def _from_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """From the numbers of a described site, with Linux's usual numbering: cores first, socket by socket, then their
-    second hardware threads; or all threads of a core one after the other, as on POWER."""
-    per_core = processor['num_cpus_per_core']
+    """Build the topology of a described node in Linux's usual numbering.
+
+    Cores come first, socket by socket, then their second hardware threads; on POWER the threads of a core follow each
+    other.
+    """
+    per_core, n_sockets = processor['num_cpus_per_core'], processor['num_sockets']
     n_cores = processor['num_cpus'] // per_core
-    n_sockets = processor['num_sockets']
     if processor.get('consecutive_threads'):
         cores = tuple(tuple(range(first, first + per_core)) for first in range(0, processor['num_cpus'], per_core))
     else:
@@ -227,7 +248,7 @@ def _bits(mask: str) -> frozenset[int]:
     return frozenset(bit for bit in range(number.bit_length()) if number >> bit & 1)
 
 
-# Sets of cores that a benchmark of one process runs on, and pairs of cores and devices, by name
+# Sets of cores that a benchmark of one process runs on, and pairs of cores and of devices, by name
 
 
 @dataclass(frozen=True)
@@ -241,7 +262,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """The cores in use, a group a NUMA domain, so that each group can keep its data local."""
+    """The cores in use, a group for each NUMA domain, so that each group can keep its data local."""
 
     groups: tuple[Group, ...]
 
@@ -250,74 +271,13 @@ class Layout:
         return tuple(cpu for group in self.groups for cpu in group.cpus)
 
 
-# The names: node: all cores. half_close: the first half of them, domain after domain. half_spread: every second core
-# of every domain. socket<i>, numa<i>: all cores of one. core: the first one.
-def layouts_of_this_system() -> list[str]:
-    """The names that at least one partition of the current system has; for a check's parameter."""
-    names = [name for _, topology in topologies() for name in layouts(topology)]
-    return list(dict.fromkeys(names)) or ['node']
-
-
-def layout_of(name: str, topology: Topology) -> Layout | None:
-    """The layout `name` on such a node; None where such a node has none of that name."""
-    return layouts(topology).get(name)
-
-
-def pairs_of_this_system() -> list[str]:
-    """The names of pairs of cores that at least one partition of the current system has; for a check's parameter."""
-    names = [name for _, topology in topologies() for name in pairs(topology)]
-    return list(dict.fromkeys(names)) or ['same_numa']
-
-
-def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
-    """Where two processes that talk to each other run: on two CPUs of one node, or on one CPU of each of two nodes.
-
-    same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
-    first_last: the ends of a node of one socket. two_nodes: the first core of each. Of several on the same cores, the
-    first.
-    """
-    first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
-    domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
-    sockets = [cpus for socket in topology.sockets if (cpus := topology.cpus_in(socket))]
-    candidates = {
-        'same_numa': [cpus[:2] for cpus in domains],
-        'same_socket': [(first, cpus[0]) for cpus in domains[1:] if cpus[0] in sockets[0]],
-        'different_socket': [(first, cpus[0]) for cpus in sockets[1:]],
-        'first_last': [(first, last)] if len(sockets) == 1 else [],
-    }
-    kept: dict[str, tuple[int, ...]] = {}
-    for name, found in candidates.items():
-        usable = [cpus for cpus in found if len(set(cpus)) == 2 and cpus not in kept.values()]
-        if usable:
-            kept[name] = usable[0]
-    if topology.nodes_of_partition > 1:
-        kept['two_nodes'] = (first,)
-    return kept
-
-
-def link_classes_of_this_system() -> list[str | None]:
-    """The classes of paths between two GPUs that a partition of the current system has; for a check's parameter, which
-    must not be empty: None exists nowhere."""
-    return list(dict.fromkeys(name for _, topology in topologies() for name in topology.link_classes)) or [None]
-
-
-def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
-    """(from, to) of the paths of a class: `all` of them; the `first`, which stands for its class in quick runs; or a
-    single one, such as `0_1`, which ReFrame's ``-P`` asks for.
-
-    Empty where such a node has no such class or path, and for `all` where the first is all there is.
-    """
-    found = topology.link_classes.get(link_class, ())
-    if pairs == 'first':
-        return found[:1]
-    if pairs == 'all':
-        return found if len(found) > 1 else ()
-    return tuple((a, b) for a, b in found if pairs == f'{a}_{b}')
-
-
 @functools.cache
 def layouts(topology: Topology) -> dict[str, Layout]:
-    """All layouts of a node; of several on the same cores, the first of the list above."""
+    """Return all layouts of a node; of several on the same cores, the first of this list.
+
+    node: all cores. core: the first one. half_close: the first half, domain after domain. half_spread: every second
+    core of every domain. socket<i>, numa<i>: all cores of one.
+    """
     domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
     half, close = len(topology.cores) // 2, []
     for cpus in domains:
@@ -341,3 +301,42 @@ def layouts(topology: Topology) -> dict[str, Layout]:
 
 def _groups(domains: list[tuple[int, ...]], stride: int = 1) -> Layout:
     return Layout(tuple(Group(i, cpus, stride) for i, cpus in enumerate(domains) if cpus))
+
+
+def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
+    """Return where two communicating processes run: on two CPUs of a node, or on one CPU of each of two nodes.
+
+    same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
+    first_last: the ends of a node of one socket. two_nodes: the first core of each. Of several on the same cores, the
+    first.
+    """
+    first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
+    domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
+    sockets = topology.cpus_by_socket()
+    candidates = {
+        'same_numa': [cpus[:2] for cpus in domains],
+        'same_socket': [(first, cpus[0]) for cpus in domains[1:] if cpus[0] in sockets[0]],
+        'different_socket': [(first, cpus[0]) for cpus in sockets[1:]],
+        'first_last': [(first, last)] if len(sockets) == 1 else [],
+    }
+    kept: dict[str, tuple[int, ...]] = {}
+    for name, found in candidates.items():
+        usable = [cpus for cpus in found if len(set(cpus)) == 2 and cpus not in kept.values()]
+        if usable:
+            kept[name] = usable[0]
+    if topology.nodes_of_partition > 1:
+        kept['two_nodes'] = (first,)
+    return kept
+
+
+def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
+    """Return (from, to) of the paths of a class: `all`; the `first`, for quick runs; or one, such as `0_1` (``-P``).
+
+    Empty where a node has no such class or path, and for `all` where there is only one.
+    """
+    found = topology.link_classes.get(link_class, ())
+    if pairs == 'first':
+        return found[:1]
+    if pairs == 'all':
+        return found if len(found) > 1 else ()
+    return tuple((a, b) for a, b in found if pairs == f'{a}_{b}')

@@ -1,4 +1,4 @@
-"""The metrics of a check, and the reading of its trials: the folders of a job become a record. No ReFrame here."""
+"""The metrics of a check, and how the folders of a job become a record. Imports no ReFrame."""
 
 from __future__ import annotations
 
@@ -6,39 +6,38 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
 from itertools import product
 from pathlib import Path
 from statistics import fmean
-from typing import Any
+from typing import Any, NamedTuple
 
 from checks.core.placement import Placement, binding_faults, granted
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
-_SHOWN = 3  # sentences on unmeasured series of one run, beyond which the rest is counted
-Row = tuple[Mapping[str, str], str | float]  # dims that the row itself names, its number
+_SHOWN = 3  # faults of one run that are named, beyond which the rest is counted
+Row = tuple[Mapping[str, str], str | float]  # the dims that the row itself names, its number
 
 
 class NotMeasured(ValueError):
-    """Report that an output holds no usable number for a metric; the message says why."""
+    """Report that an output has no usable number for a metric, and why."""
 
 
 @dataclass(frozen=True)
 class Metric:
-    """One kind of quantity that a run of a check measures, and how it is read from the output of that run.
+    """One kind of quantity that a run of a check measures, and how to read it from the output of that run.
 
     `rows`: a regular expression (``^`` and ``$`` match at lines). Its group ``value``, or its only group, is the
-    number; each other named group is a dim, whose value is taken in lower case. Without `rows` the metric is computed
-    by the check's `derive`.
+    number; each other named group is a dim, whose value is taken in lower case. Without `rows` the check's `derive`
+    computes the metric.
     `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
     of several dims, each combination.
     The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
     `run`: name of the run that prints it. `peak`: entry of the partition's peaks that no value may exceed.
-    `judged`: whether a series needs a reference, or a function of its dims that tells; others are informational.
-    `usual_spread`: typical coefficient of variation between sessions. `floor`, `cap`: least and largest loss of
-    performance that a limit allows; None: those of the check, else 0.05 and 0.25 for times and 0.02 and 0.15 for all
-    else. `draw`: how to draw it where the kinds of its dims do not say so, see :class:`plumbline.record.Record`.
+    `judged`: whether a series needs a reference, or a function of its dims; others are informational.
+    `draw`: how to draw it where the kinds of its dims do not say so, see :class:`plumbline.record.Record`.
     """
 
     name: str
@@ -52,14 +51,11 @@ class Metric:
     run: str = 'run'
     peak: str | None = None
     judged: bool | Callable[[Mapping[str, str]], bool] = True
-    usual_spread: float | None = None
-    floor: float | None = None
-    cap: float | None = None
     draw: Mapping[str, Any] | None = None
 
     @property
     def computed(self) -> bool:
-        """Whether it is derived from other metrics instead of read from an output."""
+        """True if `derive` computes it instead of reading it from an output."""
         return self.rows is None
 
     def points(self) -> list[Pairs]:
@@ -81,7 +77,7 @@ class Metric:
         return rows
 
     def read(self, output: str) -> Reading:
-        """Return the value of each expected point, or why it has none, and what was printed unexpectedly."""
+        """Return the value of each expected point or why it has none, and faults: unexpected rows."""
         points = self.points()
         try:
             rows, divisor = self.found(output), math.prod(self._divisor(pattern, output) for pattern in self.per)
@@ -116,9 +112,8 @@ class Metric:
         return _number(found[0])
 
 
-@dataclass(frozen=True)
-class Reading:
-    """What one output says of a metric: values and reasons for missing ones, both by dims; and unexpected rows."""
+class Reading(NamedTuple):
+    """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output."""
 
     values: dict[Pairs, float]
     missing: dict[Pairs, str]
@@ -127,9 +122,9 @@ class Reading:
 
 @dataclass(frozen=True)
 class Run:
-    """One execution of the program: its folder, what it wrote to its output file and to standard error.
+    """One execution of the program: its folder, its output and its standard error.
 
-    `provenance` is that of the case; what a check learns from an output, such as a version, it adds there.
+    `provenance` is that of the case; a check adds what it learns from an output, such as a version.
     """
 
     name: str
@@ -146,13 +141,11 @@ def _nothing(*_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked of a job: identity, metrics, runs, trials and placement; and what only the check can tell.
+    """What a job was requested to measure, and the functions of its check that judge what it wrote.
 
     `runs`: name -> variables of that run alone. `output`: file of a run's folder that holds the numbers, or a pattern
-    of its name. `facts`: files of the job with key=value lines for the provenance. `sanity_faults`: one sentence for
-    each sign in a run that the program did not do its work. `complaints`: the same from a run's folder, also where
-    there is no output. `invalid_reason`: why a value cannot be
-    true. `derive` fills the computed metrics of the record.
+    of its name. `facts`: files of the job with key=value lines for the provenance. For `usual_spread` and the four
+    functions see :class:`checks.core.benchmark.Benchmark`.
     """
 
     check: str
@@ -169,6 +162,7 @@ class Plan:
     facts: Sequence[str] = ('provenance.txt',)
     floor: float | None = None
     cap: float | None = None
+    usual_spread: float | Mapping[str, float] | None = None
     sanity_faults: Callable[[Run], list[str]] = _nothing
     complaints: Callable[[Path], list[str]] = _nothing
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
@@ -199,42 +193,44 @@ class Plan:
         record = Record(
             self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims=dict(self.dims),
             provenance=dict(self.provenance),
-            placement={'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
-            if self.placement else {},
         )  # fmt: skip
+        if self.placement:
+            record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
         for metric in self.metrics:
             if metric.name not in record.metrics:
-                floor, cap = self._tolerance(metric)
+                floor, cap = (0.05, 0.25) if metric.unit in _TIMES else (0.02, 0.15)
                 record.metrics[metric.name] = MetricRecord(
-                    metric.unit, metric.better, usual_spread=metric.usual_spread, floor=floor, cap=cap
-                )
-            of_metric = record.metrics[metric.name].series
-            of_metric += [Series(point, judged=metric.is_judged(point)) for point in metric.points()]
+                    metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, self.usual_spread),
+                    floor=floor if self.floor is None else self.floor, cap=cap if self.cap is None else self.cap,
+                )  # fmt: skip
+            points = metric.points()
+            record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in points]
             if metric.draw:
                 record.draw[metric.name] = dict(metric.draw)
         return record
 
-    def _tolerance(self, metric: Metric) -> tuple[float, float]:
-        usual = (0.05, 0.25) if metric.unit in _TIMES else (0.02, 0.15)
-        floor, cap = (
-            next(value for value in stated if value is not None)
-            for stated in zip((metric.floor, metric.cap), (self.floor, self.cap), usual, strict=True)
-        )
-        return floor, cap
+
+def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> float | None:
+    """Return the usual spread that a check states of a metric: one number, or that of the first pattern that fits."""
+    if not isinstance(stated, Mapping):
+        return stated
+    return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
 def read(folder: Path, plan: Plan, nodes: str = '') -> tuple[Record, list[str]]:
     """Read the trials below `folder` that ran on `nodes`; return the record and one sentence for each fault."""
     record, faults = plan.empty_record(), []
     for name in plan.facts:
-        record.provenance |= facts_of(folder / name)
+        lines = text_of(folder / name).splitlines()
+        record.provenance |= dict(line.split('=', 1) for line in lines if '=' in line)
     series = {(name, one.dims): one for name, _, one in record.series()}
     for trial in range(1, plan.trials + 1):
         of_trial = folder / f'trial_{trial}'
         for run in plan.runs:
             if found := list(_read_run(of_trial / run, plan, record, series, trial, nodes)):
                 faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(of_trial / run / "stderr")}')
-        for by_time_of_day, by_uptime in seconds_of(of_trial):
+        if times := _seconds_of(of_trial):
+            by_time_of_day, by_uptime = times
             record.trial_seconds.append(by_uptime)
             if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
                 set_by = f'{by_time_of_day - by_uptime:+.0f} s'
@@ -303,7 +299,7 @@ def series_of(record: Record, metric: str, **dims: object) -> Series:
 
 
 def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
-    """Return, of each trial that all `inputs` have measured, `function` of their values."""
+    """Return a sample for each trial that all `inputs` have measured: `function` of their values."""
     measured = [{trial: value for trial, _, value in one.samples} for one in inputs]
     nodes = {trial: node for one in inputs for trial, node, _ in one.samples}
     trials = sorted(set.intersection(*map(set, measured))) if measured else []
@@ -324,7 +320,7 @@ def variable_name(metric: str, dims: Pairs) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Return the text of a file, whatever its bytes; empty where it cannot be read."""
+    """Return the text of a file, bytes that are not UTF-8 replaced; empty where it cannot be read."""
     try:
         return path.read_text(encoding='utf-8', errors='replace')
     except OSError:
@@ -332,24 +328,19 @@ def text_of(path: Path) -> str:
 
 
 def last_words(stderr: Path) -> str:
-    """Return the last line of a file that has words, as an addition to a message."""
-    said = [line.strip() for line in text_of(stderr).splitlines() if re.search(r'\w', line)]  # no lines of dashes
+    """Return the last line with a word, as the end of a message; empty where there is none."""
+    said = [line.strip() for line in text_of(stderr).splitlines() if re.search(r'\w', line)]
     return f' (stderr ends: {said[-1][:200]})' if said else ''
 
 
-def seconds_of(folder: Path) -> list[tuple[float, float]]:
-    """Return the seconds of a trial by the time of day and by uptime, as a list of one; empty if it did not end."""
+def _seconds_of(folder: Path) -> tuple[float, float] | None:
+    """Return the seconds of a trial by the time of day and by uptime; None if it did not end."""
     try:
         started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
         by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
     except (OSError, ValueError):
-        return []
-    return [(by_time_of_day, by_uptime)]
-
-
-def facts_of(path: Path) -> dict[str, str]:
-    """Return the key=value lines of a file, such as ``job/provenance.sh`` prints."""
-    return dict(line.split('=', 1) for line in text_of(path).splitlines() if '=' in line)
+        return None
+    return by_time_of_day, by_uptime
 
 
 def _matched(pattern: str, times: int) -> str:

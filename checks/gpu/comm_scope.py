@@ -1,7 +1,7 @@
-"""Comm|Scope: what it takes to launch a kernel, to wait for a device, and to copy between memories of a node.
+"""Comm|Scope: the times to launch a kernel, to wait for a device, and to copy between memories of a node.
 
-Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes and 1 GB, but version 0.12.0, which it
-used, copies powers of two and starts at 2^8.
+Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes and 1 GB, but its version, 0.12.0,
+copies powers of two from 2^8 on.
 """
 
 from collections.abc import Sequence
@@ -13,23 +13,21 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.placement import Placement, devices_of_this_system, models_for, models_of_this_system
-from checks.core.topology import Topology, gpu_pairs, link_classes_of_this_system
+from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
+from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.core.trials import Metric, by_trial, mean, series_of
 from checks.gpu import comm_scope_output as scope
 from plumbline.record import Dim, Record, Series
 
-# Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
-MODELS = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
+MODELS: Models = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
 SMALL, LARGE = 2**8, 2**30
 
 
 def numa_ids(topology: Topology, device: int) -> list[int]:
-    """A NUMA domain of each socket, by the operating system's number: the one near the device, where the site says it,
-    before the first one of each other socket.
+    """Return a NUMA domain of each socket by the operating system's number: the one near the device if the site names
+    it, then the first one of each other socket.
 
-    Comm|Scope binds itself to a domain that is part of a benchmark's name. It is crossing to another socket that costs
-    most.
+    Comm|Scope binds itself to a domain, which is part of a benchmark's name. Crossing to another socket costs most.
     """
     near, found = topology.gpu_numa_ids[device : device + 1], []
     for socket in (socket for socket in topology.sockets if topology.cpus_in(socket)):
@@ -42,10 +40,14 @@ def numa_ids(topology: Topology, device: int) -> list[int]:
 class CommScope(Benchmark):
     """Each metric reads one benchmark of the JSON file; see comm_scope_output.py."""
 
+    # medians within 100 runs: copy latencies 0.3 to 0.5 %, up to 4 %; launch and wait 0.1 to 0.2 %; bandwidths 0.01 %
+    # (003, Table 6)
+    usual_spread = {'*latency': 0.015, '*bandwidth': 0.003, '*': 0.01}
+
     model = parameter(models_of_this_system(MODELS), loggable=True)
-    #: Seconds that the iterations of each benchmark take together. Google Benchmark's default, which 003 left, is 0.5.
+    #: Seconds of all iterations of a benchmark. Google Benchmark's default, which 003 used, is 0.5.
     min_time = variable(float, value=0.05)
-    #: How often a trial repeats each benchmark; its value is the mean of the repetitions.
+    #: Repetitions of each benchmark in a trial, whose mean is the value.
     repetitions = variable(int, value=1, loggable=True)
     requires = 'comm-scope-cuda'  # until the model is known
     executable = 'comm_scope'
@@ -61,7 +63,7 @@ class CommScope(Benchmark):
             self.requires, *_ = MODELS[self.model]
 
     def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
-        """Fill the metrics and options, after the setup; a copy resets its devices before each round, say a second."""
+        """Fill the metrics and options. A copy resets its devices before each round, which takes about a second."""
         self.placement = Placement(1, (self.topology.all_cpus,))
         self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
         self.names = list(dict.fromkeys(metric.rows for metric in metrics))
@@ -77,8 +79,8 @@ class CommScope(Benchmark):
 
 
 class CommScopeDevice(CommScope):
-    """From each socket, ``domain=0``; series without a domain are those of the nearest: the one that the site names,
-    else the one that measures best."""
+    """Runs from each socket, ``domain=0``. Series without a domain are those of the nearest one, which the site names,
+    else of the one that measures best."""
 
     dims = {'direction': Dim('name'), 'domain': Dim('name')}
     device = parameter(devices_of_this_system(), loggable=True)
@@ -86,9 +88,9 @@ class CommScopeDevice(CommScope):
     def supports(self, topology):
         return super().supports(topology) and self.device < len(topology.gpus)
 
-    @property
-    def domains(self) -> list[int]:
-        return numa_ids(self.topology, self.device)
+    @run_after('setup')
+    def choose_domains(self):
+        self.domains = numa_ids(self.topology, self.device)
 
     def take_from_nearest(self, record: Record, best: int, metrics: Sequence[str], **dims: str):
         numa = self.domains[0] if self.topology.gpu_numa_ids else best
@@ -113,7 +115,7 @@ class CommScopeKernel(CommScopeDevice):
         self.run_benchmarks(metrics, [Metric('launch', 'us', 'lower'), Metric('wait', 'us', 'lower')])
 
     def derive(self, record):
-        """The best domain is the one that launches fastest."""
+        """Take the domain that launches fastest as the best."""
         names = ('launch', 'wait')
         if self.whole([series_of(record, name, domain=numa) for name in names for numa in self.domains]):
             launches = {numa: mean(series_of(record, 'launch', domain=numa)) for numa in self.domains}
@@ -139,7 +141,7 @@ class CommScopeHostDevice(CommScopeDevice):
         self.run_benchmarks(metrics, derived)
 
     def derive(self, record):
-        """The best domain is the one with the highest bandwidth of both directions."""
+        """Take the domain with the highest bandwidth of both directions as the best."""
         names = ('latency', 'bandwidth')
 
         def of(name: str, **where: int) -> list[Series]:
@@ -158,14 +160,14 @@ class CommScopeHostDevice(CommScopeDevice):
 class CommScopeDevicePair(CommScope):
     """Copies from one device to another, each pair a series; `latency` and `bandwidth` are the mean of the pairs.
 
-    As 003 did, without peer access on CUDA, which then copies through the host (CUDA C++ Programming Guide,
-    Peer-to-Peer Memory Copy): that bandwidth is not the link's. `peer_access` measures the link too; it is off because
-    devices that cannot reach each other fail with it, and no site says which can. HIP has one benchmark for both.
+    As in 003, CUDA copies without peer access and hence through the host (CUDA C++ Programming Guide, Peer-to-Peer
+    Memory Copy): that bandwidth is not the link's. `peer_access` also measures the link; it is off because it fails
+    for devices that cannot reach each other, which no site states. HIP has one benchmark for both.
     """
 
     descr = 'Copies between two devices'
     dims = {'pair': Dim('pair')}
-    link_class = parameter(link_classes_of_this_system(), loggable=True)
+    link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
     #: Whether to measure CUDA's copies with peer access as well.
     peer_access = variable(typ.Bool, value=False)
@@ -177,7 +179,7 @@ class CommScopeDevicePair(CommScope):
     def choose_modes(self):
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.pairs == 'first' else set())
         if self.pairs == 'all':
-            # 28 pairs are 56 benchmarks that reset two devices several times
+            # 28 pairs are 56 benchmarks, each of which resets two devices several times
             self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')

@@ -1,4 +1,4 @@
-"""Comm|Scope's benchmarks: their names, and their times from the JSON file that Google Benchmark writes.
+"""Comm|Scope's benchmarks: their names, and their times in the JSON file of Google Benchmark.
 
 An entry of that file says ``"real_time": 1.9e+03, "time_unit": "ns"``, the mean of its iterations, beside its counters.
 Names, sizes and counters are those of the sources of version 0.12.0, Google Benchmark's of 1.7.1 to 1.8.
@@ -21,8 +21,8 @@ _TIMES = ('ns', 'us', 'ms', 's')
 _COPY = {'cuda': 'Comm_cudaMemcpyAsync', 'hip': 'Comm_hipMemcpyAsync'}
 
 
-# The names. Iterations of `real_time` are timed by the wall clock, since the processor's own would leave out waiting;
-# those of `manual_time` by the benchmark: from an event before the copy on the device to one after it.
+# The names. `real_time` is that of the wall clock, which includes waiting; `manual_time` that of the benchmark, from an
+# event before the copy on the device to one after it.
 
 
 def launch(model: str, numa: int, device: int) -> str:
@@ -31,12 +31,11 @@ def launch(model: str, numa: int, device: int) -> str:
 
 
 def wait(model: str, numa: int, device: int) -> str:
-    """Calls that wait for a device that has nothing to do."""
+    """Calls that wait for an idle device."""
     return f'Comm_{model}DeviceSynchronize/{numa}/{device}/real_time/threads:1'
 
 
 def host_to_device(model: str, numa: int, device: int, size: int) -> str:
-    """From pinned memory of a NUMA domain."""
     return f'{_COPY[model]}_PinnedToGPU/{numa}/{device}/{_size(size)}'
 
 
@@ -45,13 +44,13 @@ def device_to_host(model: str, numa: int, device: int, size: int) -> str:
 
 
 def device_to_device(model: str, numa: int, source: int, target: int, size: int) -> str:
-    """With peer access switched off in CUDA; HIP's neither switches it nor is bound to a NUMA domain."""
+    """CUDA's benchmark switches peer access off; HIP's does not switch it and binds to no NUMA domain."""
     ids = f'{numa}/{source}/{target}' if model == 'cuda' else f'{source}/{target}'
     return f'{_COPY[model]}_GPUToGPU/{ids}/{_size(size)}'
 
 
 def device_to_peer(source: int, target: int, size: int) -> str:
-    """With peer access; only CUDA has it, and only for devices that reach each other's memory."""
+    """CUDA with peer access, for devices that reach each other's memory."""
     return f'{_COPY["cuda"]}_GPUToGPUPeer/{source}/{target}/{_size(size)}'
 
 
@@ -60,7 +59,7 @@ def _size(size: int) -> str:
 
 
 def options_of(names: list[str], seconds: float, repetitions: int = 1) -> list[str]:
-    """So that exactly these benchmarks run, each until its iterations took so many seconds together, so many times."""
+    """Return the options that run exactly these benchmarks, each `repetitions` times for `seconds`."""
     families: dict[str, list[str]] = {}
     for name in names:
         family, _, rest = name.partition('/')
@@ -77,8 +76,7 @@ def options_of(names: list[str], seconds: float, repetitions: int = 1) -> list[s
 
 @dataclass(frozen=True)
 class OfBenchmark(Metric):
-    """The time of the benchmark whose name is `rows`, the mean of its `repetitions`; in a unit of rate its `bytes`,
-    which it copies, by that."""
+    """The time of the benchmark whose name is `rows`, mean of its `repetitions`; in a unit of rate, `bytes` by time."""
 
     bytes: int = 0
     repetitions: int = 1
@@ -97,7 +95,7 @@ def rate(metric: str, benchmark: str, size: int, judged: bool = True, **dims: ob
 
 
 def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> list[float]:
-    """What an iteration of a benchmark took, which copies `size` bytes in it, a repetition. Raises NotMeasured."""
+    """Return the seconds of an iteration, which copies `size` bytes, in each repetition. Raises NotMeasured."""
     # repetitions, and their mean, median and deviation, have the same run_name
     found = [entry for entry in _entries(output) if entry.get('run_name') == name]
     if repetitions > 1:
@@ -108,7 +106,7 @@ def seconds_of(output: str, name: str, size: int = 0, repetitions: int = 1) -> l
 
 
 def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
-    """Google Benchmark computes a rate from the same clock and in seconds: time and unit must agree with it."""
+    """Return the seconds of an iteration, which must agree with the rate that Google Benchmark computed of them."""
     for sign, words in (('error_occurred', 'error_message'), ('skipped', 'skip_message')):
         if entry.get(sign):
             raise NotMeasured(f'{name} did not run: {entry.get(words) or "no reason given"}')
@@ -127,29 +125,28 @@ def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
 
 
 def faults_of(output: str, names: list[str]) -> list[str]:
-    """One sentence for each sign that an output is not that of these benchmarks alone."""
+    """Return one sentence for each sign that an output is not that of these benchmarks alone."""
     try:
         others = {str(entry.get('run_name')) for entry in _entries(output)} - set(names)
     except NotMeasured as reason:
         return [str(reason)]
-    return [f'a benchmark that was not asked for: {name}' for name in sorted(others)]
+    return [f'a benchmark that was not requested: {name}' for name in sorted(others)]
 
 
-@functools.lru_cache(maxsize=1)  # each metric of a run reads the same text
+@functools.lru_cache(maxsize=1)  # all metrics of a run read the same text
 def _entries(output: str) -> list[dict[str, Any]]:
     if not output.strip():
-        raise NotMeasured('Comm|Scope has none of the benchmarks asked for, or ended before the first')
+        raise NotMeasured('Comm|Scope has none of the requested benchmarks, or ended before the first')
     try:
         entries = json.loads(output, parse_int=float)['benchmarks']
         if not (entries and all(isinstance(entry, dict) for entry in entries)):
             raise ValueError('no benchmarks in it')
     except (ValueError, KeyError, TypeError) as error:
-        raise NotMeasured(f'no whole JSON of Google Benchmark: {type(error).__name__}: {error}') from None
+        raise NotMeasured(f'no complete JSON of Google Benchmark: {type(error).__name__}: {error}') from None
     return entries
 
 
 def _number(entry: dict[str, Any], key: str) -> float:
-    """Finite and above zero."""
     value = entry.get(key)
     if not (isinstance(value, float) and math.isfinite(value) and value > 0):
         raise NotMeasured(f'{entry["run_name"]} has {key} {value!r}, expected a finite number above zero')

@@ -7,7 +7,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
-from checks.core.topology import Topology, topologies
+from checks.core.topology import Topology, on_this_system, topologies
 from checks.core.trials import Metric, mean, series_of
 from checks.memory.babelstream_base import BINDINGS, KERNEL, BabelStream, bandwidth
 from plumbline.record import Dim
@@ -17,16 +17,12 @@ MEBI = 2**20
 
 
 def differs(binding: str, topology: Topology) -> bool:
-    """Whether a binding is another than those before it on such a node: without SMT, threads are cores."""
+    """Return whether a binding differs from those before it on such a node: without SMT, threads are cores."""
     return topology.threads_per_core > 1 or binding not in ('threads', 'threads-true')
 
 
-def memory_kinds_of_this_system() -> list[str | None]:
-    return list(dict.fromkeys(kind for _, topology in topologies() for kind in topology.memory_kinds)) or [None]
-
-
 class BabelStreamOnHost(BabelStream):
-    """One process that may use the whole node; OpenMP alone places its threads."""
+    """One process that may use the whole node; OpenMP places its threads."""
 
     requires = 'babelstream-omp'
     executable = 'omp-stream'
@@ -36,7 +32,7 @@ class BabelStreamOnHost(BabelStream):
 
     @run_after('setup')
     def size_arrays(self):
-        """Four times the last-level caches of the node in each array, at least 2^25 doubles, the program's default."""
+        """Size each array as four times the last-level caches of the node, at least the program's default."""
         caches = self.topology.last_level_cache_bytes(self.topology.cpu_of_core)
         self.beyond_caches = max(2**25, math.ceil(4 * caches / 8 / MEBI) * MEBI)
 
@@ -48,7 +44,7 @@ class BabelStreamOnHost(BabelStream):
 
 @rfm.simple_test
 class BabelStreamHost(BabelStreamOnHost):
-    """Sustainable bandwidth of the host's memory, a variant for each binding of Table 1 of 003 that differs here."""
+    """Sustainable bandwidth of the host's memory, for each binding of Table 1 of 003 that differs here."""
 
     descr = 'BabelStream, OpenMP'
     binding = parameter(list(BINDINGS), loggable=True)
@@ -71,10 +67,10 @@ class BabelStreamHost(BabelStreamOnHost):
 
 @rfm.simple_test
 class BabelStreamBest(Benchmark):
-    """What Table 4 of 003 publishes: the best kernel with the best binding, of one thread and of all.
+    """The best kernel with the best binding, of one thread and of all, as in Table 4 of 003.
 
-    It runs nothing: it takes the samples of the kernel and binding with the highest mean from the BabelStreamHost cases
-    of this session, and names both in its provenance.
+    Runs nothing: takes the samples of the kernel and binding with the highest mean from the BabelStreamHost cases of
+    this session, and names both in its provenance.
     """
 
     descr = 'BabelStream, best over kernels and bindings'
@@ -83,6 +79,7 @@ class BabelStreamBest(Benchmark):
     local = True
     executable = 'true'
     metrics = [Metric('single_best', 'GB/s', 'higher'), Metric('all_best', 'GB/s', 'higher')]
+    usual_spread = BabelStream.usual_spread
 
     @run_after('init')
     def depend_on_bindings(self):
@@ -115,8 +112,10 @@ class BabelStreamBest(Benchmark):
 
 @rfm.simple_test
 class BabelStreamThreads(BabelStreamOnHost):
-    """All kernels over the number of threads, close and spread (000, figures 6, 8 and 28): powers of two, a full
-    socket, 75 % of the cores, all cores."""
+    """All kernels over the number of threads, close and spread (000, figures 6, 8 and 28).
+
+    1, 2, 4, ... threads, a full socket, 75 % of the cores, all cores.
+    """
 
     descr = 'BabelStream over threads'
     dims = KERNEL | {'proc_bind': Dim('name'), 'threads': Dim('count')}
@@ -141,7 +140,7 @@ class BabelStreamThreads(BabelStreamOnHost):
 class BabelStreamSizes(BabelStreamOnHost):
     """All kernels over the size of an array, 16 k to 128 M doubles (003, appendix B.2), on all cores, spread.
 
-    Arrays below four times the last-level cache measure caches: they have no peak to exceed.
+    Arrays below four times the last-level cache measure caches, and have no peak.
     """
 
     descr = 'BabelStream over array sizes'
@@ -163,11 +162,10 @@ class BabelStreamSizes(BabelStreamOnHost):
 
 @rfm.simple_test
 class BabelStreamMemory(BabelStreamOnHost):
-    """Each kind of memory of a node that has several, such as HBM beside DDR (000, section 6): all cores, spread, and
-    all arrays in the NUMA domains of that kind."""
+    """Each kind of memory of a node that has several, such as HBM beside DDR (000, section 6): all cores, spread."""
 
     descr = 'BabelStream by kind of memory'
-    kind = parameter(memory_kinds_of_this_system(), loggable=True)
+    kind = parameter(on_this_system(lambda topology: topology.memory_kinds), loggable=True)
     tags = {'nightly', 'acceptance'}
     metrics = [bandwidth(peak=None)]
 

@@ -1,62 +1,48 @@
 """likwid-bench's assembly kernels: peak Flop/s by instruction set, and bandwidth of each level of the memory.
 
-They stand for the FPU and MEM micro-kernels of the MareNostrum 5 paper (000, sections 3.1 and 3.2).
+They correspond to the FPU and MEM micro-kernels of the MareNostrum 5 paper (000, sections 3.1 and 3.2).
 """
 
 import functools
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after
 
-from checks.core.benchmark import Benchmark
-from checks.core.placement import self_binding
-from checks.core.topology import layout_of, layouts_of_this_system
+from checks.core.placement import Placement
+from checks.core.topology import layouts, on_this_system
 from checks.core.trials import Metric
-from checks.memory.likwid_output import (
-    ARRAYS,
-    BYTE_RATE,
-    BYTES,
-    FLOP_RATE,
-    FLOPS,
-    ISAS,
-    OF_ONE_CORE_AND_CYCLE,
-    WITH_FMA_VARIANT,
-    cpus_used,
-)
+from checks.memory import likwid_base as likwid
 from plumbline.record import Dim
 
 
 def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
     """Return the metrics of one run: GFlop/s of all its cores, Flop of a core in a nominal cycle, part of the peak."""
     found = [
-        Metric('flops', 'GFlop/s', 'higher', FLOP_RATE, dims, scale=1e-3, run=run),
-        Metric('flop_per_cycle', 'Flop/cycle', 'higher', FLOPS, dims, per=OF_ONE_CORE_AND_CYCLE, run=run),
+        Metric('flops', 'GFlop/s', 'higher', likwid.FLOP_RATE, dims, scale=1e-3, run=run),
+        Metric('flop_per_cycle', 'Flop/cycle', 'higher', likwid.FLOPS, dims, per=likwid.OF_ONE_CORE_AND_CYCLE, run=run),
     ]
     if peak:
-        found.append(Metric('peak_fraction', '1', 'higher', FLOP_RATE, dims, scale=1e6 / peak, run=run))
+        found.append(Metric('peak_fraction', '1', 'higher', likwid.FLOP_RATE, dims, scale=1e6 / peak, run=run))
     return found
 
 
 def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
     """Return the metrics of the run `kernel`: GB/s of all its cores, and bytes of one core in a nominal cycle."""
     dims = {'kernel': kernel}
+    per = likwid.OF_ONE_CORE_AND_CYCLE
     return [
-        Metric('bandwidth', 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
-        Metric('bytes_per_cycle', 'B/cycle', 'higher', BYTES, dims, per=OF_ONE_CORE_AND_CYCLE, run=kernel),
+        Metric('bandwidth', 'GB/s', 'higher', likwid.BYTE_RATE, dims, scale=1e-3, run=kernel, peak=peak),
+        Metric('bytes_per_cycle', 'B/cycle', 'higher', likwid.BYTES, dims, per=per, run=kernel),
     ]
 
 
-class LikwidBench(Benchmark):
-    """likwid-bench on the cores of one layout; it binds its threads itself and prints where they ran."""
+class LikwidBench(likwid.Likwid):
+    """likwid-bench on the cores of one layout."""
 
-    layout = parameter(layouts_of_this_system(), loggable=True)
-    requires = 'likwid'
-    executable = 'likwid-bench'
-    #: Shortest time of the measured loop, in seconds.
-    loop_seconds = variable(int, value=1)
+    layout = parameter(on_this_system(layouts), loggable=True)
 
     def supports(self, topology):
-        return layout_of(self.layout, topology) is not None
+        return self.layout in layouts(topology)
 
     def takes_seconds(self) -> bool:
         """Return whether this case is short enough for the quick mode."""
@@ -64,23 +50,18 @@ class LikwidBench(Benchmark):
 
     @run_after('init')
     def choose_modes(self):
-        self.tags = {'acceptance'}
-        if self.layout in ('node', 'core'):
-            self.tags.add('nightly')
-        if self.takes_seconds():
-            self.tags.add('quick')
+        modes = {'acceptance': True, 'nightly': self.layout in ('node', 'core'), 'quick': self.takes_seconds()}
+        self.tags = {mode for mode, has_it in modes.items() if has_it}
 
     @run_after('setup')
     def place(self):
-        self.cores_in_use = layout_of(self.layout, self.topology)
-        self.placement = self_binding()
-        self.isas = [isa for isa, (extension, *_) in ISAS.items() if self.topology.has_instructions(extension)]
+        self.cores_in_use = layouts(self.topology)[self.layout]
+        self.placement = Placement(1, None)
 
     def options(self, kernel: str, isa: str, bytes_of_group) -> list[str]:
-        """Return the options for `kernel` in `isa`: a work group for each NUMA domain, `bytes_of_group(cpus)` in all
-        its arrays."""
-        fused = self.topology.has_instructions('fma') and kernel in WITH_FMA_VARIANT
-        options = ['-t', kernel + ISAS[isa][2 if fused else 1], '-s', str(self.loop_seconds)]
+        """Return the options for `kernel`: a work group for each NUMA domain, with `bytes_of_group(cpus)` of arrays."""
+        fused = self.topology.has_instructions('fma') and kernel in likwid.WITH_FMA_VARIANT
+        options = ['-t', kernel + likwid.ISAS[isa][2 if fused else 1], '-s', str(self.loop_seconds)]
         for group in self.cores_in_use.groups:
             stride = group.stride * self.topology.threads_per_core
             size = f'{bytes_of_group(group.cpus) / 1000:.0f}kB'
@@ -88,26 +69,26 @@ class LikwidBench(Benchmark):
         return options
 
     def sanity_faults(self, run):
-        asked, ran_on = sorted(self.cores_in_use.cpus), cpus_used(run.output)
-        return [] if ran_on == asked else [f'threads were asked on CPUs {asked} and ran on {ran_on}']
+        return likwid.cpus_faults(run.output, self.cores_in_use.cpus)
 
 
 @rfm.simple_test
 class LikwidPeakFlops(LikwidBench):
     """Sustained Flop/s of multiply-add on registers by instruction set and precision (000, table 2).
 
-    Parses ``MFlops/s:  58565.12``. `flop_per_cycle` is that of one core in a nominal cycle: where a core runs above
-    its nominal clock, it exceeds the theoretical V x N x 2 of 000, table 1. `peak_fraction` compares with V x N x 2 at
-    the core's highest clock, and is measured where the site knows both.
+    Parses ``MFlops/s:  58565.12``. `flop_per_cycle` is that of one core in a nominal cycle: a core above its nominal
+    clock exceeds the theoretical V x N x 2 of 000, table 1. `peak_fraction` compares with V x N x 2 at the highest
+    clock of a core, where the site knows both.
     """
 
     descr = 'likwid-bench peakflops'
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
+    usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
 
     @run_after('setup')
     def choose_kernels(self):
         self.metrics = []
-        for isa in self.isas:
+        for isa in self.isas():
             for precision, kernel in (('dp', 'peakflops'), ('sp', 'peakflops_sp')):
                 run, dims = f'{isa}_{precision}', {'isa': isa, 'precision': precision}
                 self.runs[run] = self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
@@ -145,8 +126,8 @@ class LikwidBandwidth(LikwidBench):
     def choose_kernels(self):
         self.metrics = []
         peak = 'memory_bandwidth' if self.level == 'memory' else None
-        for kernel, arrays in ARRAYS.items():
-            self.runs[kernel] = self.options(kernel, self.isas[-1], functools.partial(self.size, arrays))
+        for kernel, arrays in likwid.ARRAYS.items():
+            self.runs[kernel] = self.options(kernel, self.isas()[-1], functools.partial(self.size, arrays))
             self.metrics += bandwidth_metrics(kernel, peak)
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:

@@ -1,6 +1,6 @@
-"""Memory between the NUMA domains of a node: bandwidth and latency from each to each, and all at the same time.
+"""Memory of the NUMA domains of a node: bandwidth and latency from each to each, and of all at the same time.
 
-They are figure 1 and table II of the Superdome Flex paper (002), which measured with Intel's Memory Latency Checker.
+As figure 1 and table II of the Superdome Flex paper (002), which used Intel's Memory Latency Checker.
 """
 
 import math
@@ -10,10 +10,10 @@ from statistics import fmean, stdev
 import reframe as rfm
 from reframe.core.builtins import run_after, variable
 
-from checks.core.benchmark import Benchmark
-from checks.core.placement import self_binding
+from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.placement import Placement
 from checks.core.trials import Metric, by_trial, series_of
-from checks.memory.likwid_output import ARRAYS, BYTE_RATE, ISAS, allocated_from, cpus_used
+from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, cpus_faults
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
 
@@ -23,8 +23,8 @@ Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
 def distance_classes(distances: Sequence[Sequence[int]], domains: int) -> dict[str, list[Pair]]:
     """Return the pairs of domains by class of distance, nearest first.
 
-    ``local`` is the diagonal. All else is ``remote`` where it is equally far or no distances are known. Otherwise the
-    largest step in the sorted distances divides ``same_group`` from ``other_group``; where a group has several
+    ``local`` is the diagonal. All others are ``remote`` if they are equally far or no distances are known. Otherwise
+    the largest step in the sorted distances divides ``same_group`` from ``other_group``; if a group has several
     distances, each is a class of its own, such as ``same_group_16``.
     """
     classes = {'local': [(i, i) for i in range(domains)]}
@@ -56,48 +56,43 @@ def name_of(pair: Pair) -> str:
     return '{}-{}'.format(*pair)
 
 
-class NumaDomains(Benchmark):
-    """What the checks below share: the domains by number, and the cores of each."""
+class NumaDomains(rfm.RegressionTestPlugin):
+    """What the checks below share: modes, the domains by number, and the cores of each."""
 
-    tags = {'nightly', 'acceptance'}
+    @run_after('init')
+    def choose_modes(self):
+        self.tags = {'nightly', 'acceptance'}
 
     @run_after('setup')
     def look_at_the_domains(self):
-        self.placement = self_binding()
+        self.placement = Placement(1, None)
         self.domains = self.topology.numa_domains
         self.cpus = [self.topology.cpus_in(domain) for domain in self.domains]
         self.metrics = []
 
 
-class LikwidOnDomains(NumaDomains):
+class LikwidOnDomains(NumaDomains, Likwid):
     """likwid-bench on the cores of a domain, and arrays of four times their last-level cache in one domain's memory."""
-
-    requires = 'likwid'
-    executable = 'likwid-bench'
-    #: Shortest time of the measured loop, in seconds.
-    loop_seconds = variable(int, value=1)
 
     def rate(self, metric: str, run: str, **dims: object) -> Metric:
         return Metric(metric, 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=run, peak='memory_bandwidth')
 
     def options(self, kernel: str, cores: int, memory: int) -> list[str]:
-        widest = [suffix for extension, suffix, _ in ISAS.values() if self.topology.has_instructions(extension)][-1]
-        arrays, cpus = ARRAYS[kernel], self.cpus[cores]
+        arrays, cpus, (_, suffix, _) = ARRAYS[kernel], self.cpus[cores], ISAS[self.isas()[-1]]
         size = f'{4 * arrays * self.topology.last_level_cache_bytes(cpus) / 1000:.0f}kB'
         group = f'M{cores}:{size}:{len(cpus)}:1:{self.topology.threads_per_core}'
         streams = ','.join(f'{array}:M{memory}' for array in range(arrays))
-        return ['-t', kernel + widest, '-s', str(self.loop_seconds), '-w', f'{group}-{streams}']
+        return ['-t', kernel + suffix, '-s', str(self.loop_seconds), '-w', f'{group}-{streams}']
 
     def sanity_faults(self, run):
         cores, memory = self.places[run.name]
-        asked, ran_on, allocated = sorted(self.cpus[cores]), cpus_used(run.output), allocated_from(run.output)
-        faults = [] if ran_on == asked else [f'threads were asked on CPUs {asked} and ran on {ran_on}']
+        faults, allocated = cpus_faults(run.output, self.cpus[cores]), allocated_from(run.output)
         if not allocated or not allocated <= self.domains[memory]:
-            faults.append(f'memory was asked in NUMA domain {memory} and allocated from CPUs {sorted(allocated)}')
+            faults.append(f'memory was requested in NUMA domain {memory} and allocated from CPUs {sorted(allocated)}')
         return faults
 
     def invalid_reason(self, metric, value, run):
-        """One domain's memory is taken to deliver no more than its share of the node's peak."""
+        """Assume that one domain's memory delivers at most its share of the node's peak."""
         peak, domains = self.partition.peaks.get(metric.peak, math.inf) / UNITS[metric.unit], len(self.domains)
         if value <= peak / domains:
             return None
@@ -107,7 +102,7 @@ class LikwidOnDomains(NumaDomains):
 class Matrix(rfm.RegressionTestPlugin):
     """A run for each pair of domains, a series for each pair and each class of distance."""
 
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
+    trials_by_mode = FEW_TRIALS
     dims = {'pair': Dim('pair'), 'distance': Dim('name')}
 
     def add_pairs(self, quantity: str):
@@ -118,8 +113,8 @@ class Matrix(rfm.RegressionTestPlugin):
         self.provenance |= {
             f'{quantity}_{name}': ' '.join(map(name_of, members)) for name, members in self.classes.items()
         }
-        rows = self.topology.numa_distances
-        self.provenance['numa_distances'] = '; '.join(' '.join(map(str, row)) for row in rows) or 'not known'
+        rows = [' '.join(map(str, row)) for row in self.topology.numa_distances]
+        self.provenance['numa_distances'] = '; '.join(rows) or 'not known'
         self.trial_time_limit = 30 * len(pairs)
 
     def derive(self, record: Record):
@@ -147,15 +142,16 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
 
 
 @rfm.simple_test
-class NumaLatency(Matrix, NumaDomains):
+class NumaLatency(Matrix, NumaDomains, Benchmark):
     """A chain of dependent loads by one core of domain i in the memory of domain j: ``pair=<i>-<j>``.
 
-    Parses the last line of multichase, ``126.3``: ns of one load, mean of its samples. Random order within 64 pages
-    at a time, so that neither prefetchers nor missing page translations count; one load every 128 bytes, a pair of
-    cache lines, over eight times the lines of the core's last-level cache.
+    Parses the last line of multichase, ``126.3``: ns of one load, mean of its samples. The order is random within 64
+    pages at a time, so that neither prefetchers nor page translations count; one load every 128 bytes, a pair of cache
+    lines, over eight times the lines of the core's last-level cache.
     """
 
     descr = 'Latency between NUMA domains'
+    usual_spread = 0.02  # no source
     requires = 'multichase'
     executable = 'multichase'
     #: Samples of half a second; the program measures one more and drops it.
@@ -166,7 +162,7 @@ class NumaLatency(Matrix, NumaDomains):
         self.add_pairs('latency')
         first_cores = [cpus[0] for cpus in self.cpus]
         cache = max(self.topology.last_level_cache_bytes((core,)) for core in first_cores)
-        self.memory_mib = 4 * math.ceil(8 * 2 * cache / 2**22)  # whole runs of 64 pages, even where a page has 64 KiB
+        self.memory_mib = 4 * math.ceil(8 * 2 * cache / 2**22)  # whole runs of 64 pages of up to 64 KiB
         for run, (cores, memory) in self.places.items():
             self.run_env[run] = {'PLUMBLINE_CPUS': str(first_cores[cores])}
             self.runs[run] = [
@@ -180,22 +176,24 @@ class NumaLatency(Matrix, NumaDomains):
         self.metrics.append(Metric('latency', 'ns', 'lower', expected={'distance': [*self.classes]}))
 
     def sanity_faults(self, run):
-        asked = f'total_memory = {self.memory_mib * 2**20} '
-        return [] if asked in run.output else [f'the chain is not as long as asked: expected {asked.strip()}']
+        length = f'total_memory = {self.memory_mib * 2**20} '
+        return [] if length in run.output else [f'the chain is not as long as requested: expected {length.strip()}']
 
 
 @rfm.simple_test
 class NumaStream(LikwidOnDomains):
     """STREAM's triad in every domain at the same time, a process for each on its own cores and memory.
 
-    Parses ``MByte/s:  27677.84``. ``triad_cv`` and ``triad_range`` are of the times that equal work takes, as in 002;
-    a node of one domain has neither.
+    Parses ``MByte/s:  27677.84``. ``triad_cv`` and ``triad_range`` are of the times of equal work, as in 002; a node
+    of one domain has neither.
     """
 
     descr = 'STREAM triad in all NUMA domains at once'
     concurrent = True
     loop_seconds = 2
     dims = {'domain': Dim('name')}
+    # the difference of domains that are alike varies as much as the domains: no source
+    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': Likwid.usual_spread}
 
     @run_after('setup')
     def choose_runs(self):
@@ -210,8 +208,6 @@ class NumaStream(LikwidOnDomains):
         rates: list[Series] = record.metrics['triad'].series
         series_of(record, 'triad_total').samples = by_trial(rates, sum)
         if len(self.domains) > 1:
+            times = [Series(samples=[(trial, node, 1 / rate) for trial, node, rate in one.samples]) for one in rates]
             for name, spread in (('triad_cv', coefficient_of_variation), ('triad_range', normalized_range)):
-                times_of_equal_work = by_trial(
-                    rates, lambda values, spread=spread: spread([1 / rate for rate in values])
-                )
-                series_of(record, name).samples = times_of_equal_work
+                series_of(record, name).samples = by_trial(times, spread)

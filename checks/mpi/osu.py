@@ -1,7 +1,7 @@
 """OSU Micro-Benchmarks in the memory of the host: two ranks, many pairs of ranks, collectives.
 
-A metric has a series for each message size. One job runs several programs: they see the same nodes, and wait for them
-once.
+A metric has a series for each message size. One job runs several programs, on the same nodes and after one wait in the
+queue.
 """
 
 from dataclasses import replace
@@ -11,28 +11,18 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import APART, one_rank_each, one_rank_on
-from checks.core.topology import node_counts, pairs, pairs_of_this_system, topologies
-from checks.mpi.osu_output import (
-    errors_of,
-    faults_of,
-    metrics_of,
-    options_of,
-    published_latency,
-    sizes_of,
-    version_of,
-)
+from checks.core.topology import node_counts, on_this_system, pairs
+from checks.mpi import osu_output as osu
 from plumbline.record import Dim
 
-# Pairs that only the scheduler can choose, by the name of the resource that asks it to -> switches of their nodes
+# Pairs that the scheduler must place, by the name of the resource that requests them -> switches of their nodes
 SWITCHES = {'same_switch': 'same', 'different_switch': 'different'}
 
 
-def node_pairs_of_this_system() -> list[str]:
-    return [name for name in SWITCHES if any(name in topology.resources for _, topology in topologies())]
-
-
-def rank_layouts_of_this_system() -> list[str]:
-    return list(dict.fromkeys(name for _, topology in topologies() for name in one_rank_each(topology))) or ['node']
+def pairs_of(topology) -> list[str]:
+    """Return the names of the pairs that a partition has."""
+    placed = [name for name in SWITCHES if name in topology.resources and topology.nodes_of_partition > 1]
+    return [*pairs(topology), *placed]
 
 
 class Osu(Benchmark):
@@ -44,30 +34,29 @@ class Osu(Benchmark):
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B')}
     own_programs = True
+    usual_spread = osu.USUAL_SPREAD
 
     def run_programs(self):
-        """Fill the runs and metrics, once the ranks are placed."""
+        """Fill the runs and metrics after the ranks were placed."""
         ranks = self.placement.ranks_per_node * self.num_nodes
-        self.sizes = {program: sizes_of(program, ranks) for program in self.programs}
-        self.runs |= {program: [program, *options_of(program, sizes)] for program, sizes in self.sizes.items()}
-        self.metrics = [metric for program, sizes in self.sizes.items() for metric in metrics_of(program, sizes)]
+        self.sizes = {program: osu.sizes_of(program, ranks) for program in self.programs}
+        self.runs |= {program: [program, *osu.options_of(program, sizes)] for program, sizes in self.sizes.items()}
+        self.metrics = [metric for program, sizes in self.sizes.items() for metric in osu.metrics_of(program, sizes)]
         self.executable = self.programs[0]
         self.trial_time_limit = 120 * len(self.programs)
 
     def sanity_faults(self, run):
-        run.provenance['osu_version'] = version_of(run.output)
-        return errors_of(run.errors) + faults_of(run.output, run.name, self.sizes[run.name], self.num_tasks)
+        run.provenance['osu_version'] = osu.version_of(run.output)
+        return osu.errors_of(run.errors) + osu.faults_of(run.output, run.name, self.sizes[run.name], self.num_tasks)
 
 
 class OsuPair(Osu):
     """Two ranks: on two cores of a node, or on two nodes."""
 
-    pair = parameter(pairs_of_this_system() + node_pairs_of_this_system(), loggable=True)
+    pair = parameter(on_this_system(pairs_of), loggable=True)
 
     def supports(self, topology):
-        if self.pair in SWITCHES:
-            return self.pair in topology.resources and topology.nodes_of_partition > 1
-        return self.pair in pairs(topology)
+        return self.pair in pairs_of(topology)
 
     @run_after('init')
     def count_nodes(self):
@@ -96,8 +85,8 @@ class QuickOnOnePair(rfm.RegressionTestPlugin):
 class OsuLatency(QuickOnOnePair, OsuPair):
     """Half the time of a ping-pong, 1 byte to 4 MiB (003, section 3.1).
 
-    `mpi_latency` is what tables 4 and 5 of 003 publish: "on-socket" is `pair=same_numa`, "on-node" is
-    `different_socket`, on a Xeon Phi `first_last`.
+    `mpi_latency` is that of tables 4 and 5 of 003: "on-socket" is `pair=same_numa`, "on-node" is `different_socket`,
+    on a Xeon Phi `first_last`.
     """
 
     descr = 'MPI latency between two ranks'
@@ -105,7 +94,7 @@ class OsuLatency(QuickOnOnePair, OsuPair):
 
     @run_after('setup')
     def add_published(self):
-        self.metrics.append(published_latency())
+        self.metrics.append(osu.published_latency())
 
 
 @rfm.simple_test
@@ -126,7 +115,7 @@ class OsuOneSided(OsuPair):
 
 @rfm.simple_test
 class OsuMultiPair(Osu):
-    """A rank a core, the first half of them each with one of the second half: within a node, or between two."""
+    """One rank per core; each of the first half exchanges with one of the second half, in a node or between two."""
 
     descr = 'MPI latency, bandwidth and message rate of many pairs'
     programs = ['osu_multi_lat', 'osu_mbw_mr']
@@ -149,14 +138,14 @@ class OsuMultiPair(Osu):
 
 @rfm.simple_test
 class OsuCollectives(Osu):
-    """Mean over the ranks of the time that a call takes, 1 byte (reductions: 4) to 1 MiB a rank."""
+    """Time of a call, mean over the ranks, 1 byte (reductions: 4) to 1 MiB per rank."""
 
     descr = 'MPI collectives'
     programs = [
         'osu_barrier', 'osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather',
         'osu_alltoall',
     ]  # fmt: skip
-    layout = parameter(rank_layouts_of_this_system(), loggable=True)
+    layout = parameter(on_this_system(one_rank_each), loggable=True)
     nodes = parameter(node_counts())
 
     def supports(self, topology):

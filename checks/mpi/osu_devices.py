@@ -1,4 +1,4 @@
-"""OSU Micro-Benchmarks between two GPUs of a node: two ranks, each of which sees its own GPU and no other.
+"""OSU Micro-Benchmarks between two GPUs of a node: two ranks, each of which sees only its own GPU.
 
 A metric has a series for each message size of each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial
 are the pairs of a class of paths, one after the other.
@@ -10,38 +10,29 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.placement import Placement, cpus_of_devices, models_for
-from checks.core.topology import gpu_pairs, link_classes_of_this_system
+from checks.core.placement import Models, Placement, cpus_of_devices, models_for
+from checks.core.topology import gpu_pairs, on_this_system
 from checks.core.trials import Metric, by_trial, series_of
-from checks.mpi.osu_output import (
-    device_errors_of,
-    errors_of,
-    faults_of,
-    metrics_of,
-    options_of,
-    sizes_of,
-    version_of,
-)
+from checks.mpi import osu_output as osu
 from plumbline.record import Dim
 
-# What option -d takes -> (feature of the stack, -, prefix of the architectures that it is for)
-MODELS = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}
-# Memory of the first and of the second rank, as OSU names it. Host: near the cores of the first device. Managed: CUDA's
-# unified memory, whose pages are on the device at first; OSU has it for CUDA alone.
+MODELS: Models = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}  # the names of option -d
+# Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
+# at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
 
 
 class OsuDevices(Benchmark):
-    """A rank runs on the cores of its device. Where the site says which NUMA domain is near to that, the memory of the
-    host in `host-device` is of that domain, too."""
+    """Each rank runs on cores near its device, if the site names them, and in `host-device` with memory near it."""
 
     requires = ' '.join(feature for feature, *_ in MODELS.values())
     mpi = True
     own_programs = True
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
+    usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     buffers = parameter(list(BUFFERS), loggable=True)
-    link_class = parameter(link_classes_of_this_system(), loggable=True)
+    link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
 
     def supports(self, topology):
@@ -54,7 +45,7 @@ class OsuDevices(Benchmark):
         quick = self.pairs == 'first' and self.buffers == 'device-device'
         self.tags = {'nightly', 'acceptance'} | ({'quick'} if quick else set())
         if self.pairs == 'all':
-            # an hour and more, with 28 pairs of which each takes 10 s
+            # 28 pairs of 10 s each would take more than an hour
             self.trials_by_mode = self.trials_by_mode | {'acceptance': 10}
 
     @run_after('setup')
@@ -66,28 +57,28 @@ class OsuDevices(Benchmark):
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
             placement = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory)
             for program in self.programs:
-                sizes, run = sizes_of(program), f'{program}_{a}_{b}'
+                sizes, run = osu.sizes_of(program), f'{program}_{a}_{b}'
                 buffers = ['-d', self.gpu, *BUFFERS[self.buffers]]
-                self.runs[run] = [program, *options_of(program, sizes), *buffers]
+                self.runs[run] = [program, *osu.options_of(program, sizes), *buffers]
                 self.run_env[run] = placement.env_vars
-                self.metrics += metrics_of(program, sizes, run, pair=f'{a}-{b}')
+                self.metrics += osu.metrics_of(program, sizes, run, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair; each run has its own
         self.executable = self.programs[0]
         self.trial_time_limit = 60 * len(self.runs)
 
     def sanity_faults(self, run):
-        run.provenance['osu_version'] = version_of(run.output)
+        run.provenance['osu_version'] = osu.version_of(run.output)
         program = run.name.rsplit('_', 2)[0]
-        faults = faults_of(run.output, program, sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
-        # MPICH's mpiexec tells of a crash on standard output
-        return device_errors_of(run.errors) + errors_of(run.errors) + device_errors_of(run.output) + faults
+        faults = osu.faults_of(run.output, program, osu.sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
+        crashes = [*osu.device_errors_of(run.errors), *osu.errors_of(run.errors)]
+        return crashes + osu.device_errors_of(run.output) + faults  # MPICH's mpiexec reports a crash on standard output
 
 
 @rfm.simple_test
 class OsuDeviceLatency(OsuDevices):
     """Half the time of a ping-pong, 1 byte to 4 MiB (003, section 3.2).
 
-    `mpi_latency` of `buffers=device-device` is what table 5 of 003 publishes for a class: the mean of its pairs.
+    `mpi_latency` of `buffers=device-device` is that of table 5 of 003 for a class: the mean of its pairs.
     """
 
     descr = 'MPI latency between two GPUs'
@@ -112,7 +103,7 @@ class OsuDeviceBandwidth(OsuDevices):
     programs = ['osu_bw', 'osu_bibw']
 
     def peak_of(self, metric):
-        """Copies between devices cannot be faster than the path of their class, where its peak is known."""
+        """Bound copies between devices by the path of their class."""
         peak = self.partition.link_classes[self.link_class].peak
         if peak is None or self.buffers != 'device-device':
             return None

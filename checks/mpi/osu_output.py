@@ -1,8 +1,8 @@
-"""What the OSU Micro-Benchmarks print: their metrics, their message sizes and the faults of an output.
+"""The OSU Micro-Benchmarks: their metrics, their message sizes and the faults of their output.
 
 Every program prints a banner, a line that names the columns, and a row for each message size: ``8     0.39``. The
 latency of a collective is the mean over its ranks. Versions differ in comments between these lines, in blanks, and in
-where they start; which sizes a run must print is therefore part of its options, and what is missing is a fault.
+the first size; the sizes of a run are therefore part of its options, and a missing one is a fault.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
 _BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
 MIB = 2**20
-# No rank sends more than this in a collective: 128 ranks of a node have room for it twice in 16 GiB, and above a limit
-# of its own, 512 MiB, OSU leaves out sizes.
+# Most bytes that a rank sends in a collective: 128 ranks of a node have room for it twice in 16 GiB. Above 512 MiB OSU
+# leaves out sizes.
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
+# Latency of 1 byte: median 1.3 % within 100 runs, up to 6 % (003, Tables 4 and 5); half a printed digit is 3 % of the
+# shortest. Bandwidth on a virtual machine: 2 % between sessions (docs/verdicts.md). Collectives: no source.
+USUAL_SPREAD = {'*bandwidth': 0.015, '*latency': 0.04, '*': 0.05}
+
+
 class Program(NamedTuple):
-    title: str  # in the banner, whose letters are upper or lower case by version
-    metrics: tuple[str, ...]  # one a column, without the message size
+    title: str  # in the banner, in upper or lower case
+    metrics: tuple[str, ...]  # of the columns after the size
     unit: str
-    header: str  # of the columns after the size
+    header: str  # of the same
     largest: int = 4 * MIB  # message in bytes; 0 where the program has none
     smallest: int = 1
     options: tuple[str, ...] = ()
-    says: tuple[str, ...] = ()  # lines that must be there, {pairs} is half of the ranks
+    says: tuple[str, ...] = ()  # lines that must be printed; {pairs} is half of the ranks
     buffers: bool = False  # whether each rank holds a message for every rank
 
 
@@ -40,20 +45,24 @@ def _collective(title: str, name: str, **more) -> Program:
     return Program(f'{title} Latency Test', (name,), 'us', _LATENCY, largest=MIB, **more)
 
 
-def _one_sided(title: str, name: str, unit: str, header: str) -> Program:
-    return Program(title, (name,), unit, header, options=('-w', 'allocate', '-s', 'flush'), says=_ONE_SIDED)
+def _one_sided(name: str) -> Program:
+    what, _, kind = name.partition('_')
+    unit, header = ('us', _LATENCY) if kind == 'latency' else ('MB/s', _BANDWIDTH)
+    options = ('-w', 'allocate', '-s', 'flush')
+    title = f'MPI_{what.title()} {kind.title()} Test'
+    return Program(title, (name,), unit, header, options=options, says=_ONE_SIDED)
 
 
-# Reductions add numbers of 4 bytes up to version 7.0, and of 1 byte after it.
+# Reductions add numbers of 4 bytes up to version 7.0, later of 1 byte.
 # fmt: off
 PROGRAMS = {
     'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
     'osu_bw': Program('MPI Bandwidth Test', ('bandwidth',), 'MB/s', _BANDWIDTH),
     'osu_bibw': Program('MPI Bi-Directional Bandwidth Test', ('bidirectional_bandwidth',), 'MB/s', _BANDWIDTH),
-    'osu_put_latency': _one_sided('MPI_Put Latency Test', 'put_latency', 'us', _LATENCY),
-    'osu_get_latency': _one_sided('MPI_Get Latency Test', 'get_latency', 'us', _LATENCY),
-    'osu_put_bw': _one_sided('MPI_Put Bandwidth Test', 'put_bandwidth', 'MB/s', _BANDWIDTH),
-    'osu_get_bw': _one_sided('MPI_Get Bandwidth Test', 'get_bandwidth', 'MB/s', _BANDWIDTH),
+    'osu_put_latency': _one_sided('put_latency'),
+    'osu_get_latency': _one_sided('get_latency'),
+    'osu_put_bw': _one_sided('put_bandwidth'),
+    'osu_get_bw': _one_sided('get_bandwidth'),
     'osu_multi_lat': Program('MPI Multi Latency Test', ('multi_latency',), 'us', _LATENCY),
     'osu_mbw_mr': Program(
         'MPI Multiple Bandwidth / Message Rate Test', ('multi_bandwidth', 'message_rate'), 'MB/s',
@@ -71,7 +80,7 @@ PROGRAMS = {
 
 
 def sizes_of(name: str, ranks: int = 2) -> list[int]:
-    """Return the message sizes in bytes that a run on so many ranks must print; none for a barrier."""
+    """Return the message sizes that a run on so many ranks must print, in bytes; none for a barrier."""
     program = PROGRAMS[name]
     sizes = [2**power for power in range(program.largest.bit_length())]
     fit = LARGEST_BUFFER // ranks if program.buffers else program.largest
@@ -79,14 +88,14 @@ def sizes_of(name: str, ranks: int = 2) -> list[int]:
 
 
 def options_of(name: str, sizes: list[int]) -> list[str]:
-    """Return the options of a run. Sizes start at 1: up to version 7.0 reductions count elements there, later bytes."""
+    """Return the options of a run. Sizes start at 1, which reductions count in elements up to version 7.0."""
     return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *PROGRAMS[name].options]
 
 
 def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> list[Metric]:
     """Return a metric for each column of a program, with a series for each message size; ``barrier`` has no sizes.
 
-    `run`: where it is not named as the program. `dims`: further dims of that run.
+    `run`: its name, if not that of the program. `dims`: further dims of that run.
     """
     program, metrics = PROGRAMS[name], []
     for column, what in enumerate(program.metrics):
@@ -103,18 +112,19 @@ def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> li
 
 
 def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
-    """Return the sizes that need a reference: small messages of latencies and rates, the largest of bandwidths, both of
-    collectives. The others are kept to be looked at."""
+    """Return the sizes that need a reference; the others are informational.
+
+    Small messages of latencies and rates, the largest of bandwidths, both of collectives.
+    """
     latency = PROGRAMS[name].unit == 'us' or what == 'message_rate'
     small = [size for size in sizes if size <= SMALL] if latency else []
     return small + (sizes[-1:] if PROGRAMS[name].largest == MIB or not latency else [])
 
 
 def published_latency() -> Metric:
-    """Return what 003 calls MPI latency in its tables 4 and 5.
+    """Return the "MPI latency" of tables 4 and 5 of 003.
 
-    It names no message size. Below a microsecond it is that of a small message, and the smallest one that the version
-    used there prints (7.1) has one byte.
+    They name no message size. Below a microsecond it is small; the smallest that their version (7.1) prints is 1 byte.
     """
     return Metric('mpi_latency', 'us', 'lower', rf'^1 +({_NUMBER})(?: +Pass)?$', run='osu_latency')
 
@@ -128,13 +138,15 @@ def version_of(output: str) -> str:
 def faults_of(
     output: str, name: str, sizes: list[int], ranks: int = 2, gpu: str = '', buffers: Sequence[str] = ()
 ) -> list[str]:
-    """One sentence for each sign that an output is no whole run of program `name` over `sizes` on so many ranks, with
-    the `buffers` of the two ranks in the memory of that kind of `gpu`, where one is given."""
+    """Return one sentence for each sign that an output is no complete run of `name` over `sizes` on so many ranks.
+
+    `gpu`, `buffers`: kind of device, and the memory of the two ranks by OSU's letters.
+    """
     program, lines = PROGRAMS[name], output.splitlines()
     title = program.title.replace('MPI', f'MPI-{gpu}', 1) if gpu else program.title
     if name == 'osu_mbw_mr' and lines[:1] == lines[1:2]:
         lines = lines[1:]  # versions 6.0 to 7.2 print their banner twice
-    missing = ['datatype', 'line of buffers']  # in most versions
+    missing = ['datatype', 'line of buffers']  # which most versions do not print
     if not sizes and version_of(output) == '7.1':
         missing.append('header')
     column = f'# {"Size +" if sizes else ""}{program.header}(?: +Validation)?'
@@ -155,7 +167,7 @@ def faults_of(
 
 
 def _buffers_line(buffers: Sequence[str]) -> str:
-    """What versions up to 7.0 say of device buffers; a version before 5.7.1 knows no MD and says M."""
+    """Return the pattern of versions up to 7.0, of which those before 5.7.1 print M for MD."""
     words = {'H': r'HOST \(H\)', 'D': r'DEVICE \(D\)', 'MD': r'MANAGED \(MD?\)'}
     return '# Send Buffer on {} and Receive Buffer on {}'.format(*(words[buffer] for buffer in buffers or ('H', 'H')))
 
@@ -183,18 +195,18 @@ def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[st
 
 
 def errors_of(errors: str) -> list[str]:
-    """What OSU says on standard error before it ends, or leaves out sizes and ends with 0."""
+    """Return what OSU prints to standard error before it ends, or leaves out sizes and ends with 0."""
     pattern = r'This test requires [\w ]+ processes|Limiting max message size to: [0-9]+|Requested memory limit too low'
     return [f'OSU says: {line}' for line in dict.fromkeys(re.findall(pattern, errors))]
 
 
 def device_errors_of(errors: str) -> list[str]:
-    """Why there are no device buffers, from what OSU, MPI and the launchers say of it: each of them in its own way."""
+    """Return why there are no device buffers, from the messages of OSU, MPI and the launchers."""
     causes = {
         'the programs were built without support for such buffers':
             r'Benchmark Does Not Support Accelerator Transfers|(?:CUDA|ROCm|Managed Memory) Support Not Enabled'
             r'|Managed memory support requires CUDA kernels|Invalid device type|Invalid option \[-d\]',
-        # the library takes them for memory of the host; GTL is what Cray MPICH needs for GPUs
+        # the library takes them for host memory; GTL is Cray MPICH's library for GPUs
         'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)':
             r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault'
             r'|GTL library is not linked',

@@ -1,4 +1,4 @@
-"""IOR: bandwidth and operations a second of a parallel or local file system."""
+"""IOR: bandwidth and operations per second of a parallel or local file system."""
 
 from typing import NamedTuple
 
@@ -6,24 +6,24 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import one_rank_on
-from checks.core.topology import current_site
+from checks.core.topology import features_of_this_system, on_this_system
 from checks.core.trials import Metric
 from checks.storage.storage import (
+    CLIENT_COUNTS,
+    FILE_SYSTEMS,
     HERE,
     MAPPINGS,
     StorageBenchmark,
-    client_counts,
-    file_systems,
     in_job_directory,
     mapped,
     rank_counts,
 )
-from checks.storage.storage_output import Asked, answered_by_a_cache, ior_faults, ior_spread
+from checks.storage.storage_output import Requested, answered_by_a_cache, ior_faults, ior_spread
 from plumbline.record import Dim
 
 
 class Pattern(NamedTuple):
-    """`share`: part of the case's bytes; small transfers take too long for all of them."""
+    """`share`: part of the case's bytes, less where small transfers would take too long."""
 
     transfer: int  # bytes
     file_per_process: bool = False
@@ -41,7 +41,7 @@ class Pattern(NamedTuple):
     def options(self, api: str, block: int, segments: int, direct: bool) -> list[str]:
         words = f'-a {api} -t {self.transfer} -b {block} -s {segments} -C -g'.split()
         words += ['-F'] * self.file_per_process + ['-z'] * self.random + ['--posix.odirect'] * direct
-        words += ['-c'] * (api != 'POSIX' and not self.file_per_process)  # collective, what MPI-IO is there for
+        words += ['-c'] * (api != 'POSIX' and not self.file_per_process)  # collective, the purpose of MPI-IO
         return [*words, '-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON']
 
     def metric(self, run: str, dims: dict[str, str]) -> Metric:
@@ -58,17 +58,16 @@ PATTERNS = {
     'random_4k': Pattern(4096, file_per_process=True, random=True, share=1 / 16),  # IOR refuses -C with a shared one
     'hard_47008': Pattern(47008, strided=True, share=1 / 4),  # ior-hard of IO500
 }
-LARGEST_SMALL = 4 * 2**30  # bytes of a node in the patterns that do not move all: a million transfers of 4 KiB
-SLOWEST_NODE = 20e6  # bytes/s; a trial that goes on for longer is taken for hung
+LARGEST_SMALL = 4 * 2**30  # bytes of a node in patterns with a share below 1: a million transfers of 4 KiB
+SLOWEST_NODE = 20e6  # bytes/s; a trial that takes longer is ended
 
 
 class IORBenchmark(StorageBenchmark):
-    """A check has an `api` and fills its runs with `add`, then calls `need`.
+    """A check has an `api`, fills its runs with `add`, then calls `need`.
 
     Parses of IOR's JSON ``"bwMeanMIB": 1549.8897``, MiB/s, and of random access ``"OPsMean": 25651.6267``, 1/s: the
-    mean of the repetitions. Writing includes fsync. Each rank reads what one of another node wrote; on a single node,
-    where IOR lets each read its own, the file's pages are dropped first, which is verified, or with O_DIRECT there are
-    none. Reads are repeated by trials alone.
+    mean of the repetitions. Writing includes fsync. Each rank reads what one of another node wrote. On a single node,
+    where each reads its own, the file's pages are dropped first, which is verified; O_DIRECT has none.
     """
 
     executable = 'ior'
@@ -79,7 +78,7 @@ class IORBenchmark(StorageBenchmark):
 
     @run_after('setup')
     def start_without_runs(self):
-        self.asked: dict[str, Asked] = {}
+        self.requested: dict[str, Requested] = {}
         self.metrics = []
 
     def bytes_of_node(self) -> int:
@@ -95,10 +94,10 @@ class IORBenchmark(StorageBenchmark):
         for operation in ('write', 'read') if read else ('write',):
             run = f'{files}_{operation}'
             options = ['-w', '-e', *['-k'] * read] if operation == 'write' else ['-r']
-            # reading again would find what the first time brought into the cache, and IOR removes files after each
+            # reading again would be answered by the cache, and IOR removes files after each repetition
             times = self.repetitions if operation == 'write' else 1
             self.runs[run] = [*words, *options, '-i', str(times)]
-            self.asked[run] = Asked(
+            self.requested[run] = Requested(
                 operation, self.api, pattern.transfer, block, segments, self.ranks, self.num_nodes, times,
                 pattern.file_per_process,
             )  # fmt: skip
@@ -108,18 +107,18 @@ class IORBenchmark(StorageBenchmark):
                 self.metrics.append(pattern.metric(run, dims | {'access': operation}))
 
     def need(self):
-        """State what the runs need, of which each pattern removes its files before the next one."""
-        self.need_bytes = max(each.bytes_of_file for each in self.asked.values())
+        """State what the runs need; each pattern removes its files before the next one."""
+        self.need_bytes = max(each.bytes_of_file for each in self.requested.values())
         self.need_inodes = self.ranks + 2
-        moved = sum(each.bytes_of_file * each.repetitions for each in self.asked.values())
+        moved = sum(each.bytes_of_file * each.repetitions for each in self.requested.values())
         self.trial_time_limit = 120 + int(moved / (self.num_nodes * SLOWEST_NODE))
 
     def sanity_faults(self, run):
-        if faults := ior_faults(run.output, self.asked[run.name]):
-            return faults
-        spreads = (run.provenance.get(run.name), ior_spread(run.output))
-        run.provenance[run.name] = '; '.join(filter(None, spreads))
-        return []
+        faults = ior_faults(run.output, self.requested[run.name])
+        if not faults:
+            spreads = (run.provenance.get(run.name), ior_spread(run.output))
+            run.provenance[run.name] = '; '.join(filter(None, spreads))
+        return faults
 
     def invalid_reason(self, metric, value, run):
         cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))
@@ -128,13 +127,8 @@ class IORBenchmark(StorageBenchmark):
 
 QUICK = ('easy_1m', 'hard_47008')
 BYTES_OF_NODE = {'quick': 64 * MIB, 'nightly': 256 * MIB}
-BYTES_OF_RANK = 64 * MIB  # where their number is varied
-
-
-def apis() -> list[str]:
-    """Those that the stacks of the current system offer; IOR is built with HDF5 where the feature says so."""
-    offered = {feature for environ in current_site().environs.values() for feature in environ.features}
-    return ['POSIX', 'MPIIO', *(['HDF5'] if 'ior-hdf5' in offered else [])]
+BYTES_OF_RANK = 64 * MIB  # of IORRanks
+APIS = ['POSIX', 'MPIIO', *(['HDF5'] if 'ior-hdf5' in features_of_this_system() else [])]
 
 
 @rfm.simple_test
@@ -142,10 +136,10 @@ class IOR(IORBenchmark):
     """Writes and reads files with each pattern, buffered and with ``io=direct``; patterns as in IO500 and 000."""
 
     descr = 'IOR'
-    file_system = parameter(file_systems(), loggable=True)
-    api = parameter(apis(), loggable=True)
+    file_system = parameter(FILE_SYSTEMS, loggable=True)
+    api = parameter(APIS, loggable=True)
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
-    nodes = parameter(client_counts())
+    nodes = parameter(CLIENT_COUNTS)
 
     def supports(self, topology):
         return super().supports(topology) and (self.size != 'quick' or self.api == 'POSIX')
@@ -161,13 +155,11 @@ class IOR(IORBenchmark):
             if (self.size == 'quick' and name not in QUICK) or (pattern.random and self.api == 'HDF5'):
                 continue
             self.add(name, of_node)
-            # only POSIX has O_DIRECT, which wants whole blocks of the device
+            # only POSIX has O_DIRECT, which takes whole blocks of the device
             if self.api == 'POSIX' and self.size != 'quick' and self.kind.direct and pattern.transfer % 4096 == 0:
                 self.add(name, of_node, direct=True)
-        if self.num_nodes > 1:
-            self.provenance['readers'] = 'ranks of another node than the one that wrote'
-        else:
-            self.provenance['readers'] = 'the node that wrote, with O_DIRECT or after its cache dropped the files'
+        same = 'the node that wrote, with O_DIRECT or after its cache dropped the files'
+        self.provenance['readers'] = same if self.num_nodes == 1 else 'ranks of another node than the one that wrote'
         self.need()
 
 
@@ -175,17 +167,17 @@ class IOR(IORBenchmark):
 class IORRanks(IORBenchmark):
     """Writes with 1, 2, 4, ... ranks of a node that fill one socket after the other, or take turns among the sockets.
 
-    As 002 Fig. 11, ``pattern=easy_1m`` and ``shared_1m``: on a node of 12 sockets, filling them was faster,
-    and a shared file did not gain from more than half a socket.
+    As in 002 Fig. 11, ``pattern=easy_1m`` and ``shared_1m``: on a node of 12 sockets, filling them was faster, and a
+    shared file did not gain from more than half a socket.
     """
 
     descr = 'IOR, ranks mapped by core and by socket'
     dims = IORBenchmark.dims | {'ranks_per_node': Dim('count')}
     requires = 'ior'
     api = 'POSIX'
-    file_system = parameter(file_systems(), loggable=True)
+    file_system = parameter(FILE_SYSTEMS, loggable=True)
     mapping = parameter(MAPPINGS, loggable=True)
-    ranks_per_node = parameter(rank_counts(), loggable=True)
+    ranks_per_node = parameter(on_this_system(rank_counts), loggable=True)
     size, nodes = 'full', 1
 
     def supports(self, topology):

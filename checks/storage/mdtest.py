@@ -1,4 +1,4 @@
-"""mdtest: operations a second on the metadata of a parallel or local file system."""
+"""mdtest: operations per second on the metadata of a parallel or local file system."""
 
 from collections.abc import Collection
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import one_rank_on
 from checks.core.trials import Metric
-from checks.storage.storage import StorageBenchmark, client_counts, file_systems, in_job_directory, mapped
+from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
 from checks.storage.storage_output import mdtest_faults, mdtest_rows
 from plumbline.record import Dim
 
@@ -17,7 +17,7 @@ DIRECTORIES = ('Directory', ('creation', 'stat', 'removal'))
 
 
 class Kind(NamedTuple):
-    """`rows`: what is created and so on, and the operations that mdtest has a row of."""
+    """`rows`: the items, and the operations that mdtest prints a row of."""
 
     options: str
     rows: tuple[str, tuple[str, ...]]
@@ -34,16 +34,16 @@ KINDS = {
 }
 QUICK = ('easy_unique', 'hard_shared')
 ITEMS_OF_RANK = {'quick': 200, 'nightly': 1000, 'full': 10000}
-SLOWEST = 50  # operations/s of one rank; a trial that goes on for longer is taken for hung
+SLOWEST = 50  # operations/s of one rank; a trial that takes longer is ended
 
 
 class MdtestBenchmark(StorageBenchmark):
     """A check calls `add` with its kinds.
 
-    Parses ``File creation  47811.958  37993.605  41276.148  5660.196``: max, min, mean, std of the iterations; the
-    mean is taken. `operations` are those of all ranks together, `operations_per_process` of one. Each rank
-    stats what the next node made, reads what the one after that made, and so on; on a single node its cache of names
-    and attributes answers stat and read, on two nodes read.
+    Parses the mean of ``File creation  47811.958  37993.605  41276.148  5660.196``: max, min, mean, std of the
+    iterations. `operations` are those of all ranks together, `operations_per_process` of one. Each node stats what the
+    next node made, and reads what the node after that made. On one node its own cache of names and attributes answers
+    both, on two nodes it answers read.
     """
 
     requires = 'mdtest'
@@ -65,12 +65,11 @@ class MdtestBenchmark(StorageBenchmark):
             self.metrics += [
                 Metric(metric, 'ops/s', 'higher', rows, dims, expected, per=per, run=name, draw=draw)
                 for metric, per, draw in (
-                    ('operations', (), None),
-                    ('operations_per_process', ranks, {'ideal': 'none'}),
+                    ('operations', (), None), ('operations_per_process', ranks, {'ideal': 'none'}),
                 )
-            ]
+            ]  # fmt: skip
         self.need_inodes = self.items + 2 * self.ranks + 16
-        self.need_bytes = self.need_inodes * 4096  # a block for each, whatever it holds
+        self.need_bytes = self.need_inodes * 4096  # a block each
         operations = 4 * self.items * self.iterations * len(kinds)
         self.trial_time_limit = 120 + operations // (SLOWEST * self.ranks)
 
@@ -83,9 +82,9 @@ class Mdtest(MdtestBenchmark):
     """Creation, stat, read and removal of files and directories, as in IO500."""
 
     descr = 'mdtest'
-    file_system = parameter(file_systems(), loggable=True)
+    file_system = parameter(FILE_SYSTEMS, loggable=True)
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
-    nodes = parameter(client_counts())
+    nodes = parameter(CLIENT_COUNTS)
 
     @run_after('setup')
     def choose_runs(self):
@@ -94,16 +93,16 @@ class Mdtest(MdtestBenchmark):
 
 @rfm.simple_test
 class MdtestRanks(MdtestBenchmark):
-    """Empty files in one directory, 10 000 of each process, with 2 to 16 processes on 1 to 8 nodes: 001 section 6.2.4.
+    """10 000 empty files of each of 2 to 16 processes on 1 to 8 nodes, in one directory (001, section 6.2.4).
 
-    There, one process a node was best: more of them on a node did fewer operations together.
+    There, one process per node was best: more of them did fewer operations together.
     """
 
     descr = 'mdtest, numbers of processes'
     dims = MdtestBenchmark.dims | {'processes': Dim('count')}
-    file_system = parameter(file_systems(), loggable=True)
+    file_system = parameter(FILE_SYSTEMS, loggable=True)
     processes = parameter([2, 4, 8, 16], loggable=True)
-    nodes = parameter([count for count in client_counts() if count <= 8])
+    nodes = parameter([count for count in CLIENT_COUNTS if count <= 8])
     size = 'full'
 
     def supports(self, topology):

@@ -1,4 +1,4 @@
-"""What IOR and mdtest share: a file system of the partition, a directory of the job's own on it, and its guard."""
+"""The base of IOR and mdtest: a file system of the partition, and a guarded directory of the job on it."""
 
 import math
 import shlex
@@ -8,27 +8,27 @@ from typing import NamedTuple
 
 from reframe.core.builtins import run_after, run_before
 
-from checks.core.benchmark import Benchmark
+from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.jobscript import ShellText
 from checks.core.node_sweep import swept_nodes
 from checks.core.placement import Placement, ranks_with_threads
-from checks.core.topology import Topology, current_site, node_counts, topologies, topology_of
+from checks.core.topology import Topology, node_counts, on_this_system
 from checks.core.trials import text_of
 from checks.storage.storage_output import complaint_of
 from plumbline.paths import results_directory
-from plumbline.sites import FileSystem, Partition
+from plumbline.sites import FileSystem
 
-HERE = '"$storage_dir"'  # in options: the job's directory, which has its name only when the job runs
+HERE = '"$storage_dir"'  # the job's directory, which gets its name when the job runs
 
 
 class Kind(NamedTuple):
-    """One of the kinds in ``site.yaml``. `types`: the kernel's names of it; `*`: any."""
+    """A `kind` of ``site.yaml``. `types`: the kernel's names of it; `*`: any."""
 
     types: str
     on_all_nodes: bool = False
-    of_one_node: bool = False  # each node has one of its own, of which the others see nothing
-    own_cache: bool = False  # which nobody can empty, instead of the kernel's
-    direct: bool = True  # whether O_DIRECT means something there
+    of_one_node: bool = False  # each node has its own
+    own_cache: bool = False  # beside the kernel's; cannot be emptied
+    direct: bool = True  # O_DIRECT has an effect
 
 
 KINDS = {
@@ -44,44 +44,28 @@ KINDS = {
 }
 
 
-def file_systems() -> list[str | None]:
-    """The names of all partitions of the current system, for a parameter; ReFrame wants a value where there is none."""
-    names = {name for partition in current_site().partitions.values() for name in partition.file_systems}
-    return sorted(names) or [None]
-
-
-def client_counts() -> list[int]:
-    """Numbers of nodes for a parameter; one where there is no file system, or ReFrame would make cases for nothing."""
-    return node_counts() if file_systems() != [None] else [1]
-
-
-def partition_of(topology: Topology) -> Partition:
-    site = current_site()
-    described = (each for each in site.partitions.values() if each.processor)
-    return next(each for each in described if topology_of(site.name, each.name) is topology)
-
-
-def ranks_of_node(topology: Topology) -> Placement:
-    """One on each of up to 16 cores, spread over the NUMA domains: a node's file system client needs no more."""
-    ranks = min(16, len(topology.cores))
-    return ranks_with_threads(topology, ranks, 1)
-
-
+FILE_SYSTEMS = on_this_system(lambda topology: topology.file_systems)
+#: Numbers of nodes for a parameter; one where there is no file system, or ReFrame would make tests for nothing.
+CLIENT_COUNTS = node_counts() if FILE_SYSTEMS != [None] else [1]
 MAPPINGS = ('core', 'socket')
 
 
+def ranks_of_node(topology: Topology) -> Placement:
+    """Return a rank on each of up to 16 cores over the NUMA domains: a node's file system client needs no more."""
+    return ranks_with_threads(topology, min(16, len(topology.cores)), 1)
+
+
 def mapped(topology: Topology, mapping: str, ranks: int) -> tuple[int, ...]:
-    """The cores of the first `ranks` ranks by their first hardware threads: one socket after the other is filled
-    (`core`), or the sockets take turns (`socket`)."""
+    """Return CPUs of the ranks, which fill one socket after the other (`core`) or the sockets in turn (`socket`)."""
     sockets = [topology.cpus_in(socket) for socket in topology.sockets]
     order = chain(*sockets) if mapping == 'core' else chain(*zip_longest(*sockets))
     return tuple(cpu for cpu in order if cpu is not None)[:ranks]
 
 
-def rank_counts(topology: Topology | None = None) -> list[int]:
-    """1, 2, 4, ... and all cores of such a node, or of each partition of the current system, for a parameter."""
-    cores = {len(each.cores) for each in ([topology] if topology else [found for _, found in topologies()])}
-    return sorted({2**power for count in cores for power in range(count.bit_length())} | cores) or [1]
+def rank_counts(topology: Topology) -> list[int]:
+    """Return 1, 2, 4, ... and all cores of a node."""
+    cores = len(topology.cores)
+    return sorted({2**power for power in range(cores.bit_length())} | {cores})
 
 
 def in_job_directory(path: str) -> ShellText:
@@ -90,31 +74,31 @@ def in_job_directory(path: str) -> ShellText:
 
 
 class StorageBenchmark(Benchmark):
-    """Has the parameter `file_system`, and `nodes`; `size` is quick, nightly or full, and full alone runs on several.
+    """A check with `file_system`, `nodes` and `size`: quick, nightly or full, of which only full uses several nodes.
 
-    The check fills `runs` and `metrics` and states in `need_bytes` and `need_inodes` what it needs at most at any time,
-    and sets `trial_time_limit`. Each path in its options is `in_job_directory`.
+    It fills `runs` and `metrics` with paths `in_job_directory`, and sets `trial_time_limit`, `need_bytes` and
+    `need_inodes`: what it needs at most at any time.
     """
 
-    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 5}
+    trials_by_mode = FEW_TRIALS
+    usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
     facts = ('storage.txt', 'provenance.txt')
     need_bytes: int
     need_inodes: int
 
     def supports(self, topology):
-        found = partition_of(topology).file_systems.get(self.file_system)
+        found = topology.file_systems.get(self.file_system)
         if found is None or (self.nodes > 1 and not KINDS[found.kind].on_all_nodes):
             return False
         if swept_nodes() and not KINDS[found.kind].of_one_node:
-            return False  # the guard knows of one job on a file system, not of one from each node
+            return False  # the guard expects one job on a file system, not one from each node
         return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
 
     @run_after('init')
     def choose_mode(self):
-        self.tags = {
-            'quick': {'quick', 'nightly', 'acceptance'}, 'nightly': {'nightly', 'acceptance'}, 'full': {'acceptance'}
-        }[self.size]  # fmt: skip
+        modes = ('quick', 'nightly', 'acceptance')
+        self.tags = {*modes[('quick', 'nightly', 'full').index(self.size) :]}
         self.num_nodes = self.nodes
 
     @run_after('setup')
@@ -123,31 +107,31 @@ class StorageBenchmark(Benchmark):
         self.kind = KINDS[self.storage.kind]
         self.placement = self.placement_of_node()
         self.ranks = self.placement.ranks_per_node * self.num_nodes
-        self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # a path of site.yaml may say it
+        self.env_vars['PLUMBLINE_RESULTS'] = str(results_directory().resolve())  # for paths of site.yaml
 
     def placement_of_node(self) -> Placement:
         return ranks_of_node(self.topology)
 
     @run_before('run')
     def work_in_a_directory_of_its_own(self):
-        """Open it when programs are found, close it after the last trial."""
-        asked = self.storage
-        # much later than the job can end: what is there by then was left behind
-        seconds = 86400 + self.trials * self.trial_time_limit
-        kib = math.ceil(self.need_bytes / 1024)
-        numbers = (kib, self.need_inodes, asked.max_percent_of_free, asked.min_percent_left, seconds)
-        stripes = (asked.stripe_count or '', int(asked.stripe_size or 0) or '')
-        words = shlex.join([self.kind.types, *map(str, (*numbers, *stripes))])
-        # the shell of the job puts its variables into the path
-        opened = ['source ./storage.sh', f'storage_open "{asked.path}" {words}']
-        self.before_trials, self.after_trials = opened, ['storage_close']
+        """Open the directory after the stack was activated, close it after the last trial."""
+        site = self.storage
+        seconds = 86400 + self.trials * self.trial_time_limit  # what is there a day after the job was left behind
+        numbers = (
+            math.ceil(self.need_bytes / 1024), self.need_inodes, site.max_percent_of_free, site.min_percent_left,
+            seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',
+        )  # fmt: skip
+        words = shlex.join([self.kind.types, *map(str, numbers)])
+        # the job's shell expands variables in the path
+        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
+        self.after_trials = ['storage_close']
 
     def job_faults(self):
-        """A refusal comes first: it is why the job ended."""
+        """Name a refusal first, which is why the job ended."""
         refused = Path(self.stagedir) / 'refused'
         said = [f'refused: {refused.read_text(encoding="utf-8").strip()}'] if refused.exists() else []
         return said + super().job_faults()
 
     def complaints(self, folder):
-        """Both programs print errors to standard output, before MPI_ABORT fills the other one."""
+        """Return the error that the program printed to standard output, before MPI_ABORT fills standard error."""
         return complaint_of(text_of(folder / 'stdout'))

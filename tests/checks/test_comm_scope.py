@@ -164,14 +164,14 @@ def test_a_recorded_run_that_was_killed_has_no_numbers(recorded):
     output = recorded('comm_scope-0.12.0-cuda-killed.txt')
     assert '"real_time"' in output
     (fault,) = scope.faults_of(output, NAMES['cuda'])
-    assert fault.startswith('no whole JSON of Google Benchmark: JSONDecodeError')
+    assert fault.startswith('no complete JSON of Google Benchmark: JSONDecodeError')
     assert outcome(output) is None
 
 
 def test_a_filter_that_matches_nothing_leaves_an_empty_file():
     """The program says so on standard error, and exits with 0."""
     (fault,) = scope.faults_of('', NAMES['cuda'])
-    assert fault == 'Comm|Scope has none of the benchmarks asked for, or ended before the first'
+    assert fault == 'Comm|Scope has none of the requested benchmarks, or ended before the first'
     assert outcome('') is None
 
 
@@ -215,15 +215,15 @@ def test_an_entry_that_is_no_measurement_says_why(fault, words):
 
 @each_row(('fault', 'words'), [
     ('entries.append(entry("Comm_cudart_kernel/0/1/1/real_time/threads:1", 9))',
-     'a benchmark that was not asked for: Comm_cudart_kernel/0/1/1/real_time/threads:1'),
-    ('entries.append({})', 'a benchmark that was not asked for: None'),
-    ('entries.clear()', 'no whole JSON of Google Benchmark: ValueError: no benchmarks in it'),
-    ('entries.append(3)', 'no whole JSON of Google Benchmark: ValueError: no benchmarks in it'),
-    ('text = "{}"', "no whole JSON of Google Benchmark: KeyError: 'benchmarks'"),
-    ('text = "[]"', 'no whole JSON of Google Benchmark: TypeError'),
-    ('text = "null"', 'no whole JSON of Google Benchmark: TypeError'),
-    ('text = json.dumps({"benchmarks": "none"})', 'no whole JSON of Google Benchmark: ValueError'),
-    ('text = "Comm|Scope 0.12.0\\n" + json.dumps({"benchmarks": entries})', 'no whole JSON'),  # as on standard output
+     'a benchmark that was not requested: Comm_cudart_kernel/0/1/1/real_time/threads:1'),
+    ('entries.append({})', 'a benchmark that was not requested: None'),
+    ('entries.clear()', 'no complete JSON of Google Benchmark: ValueError: no benchmarks in it'),
+    ('entries.append(3)', 'no complete JSON of Google Benchmark: ValueError: no benchmarks in it'),
+    ('text = "{}"', "no complete JSON of Google Benchmark: KeyError: 'benchmarks'"),
+    ('text = "[]"', 'no complete JSON of Google Benchmark: TypeError'),
+    ('text = "null"', 'no complete JSON of Google Benchmark: TypeError'),
+    ('text = json.dumps({"benchmarks": "none"})', 'no complete JSON of Google Benchmark: ValueError'),
+    ('text = "Comm|Scope 0.12.0\\n" + json.dumps({"benchmarks": entries})', 'no complete JSON'),
 ])  # fmt: skip
 def test_a_file_that_is_not_that_of_the_benchmarks_asked_for_is_a_fault(fault, words):
     (found,) = scope.faults_of(stand_in.document(NAMES['cuda'], f'import json\n{fault}'), NAMES['cuda'])

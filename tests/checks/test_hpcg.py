@@ -110,8 +110,8 @@ def test_other_ranks_and_threads_are_seen(recorded):
             r'\1FAILED',
             'test of iteration count is FAILED',
         ),
-        (r'(Optimized CG iterations per set\W+)50', r'\g<1>49', 'per set is 49, expected 50 or more'),
-        (r'(Optimized CG iterations per set\W+)50', r'\1none', 'per set is none, expected 50'),
+        (r'(Optimized CG iterations per set\W+)50', r'\g<1>49', 'per set is 49, expected at least the 50'),
+        (r'(Optimized CG iterations per set\W+)50', r'\1none', 'per set is none, expected at least the 50'),
         (
             r'(System Information(?:::|: *\n(?: .*\n)+? +)Number of Nonzero Terms\W+)\d',
             r'\1-9',

@@ -1,29 +1,13 @@
 """Every metric name that checks of schema 1 listed in dry runs of three sites has a metric and declared dims."""
 
-import importlib
 import json
-import pkgutil
 
 import pytest
 from scratch import ROOT
 
-import checks
-from checks.core.benchmark import Benchmark
 from plumbline.migration import metric_and_dims
 
 NAMES = json.loads((ROOT / 'tests/data/metric_names_of_schema_1.json').read_text())
-
-
-@pytest.fixture(scope='module')
-def classes() -> dict[str, type[Benchmark]]:
-    """Every check class by name."""
-    for module in pkgutil.walk_packages(checks.__path__, 'checks.'):  # here, after ReFrame's runtime is up
-        importlib.import_module(module.name)
-
-    def below(cls: type) -> list[type]:
-        return [cls, *(found for each in cls.__subclasses__() for found in below(each))]
-
-    return {cls.__name__: cls for cls in below(Benchmark)}
 
 
 @pytest.mark.parametrize('check', NAMES)

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from reading import run_of, value_of
 
 from checks.core import topology as topology_module
-from checks.core.placement import self_binding
+from checks.core.placement import Placement
 from checks.core.topology import topology_of
 from checks.core.trials import NotMeasured, variable_name
-from checks.memory.likwid_output import allocated_from
+from checks.memory.likwid_base import allocated_from
 from checks.memory.numa_matrix import coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
 from plumbline.sites import Partition
@@ -113,10 +113,10 @@ def chosen(numa_matrix, name: str, **fields):
     (topology,) = (topology for _, topology in topology_module.topologies())
     node.__dict__ |= {
         'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
-        'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': self_binding(),
+        'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': Placement(1, None),
         'loop_seconds': 1, 'half_seconds': 3,
     } | fields  # fmt: skip
-    for method in ('rate', 'options', 'add_pairs', 'choose_runs', 'sanity_faults'):
+    for method in ('isas', 'rate', 'options', 'add_pairs', 'choose_runs', 'sanity_faults'):
         if function := getattr(check, method, None):
             setattr(node, method, function.__get__(node))
     node.choose_runs()
@@ -170,12 +170,12 @@ def test_threads_and_memory_elsewhere_are_seen(recorded, numa_matrix):
     node = chosen(numa_matrix, 'NumaStream', domains=(frozenset({0, 1}), frozenset({2, 3})), cpus=[(0, 1), (2, 3)])
     assert node.sanity_faults(run_of(text, name='triad_0')) == []
     assert node.sanity_faults(run_of(text, name='triad_1')) == [
-        'threads were asked on CPUs [2, 3] and ran on [0, 1]',
-        'memory was asked in NUMA domain 1 and allocated from CPUs [0]',
+        'threads were requested on CPUs [2, 3] and ran on [0, 1]',
+        'memory was requested in NUMA domain 1 and allocated from CPUs [0]',
     ]
     unplaced = re.sub(r'^Allocate:.*\n', '', text, flags=re.MULTILINE)
     assert node.sanity_faults(run_of(unplaced, name='triad_0')) == [
-        'memory was asked in NUMA domain 0 and allocated from CPUs []'
+        'memory was requested in NUMA domain 0 and allocated from CPUs []'
     ]
 
 
@@ -183,7 +183,7 @@ def test_a_chain_of_another_length_is_seen(recorded, numa_matrix):
     node = chosen(numa_matrix, 'NumaLatency')
     node.memory_mib = 1024
     (fault,) = node.sanity_faults(run_of(recorded('multichase-20250815.txt')))
-    assert 'not as long as asked: expected total_memory = 1073741824' in fault
+    assert 'not as long as requested: expected total_memory = 1073741824' in fault
 
 
 def described(monkeypatch, **processor):

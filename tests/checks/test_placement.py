@@ -1,4 +1,4 @@
-"""What was asked for each rank against what it got, and the wrapper that asks."""
+"""What was requested for each rank against what it got, and the wrapper that asks."""
 
 import os
 import shutil
@@ -97,11 +97,11 @@ def test_a_granted_binding_has_no_fault():
 @each_row(
     ('got', 'why'),
     [
-        ({'n1.0': of_cpus(0)}, '2 ranks were asked, 1 reported'),
-        ({}, '2 ranks were asked, 0 reported'),
-        ({'n1.0': of_cpus(0), 'n1.7': of_cpus(1)}, 'rank n1.7 was asked to run on CPUs [] and got [1]'),
-        ({'n1.0': of_cpus(0), 'n1.1': of_cpus()}, 'rank n1.1 was asked to run on CPUs [1] and got []'),
-        ({'n1.0': of_cpus(0), 'n1.1': of_cpus(0, 1)}, 'rank n1.1 was asked to run on CPUs [1] and got [0, 1]'),
+        ({'n1.0': of_cpus(0)}, '2 ranks were requested, 1 reported'),
+        ({}, '2 ranks were requested, 0 reported'),
+        ({'n1.0': of_cpus(0), 'n1.7': of_cpus(1)}, 'rank n1.7 was requested to run on CPUs [] and got [1]'),
+        ({'n1.0': of_cpus(0), 'n1.1': of_cpus()}, 'rank n1.1 was requested to run on CPUs [1] and got []'),
+        ({'n1.0': of_cpus(0), 'n1.1': of_cpus(0, 1)}, 'rank n1.1 was requested to run on CPUs [1] and got [0, 1]'),
     ],
 )
 def test_a_binding_that_was_not_granted_is_named(got, why):
@@ -111,8 +111,8 @@ def test_a_binding_that_was_not_granted_is_named(got, why):
 @each_row(
     ('first', 'second', 'why'),
     [
-        (with_gpu(0, 'GPU-a'), with_gpu(1, 'GPU-b'), 'rank n.1 was asked to see GPUs [3] and got [1]'),
-        (with_gpu(0, 'GPU-a'), of_cpus(0), 'rank n.1 was asked to see GPUs [3] and got []'),
+        (with_gpu(0, 'GPU-a'), with_gpu(1, 'GPU-b'), 'rank n.1 was requested to see GPUs [3] and got [1]'),
+        (with_gpu(0, 'GPU-a'), of_cpus(0), 'rank n.1 was requested to see GPUs [3] and got []'),
         (with_gpu(0, 'GPU-a'), with_gpu(3, 'GPU-a'), 'GPU 0 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-a'),
         (with_gpu(3, 'GPU-a'), with_gpu(3, 'GPU-b'), 'GPU 3 of rank n.0 is GPU-a, GPU 3 of rank n.1 is GPU-b'),
     ],
@@ -124,8 +124,8 @@ def test_a_gpu_that_was_not_asked_or_is_two_or_the_same_is_named(first, second, 
 @each_row(
     ('field', 'asked', 'got', 'why'),
     [
-        ('memory', ((0,),), frozenset({0, 1}), 'asked to take memory from NUMA nodes [0] and got [0, 1]'),
-        ('nics', (('mlx5_0',),), {}, "asked to use network devices ['mlx5_0'] and got []"),
+        ('memory', ((0,),), frozenset({0, 1}), 'requested to take memory from NUMA nodes [0] and got [0, 1]'),
+        ('nics', (('mlx5_0',),), {}, "requested to use network devices ['mlx5_0'] and got []"),
     ],
 )
 def test_other_memory_and_network_devices_are_named(field, asked, got, why):
@@ -139,8 +139,8 @@ def test_other_memory_and_network_devices_are_named(field, asked, got, why):
         ('same', ('s0.s1', 's0.s1'), None),
         ('different', ('s0.s1', 's0.s2'), None),
         (None, ('s0.s1', 's0.s2'), None),
-        ('same', ('s0.s1', 's0.s2'), 'same switches of the nodes were asked, and they are s0.s1 and s0.s2'),
-        ('different', ('s0.s1', 's0.s1'), 'different switches of the nodes were asked, and they are s0.s1 and s0.s1'),
+        ('same', ('s0.s1', 's0.s2'), 'same switches of the nodes were requested, and they are s0.s1 and s0.s2'),
+        ('different', ('s0.s1', 's0.s1'), 'different switches of the nodes were requested, and they are s0.s1 and'),
         ('same', ('', ''), 'one that Slurm does not name'),
     ],
 )
@@ -170,7 +170,7 @@ def located(cpu: int, socket: int | None, numa: int) -> Granted:
     ],
 )
 def test_two_ranks_are_as_far_apart_as_asked_or_both_are_shown(apart, second, fine):
-    """The CPUs are those that were asked; the site's description of them may be wrong."""
+    """The CPUs are those that were requested; the site's description of them may be wrong."""
     got = {'n.0': located(0, 0, 0), 'n.1': second}
     faults = binding_faults(Placement(2, ((0,), (1,)), apart=apart), got, 1)
     if fine:
@@ -178,8 +178,8 @@ def test_two_ranks_are_as_far_apart_as_asked_or_both_are_shown(apart, second, fi
     else:
         (socket,), (numa,) = second.sockets, second.numa
         assert faults == [
-            f'{apart} was asked, and the kernel has rank n.0 on CPU 0 of socket 0, NUMA domain 0 and rank n.1 on CPU 1 '
-            f'of socket {socket}, NUMA domain {numa}: see processor in site.yaml'
+            f'{apart} was requested, and the kernel has rank n.0 on CPU 0 of socket 0, NUMA domain 0 '
+            f'and rank n.1 on CPU 1 of socket {socket}, NUMA domain {numa}: see processor in site.yaml'
         ]
 
 
@@ -229,7 +229,7 @@ def test_without_cpus_asked_the_rank_keeps_what_it_has(tmp_path):
 def test_a_cpu_that_is_not_there_ends_the_rank(tmp_path):
     answer = start(tmp_path, 'echo', 'ran', PLUMBLINE_CPUS='4095')
     assert (answer.returncode, answer.stdout) == (125, '')
-    assert 'local rank 0: taskset --cpu-list 4095 was asked; it says: taskset: failed to set' in answer.stderr
+    assert 'local rank 0: taskset --cpu-list 4095 was requested; it says: taskset: failed to set' in answer.stderr
     assert granted(tmp_path) == {}
 
 
@@ -273,9 +273,9 @@ def test_rocm_is_told_once_which_devices_there_are(tmp_path, stand_in):
 @pytest.mark.parametrize(
     ('gpu', 'device', 'script', 'why'),
     [
-        ('cuda', 2, f'echo "{NVIDIA_SMI}"', 'GPU 2 was asked; nvidia-smi lists: GPU 0: NVIDIA A100-SXM4-40GB'),
+        ('cuda', 2, f'echo "{NVIDIA_SMI}"', 'GPU 2 was requested; nvidia-smi lists: GPU 0: NVIDIA A100-SXM4-40GB'),
         ('cuda', 0, 'echo "No devices were found"; exit 6', 'nvidia-smi says: No devices were found'),
-        ('rocm', 2, ROCMINFO, 'GPU 2 was asked; rocminfo then lists: none'),
+        ('rocm', 2, ROCMINFO, 'GPU 2 was requested; rocminfo then lists: none'),
         ('rocm', 0, 'echo "ROCk module is NOT loaded"; exit 1', 'rocminfo says: ROCk module is NOT loaded'),
         ('sycl', 0, 'true', "PLUMBLINE_GPU: expected cuda or rocm, found 'sycl'"),
     ],
@@ -292,7 +292,7 @@ def test_a_device_that_is_not_there_ends_the_rank(tmp_path, stand_in, gpu, devic
 @pytest.mark.skipif(shutil.which('nvidia-smi') is not None, reason='nvidia-smi is installed')
 def test_a_node_without_the_tool_that_names_its_devices_says_so(tmp_path):
     answer = start(tmp_path, 'true', **Placement(1, None, devices=((0,),), gpu='cuda').env_vars)
-    assert answer.returncode == 125 and 'GPU 0 was asked; nvidia-smi says:' in answer.stderr
+    assert answer.returncode == 125 and 'GPU 0 was requested; nvidia-smi says:' in answer.stderr
     assert 'nvidia-smi: command not found' in answer.stderr
 
 
@@ -307,7 +307,7 @@ def test_memory_of_one_numa_node(tmp_path, program):
     assert got == Granted(frozenset({min(os.sched_getaffinity(0))}), memory=frozenset({0}))
     nowhere = start(tmp_path, 'echo', 'ran', **Placement(1, None, memory=((63,),)).env_vars)
     assert (nowhere.returncode, nowhere.stdout) == (125, '')
-    assert 'numactl --membind=63 was asked; it says: libnuma: Warning: node argument 63' in nowhere.stderr
+    assert 'numactl --membind=63 was requested; it says: libnuma: Warning: node argument 63' in nowhere.stderr
 
 
 def test_memory_without_numactl_is_refused(tmp_path, stand_in):
@@ -315,7 +315,7 @@ def test_memory_without_numactl_is_refused(tmp_path, stand_in):
     (tmp_path / 'bin/bash').symlink_to(shutil.which('bash'))
     only = {'PATH': str(tmp_path / 'bin')}
     answer = start(tmp_path, 'echo', 'ran', **Placement(1, None, memory=((0,),)).env_vars, **only)
-    assert answer.returncode == 125 and 'numactl --membind=0 was asked; it says: ' in answer.stderr
+    assert answer.returncode == 125 and 'numactl --membind=0 was requested; it says: ' in answer.stderr
     assert 'numactl: command not found' in answer.stderr
 
 
@@ -325,7 +325,7 @@ def test_a_network_device(tmp_path):
     (got,) = granted(tmp_path).values()
     assert got.nics == {'lo': ''}
     answer = start(tmp_path, 'true', **Placement(1, None, nics=(('mlx5_77',),)).env_vars)
-    assert answer.returncode == 125 and 'network device mlx5_77 was asked' in answer.stderr
+    assert answer.returncode == 125 and 'network device mlx5_77 was requested' in answer.stderr
 
 
 PORT = 'class__infiniband__mlx5_1__ports__1__'
@@ -345,7 +345,7 @@ def test_an_infiniband_port_that_is_down_ends_the_rank(tmp_path, other_sys):
     script = other_sys(**{f'{PORT}state': '1: DOWN', f'{PORT}rate': '10 Gb/sec (4X SDR)'})
     answer = start(tmp_path, 'echo', 'ran', script=script, **Placement(1, None, nics=(('mlx5_1',),)).env_vars)
     assert (answer.returncode, answer.stdout) == (125, '')
-    assert 'network device mlx5_1 was asked; its port 1 is in state 1: DOWN' in answer.stderr
+    assert 'network device mlx5_1 was requested; its port 1 is in state 1: DOWN' in answer.stderr
 
 
 def test_a_slingshot_device(tmp_path, other_sys):
@@ -407,4 +407,4 @@ def test_a_rank_that_cannot_have_its_device_ends_all(tmp_path, program, stand_in
         capture_output=True, text=True,
     )  # fmt: skip
     assert answer.returncode != 0
-    assert 'plumbline: local rank 1: GPU 7 was asked; nvidia-smi lists: GPU 0' in answer.stderr
+    assert 'plumbline: local rank 1: GPU 7 was requested; nvidia-smi lists: GPU 0' in answer.stderr

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from reading import value_of
 
 from checks.core.trials import NotMeasured
+from checks.memory.likwid_base import cpus_faults
 
 
 @pytest.fixture(scope='module')
@@ -78,10 +79,11 @@ def test_load_does_no_flops_and_that_is_no_measurement(recorded, likwid):
         value_of(likwid.flop_metrics('x', {}, None)[0], recorded('likwid-bench-five-threads-on-two.txt'))
 
 
-def test_threads_that_share_a_core_are_seen(recorded, likwid):
+def test_threads_that_share_a_core_are_seen(recorded):
     """likwid-bench put five threads on two cores and ended with 0."""
-    assert likwid.cpus_used(recorded('likwid-bench-triad_avx512_fma.txt')) == [0, 1]
-    assert likwid.cpus_used(recorded('likwid-bench-five-threads-on-two.txt')) == [0, 0, 0, 1, 1]
+    assert cpus_faults(recorded('likwid-bench-triad_avx512_fma.txt'), (1, 0)) == []
+    (fault,) = cpus_faults(recorded('likwid-bench-five-threads-on-two.txt'), (0, 1))
+    assert 'on CPUs [0, 1] and ran on [0, 0, 0, 1, 1]' in fault
 
 
 def number(output: str, name: str) -> float:

@@ -11,19 +11,19 @@ from rows import each_row
 
 from checks.core.topology import Topology
 from checks.core.trials import Metric, NotMeasured
-from checks.storage.storage_output import Asked, ior_faults, ior_spread, mdtest_faults, mdtest_rows
+from checks.storage.storage_output import Requested, ior_faults, ior_spread, mdtest_faults, mdtest_rows
 from plumbline.errors import SiteError
 from plumbline.machine import detect
 from plumbline.sites import FileSystem, load_site
 
 MIB = 2**20
 VERSIONS = ('3.3.0', '4.0.0')
-WRITE = Asked('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
+WRITE = Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
 RECORDED = {
     'write': WRITE,
     'read': WRITE._replace(operation='read', repetitions=1),
-    'random': Asked('read', 'POSIX', 4096, 4 * MIB, 1, 2, 1, 1, True),
-    'hard': Asked('read', 'MPIIO', 47008, 47008, 300, 2, 1, 1, False),
+    'random': Requested('read', 'POSIX', 4096, 4 * MIB, 1, 2, 1, 1, True),
+    'hard': Requested('read', 'MPIIO', 47008, 47008, 300, 2, 1, 1, False),
 }
 
 
@@ -58,7 +58,7 @@ def test_a_summary_that_its_repetitions_contradict_is_a_fault(recorded):
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_a_cut_summary_is_a_fault_and_no_error(recorded, end):
     (fault,) = ior_faults(recorded('ior-4.0.0-json-write.txt')[:end], WRITE)
-    assert 'no whole JSON' in fault
+    assert 'no complete JSON' in fault
 
 
 rates = st.lists(st.floats(0.1, 1e6).map(lambda rate: round(rate, 4)), min_size=1, max_size=6)
@@ -194,7 +194,7 @@ def test_the_recorded_command_is_what_the_check_asks_for(ior):
         '-a POSIX -t 1048576 -b 134217728 -s 1 -C -g -F -O summaryFile=summary.json -O summaryFormat=JSON '
         '-o "$storage_dir"/easy_1m -w -e -k -i 3'
     )
-    assert found.asked['easy_1m_write'] == WRITE._replace(block=128 * MIB)
+    assert found.requested['easy_1m_write'] == WRITE._replace(block=128 * MIB)
 
 
 def test_mpi_io_is_collective_on_shared_files_and_hdf5_not_random(ior):

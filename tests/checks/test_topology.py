@@ -13,9 +13,8 @@ from checks.core.topology import (
     _from_counts,
     _from_masks,
     gpu_pairs,
-    layout_of,
     layouts,
-    link_classes_of_this_system,
+    on_this_system,
     topology_of,
 )
 from plumbline.errors import SiteError
@@ -105,7 +104,6 @@ def test_layouts_use_cores_of_the_node_once_and_never_twice_the_same_set(sockets
         assert set(layout.cpus) <= set(topology.cpu_of_core)
         for group in layout.groups:
             assert set(group.cpus) <= topology.numa_domains[group.numa_domain]
-    assert layout_of('nosuch', topology) is None
 
 
 def test_pairs_of_gpus_by_class():
@@ -222,6 +220,6 @@ def test_classes_of_a_system_are_those_of_any_partition(monkeypatch):
         node(_from_counts(COUNTS) | {'link_classes': {name: ((0, 1),) for name in names}}) for names in ('AB', 'AC')
     ]
     monkeypatch.setattr('checks.core.topology.topologies', lambda: [(f'cluster:{i}', n) for i, n in enumerate(nodes)])
-    assert link_classes_of_this_system() == ['A', 'B', 'C']
+    assert on_this_system(lambda topology: topology.link_classes) == ['A', 'B', 'C']
     monkeypatch.setattr('checks.core.topology.topologies', lambda: [('cluster:cpu', node(_from_counts(COUNTS)))])
-    assert link_classes_of_this_system() == [None]
+    assert on_this_system(lambda topology: topology.link_classes) == [None]

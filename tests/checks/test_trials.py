@@ -115,14 +115,27 @@ def test_a_plan_that_contradicts_itself_is_refused(more, words):
     assert plan().problems() == []
 
 
-def test_a_metric_states_its_tolerance_or_has_that_of_its_check_or_its_unit():
+def test_a_metric_has_the_tolerance_of_its_check_or_of_its_unit():
     rate = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
-    record = plan(metrics=[CURVE, rate, Metric('all', 'GB/s', 'higher', cap=0.5)]).empty_record()
-    assert {name: (one.floor, one.cap) for name, one in record.metrics.items()} == {
-        'latency': (0.05, 0.25), 'rate': (0.02, 0.15), 'all': (0.02, 0.5),
-    }  # fmt: skip
+    record = plan(metrics=[CURVE, rate]).empty_record()
+    found = {name: (one.floor, one.cap) for name, one in record.metrics.items()}
+    assert found == {'latency': (0.05, 0.25), 'rate': (0.02, 0.15)}
     (of_check,) = plan(metrics=[rate], floor=0.2, cap=0.6).empty_record().metrics.values()
     assert (of_check.floor, of_check.cap) == (0.2, 0.6)
+
+
+@each_row(
+    ('stated', 'found'),
+    [
+        (0.02, {'rate': 0.02, 'put_latency': 0.02}),
+        ({'*latency': 0.04, '*': 0.01}, {'rate': 0.01, 'put_latency': 0.04}),
+        ({'*': 0.01, '*latency': 0.04}, {'rate': 0.01, 'put_latency': 0.01}),
+    ],
+)
+def test_the_usual_spread_is_that_of_the_first_pattern_that_matches(stated, found):
+    metrics = [Metric('rate', 'GB/s', 'higher', 'x'), Metric('put_latency', 'us', 'lower', 'y')]
+    record = plan(metrics=metrics, usual_spread=stated).empty_record()
+    assert {name: one.usual_spread for name, one in record.metrics.items()} == found
 
 
 def folder_of(tmp_path, *outputs: str):

@@ -51,7 +51,7 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
         ('echo "rate: -1"; echo "delay: 1"', ['metric rate', 'above zero']),
         ('echo "no licence" >&2; exit 1', ['exit code 1', 'stderr ends: no licence']),
         ('taskset -pc 1 $PPID >/dev/null; rm ../../trial_*/run/binding.*; echo "rate: 5"; echo "delay: 1"',
-         ['1 ranks were asked, 0 reported their binding']),
+         ['1 ranks were requested, 0 reported their binding']),
         ('echo 0-1 > binding.x.0; echo "rate: 5"; echo "delay: 1"', ['binding']),
     ],
 )  # fmt: skip

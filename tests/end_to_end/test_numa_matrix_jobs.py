@@ -103,9 +103,10 @@ def test_replayed_node_whose_distances_are_not_known(node):
     ('fault', 'words'),
     [
         ('[ $cores$memory = 12 ] && exit 0', ['trial 1, bandwidth_1_2: ', 'metric bandwidth pair=1-2 not measured']),
-        ('[ $cores$memory = 12 ] && first=0', ['bandwidth_1_2: threads were asked on CPUs [2, 3] and ran on [0, 3]']),
+        ('[ $cores$memory = 12 ] && first=0',
+         ['bandwidth_1_2: threads were requested on CPUs [2, 3] and ran on [0, 3]']),
         ('[ $cores$memory = 12 ] && allocated=2',
-         ['bandwidth_1_2: memory was asked in NUMA domain 2 and allocated from CPUs [2]']),
+         ['bandwidth_1_2: memory was requested in NUMA domain 2 and allocated from CPUs [2]']),
         ('[ $cores$memory = 12 ] && rate=110000',
          ['invalid: bandwidth pair=1-2', 'above 1/4 of the physical peak of 440']),
         ('[ $cores$memory = 12 ] && { echo "ERROR: no such domain" >&2; exit 1; }',
@@ -149,7 +150,7 @@ def test_replayed_triad_of_all_domains_runs_at_the_same_time(node, tmp_path):
     ('fault', 'words'),
     [
         ('[ $cores = 2 ] && exit 3', ['exit code 3', 'triad_2']),
-        ('[ $cores = 2 ] && second=1', ['triad_2: threads were asked on CPUs [4, 5] and ran on [1, 4]']),
+        ('[ $cores = 2 ] && second=1', ['triad_2: threads were requested on CPUs [4, 5] and ran on [1, 4]']),
         ('[ $cores = 2 ] && kill -SEGV $$', ['exit code 139']),
         ('[ $cores = 2 ] && exit 3; sleep 1; touch ../all_ended.$cores', ['exit code 3']),
     ],
@@ -177,7 +178,7 @@ def test_replayed_latency_binds_each_run_to_a_core_of_its_domain(node):
     assert values(case) == {f'latency {name}': {value} for name, value in expected.items()}
     node.programs('[ $cpu = 1 ] && echo 0 > binding.$HOSTNAME.0', **latency)
     case = run(node, 'NumaLatency', trials=1)
-    assert 'was asked to run on CPUs [1] and got [0]' in case['fail_reason']
+    assert 'was requested to run on CPUs [1] and got [0]' in case['fail_reason']
 
 
 def test_replayed_matrix_is_a_heat_map_of_the_report(node):

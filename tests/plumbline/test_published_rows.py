@@ -85,8 +85,8 @@ def test_partitions_without_a_described_processor_have_no_nodes_and_are_named_on
     said = []
     monkeypatch.setattr(topology, 'current_site', lambda: load_site('marenostrum5'))
     monkeypatch.setattr(topology, 'getlogger', lambda: type('Log', (), {'warning': staticmethod(said.append)}))
-    topology.say_undescribed.cache_clear()
+    topology.warn_undescribed.cache_clear()
     names = [name for name, _ in topology.topologies()]
     assert names == [f'marenostrum5:{part}' for part in ('gpp-ddr', 'gpp-highmem', 'gpp-hbm', 'acc')]
     assert topology.topologies() and len(said) == 1 and 'gpp-ng, acc-ng' in said[0]
-    topology.say_undescribed.cache_clear()
+    topology.warn_undescribed.cache_clear()

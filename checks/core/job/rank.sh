@@ -25,19 +25,19 @@ asks() {
     [ -n "${!1}" ] || return 1
     IFS=: read -r -a lists <<< "${!1}"
     asked=${lists[local_rank]}
-    [ -n "$asked" ] || fail "nothing was asked for it in $1='${!1}'"
+    [ -n "$asked" ] || fail "nothing was requested for it in $1='${!1}'"
 }
 
 # The UUIDs of the GPUs in `asked`, which is all that this rank may see from now on.
 see_nvidia() {
     local device word number rest listed
     export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$asked # without the order, the fastest GPU is number 0
-    listed=$(nvidia-smi -L 2>&1) || fail "GPU $asked was asked; nvidia-smi says: ${listed:-nothing}"
+    listed=$(nvidia-smi -L 2>&1) || fail "GPU $asked was requested; nvidia-smi says: ${listed:-nothing}"
     for device in ${asked//,/ }; do
         while read -r word number rest; do
             [ "$word $number" = "GPU $device:" ] && rest=${rest##*UUID: } && uuids+=("${rest%)}") && continue 2
         done <<< "$listed"
-        fail "GPU $device was asked; nvidia-smi lists: ${listed//$'\n'/;}"
+        fail "GPU $device was requested; nvidia-smi lists: ${listed//$'\n'/;}"
     done
 }
 
@@ -46,12 +46,12 @@ see_amd() {
     local word value rest listed
     export ROCR_VISIBLE_DEVICES=$asked
     unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
-    listed=$(rocminfo 2>&1) || fail "GPU $asked was asked; rocminfo says: ${listed##*$'\n'}"
+    listed=$(rocminfo 2>&1) || fail "GPU $asked was requested; rocminfo says: ${listed##*$'\n'}"
     while read -r word value rest; do
         [[ "$word $value" = "Uuid: GPU-"* ]] && uuids+=("$value")
     done <<< "$listed"
     rest=${asked//[^,]/}
-    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $asked was asked; rocminfo then lists: ${uuids[*]:-none}"
+    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $asked was requested; rocminfo then lists: ${uuids[*]:-none}"
 }
 
 use_nic() {
@@ -61,12 +61,12 @@ use_nic() {
         export FI_CXI_DEVICE_NAME=$asked
     elif [ -e "/sys/class/infiniband/$asked" ]; then
         { read -r state < "$port/state"; read -r rate < "$port/rate"; } 2> /dev/null
-        [[ $state = *ACTIVE ]] || fail "network device $asked was asked; its port 1 is in state ${state:-unknown}"
+        [[ $state = *ACTIVE ]] || fail "network device $asked was requested; its port 1 is in state ${state:-unknown}"
         export UCX_NET_DEVICES=$asked:1
     elif [ -e "/sys/class/net/$asked" ]; then
         export UCX_NET_DEVICES=$asked
     else
-        fail "network device $asked was asked; there is none in /sys/class/cxi, infiniband or net"
+        fail "network device $asked was requested; there is none in /sys/class/cxi, infiniband or net"
     fi
 }
 
@@ -99,7 +99,7 @@ if [ -z "$local_rank" ]; then
     asks PLUMBLINE_MEMORY && bind+=(numactl --membind="$asked")
     asks PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$asked")
     if [ ${#bind[@]} -gt 0 ]; then
-        said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was asked; it says: ${said%%$'\n'*}"
+        said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was requested; it says: ${said%%$'\n'*}"
         exec "${bind[@]}" "$BASH" "$0" "$@"
     fi
 fi

@@ -1,0 +1,131 @@
+"""The output of HPL: Netlib's HPL 2.3, NVIDIA's and AMD's print the same lines."""
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from statistics import fmean
+
+from checks.compute.hpl_input import Configuration, operations
+from checks.core.trials import Metric, NotMeasured
+
+# ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
+RESULT = re.compile(
+    r'W[RC]\w+ +(\d+) +(\d+) +(\d+) +(\d+) +(\d+\.\d\d) +(\d\.\d{3,4}e[+-]\d\d)(?: +\([^()]*\))? *', re.ASCII
+)
+RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAILED)\s*$', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Result:
+    """A solved system: seconds of wall time and GFlop/s."""
+
+    configuration: Configuration
+    seconds: float
+    gflops: float
+
+
+@dataclass(frozen=True)
+class OfResults(Metric):
+    """A metric that `of` computes from all results of a run, which must be those of the configurations `requested`."""
+
+    rows: str | None = RESULT.pattern
+    of: Callable[[list[Result]], float] | None = None
+    requested: tuple[Configuration, ...] = ()
+
+    def found(self, output):
+        results = results_of(output)
+        if Counter(result.configuration for result in results) != Counter(self.requested):
+            raise NotMeasured('the results are not those of the configurations in HPL.dat')
+        return [({}, self.of(results))]
+
+
+def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:
+    """Return the metrics of a run on `nodes` nodes of `peak` Flop/s each, where that is known.
+
+    Of several configurations, all but the mean are of the fastest.
+    """
+
+    def fastest(results: list[Result]) -> Result:
+        return max(results, key=lambda result: result.gflops)
+
+    def best(results: list[Result]) -> float:
+        return fastest(results).gflops
+
+    def mean(results: list[Result]) -> float:
+        return fmean(result.gflops for result in results)
+
+    def metric(name: str, unit: str, better: str, of: Callable[[list[Result]], float], **more) -> OfResults:
+        return OfResults(name, unit, better, of=of, requested=requested, **more)
+
+    bounded = 'flops_dp' if peak else None
+    rates = {'gflops': best} if len(requested) == 1 else {'gflops_best': best, 'gflops_mean': mean}
+    metrics = [metric(name, 'GFlop/s', 'higher', of, peak=bounded) for name, of in rates.items()]
+    if nodes > 1:
+        metrics.append(metric('gflops_per_node', 'GFlop/s', 'higher', best, scale=1 / nodes, draw={'ideal': 'none'}))
+    metrics.append(metric('time', 's', 'lower', lambda results: fastest(results).seconds))
+    if peak:
+        metrics.append(metric('peak_fraction', '1', 'higher', best, scale=1e9 / (peak * nodes)))
+    return metrics
+
+
+def results_of(output: str) -> list[Result]:
+    """Return all results. Raises NotMeasured if a line is incomplete or its time contradicts its rate."""
+    results = []
+    for line in output.splitlines():
+        if not re.search(r'\bW[RC]\d', line):
+            continue
+        found = RESULT.fullmatch(line)
+        if found is None:
+            raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
+        n, nb, p, q = (int(found[i]) for i in range(1, 5))
+        result = Result((n, nb, p, q), float(found[5]), float(found[6]))
+        # both are printed rounded: the time to 0.01 s, the rate to four digits or five
+        expected = operations(n) / 1e9 / result.gflops if result.gflops else math.inf
+        if abs(expected - result.seconds) > 0.006 + 6e-4 * result.seconds:
+            raise NotMeasured(f'{line.strip()[:100]!r}: at that rate it takes {expected:.2f} s')
+        results.append(result)
+    return results
+
+
+def faults_of(output: str, requested: tuple[Configuration, ...]) -> list[str]:
+    """Return one sentence for each sign that HPL did not solve all systems correctly; it exits with 0 in any case."""
+    causes = []
+    if not re.search(r'^End of Tests\.\s*$', output, re.MULTILINE):
+        causes.append('HPL did not end: no line "End of Tests."')
+    if 'tests completed without checking' in output:
+        causes.append('no residual was checked: the threshold in HPL.dat is not above zero')
+    residuals = RESIDUAL.findall(output)
+    if failed := [value for value, verdict in residuals if verdict == 'FAILED']:
+        causes.append(f'the solution is wrong: residual {", ".join(failed)} FAILED')
+    for skipped in re.findall(r'^ +([1-9]\d*) tests skipped', output, re.MULTILINE):
+        causes += [f'HPL skipped {skipped} tests', *errors_of(output)]
+    return causes or miscounts(output, requested, len(residuals))
+
+
+def errors_of(output: str) -> list[str]:
+    """Return what HPL reports of HPL.dat or of the machine, each in angle brackets."""
+    return [f'HPL says: {said}' for said in re.findall(r'^>>> (.*) <<<', output, re.MULTILINE)]
+
+
+def miscounts(output: str, requested: tuple[Configuration, ...], passed: int) -> list[str]:
+    """Return the differences between requested and completed tests."""
+    faults = []
+    finished = re.findall(r'^Finished +(\d+) tests', output, re.MULTILINE)
+    if finished != [str(len(requested))]:
+        faults.append(f'{len(requested)} tests were requested, HPL finished {" and ".join(finished) or "none"}')
+    if passed != len(requested):
+        faults.append(f'{len(requested)} residuals should have PASSED, {passed} did')
+    try:
+        solved = Counter(result.configuration for result in results_of(output))
+    except NotMeasured:
+        return faults  # each metric says so itself
+    if solved != Counter(requested):
+        lost, other = Counter(requested) - solved, solved - Counter(requested)
+        faults.append(f'HPL was to solve {in_words(lost)} and solved {in_words(other)}')
+    return faults
+
+
+def in_words(configurations: Counter[Configuration]) -> str:
+    return ', '.join('N={} NB={} P={} Q={}'.format(*which) for which in configurations) or 'nothing'

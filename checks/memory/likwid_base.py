@@ -1,0 +1,49 @@
+"""likwid-bench: its kernels, what it prints of rates, cycles, threads and memory, and the base of its checks."""
+
+import re
+
+from reframe.core.builtins import variable
+
+from checks.core.benchmark import Benchmark
+
+# Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
+ISAS = {
+    'scalar': (None, '', ''),
+    'sse': ('sse2', '_sse', '_sse'),
+    'avx': ('avx', '_avx', '_avx_fma'),
+    'avx512': ('avx512f', '_avx512', '_avx512_fma'),
+}
+ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
+WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
+# likwid's cycles are ticks of the nominal clock, whatever clock the cores run at.
+OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\S+)', r'^Using (\d+) threads')
+FLOP_RATE = r'^MFlops/s:\s+(\S+)'
+FLOPS = r'^Number of Flops:\s+(\S+)'
+BYTE_RATE = r'^MByte/s:\s+(\S+)'
+BYTES = r'^Data volume \(Byte\):\s+(\S+)'
+
+
+def cpus_faults(output: str, cpus: tuple[int, ...]) -> list[str]:
+    """Return a sentence if the threads did not run on `cpus`, each on one of its own."""
+    ran_on = sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d+)', output, re.MULTILINE)))
+    requested = sorted(cpus)
+    return [] if ran_on == requested else [f'threads were requested on CPUs {requested} and ran on {ran_on}']
+
+
+def allocated_from(output: str) -> set[int]:
+    """Return the hardware threads that first touched the arrays: the memory is in their NUMA domains."""
+    return set(map(int, re.findall(r'^Allocate: Process running on hwthread (\d+)', output, re.MULTILINE)))
+
+
+class Likwid(Benchmark):
+    """Runs likwid-bench, which binds its threads itself and prints where they ran."""
+
+    requires = 'likwid'
+    executable = 'likwid-bench'
+    usual_spread = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones
+    #: Shortest time of the measured loop, in seconds.
+    loop_seconds = variable(int, value=1)
+
+    def isas(self) -> list[str]:
+        """Return the instruction sets of the processor, the widest last."""
+        return [isa for isa, (extension, *_) in ISAS.items() if self.topology.has_instructions(extension)]

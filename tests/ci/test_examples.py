@@ -1,5 +1,6 @@
 """The files that an administrator copies: schedules, services, pipelines, addresses."""
 
+import json
 import re
 import shutil
 import subprocess
@@ -88,16 +89,38 @@ def test_pipelines_follow_their_schema(schema, path, tmp_path):
     assert check(broken).returncode == 1
 
 
-def test_pipelines_take_every_check_into_one_class():
-    """A check that no class names would never run there."""
+EVERYTHING = """\
+processor:
+  {num_cpus: 4, num_cpus_per_core: 1, num_sockets: 1, arch: zen4, caches: {L3: {size: 1 MiB, num_cpus: 4}}}
+memory_per_node: 8 GiB
+devices: [{type: gpu, arch: sm_90, num_devices: 2}]
+link_classes: {A: {pairs: [[0, 1]]}}
+file_systems: {scratch: {path: /tmp, kind: any}}
+"""
+FEATURES = 'babelstream-omp babelstream-cuda comm-scope-cuda hpcc hpcg hpl ior likwid mdtest multichase osu osu-cuda'
+
+
+def test_each_class_of_a_pipeline_selects_the_checks_of_one_folder(clone):
     gitlab = yaml.safe_load((ROOT / 'ci/pipelines/gitlab.yml').read_text())
     github = yaml.safe_load((ROOT / 'ci/pipelines/github.yml').read_text())
-    classes = {row['CLASS']: row['CHECKS'] for row in gitlab['check']['parallel']['matrix']}
-    assert classes == {row['class']: row['checks'] for row in github['jobs']['check']['strategy']['matrix']['include']}
-    for path in (ROOT / 'checks').rglob('*.py'):
-        for name in re.findall(r'@rfm.simple_test\nclass (\w+)', path.read_text()):
-            fitting = [one for one, pattern in classes.items() if re.search(pattern, name)]
-            assert len(fitting) == 1, f'{name} is in {fitting or "no class"}'
+    ((classes,),) = (row.values() for row in gitlab['check']['parallel']['matrix'])
+    assert classes == github['jobs']['check']['strategy']['matrix']['class']
+    folders = {
+        name: path.parent.name
+        for path in (ROOT / 'checks').rglob('*.py')
+        for name in re.findall(r'@rfm.simple_test\nclass (\w+)', path.read_text())
+    }
+    assert set(folders.values()) == set(classes), 'a check would run in no class'
+    clone.describe(EVERYTHING, *FEATURES.split())
+    (clone.root / 'checks/demo.py').unlink()
+    described = json.loads(clone.reframe('--describe', checks='checks').stdout)
+    tags = {test['unique_name']: (test['display_name'].split()[0], set(test['tags'])) for test in described}
+    assert {check for check, _ in tags.values()} >= set(folders) - {'BabelStreamMemory'}, 'not all are tried'
+    for check, found in tags.values():
+        assert found & set(classes) == {folders[check]}
+    listed = clone.reframe('--mode=nightly', '-t', 'gpu', '-l', checks='checks').stdout
+    expected = {check for check, found in tags.values() if found >= {'gpu', 'nightly'}}
+    assert set(re.findall(r'^- (\w+)', listed, re.MULTILINE)) == expected, 'tags do not add up'
 
 
 def test_pipeline_scripts_are_shell():

@@ -1,1 +1,1 @@
-"""What every check shares: the base class, metrics, placement, topology and the stack fixture."""
+"""What every check shares: the base class, job script, trials, metrics, placement, topology and node sweep."""

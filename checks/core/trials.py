@@ -80,7 +80,8 @@ class Metric:
         """Return the value of each expected point or why it has none, and faults: unexpected rows."""
         points = self.points()
         try:
-            rows, divisor = self.found(output), math.prod(self._divisor(pattern, output) for pattern in self.per)
+            rows = self.found(output)
+            divisor = math.prod(_only(pattern, re.findall(pattern, output, re.MULTILINE)) for pattern in self.per)
         except NotMeasured as reason:
             return Reading({}, dict.fromkeys(points, str(reason)), [])
         found: dict[Pairs, list[str | float]] = {}
@@ -96,20 +97,22 @@ class Metric:
 
     def _value(self, numbers: list[str | float], divisor: float) -> float:
         """Return the value of the only one of `numbers`, finite and above zero. Raises NotMeasured."""
-        if len(numbers) != 1:
-            raise NotMeasured(_matched(self.rows, len(numbers)))
-        value = _number(numbers[0]) * self.scale
+        value = _only(self.rows, numbers) * self.scale
         value = value / divisor if divisor else math.nan
         if not (math.isfinite(value) and value > 0):
             raise NotMeasured(f'{value} {self.unit} is not a measurement: expected a finite number above zero')
         return value
 
-    @staticmethod
-    def _divisor(pattern: str, output: str) -> float:
-        found = re.findall(pattern, output, re.MULTILINE)
-        if len(found) != 1:
-            raise NotMeasured(_matched(pattern, len(found)))
-        return _number(found[0])
+
+def _only(pattern: str | None, numbers: Sequence[str | float]) -> float:
+    """Return the only one of the numbers that `pattern` matched. Raises NotMeasured."""
+    if len(numbers) != 1:
+        times = f'{len(numbers)} times' if numbers else 'nothing'
+        raise NotMeasured(f'pattern {pattern!r} matched {times}, expected one number')
+    try:
+        return float(numbers[0])
+    except ValueError:
+        raise NotMeasured(f'{numbers[0]!r} is not a number') from None
 
 
 class Reading(NamedTuple):
@@ -341,14 +344,3 @@ def _seconds_of(folder: Path) -> tuple[float, float] | None:
     except (OSError, ValueError):
         return None
     return by_time_of_day, by_uptime
-
-
-def _matched(pattern: str, times: int) -> str:
-    return f'pattern {pattern!r} matched {f"{times} times" if times else "nothing"}, expected one number'
-
-
-def _number(text: str | float) -> float:
-    try:
-        return float(text)
-    except ValueError:
-        raise NotMeasured(f'{text!r} is not a number') from None

@@ -185,7 +185,7 @@ def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[st
     if not sizes:
         return faults if len(rows) == 1 else [*faults, f'expected one value, found {len(rows)}']
     found = [int(match[1]) for match in whole]
-    expected = sorted({size for size in found if size < sizes[0]}) + sizes  # some versions start below what is asked
+    expected = sorted({size for size in found if size < sizes[0]}) + sizes  # some versions print smaller ones
     if found != expected:
         wrong = [f'{size} bytes {found.count(size)} times' for size in expected if found.count(size) != 1]
         span = f'{sizes[0]} to {sizes[-1]} bytes'

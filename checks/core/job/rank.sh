@@ -1,5 +1,5 @@
 #!/bin/bash
-# rank.sh PROGRAM [ARGUMENT]...   places one rank, writes down what it got, then becomes PROGRAM.
+# rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got, then becomes PROGRAM.
 #
 # Each variable holds one list for each local rank, separated by colons; unset: the rank keeps what it was given.
 #   PLUMBLINE_CPUS     hardware threads
@@ -19,21 +19,21 @@ fail() {
     exit 125
 }
 
-# asks VARIABLE: whether it asks for anything; what it asks for this rank is then in `asked`
-asks() {
+# requests VARIABLE: succeeds if it is set, with the list of this rank in `requested`
+requests() {
     local lists
     [ -n "${!1}" ] || return 1
     IFS=: read -r -a lists <<< "${!1}"
-    asked=${lists[local_rank]}
-    [ -n "$asked" ] || fail "nothing was requested for it in $1='${!1}'"
+    requested=${lists[local_rank]}
+    [ -n "$requested" ] || fail "nothing was requested for it in $1='${!1}'"
 }
 
-# The UUIDs of the GPUs in `asked`, which is all that this rank may see from now on.
+# The UUIDs of the GPUs in `requested`, which is all that this rank may see from now on.
 see_nvidia() {
     local device word number rest listed
-    export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$asked # without the order, the fastest GPU is number 0
-    listed=$(nvidia-smi -L 2>&1) || fail "GPU $asked was requested; nvidia-smi says: ${listed:-nothing}"
-    for device in ${asked//,/ }; do
+    export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$requested # without the order, the fastest GPU is number 0
+    listed=$(nvidia-smi -L 2>&1) || fail "GPU $requested was requested; nvidia-smi says: ${listed:-nothing}"
+    for device in ${requested//,/ }; do
         while read -r word number rest; do
             [ "$word $number" = "GPU $device:" ] && rest=${rest##*UUID: } && uuids+=("${rest%)}") && continue 2
         done <<< "$listed"
@@ -44,29 +44,29 @@ see_nvidia() {
 # HIP would count what ROCR_VISIBLE_DEVICES leaves from 0 again: set both, and GPU 1 becomes none.
 see_amd() {
     local word value rest listed
-    export ROCR_VISIBLE_DEVICES=$asked
+    export ROCR_VISIBLE_DEVICES=$requested
     unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
-    listed=$(rocminfo 2>&1) || fail "GPU $asked was requested; rocminfo says: ${listed##*$'\n'}"
+    listed=$(rocminfo 2>&1) || fail "GPU $requested was requested; rocminfo says: ${listed##*$'\n'}"
     while read -r word value rest; do
         [[ "$word $value" = "Uuid: GPU-"* ]] && uuids+=("$value")
     done <<< "$listed"
-    rest=${asked//[^,]/}
-    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $asked was requested; rocminfo then lists: ${uuids[*]:-none}"
+    rest=${requested//[^,]/}
+    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $requested was requested; rocminfo then lists: ${uuids[*]:-none}"
 }
 
 use_nic() {
-    local port=/sys/class/infiniband/$asked/ports/1 state
+    local port=/sys/class/infiniband/$requested/ports/1 state
     rate=
-    if [ -e "/sys/class/cxi/$asked" ]; then
-        export FI_CXI_DEVICE_NAME=$asked
-    elif [ -e "/sys/class/infiniband/$asked" ]; then
+    if [ -e "/sys/class/cxi/$requested" ]; then
+        export FI_CXI_DEVICE_NAME=$requested
+    elif [ -e "/sys/class/infiniband/$requested" ]; then
         { read -r state < "$port/state"; read -r rate < "$port/rate"; } 2> /dev/null
-        [[ $state = *ACTIVE ]] || fail "network device $asked was requested; its port 1 is in state ${state:-unknown}"
-        export UCX_NET_DEVICES=$asked:1
-    elif [ -e "/sys/class/net/$asked" ]; then
-        export UCX_NET_DEVICES=$asked
+        [[ $state = *ACTIVE ]] || fail "network device $requested was requested; its port 1 is in state ${state:-unknown}"
+        export UCX_NET_DEVICES=$requested:1
+    elif [ -e "/sys/class/net/$requested" ]; then
+        export UCX_NET_DEVICES=$requested
     else
-        fail "network device $asked was requested; there is none in /sys/class/cxi, infiniband or net"
+        fail "network device $requested was requested; there is none in /sys/class/cxi, infiniband or net"
     fi
 }
 
@@ -77,9 +77,9 @@ locate() {
         for ((cpu = ${range%-*}; cpu <= ${range#*-}; cpu++)); do
             path=/sys/devices/system/cpu/cpu$cpu
             { read -r socket < "$path/topology/physical_package_id"; } 2> /dev/null
-            [[ $socket = [0-9]* ]] && got+=("socket $socket") # -1: the firmware does not say
+            [[ $socket = [0-9]* ]] && actual+=("socket $socket") # -1: the firmware does not say
             for path in "$path"/node[0-9]*; do
-                [ -e "$path" ] && got+=("numa ${path##*/node}")
+                [ -e "$path" ] && actual+=("numa ${path##*/node}")
             done
         done
     done
@@ -96,38 +96,38 @@ if [ -z "$local_rank" ]; then
     local_rank=${local_rank:-0}
     export PLUMBLINE_BOUND=$local_rank
     bind=()
-    asks PLUMBLINE_MEMORY && bind+=(numactl --membind="$asked")
-    asks PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$asked")
+    requests PLUMBLINE_MEMORY && bind+=(numactl --membind="$requested")
+    requests PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$requested")
     if [ ${#bind[@]} -gt 0 ]; then
         said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was requested; it says: ${said%%$'\n'*}"
         exec "${bind[@]}" "$BASH" "$0" "$@"
     fi
 fi
 
-got=()
-if asks PLUMBLINE_MEMORY; then
+actual=()
+if requests PLUMBLINE_MEMORY; then
     while read -r key value; do
-        [ "$key" = membind: ] && got+=("memory ${value// /,}")
+        [ "$key" = membind: ] && actual+=("memory ${value// /,}")
     done < <(numactl --show)
 fi
-if asks PLUMBLINE_DEVICES; then
+if requests PLUMBLINE_DEVICES; then
     uuids=()
     case $PLUMBLINE_GPU in
         cuda) see_nvidia ;;
         rocm) see_amd ;;
         *) fail "PLUMBLINE_GPU: expected cuda or rocm, found '$PLUMBLINE_GPU'" ;;
     esac
-    for device in ${asked//,/ }; do
-        got+=("gpu $device ${uuids[0]}")
+    for device in ${requested//,/ }; do
+        actual+=("gpu $device ${uuids[0]}")
         uuids=("${uuids[@]:1}")
     done
 fi
-asks PLUMBLINE_NICS && use_nic && got+=("nic $asked $rate")
-[[ $SLURM_TOPOLOGY_ADDR = *.* ]] && got+=("switch ${SLURM_TOPOLOGY_ADDR%.*}") # the last part is the node
+requests PLUMBLINE_NICS && use_nic && actual+=("nic $requested $rate")
+[[ $SLURM_TOPOLOGY_ADDR = *.* ]] && actual+=("switch ${SLURM_TOPOLOGY_ADDR%.*}") # the last part is the node
 status=$(< /proc/self/status) # in one go: read line by line, it changes in between
 [[ $status =~ Cpus_allowed_list:[[:space:]]+([0-9,-]+) ]]
 cpus=${BASH_REMATCH[1]}
 [ -z "$PLUMBLINE_LOCATE" ] || locate "$cpus"
-printf '%s\n' "$cpus" "${got[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
+printf '%s\n' "$cpus" "${actual[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
 unset PLUMBLINE_BOUND
 exec "$@"

@@ -66,8 +66,8 @@ class IORBenchmark(StorageBenchmark):
     """A check has an `api`, fills its runs with `add`, then calls `need`.
 
     Parses of IOR's JSON ``"bwMeanMIB": 1549.8897``, MiB/s, and of random access ``"OPsMean": 25651.6267``, 1/s: the
-    mean of the repetitions. Writing includes fsync. Each rank reads what one of another node wrote. On a single node,
-    where each reads its own, the file's pages are dropped first, which is verified; O_DIRECT has none.
+    mean of the repetitions. Writing includes fsync. Each rank reads what one of another node wrote; on a single node,
+    it reads its own file after the pages were dropped.
     """
 
     executable = 'ior'
@@ -97,10 +97,9 @@ class IORBenchmark(StorageBenchmark):
             # reading again would be answered by the cache, and IOR removes files after each repetition
             times = self.repetitions if operation == 'write' else 1
             self.runs[run] = [*words, *options, '-i', str(times)]
-            self.requested[run] = Requested(
-                operation, self.api, pattern.transfer, block, segments, self.ranks, self.num_nodes, times,
-                pattern.file_per_process,
-            )  # fmt: skip
+            size = pattern.transfer, block, segments
+            wanted = (*size, self.ranks, self.num_nodes, times, pattern.file_per_process)
+            self.requested[run] = Requested(operation, self.api, *wanted)
             if operation == 'read' and not direct and self.num_nodes == 1:
                 self.before_run[run] = f'storage_drop {HERE}/{files}*'  # the cache of the node that wrote
             if operation == 'write' or direct or self.num_nodes > 1 or not self.kind.own_cache:

@@ -84,8 +84,6 @@ class StorageBenchmark(Benchmark):
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
     facts = ('storage.txt', 'provenance.txt')
-    need_bytes: int
-    need_inodes: int
 
     def supports(self, topology):
         found = topology.file_systems.get(self.file_system)
@@ -128,9 +126,8 @@ class StorageBenchmark(Benchmark):
 
     def job_faults(self):
         """Name a refusal first, which is why the job ended."""
-        refused = Path(self.stagedir) / 'refused'
-        said = [f'refused: {refused.read_text(encoding="utf-8").strip()}'] if refused.exists() else []
-        return said + super().job_faults()
+        refused = text_of(Path(self.stagedir) / 'refused').strip()
+        return [f'refused: {refused}'] * bool(refused) + super().job_faults()
 
     def complaints(self, folder):
         """Return the error that the program printed to standard output, before MPI_ABORT fills standard error."""

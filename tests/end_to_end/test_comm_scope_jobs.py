@@ -197,7 +197,7 @@ LOST = 'metric latency pair=2-3 not measured: Comm_cudaMemcpyAsync_GPUToGPU/0/2/
         ('entries[2].update(error_occurred=True, error_message="out of memory")',
          f'{LOST} did not run: out'),
         ('entries[2]["time_unit"] = "us"', LOST),
-        ('import json; text = json.dumps({"benchmarks": entries})[:-40]', 'no whole JSON of Google Benchmark: JSONDec'),
+        ('import json; text = json.dumps({"benchmarks": entries})[:-40]', 'no complete JSON of Google Benchmark: J'),
     ],
     ids=['missing', 'error', 'unit', 'cut'],
 )  # fmt: skip

@@ -174,7 +174,7 @@ def test_a_quota_that_is_too_small_is_a_refusal(storage):
         ('mdtest', 'File stat', 'metric operations operation=stat,place=easy_unique not measured'),
         ('mdtest', '-- finished', 'mdtest did not finish'),
         ('ior', 'bwMeanMIB', "KeyError: 'bwMeanMIB'"),
-        ('ior', 'summary', 'no whole JSON'),
+        ('ior', 'summary', 'no complete JSON'),
     ],
 )
 def test_a_number_that_is_missing_fails_the_case(storage, name, lost, words):

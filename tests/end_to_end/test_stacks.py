@@ -74,6 +74,14 @@ def test_the_stack_goes_with_every_number(clone):
             assert facts['binary'].endswith(f'/{case["partition"]}/cpu/.spack-env/view/bin/demo')
 
 
+def test_a_stack_that_is_removed_before_its_job_ends_fails_the_case_with_a_sentence(clone):
+    clone.spack.program('rm -f "$(dirname "$0")/../../../stack.json"; echo "rate: 50.5"; echo "delay: 1.25"')
+    run = clone.reframe('-r', '-S', 'trials=1', '--system=demo:one')
+    assert run.returncode == 1
+    assert 'cpu/stack.json: cannot be read after the job' in run.stdout
+    assert list(clone.results.glob('evidence/demo/*/*.tar.gz'))
+
+
 def test_a_stack_that_cannot_be_built_fails_its_cases_with_the_cause(clone, recorded):
     clone.spack.say_and_fail('install', recorded('spack-1.1.1-build-failure.txt'))
     night = clone.nightly('--mode=quick')

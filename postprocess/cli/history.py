@@ -118,7 +118,7 @@ def export(
 ) -> None:
     """Print the measured values of all sessions as CSV, Parquet or OpenMetrics."""
     from plumbline.files import write_text, write_whole
-    from postprocess.results import frames, openmetrics
+    from postprocess.results import frames
 
     if to == 'openmetrics' and (table != 'metrics' or dims):
         raise InputError(
@@ -135,7 +135,7 @@ def export(
     if to == 'parquet' and output:
         write_whole({output: lambda stream: frame.to_parquet(stream, index=False)})
         return
-    text = openmetrics.to_openmetrics(frame) if to == 'openmetrics' else frame.to_csv(index=False, lineterminator='\n')
+    text = frames.to_openmetrics(frame) if to == 'openmetrics' else frame.to_csv(index=False, lineterminator='\n')
     if output:
         write_text(output, text)
     else:

@@ -171,7 +171,7 @@ def _sorted_by_shape(
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
     """Return curves by x axis and unit, the cells of matrices with their unit, and the points that are neither."""
     several_nodes = any(name == _NODES for one in series for name, _ in one.series.params)
-    lines: dict[tuple[str, str, tuple], dict[float, Point]] = defaultdict(dict)
+    lines: dict[tuple[str, str], dict[tuple, dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
     squares: dict[tuple[str, tuple], dict[float, dict[tuple[str, str], Point]]] = defaultdict(lambda: defaultdict(dict))
     plain: list[Point] = []
     for one in series:
@@ -180,14 +180,14 @@ def _sorted_by_shape(
         x, pair = style.x_of(one.series) or (_NODES if several_nodes else None), style.pair_of(one.series)
         place = float(facts[x]) if x else 0.0
         if x:
-            lines[x, one.quantity.unit, _without(facts, x)][place] = (facts, one)
+            lines[x, one.quantity.unit][_without(facts, x)][place] = (facts, one)
         if pair:
             start, _, end = facts[pair].partition('-')
             squares[one.quantity.unit, _without(facts, x, pair, _CLASS)][place][start, end] = (facts, one)
         elif not x:
             plain.append((facts, one))
     curves: dict[tuple[str, str], list[Curve]] = defaultdict(list)
-    for (x, unit), own in _by_axis(lines).items():
+    for (x, unit), own in lines.items():
         long = {rest for rest, points in own.items() if len(points) > 1}
         if len({place for rest in long for place in own[rest]}) < _FEWEST_POINTS:
             long = set()
@@ -201,14 +201,6 @@ def _sorted_by_shape(
         lower = next(iter(next(iter(sizes.values())).values()))[1].quantity.better == 'lower'
         pairs.append((unit, sizes[min(sizes) if lower else max(sizes)]))
     return curves, pairs, plain
-
-
-def _by_axis(lines: Mapping[tuple[str, str, tuple], Any]) -> dict[tuple[str, str], dict[tuple, Any]]:
-    """Return lines by axis and unit, then by what else tells them apart."""
-    found: dict[tuple[str, str], dict[tuple, Any]] = defaultdict(dict)
-    for (x, unit, rest), points in lines.items():
-        found[x, unit][rest] = points
-    return found
 
 
 def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:

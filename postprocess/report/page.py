@@ -9,10 +9,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import jinja2
@@ -70,32 +69,18 @@ def to_html(
     ids = {(one.series, one.quantity): one.id for one in judged}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
     return environment.get_template('report.html.j2').render(
-        comparison=comparison,
-        session=session,
-        headline=comparison.headline,
-        guard=coverage.guard(comparison),
-        coverage=coverage.counts(comparison),
+        comparison=comparison, session=session, headline=comparison.headline, digest=digest, first=_FIRST, jobs=_JOBS,
+        guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         how_to_record=Markup(re.sub('`(.+?)`', r'<code>\1</code>', coverage.HOW_TO_RECORD)),
-        fell_short=_fell_short(comparison),
-        worst=_worst(judged),
-        first=_FIRST,
-        judged=judged,
-        by_id={one.id: one for one in judged},
-        detailed=min(len(judged), _DETAILS),
-        jobs=_JOBS,
-        strips={one.id: _strip(one, samples) for one in judged},
-        ids=ids,
-        samples=samples,
-        checks=checks,
-        digest=digest,
-        past=_past(digest, judged, ids),
+        fell_short=_fell_short(comparison), worst=_worst(judged), judged=judged, by_id={one.id: one for one in judged},
+        detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
+        samples=samples, checks=checks, past=_past(digest, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
         evidence=_evidence(cases, store.folder.parent, folder or store.folder.parent),
-        others=_by_case(series[min(len(judged), _DETAILS) :]),
-        provenance=_provenance(cases.values()),
+        others=_by_case(series[min(len(judged), _DETAILS) :]), provenance=_provenance(cases.values()),
         not_run=_not_run(comparison, cases.values()),
         nodes=sorted({node for case in cases.values() for node in case['nodes']}),
-    )
+    )  # fmt: skip
 
 
 def judged_series(comparison: Comparison) -> list[Judged]:
@@ -170,17 +155,15 @@ def _evidence(cases: Mapping[int, dict[str, Any]], results: Path, folder: Path) 
     }
 
 
-@dataclass(frozen=True)
-class Past:
-    """The histories of the judged series, by the number of the series, and the changes in them, with that number."""
+class Past(NamedTuple):
+    """The histories of the judged series, by the number of the series, and the changes in them, with that number.
+
+    `drawn`: the series with the worst changes.
+    """
 
     plots: dict[int, Plot]
     changes: list[tuple[Change, int | None]]
-
-    @property
-    def drawn(self) -> list[int]:
-        """The series with the worst changes."""
-        return list(dict.fromkeys(id for _, id in self.changes if id is not None and id in self.plots))[:_FIRST]
+    drawn: list[int]
 
 
 def _past(digest: Digest, series: Sequence[Judged], ids: Mapping[tuple[SeriesId, Quantity], int]) -> Past:
@@ -201,11 +184,12 @@ def _past(digest: Digest, series: Sequence[Judged], ids: Mapping[tuple[SeriesId,
             f'{of.check} {to_text(of.params)} {of.name}', past.quantity.unit, started[past.sessions], past.values,
             steps.get(key, ()), row.limit, row.expected,
         )  # fmt: skip
-    return Past(plots, [(change, ids.get((change.series, change.quantity))) for change in changes])
+    numbered = [(change, ids.get((change.series, change.quantity))) for change in changes]
+    drawn = dict.fromkeys(id for _, id in numbered if id is not None and id in plots)
+    return Past(plots, numbered, list(drawn)[:_FIRST])
 
 
-@dataclass(frozen=True)
-class _Check:
+class _Check(NamedTuple):
     """The charts of a check on a partition with an environ."""
 
     name: str
@@ -215,12 +199,9 @@ class _Check:
 
 
 def _checks(
-    series: Sequence[Judged],
-    cases: Mapping[int, dict[str, Any]],
-    store: Store,
-    before: Sequence[Session],
+    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store, before: Sequence[Session],
     link_classes: Mapping[tuple[str, str], str],
-) -> list[_Check]:
+) -> list[_Check]:  # fmt: skip
     groups: dict[tuple[str, str, str], list[Judged]] = {}
     for one in series:
         groups.setdefault((one.series.check, one.series.partition, one.series.environ), []).append(one)

@@ -1,7 +1,8 @@
-"""The results store as tidy pandas DataFrames: the public interface for notebooks and scripts."""
+"""The results store as tidy pandas DataFrames, the public interface for notebooks and scripts, and as OpenMetrics."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -18,6 +19,12 @@ _OF_METRICS = (
     'unit', 'better', 'n', 'mean', 'std', 'min', 'max', 'status', 'judged', 'invalid', 'missing', 'usual_spread',
     'floor', 'cap',
 )  # fmt: skip
+FAMILY = 'plumbline_measured'
+_LABELS = ('site', 'partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'nodes')
+_HEAD = f"""\
+# TYPE {FAMILY} gauge
+# HELP {FAMILY} Mean of the samples of a series in one session, in the unit of its label.
+"""
 
 
 class Results:
@@ -110,3 +117,24 @@ def _recent(sessions: Sequence[Session], days: float | None) -> list[Session]:
         return list(sessions)
     since = max(session.started for session in sessions) - timedelta(days=days)
     return [session for session in sessions if session.started >= since]
+
+
+def to_openmetrics(metrics: pandas.DataFrame) -> str:
+    """Return the measured values of a frame of :meth:`Results.metrics` (without `dims`) as OpenMetrics text.
+
+    A time series for each series and set of nodes, a point for each session at the time it started. A dim becomes a
+    label ``dim_<name>``. The mean of points with the same labels and time is written, since none may appear twice.
+    """
+    found = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
+    means = found.groupby([*_LABELS, 'dims', 'started'], sort=True)['mean'].mean()
+    lines = []
+    for (*labels, dims, started), value in means.items():
+        pairs = dict(zip(_LABELS, labels, strict=True))
+        pairs |= {re.sub(r'\W', '_', f'dim_{name}'): text for name, text in from_text(dims)}
+        text = ','.join(f'{name}="{_escaped(str(value))}"' for name, value in pairs.items())
+        lines.append(f'{FAMILY}{{{text}}} {value:.10g} {started.timestamp():.3f}\n')
+    return f'{_HEAD}{"".join(lines)}# EOF\n'
+
+
+def _escaped(text: str) -> str:
+    return text.replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')

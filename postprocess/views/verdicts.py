@@ -24,7 +24,8 @@ def _source(kind: str, source: str) -> str:
     return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
 
 
-_COMPARED = (
+#: The columns of a verdict, in the order of CSV and JSON.
+COMPARED = (
     Column('verdict', 'verdict'),
     *QUANTITY,
     Column('value', 'measured', quantity, number=True, beside=('std', 'unit')),
@@ -45,8 +46,6 @@ _COMPARED = (
 _OF_VERDICT = (
     'verdict', 'value', 'expected', 'limit', 'deviation', 'ratio', 'p', 'q', 'where', 'cause', 'session', 'case_id',
 )  # fmt: skip
-#: Keys of a row, in the order of the columns of CSV and JSON.
-KEYS = tuple(column.key for column in _COMPARED)
 _COVERAGE = (
     Column('standing', '', lambda name: name.replace('_', ' ')),
     *SERIES,
@@ -59,7 +58,7 @@ _COVERAGE = (
 
 
 def to_row(verdict: Verdict) -> Row:
-    """Return a verdict as plain values by `KEYS`, None where there is no such number.
+    """Return a verdict as plain values by the keys of `COMPARED`, None where there is no such number.
 
     Numbers are in `unit`; `deviation` and `detectable` in %.
     """
@@ -89,7 +88,7 @@ def to_row(verdict: Verdict) -> Row:
 def comparison(found: Comparison) -> View:
     """Return every verdict, the worst first, with the summary below; Markdown begins with verdict and causes."""
     return View(
-        _COMPARED,
+        COMPARED,
         [to_row(row) for row in found.verdicts],
         after=summary(found),
         markdown=_findings(found),

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from run_reports import case, metric, reference, report
 
 from postprocess.verdicts.verdict import VERDICTS, Comparison
-from postprocess.views.verdicts import KEYS
+from postprocess.views.verdicts import COMPARED
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[2] / 'docs/compare.schema.json').read_text(encoding='utf-8'))
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -17,7 +17,7 @@ VALIDATOR = Draft202012Validator(SCHEMA)
 
 def test_the_schema_is_one_and_knows_every_field():
     Draft202012Validator.check_schema(SCHEMA)
-    assert SCHEMA['$defs']['metric']['required'] == list(KEYS)
+    assert SCHEMA['$defs']['metric']['required'] == [column.key for column in COMPARED]
     assert SCHEMA['$defs']['metric']['properties']['verdict']['enum'] == list(VERDICTS)
     assert {field.name for field in fields(Comparison)} - set(SCHEMA['required']) == {'false_flags'}
 

@@ -215,7 +215,7 @@ def test_stand_in_with_fewer_devices_than_described_fails_with_what_it_said(node
     node.stand_in(gpus=1)  # its filter matches nothing, and it exits with 0
     case = run(node, 'CommScopeKernel.*device=2')
     assert case['result'] == 'fail'
-    assert 'Comm|Scope has none of the benchmarks asked for' in case['fail_reason']
+    assert 'Comm|Scope has none of the requested benchmarks' in case['fail_reason']
     assert 'stderr ends: Failed to match any benchmarks against regex: ^Comm_cudart_kernel' in case['fail_reason']
 
 

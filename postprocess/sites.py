@@ -170,8 +170,9 @@ def _metric_keys(site: Site, described: list[dict[str, Any]]) -> set[SeriesId]:
 def _meets_a_case(row: Reference, keys: set[SeriesId]) -> bool:
     if not row.is_pattern:
         return row.id in keys or replace(row.id, metric=_ANY, dims=()) in keys
-    own = {'metric': row.id.metric, 'dims': row.id.dims}  # those of a test that names none before it runs
-    return any(row.matches(replace(key, **own) if key.metric == _ANY else key) for key in keys)
+    # a test that names its metrics only when it runs may have that of the row
+    named = (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == _ANY else key for key in keys)
+    return any(map(row.matches, named))
 
 
 def _why_unmatched(row: Reference, site: Site, keys: set[SeriesId]) -> str:

@@ -224,10 +224,11 @@ def _style(series: Iterable[Judged], cases: Mapping[int, dict[str, Any]]) -> Sty
     """Return what the records of some series declare of their dims and of how they are drawn."""
     dims: dict[str, Dim] = {}
     draw: dict[str, dict[str, Any]] = {}
-    for id in dict.fromkeys(row.case_id for one in series for row in one.rows):
-        if id is not None:
-            dims |= {name: Dim(**dim) for name, dim in json.loads(cases[id]['dims'] or '{}').items()}
-            draw |= json.loads(cases[id]['draw'] or '{}')
+    own = [cases[row.case_id] for one in series for row in one.rows if row.case_id is not None]
+    for texts in dict.fromkeys((case['dims'], case['draw']) for case in own):  # most cases declare the same
+        of_dims, of_draw = (json.loads(text or '{}') for text in texts)
+        dims |= {name: Dim(**dim) for name, dim in of_dims.items()}
+        draw |= of_draw
     return Style(dims, draw)
 
 

@@ -20,7 +20,9 @@ COLUMNS = (
     *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
 )  # fmt: skip
 #: Further columns of a baseline.csv that `plumbline record` wrote; one written by hand may do without.
-RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
+RECORDED = ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'cap', 'epoch', 'provenance')
+#: Those before a row kept what its check states of its tolerance.
+_OLD_RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
 #: The columns before metrics had dims.
 _OLD_COLUMNS = (
     'partition', 'check', 'case', 'metric', 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at',
@@ -45,7 +47,7 @@ class Reference:
     `id` may be a pattern: ``*`` for a whole field, ``name=*`` for one value of params or dims. `std` and `n` of
     published numbers may be unknown (None); a baseline's n counts sessions. `spread` is the standard deviation of the
     logarithm of one value that the limit uses, with `df` degrees of freedom, from `spread_n` sessions: more than n
-    where an epoch moved only the mean.
+    where an epoch moved only the mean. `usual_spread`, `floor` and `cap`: what the check states of its tolerance.
     """
 
     id: SeriesId
@@ -61,6 +63,9 @@ class Reference:
     spread: float | None = None
     df: float | None = None
     spread_n: int | None = None
+    usual_spread: float | None = None
+    floor: float | None = None
+    cap: float | None = None
     epoch: str = ''
     provenance: str = ''
 
@@ -68,6 +73,11 @@ class Reference:
     def is_limit(self) -> bool:
         """False for rows of the kinds `NO_LIMIT`."""
         return self.kind not in NO_LIMIT
+
+    @property
+    def stated(self) -> dict[str, float | None]:
+        """What the check states of its tolerance, for `plumbline.limits.tolerance_for`."""
+        return {'floor': self.floor, 'cap': self.cap, 'usual_spread': self.usual_spread}
 
     @cached_property
     def is_pattern(self) -> bool:
@@ -156,14 +166,14 @@ def read_references(path: Path, kind: str) -> list[Reference]:
     """
     rows: list[Reference] = []
     first_lines: dict[SeriesId, int] = {}
-    further = RECORDED if kind == 'baseline' else ()
+    further = (RECORDED, _OLD_RECORDED) if kind == 'baseline' else ()
     try:
         with path.open(newline='', encoding='utf-8') as stream:
             reader = csv.DictReader(stream, strict=True)
             columns = tuple(reader.fieldnames or ())
-            old = columns in (_OLD_COLUMNS, _OLD_COLUMNS + further)
-            if not old and columns not in (COLUMNS, COLUMNS + further):
-                more = f', and perhaps {",".join(further)}' if further else ''
+            old = columns in (_OLD_COLUMNS, *(_OLD_COLUMNS + more for more in further))
+            if not old and columns not in (COLUMNS, *(COLUMNS + more for more in further)):
+                more = f', and perhaps {",".join(RECORDED)}' if further else ''
                 raise SiteError(f'{path}:1: expected the columns {",".join(COLUMNS)}{more}')
             for entry in reader:
                 where = f'{path}:{reader.line_num}'
@@ -207,9 +217,9 @@ def _row(entry: Mapping[str, str], kind: str, where: str) -> Reference:
             raise SiteError(f'{where}: {column}: {error}; found {entry[column]!r}') from None
     if entry['kind'] in NO_LIMIT and not entry['note']:
         raise SiteError(f'{where}: note: is empty; a row of kind {entry["kind"]} says why it is no limit')
-    if kind == 'baseline' and not (entry['std'] and entry['n']):
-        raise SiteError(f'{where}: std and n: a baseline row needs both')
-    if bool(entry['std']) != bool(entry['n']):
+    if kind == 'baseline' and not (entry['n'] and (entry['std'] or entry['n'] == '1')):
+        raise SiteError(f'{where}: std and n: a baseline row needs both; of one session n alone')
+    if bool(entry['std']) != bool(entry['n']) and kind != 'baseline':
         raise SiteError(f'{where}: std and n: give both, or neither where the source has no spread')
     if len({bool(entry.get(column)) for column in ('spread', 'df', 'spread_n')}) > 1:
         raise SiteError(f'{where}: spread, df and spread_n: give all three or none')
@@ -224,6 +234,8 @@ def _row(entry: Mapping[str, str], kind: str, where: str) -> Reference:
         std=_number(entry, 'std', where), n=_count(entry, 'n', where), kind=entry['kind'], source=entry['source'],
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
         spread=_number(entry, 'spread', where), df=df, spread_n=_count(entry, 'spread_n', where),
+        usual_spread=_number(entry, 'usual_spread', where), floor=_number(entry, 'floor', where),
+        cap=_number(entry, 'cap', where),
         epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''),
     )  # fmt: skip
 

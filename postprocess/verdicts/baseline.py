@@ -1,53 +1,71 @@
-"""Record a baseline: propose rows of ``baseline.csv`` from sessions, and accept the proposal after a review."""
+"""Propose rows of ``baseline.csv`` from sessions, and withhold what needs a reason from a person."""
 
 from __future__ import annotations
 
-import csv
-import io
-import json
-from collections.abc import Iterable
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby
 from pathlib import Path
+from typing import Any
 
-from plumbline.errors import InputError, SiteError
-from plumbline.evidence import keep
-from plumbline.files import write_text
-from plumbline.identity import SeriesId
+import numpy
+
+from plumbline.errors import InputError
 from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
+from plumbline.paths import SITES
 from plumbline.record import summarize
-from plumbline.references import COLUMNS, FILES, MODES, RECORDED, Reference, read_references
-from plumbline.sites import site_names
+from plumbline.references import FILES, Reference, load_references, read_references
 from plumbline.units import UNITS
+from postprocess.results.reports import is_ahead
 from postprocess.results.store import Session, Store
 from postprocess.text import count
+from postprocess.verdicts.candidates import (
+    BINARY,
+    Candidate,
+    Doubt,
+    Facts,
+    Refusal,
+    evidence_of,
+    read_candidates,
+    read_doubts,
+    read_unmeasured,
+)  # fmt: skip
 from postprocess.verdicts.compare import site_policy
-from postprocess.verdicts.measured import Measured, measured_in
-from postprocess.verdicts.stats import inliers, mean_of, moderate
+from postprocess.verdicts.levels import Level, Values, estimate
+from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, summary_of, two_levels, worse
+from postprocess.verdicts.stats import mean_of
 
-_BINARY = 'binary_sha256'  # key in a case's provenance: the program that ran
-# Beginnings of the keys whose values are kept with a baseline, as possible causes of a later difference
-_FACTS = ('stack_lock', 'kernel', 'driver', 'library_libmpi')
-_Group = list[tuple[Session, Measured]]
+_USUAL_SPREAD = 0.02  # where a check states none
+_NAMED = 30  # sessions that a row names beside its first
+_NOTHING = 'holds nothing that can be recorded'
 
 
 @dataclass(frozen=True)
 class Replacement:
-    """A proposed row beside the row of the same series that it replaces."""
+    """A proposed row beside the row of the same series that it replaces.
+
+    `objections`: what speaks against it and needs a reason. `withheld`: it does, and none was given.
+    """
 
     new: Reference
     new_limits: Limits
     old: Reference | None
     old_limits: Limits | None
+    tolerance: Tolerance
+    objections: tuple[Objection, ...] = ()
+    withheld: bool = False
 
     @property
     def what(self) -> str:
-        """``new``, ``changed`` or ``same``."""
+        """``withheld``, ``new``, ``changed`` or ``same``."""
+        if self.withheld:
+            return 'withheld'
         if self.old is None:
             return 'new'
-        old, new = (
-            [_digits(row[field]) for field in ('mean', 'std', 'n', 'unit', 'spread', 'df', 'epoch')]
-            for row in (self.old.to_row(), self.new.to_row())
-        )
+        compared = ('mean', 'std', 'n', 'unit', 'spread', 'df', 'epoch')
+        old, new = ([digits(row[field]) for field in compared] for row in (self.old.to_row(), self.new.to_row()))
         return 'same' if old == new else 'changed'
 
     @property
@@ -59,275 +77,258 @@ class Replacement:
 
 
 @dataclass(frozen=True)
-class Refusal:
-    """A series that becomes no reference; `session` is empty where the cause concerns all sessions together."""
+class Wanted:
+    """What a person asks for. `named`: the sessions were chosen by name. `although`: why to record what is doubtful.
 
-    session: str
-    id: SeriesId
-    cause: str
+    `epoch`: name of a planned change of the machine just before these sessions.
+    """
+
+    named: bool = False
+    although: str = ''
+    epoch: str = ''
 
 
 @dataclass(frozen=True)
 class Proposal:
-    """Proposed rows of a site, and what was refused.
+    """Proposed rows of a site, withheld ones too, and what was refused.
 
-    `unusable`: sessions in which nothing can be recorded. `evidence`: archives of the cases behind the rows.
+    `taken`: the sessions that the rows are of. `left_out`: what speaks against jobs of a session, or why none of them
+    was taken, by session. `unusable`: sessions in which nothing can be recorded, of those that were named, or of all
+    where there is no row. `doubted`: a reason would let more be recorded. `evidence`: the archives of the newest job
+    behind each row.
     """
 
     site: str
     rows: list[Replacement]
     refused: list[Refusal]
+    taken: list[Session]
+    left_out: dict[str, str]
     unusable: list[str]
+    doubted: bool
     evidence: list[str]
 
-
-@dataclass(frozen=True)
-class Accepted:
-    """What a proposal changed in the file at `path`: its rows, and how many rows are new, changed and as before."""
-
-    path: Path
-    rows: list[Replacement]
-    added: int
-    changed: int
-    kept: int
+    @property
+    def complete(self) -> bool:
+        """True if all that was asked for is proposed."""
+        return not (self.unusable or self.doubted) and any(not row.withheld for row in self.rows)
 
 
-def propose(store: Store, sessions: list[Session], root: Path) -> Proposal:
+def propose(
+    store: Store,
+    sessions: Iterable[Session],
+    root: Path = SITES,
+    wanted: Wanted = Wanted(),
+    accused: Mapping[str, Mapping[str, str]] | None = None,
+) -> Proposal:
     """Return new baseline rows from `sessions`, beside those below `root`.
 
-    A value is the mean of the trials of one job; n counts sessions, and the spread is that between sessions. A series
-    of a single session has no such spread: its std is that of the trials, and no limit follows from it.
+    Of sessions that were not named, a series takes the jobs that nothing speaks against, from the first session behind
+    its row in force on. A value is the mean of the trials of one job; n counts sessions, and the spread is that between
+    sessions. A row of one session has no spread: its limits follow from the one that its check calls usual. Where a
+    series has two levels, the worse one is proposed. `accused`: session -> node -> why its numbers are doubtful.
 
     Raises InputError where the sessions are of several sites, SiteError where a file of the site is wrong.
     """
-    import numpy
-
-    sessions = list({session.session: session for session in sessions}.values())  # a session named twice counts once
-    sites = sorted({session.site for session in sessions})
-    if len(sites) > 1:
+    chosen = sorted({one.session: one for one in sessions}.values(), key=lambda one: (one.started, one.session))
+    sites = sorted({session.site for session in chosen})
+    if len(sites) != 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a proposal is for one')
-    groups: dict[SeriesId, _Group] = {}
-    refused, unusable = [], []
-    for session in sessions:
-        usable = 0
-        for row in measured_in(store, session):
-            if row.status == 'measured' and not row.judged:
-                continue
-            if row.status == 'measured':
-                groups.setdefault(row.id, []).append((session, row))
-                usable += 1
-            else:
-                refused.append(Refusal(session.session, row.id, f'{row.status}: {row.cause}'))
-        if not usable:
-            unusable.append(session.session)
-    accepted: dict[SeriesId, _Group] = {}
-    dropped: dict[SeriesId, int] = {}
-    for key, group in sorted(groups.items()):
-        if cause := _refuse([row for _, row in group]):
-            refused.append(Refusal('', key, cause))
-            continue
-        near = inliers(numpy.array([row.value for _, row in group]))
-        accepted[key] = [pair for pair, stays in zip(group, near, strict=True) if stays]
-        dropped[key] = len(group) - len(accepted[key])
-    known = _spreads(accepted)
-    facts = {session.session: _facts(store, session) for session in sessions}
-    current = {row.id: row for row in _read_baseline(_baseline(sites[0], root))}
-    policy = site_policy(sites[0], root)
-    rows = []
-    for key, group in accepted.items():
-        new, old = _row(key, group, facts, known.get(key), dropped[key]), current.get(key)
-        tolerance = tolerance_for(policy, key, **group[0][1].stated)
-        rows.append(_beside(replace(new, epoch=old.epoch) if old else new, old, tolerance))
-    if not rows:
-        unusable = [session.session for session in sessions]
-    used = {(session.session, row.case_id) for group in accepted.values() for session, row in group}
-    evidence = [
-        case['evidence']
-        for session in sessions
-        for case in store.rows('cases', session)
-        if (session.session, case['case_id']) in used and case['evidence']
-    ]
-    return Proposal(sites[0], rows, refused, unusable, evidence)
+    if not wanted.named:
+        chosen = [session for session in chosen if not is_ahead(session.started)] or chosen
+    return _Recorder(store, chosen, root, wanted, read_doubts(store, chosen, accused or {})).proposal()
 
 
-def save(proposal: Proposal, results: Path) -> Path | None:
-    """Write the rows to ``<results>/proposals/<site>.csv`` and return it; None, and no file, without rows."""
-    if not proposal.rows:
-        return None
-    path = results / 'proposals' / f'{proposal.site}.csv'
-    write_text(path, to_baseline(row.new for row in proposal.rows))
-    write_text(path.with_suffix('.evidence'), ''.join(f'{name}\n' for name in proposal.evidence))
-    return path
+class _Recorder:
+    """Turns what sessions measured into rows; `refused` and `doubted` of the proposal are gathered on the way."""
+
+    def __init__(
+        self,
+        store: Store,
+        sessions: list[Session],
+        root: Path,
+        wanted: Wanted,
+        doubts: dict[tuple[int, int], Doubt],
+    ):
+        self.store, self.sessions, self.wanted, self.doubts = store, sessions, wanted, doubts
+        self.site = sessions[0].site
+        self.policy = site_policy(self.site, root)
+        self.published = load_references(self.site, root).published
+        self.in_force = {row.id: row for row in read_baseline(self.site, root)}
+        self.codes = numpy.array([_code(*job) for job in doubts], numpy.int64)
+        self.refused: list[Refusal] = []
+        self.doubted = False
+
+    def proposal(self) -> Proposal:
+        groups = groupby(read_candidates(self.store, self.sessions), key=lambda of: of.id)
+        found = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
+        levels = estimate([self.values(of) for of in found])
+        facts = Facts(self.store, self.sessions)
+        rows = [self.replacement(of, level, facts) for of, level in zip(found, levels, strict=True)]
+        taken = sorted({night for of in found for night in of.nights.tolist()})
+        left_out = self.left_out(taken)
+        strict = self.wanted.named or not rows
+        empty = [name for name, why in left_out.items() if strict and why == _NOTHING]
+        newest = {(int(of.nights[-1]), int(of.cases[-1])) for of in found}
+        return Proposal(
+            self.site, rows, self.refused + read_unmeasured(self.store, self.sessions),
+            [self.sessions[night] for night in taken], left_out, empty,
+            self.doubted or any(row.withheld for row in rows), evidence_of(self.store, self.sessions, newest),
+        )  # fmt: skip
+
+    def choose(self, group: list[Candidate]) -> Candidate | None:
+        """Return the jobs of a series that count; None where none does, with a refusal."""
+        of = group[0]
+        if not self.wanted.named and (since := self.since(self.in_force.get(of.id))):
+            of = of.only(numpy.array([self.sessions[night].started >= since for night in of.nights]))
+        if not len(of.values):
+            return None
+        good = ~numpy.isin(_code(of.nights, of.cases), self.codes)
+        if not good.all() and not (self.wanted.although and (self.wanted.named or not good.any())):
+            self.doubted |= self.wanted.named or not good.any()
+            if not good.any():
+                first = self.doubts[int(of.nights[0]), int(of.cases[0])]
+                return self.refuse(of, f'{count(len(good), "job")}, none good enough for a baseline: {first}')
+            of = of.only(good)
+        if cause := _unusable([of, *group[1:]]):
+            return self.refuse(of, cause)
+        return of
+
+    def refuse(self, of: Candidate, cause: str) -> None:
+        self.refused.append(Refusal(of.id, cause))
+
+    def since(self, old: Reference | None) -> datetime | None:
+        """Return when the baseline of a series begins: with the first session behind its row in force."""
+        if old is None:
+            return None
+        known = parts_of(old.provenance)
+        names = tuple(name for name in known.get('sessions', '').split(', ') if name)
+        starts = [one.started for one in self.sessions if names and one.session.startswith(names)]
+        if starts:
+            return min(starts)
+        day = known.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')
+        try:
+            return datetime.fromisoformat(day) if day else None
+        except ValueError:  # a row that was written by hand
+            return None
+
+    def values(self, of: Candidate) -> Values:
+        tolerance = self.tolerance(of)
+        usual = tolerance.usual_spread or _USUAL_SPREAD
+        return Values(of.values, of.nights, of.quantity.sign, usual, tolerance.floor)
+
+    def tolerance(self, of: Candidate) -> Tolerance:
+        return tolerance_for(self.policy, of.id, **of.stated)
+
+    def replacement(self, of: Candidate, level: Level, facts: Facts) -> Replacement:
+        """Return the row of a series beside the one in force, with what speaks against it."""
+        old, tolerance, wanted = self.in_force.get(of.id), self.tolerance(of), self.wanted
+        used = of.only(level.used)
+        nights = list(dict.fromkeys(used.nights.tolist()))
+        new = _row(used, level, [self.sessions[night] for night in nights], facts.of(of.id.case, set(nights)))
+        if old and (wanted.epoch or (old.epoch and (old.spread_n or 0) > (new.n or 0))):
+            new = _with_spread_of(new, old)  # a change of level does not change how much a metric varies
+        new = replace(new, epoch=wanted.epoch or (old.epoch if old else ''))
+        found = doubtful_jobs(used, self.doubts) + two_levels(level, of.quantity.unit, self.sessions)
+        found += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
+        accepted = parts_of(old.provenance if old else '').get('although', '').partition(': ')
+        due = [one for one in found if one.kind not in LASTING or one.kind not in accepted[0].split(',')]
+        withheld = bool(due) and not wanted.although
+        if found and not withheld:
+            why = _part(wanted.although if due else accepted[2])
+            kinds = ','.join(sorted({one.kind for one in found}))
+            note = '; '.join([new.note, *(one.why for one in found), f'although: {why}'])
+            new = replace(new, note=note, provenance=f'although={kinds}: {why}; {new.provenance}')
+        old_limits = limits(old, tolerance) if old else None
+        return Replacement(new, limits(new, tolerance), old, old_limits, tolerance, tuple(due), withheld)
+
+    def left_out(self, taken: Sequence[int]) -> dict[str, str]:
+        """Return what speaks against jobs of a session, or that it has none, by session."""
+        reasons: dict[str, str] = {}
+        by_session = groupby(sorted(self.doubts.values(), key=lambda doubt: doubt.night), key=lambda doubt: doubt.night)
+        doubts = {night: list(found) for night, found in by_session}
+        for night, session in enumerate(self.sessions):
+            if found := doubts.get(night):
+                reasons[session.session] = ('in part: ' if night in taken else '') + summary_of(found)
+            elif night not in taken:
+                reasons[session.session] = _NOTHING
+        return reasons
 
 
-def accept(results: Path, site: str | None, root: Path, epoch: str = '') -> Accepted:
-    """Merge the proposal for `site`, or the only one, into its ``baseline.csv`` below `root`; then remove the proposal.
-
-    `epoch` names a planned change of the machine: the means are replaced and the spreads from before are kept, so that
-    the gate works after one session.
-
-    Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
-    """
-    proposals = {path.stem: path for path in sorted((results / 'proposals').glob('*.csv'))}
-    if site is None and len(proposals) == 1:
-        site = next(iter(proposals))
-    if site is None or site not in proposals:
-        if site is None and proposals:
-            raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
-        of_site = f' for site {site}' if site else ''
-        raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
-    if not (root / site).is_dir():
-        raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
-    path = _baseline(site, root)
-    proposed = read_references(proposals[site], 'baseline')
-    before = {row.id: row for row in _read_baseline(path)}
-    if epoch:
-        proposed = [_recentred(row, before.get(row.id), epoch) for row in proposed]
-    after = before | {row.id: row for row in proposed}
-    text = to_baseline(after.values())
-    _validate(text, path)
-    write_text(path, text)
-    evidence = proposals[site].with_suffix('.evidence')
-    try:
-        for name in evidence.read_text(encoding='utf-8').splitlines() if evidence.exists() else ():
-            keep(results, name, f'baseline of {epoch or site}')
-        evidence.unlink(missing_ok=True)
-        proposals[site].unlink()
-    except OSError as error:
-        raise InputError(f'{path} is written, but {proposals[site]} cannot be removed: {error.strerror}') from None
-    added = sum(row.id not in before for row in proposed)
-    changed = sum(row.id in before and row != before[row.id] for row in proposed)
-    policy = site_policy(site, root)
-    rows = [_beside(row, before.get(row.id), tolerance_for(policy, row.id)) for row in proposed]
-    return Accepted(path, rows, added, changed, len(after) - added - changed)
+def _code(night: Any, case: Any) -> Any:
+    """Return one number for a session and a case; also of arrays of them."""
+    return numpy.int64(night) * 2**32 + case
 
 
-def to_baseline(rows: Iterable[Reference]) -> str:
-    """Return the text of a ``baseline.csv``, sorted by series so that git shows only what changed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
-    columns = (*COLUMNS, *RECORDED)
-    writer.writerow(columns)
-    for row in sorted(rows, key=lambda row: row.id):
-        values = row.to_row()
-        writer.writerow(_digits(values[column]) for column in columns)
-    return out.getvalue()
+def _unusable(group: Sequence[Candidate]) -> str:
+    """Return why what was measured of a series, once for each unit, makes no reference; empty where it does."""
+    of = group[0]
+    if len(group) > 1:
+        units = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
+        return f'its unit or direction differs between the sessions: {units}'
+    if of.quantity.unit not in UNITS:
+        return f'unit {of.quantity.unit!r} is none of {", ".join(UNITS)}'
+    if not float(digits(float(of.values.min()))) > 0:
+        return f'mean {of.values.min():.6g}: a reference must be above 0'
+    return ''
 
 
-def _refuse(rows: list[Measured]) -> str | None:
-    """Return why the measurements of one series make no reference; None where they do."""
-    units = sorted({f'{row.quantity.unit}, {row.quantity.better} is better' for row in rows})
-    if len(units) > 1:
-        return f'its unit or direction differs between the sessions: {"; ".join(units)}'
-    if rows[0].quantity.unit not in UNITS:
-        return f'unit {rows[0].quantity.unit!r} is none of {", ".join(UNITS)}'
-    if sum(row.summary.n for row in rows) < 2:
-        return 'one sample shows no spread: at least two are needed'
-    least = min(row.value for row in rows)
-    if not float(_digits(least)) > 0:
-        return f'mean {least:.6g}: a reference must be above 0'
-    return None
-
-
-def _spreads(groups: dict[SeriesId, _Group]) -> dict[SeriesId, tuple[float, float]]:
-    """Return the standard deviation of the logarithm of one value and its degrees of freedom, by series.
-
-    Only of series with at least two sessions; shrunk towards those of the other series (`moderate`). Where several
-    nodes ran in a session, all their values count for the spread, and the sessions for the degrees of freedom.
-    """
-    import numpy
-
-    counts = {key: len({session.session for session, _ in group}) for key, group in groups.items()}
-    keys = [key for key, n in counts.items() if n > 1]
-    if not keys:
-        return {}
-    own = numpy.array([numpy.log([row.value for _, row in groups[key]]).var(ddof=1) for key in keys])
-    variances, df = moderate(own, numpy.array([counts[key] - 1.0 for key in keys]))
-    return {key: (float(s), float(d)) for key, s, d in zip(keys, numpy.sqrt(variances), df, strict=True)}
-
-
-def _row(
-    key: SeriesId,
-    group: _Group,
-    facts: dict[str, dict[int, dict[str, str]]],
-    spread: tuple[float, float] | None,
-    dropped: int,
-) -> Reference:
+def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mapping[str, Sequence[str]]) -> Reference:
+    """Return the row of the jobs of a series, which ran in `sessions`."""
     from reframe.utility import nodelist_abbrev
 
-    first = group[0][1]
-    jobs = summarize([row.value for _, row in group])
-    nodes = sorted({node for _, row in group for node in row.nodes})
-    sessions = list({session.session: session for session, _ in group}.values())
-    days = sorted(f'{session.started:%Y-%m-%d}' for session in sessions)
-    known: dict[str, set[str]] = {}
-    for session, row in group:
-        for name, value in facts[session.session].get(row.case_id, {}).items():
-            known.setdefault(name, set()).add(value)
-    binaries = sorted(known.pop(_BINARY, ()))
-    note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if binaries else []
-    note += [count(len(nodes), 'node')] + ([f'{count(dropped, "outlying value")} dropped'] if dropped else [])
-    dates = days[0] if days[0] == days[-1] else f'{days[0]}..{days[-1]}'
-    names = ', '.join(session.session[:8] for session in sessions)
+    jobs, trials = summarize(of.values.tolist()), float(of.std[0])
+    nodes = sorted({node for names in set(of.nodes) for node in names.split(',') if node})
+    first, last = (f'{session.started:%Y-%m-%d}' for session in (sessions[0], sessions[-1]))
+    dates = first if first == last else f'{first}..{last}'
+    names = [session.session[:8] for session in sessions]
     hosts = ', '.join(sorted({session.hostname for session in sessions}))
-    source = f'session {names}' if len(sessions) < 3 else f'{len(sessions)} sessions of {dates}'
-    known |= {'dates': {dates}, 'nodes': {nodelist_abbrev(nodes)}, 'sessions': {names}}
-    deviation, df = spread or (None, None)
+    source = f'session {", ".join(names)}' if len(names) < 3 else f'{len(names)} sessions of {dates}'
+    note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if (binaries := facts.get(BINARY)) else []
+    note += [count(len(nodes), 'node')]
+    note += [f'{count(level.dropped, "outlying value")} dropped'] if level.dropped else []
+    if len(sessions) == 1:
+        usual = of.stated['usual_spread']
+        note += [f'one session: limits from the usual spread of such a metric{f", {usual:.2g}" if usual else ""}']
+    known = {name: ' | '.join(map(_part, values)) for name, values in facts.items() if name != BINARY}
+    known |= {
+        'dates': dates, 'nodes': nodelist_abbrev(nodes),
+        'sessions': ', '.join(names if len(names) <= _NAMED else [names[0], *names[-_NAMED:]]),
+    }  # fmt: skip
     return Reference(
-        id=key, quantity=first.quantity, mean=mean_of(jobs), std=jobs.std if len(group) > 1 else first.summary.std,
-        n=len(sessions), kind='baseline', source=f'{source} on {hosts}', recorded_at=days[-1],
-        mode=min((row.mode for _, row in group if row.mode), key=MODES.index, default=''),
-        note='; '.join(note), spread=deviation, df=df, spread_n=len(sessions) if spread else None,
-        provenance='; '.join(f'{name}={" | ".join(sorted(values))}' for name, values in sorted(known.items())),
+        id=of.id, quantity=of.quantity, mean=mean_of(jobs), n=len(sessions), kind='baseline',
+        std=jobs.std if jobs.n > 1 else None if math.isnan(trials) else trials,
+        source=f'{source} on {hosts}', recorded_at=last, mode=of.mode, note='; '.join(note),
+        spread=None if level.variance is None else math.sqrt(level.variance), df=level.df,
+        spread_n=None if level.variance is None else len(sessions), **of.stated,
+        provenance='; '.join(f'{name}={known[name]}' for name in sorted(known)),
     )  # fmt: skip
 
 
-def _recentred(new: Reference, old: Reference | None, epoch: str) -> Reference:
-    """Return `new` with the spread of `old`, the row of its series before the change, if that has a spread."""
-    if old and old.quantity == new.quantity:
-        spread, df = spread_of(old)
-        if spread is not None:
-            new = replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
-    return replace(new, epoch=epoch)
+def _with_spread_of(new: Reference, old: Reference) -> Reference:
+    spread, df = spread_of(old)
+    if spread is None or old.quantity != new.quantity:
+        return new
+    return replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
 
 
-def _beside(new: Reference, old: Reference | None, tolerance: Tolerance) -> Replacement:
-    return Replacement(new, limits(new, tolerance), old, limits(old, tolerance) if old else None)
+def _part(text: str) -> str:
+    """Return `text` without what separates the parts of a provenance."""
+    return text.replace(';', ',')
 
 
-def _facts(store: Store, session: Session) -> dict[int, dict[str, str]]:
-    """Return the provenance that is kept with a baseline, by case."""
-    found = {}
-    for case in store.rows('cases', session):
-        provenance = json.loads(case['provenance'])
-        found[case['case_id']] = {
-            name: str(value) for name, value in provenance.items() if name.startswith((_BINARY, *_FACTS))
-        }
-    return found
+def parts_of(provenance: str) -> dict[str, str]:
+    """Return the parts of the provenance of a recorded row by name."""
+    parts = (part.partition('=') for part in provenance.split('; '))
+    return {name: value for name, _, value in parts}
 
 
-def _baseline(site: str, root: Path) -> Path:
-    return root / site / FILES['baseline']
-
-
-def _read_baseline(path: Path) -> list[Reference]:
+def read_baseline(site: str, root: Path) -> list[Reference]:
+    """Return the rows of the ``baseline.csv`` of a site; none where there is no file. Raises SiteError."""
+    path = root / site / FILES['baseline']
     return read_references(path, 'baseline') if path.exists() else []
 
 
-def _validate(text: str, path: Path) -> None:
-    """Check `text` as the content of `path`. Raises SiteError."""
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
-        trial = Path(folder) / path.name
-        trial.write_text(text, encoding='utf-8')
-        try:
-            read_references(trial, 'baseline')
-        except SiteError as error:
-            raise SiteError(f'{path}: not changed, because the merged file would be wrong: {error}') from None
-
-
-def _digits(value: object) -> str:
+def digits(value: object) -> str:
     """Format a value for the file: numbers with six significant digits, nothing for None."""
     if value is None:
         return ''

@@ -26,31 +26,38 @@ _ROWS = (
     Column('recorded_at', 'recorded'),
     Column('mode'),
     Column('note', 'from'),
-    *map(Column, ('spread', 'df', 'spread_n')),
+    *map(Column, ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'cap')),
     Column('epoch', 'epoch'),
-    Column('provenance'),
+    *map(Column, ('objections', 'provenance')),
 )
+_SHOWN = 20  # sessions and sentences of a kind; all of them are in JSON
 
 
-def proposal(found: Proposal, path: Path | None) -> View:
+def proposal(found: Proposal, path: Path | None, advice: str) -> View:
     """Return how proposed rows differ from those in force; `path`: the file of the proposal, where there is one."""
-    refused = _refusals(found)
-    rows = count(len(found.rows), 'row')
-    saved = [f'{path}: {rows}; `plumbline record accept` puts them in force'] if path else []
+    refused, withheld = _refusals(found), _withheld(found)
+    proposed = sum(not row.withheld for row in found.rows)
+    notes = [f'taken: {_taken(found)}'] if found.taken else []
+    notes += _some([f'left out: session {session[:8]}: {why}' for session, why in found.left_out.items()], 'session')
+    notes += _some([f'refused: {line}' for line in refused], 'refusal')
+    if found.doubted:
+        notes.append(
+            'To record what is withheld, or refused for what speaks against its jobs, say why: --although "..." keeps '
+            'the reason with the rows. After a planned change: `plumbline record propose SESSION... --epoch NAME`.'
+        )
+    notes += [f'{path}: {count(proposed, "row")}; `plumbline record accept` puts them in force'] if path else []
     return View(
         _ROWS,
         _to_rows(found.rows),
         before=f'Proposed baseline of {found.site}',
         name='changes',
-        document={'site': found.site, 'refused': refused},
-        notes=[f'refused: {line}' for line in refused] + saved,
+        document={
+            'site': found.site, 'refused': refused, 'withheld': withheld, 'left_out': found.left_out,
+            'taken': [session.session for session in found.taken],
+        },
+        notes=[*(f'withheld: {line}' for line in _some(withheld, 'row')), *notes, *filter(None, [advice])],
         faults=[f'session {session} holds nothing that can be recorded' for session in found.unusable],
-    )
-
-
-def accepted(rows: Iterable[Replacement]) -> View:
-    """Return rows of a baseline before and after."""
-    return View(_ROWS, _to_rows(rows))
+    )  # fmt: skip
 
 
 def _to_rows(rows: Iterable[Replacement]) -> list[Row]:
@@ -66,17 +73,40 @@ def _to_rows(rows: Iterable[Replacement]) -> list[Row]:
             'limit_why': row.new_limits.why,
             'difference': row.difference,
             'gate': row.new_limits.gate,
+            'objections': [objection.why for objection in row.objections],
         }
         for row in sorted(rows, key=lambda row: row.new.id.sort_key)
     ]
+
+
+def _taken(found: Proposal) -> str:
+    first, last = found.taken[0], found.taken[-1]
+    days = sorted({f'{session.started:%Y-%m-%d}' for session in (first, last)})
+    names = [session.session[:8] for session in found.taken]
+    shown = ', '.join(names if len(names) <= _SHOWN else [names[0], '...', *names[1 - _SHOWN :]])
+    return f'{count(len(names), "session")} of {" to ".join(days)}: {shown}'
+
+
+def _withheld(found: Proposal) -> list[str]:
+    return [
+        f'{row.new.id}: {"; ".join(objection.why for objection in row.objections)}'
+        for row in found.rows
+        if row.withheld
+    ]
+
+
+def _some(lines: list[str], noun: str) -> list[str]:
+    """Return the first lines, and how many more there are."""
+    return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f'and {count(len(lines) - _SHOWN, noun)} more']
 
 
 def _refusals(found: Proposal) -> list[str]:
     """Return what is refused and why; series of a case with the same cause share the line."""
     groups: dict[tuple, list[str]] = {}
     for refusal in found.refused:
-        groups.setdefault((refusal.id.case, refusal.cause, refusal.session), []).append(refusal.id.name)
-    return [
-        f'{case} {", ".join(names)}: {cause}{f" (session {session})" if session else ""}'
-        for (case, cause, session), names in groups.items()
-    ]
+        groups.setdefault((refusal.id.case, refusal.cause, refusal.sessions), []).append(refusal.id.name)
+    lines = []
+    for (case, cause, sessions), names in groups.items():
+        of = f' (session {", ".join(sessions)})' if len(sessions) < 4 else f' ({len(sessions)} sessions)'
+        lines.append(f'{case} {", ".join(names)}: {cause}{of if sessions else ""}')
+    return lines

@@ -312,7 +312,7 @@ def test_a_merge_that_would_be_wrong_is_not_written(work, monkeypatch):
     before = work.baseline.read_bytes()
     work.ingest(report(case(metrics={'triad': metric(TRIAD)})))
     work.run('record propose')
-    monkeypatch.setattr('postprocess.verdicts.baseline.to_baseline', lambda rows: 'partition\n')
+    monkeypatch.setattr('postprocess.verdicts.proposals.to_baseline', lambda rows: 'partition\n')
     result = work.run('record accept')
     assert result.exit_code == 2
     assert f'{work.baseline}: not changed' in result.stderr

@@ -1,0 +1,112 @@
+"""Commands that record a baseline: record propose, record accept."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from postprocess.cli.app import DEFAULT, Format, References, Results, SiteName, app, show
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from postprocess.results.store import Session
+
+record = typer.Typer(
+    rich_markup_mode=None, no_args_is_help=True,
+    help='Record sessions as the baseline of their site, in two steps with a review between them.',
+)  # fmt: skip
+app.add_typer(record, name='record')
+
+
+@record.command()
+def propose(
+    sessions: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar='SESSION',
+            help='Sessions to record together, or all of the days FROM..TO; by default all that are good enough since '
+            'the first one behind the baseline in force, or with --epoch the latest.',
+        ),
+    ] = None,
+    although: Annotated[
+        str,
+        typer.Option(
+            metavar='REASON',
+            help='Also record what is refused: numbers of busy nodes and of nodes with incidents where a series has no '
+            'others or the session is named, levels worse than those in force or published, series with two levels.',
+        ),
+    ] = '',
+    epoch: Annotated[
+        str,
+        typer.Option(
+            metavar='NAME',
+            help='Name of a planned change of the machine just before the sessions, such as "OFED 24.10": move the '
+            'means, keep the spreads of before.',
+        ),
+    ] = '',
+    site: SiteName = None,
+    format: Format = 'table',
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Compute new baseline rows and show how they differ from those in force. Changes no reference.
+
+    Refuses series that are invalid, failed or missing and, without --although, what is no good baseline. Exit code 1
+    if something was refused that a reason would let in, or if nothing can be recorded.
+    """
+    from postprocess.results.store import Store
+    from postprocess.verdicts import baseline as module
+    from postprocess.verdicts.advice import more_sessions
+    from postprocess.verdicts.proposals import save
+    from postprocess.verdicts.windows import sessions_named
+    from postprocess.views import baseline as views
+
+    store = Store(results)
+    named = sessions or (['latest'] if epoch else [])
+    if named:
+        chosen = [session for name in named for session in sessions_named(store, name, site)]
+    else:
+        chosen = store.sessions(store.find('latest', site).site)
+    wanted = module.Wanted(bool(named), ' '.join(although.split()), ' '.join(epoch.split()))
+    proposal = module.propose(store, chosen, references, wanted, _accused(results, chosen))
+    path = save(proposal, results)
+    rows = [(row.new, row.tolerance) for row in proposal.rows if not row.withheld]
+    show(views.proposal(proposal, path, more_sessions(rows)), format)
+    raise typer.Exit(0 if proposal.complete else 1)
+
+
+@record.command()
+def accept(
+    site: SiteName = None,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
+    from plumbline.limits import tolerance_for
+    from postprocess.verdicts import proposals
+    from postprocess.verdicts.advice import more_sessions
+    from postprocess.verdicts.compare import site_policy
+
+    accepted = proposals.accept(results, site, references)
+    typer.echo(
+        f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; '
+        'review the difference and commit it'
+    )
+    policy = site_policy(accepted.path.parent.name, references)
+    if advice := more_sessions([(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]):
+        typer.echo(advice)
+
+
+def _accused(results: Path, sessions: Sequence[Session]) -> dict[str, dict[str, str]]:
+    """Return the nodes that had an incident, by session, and what it was."""
+    from postprocess.history import ledger
+
+    found: dict[str, dict[str, str]] = {}
+    for site in {session.site for session in sessions}:
+        for entry in ledger.read(results, site):
+            for node in filter(None, entry.node.split(',')):
+                found.setdefault(entry.session, {})[node] = f'{entry.kind}: {entry.change:+.1f} % in {entry.series}'
+    return found

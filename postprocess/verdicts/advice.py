@@ -1,0 +1,67 @@
+"""Say what to do next for a better baseline, in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from plumbline.limits import Tolerance, limits, spread_of
+from plumbline.references import Reference
+from postprocess.text import count
+from postprocess.verdicts.verdict import Verdict
+
+_USUAL_SPREAD = 0.02  # where a check states none
+_USUAL_DF = 4.0  # how many degrees of freedom a usual spread is worth
+_LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
+_NOTICEABLE = 0.75  # what becomes of the loss that is noticed
+
+
+def hints(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return what to do next where a session had nothing, or next to nothing, to be judged by; else nothing."""
+    judged = [row for row in verdicts if row.verdict != 'informational' and row.value is not None]
+    known = [row for row in judged if row.reference is not None]
+    if not judged or 2 * len(known) > len(judged):
+        return []
+    some = (
+        f'only {len(known)} of {len(judged)} metrics have' if known else f'none of {count(len(judged), "metric")} has'
+    )
+    return [
+        f'Next: {some} a reference, so a loss stays unnoticed. If the machine is as it should be, record its sessions: '
+        '`plumbline record propose`, read what it prints, then `plumbline record accept`.'
+    ]
+
+
+def more_sessions(rows: Sequence[tuple[Reference, Tolerance]]) -> str:
+    """Return what loss half of the metrics notice, and how many more sessions would lower that; empty without rows."""
+    if not rows:
+        return ''
+    n = round(median(row.n or 1 for row, _ in rows))
+    now = _noticed(rows, n)
+    for length in (length for length in _LENGTHS if length > n):
+        then = _noticed(rows, length)
+        if then is not None and (now is None or then < _NOTICEABLE * now):
+            so_far = (
+                '' if now is None else f'With {count(n, "session")} half of the metrics notice a loss of {now:.0%}. '
+            )
+            return (
+                f'{so_far}With {count(length - n, "more session")} it is {then:.0%}: `plumbline record propose` again.'
+            )
+    return '' if now is None else f'Half of the metrics notice a loss of {now:.0%}; more sessions would change little.'
+
+
+def _noticed(rows: Sequence[tuple[Reference, Tolerance]], n: int) -> float | None:
+    """Return the median loss that limits of at least `n` sessions notice; None where none of them is known."""
+    found = [limits(_of_sessions(row, tolerance, n), tolerance).detectable for row, tolerance in rows]
+    known = [loss for loss in found if loss is not None]
+    return median(known) if known else None
+
+
+def _of_sessions(row: Reference, tolerance: Tolerance, n: int) -> Reference:
+    """Return a row as it would be with `n` sessions, were its spread right."""
+    if row.n is None or row.n >= n:
+        return row
+    spread, df = spread_of(row)
+    if spread is None or df is None:
+        spread, df = tolerance.usual_spread or _USUAL_SPREAD, _USUAL_DF
+    return replace(row, n=n, spread=spread, df=df + n - row.n, spread_n=n)

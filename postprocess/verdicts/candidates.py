@@ -1,0 +1,251 @@
+"""Read from the store what may go into a baseline, and what speaks against it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+import pyarrow as pa
+from numpy import ndarray
+
+from plumbline.identity import CaseId, Quantity, SeriesId
+from postprocess.results.store import Session, Store
+from postprocess.results.tables import reached_its_end
+from postprocess.text import number
+from postprocess.verdicts.measured import measured, smallest_mode
+
+#: The binary that ran, in the provenance of a case.
+BINARY = 'binary_sha256'
+#: What else of the provenance of its cases is kept with a baseline, as possible causes of a later difference.
+FACTS = (BINARY, 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
+#: Facts that ``checks/core/job/load.sh`` records of a node, the most that a quiet node shows, and what more means.
+LOADS = {
+    'load_beside': (0.5, '{} CPUs were busy beside the benchmark'),
+    'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time'),
+    'clock_throttled': (0.0, 'heat lowered the clock {} times'),
+}
+_LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}
+# A row a series and unit; lists with an element a job. Of a case that ran again in its session the first job counts:
+# a case runs again because its first value was bad, and the mean of both would be too good and vary too little.
+_SERIES = """
+    WITH own AS (
+        SELECT night, case_id, round, hash("partition", environ, "check", params) AS "case",
+            array_to_string(list_sort(nodes), ',') AS node, tags
+        FROM cases WHERE NOT fixture
+    ), named AS (
+        SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
+            any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
+        FROM cases WHERE NOT fixture GROUP BY ALL
+    ), jobs AS (
+        SELECT metrics.*, own."case", own.round, own.node, own.tags FROM metrics JOIN own USING (night, case_id)
+        WHERE status = 'measured' AND judged
+    ), firsts AS (
+        SELECT night, "case", metric, dims, min(round) AS first FROM jobs
+        SEMI JOIN (SELECT night, "case" FROM own WHERE round > 0) USING (night, "case") GROUP BY ALL
+    ), found AS (
+        SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
+            any_value(better) AS better, arg_max("floor", night) AS "floor", arg_max(cap, night) AS cap,
+            arg_max(usual_spread, night) AS usual_spread, list_distinct(flatten(list(DISTINCT tags))) AS tags,
+            list(night::INT) AS nights, list(case_id::INT) AS cases, list(mean) AS "values", list(node) AS nodes,
+            list(coalesce(std, 'nan'::DOUBLE)) AS std
+        FROM jobs LEFT JOIN firsts USING (night, "case", metric, dims)
+        WHERE first IS NULL OR first = round
+        GROUP BY "case", hash(metric, dims, unit, better)
+    )
+    SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
+"""
+_BUSY = f"""
+    SELECT night, case_id, "partition", environ, "check", params, array_to_string(list_sort(nodes), ',') AS node,
+        [TRY_CAST(fact AS DOUBLE) FOR fact IN
+            json_extract_string(provenance, {[f'$.{name}' for name in LOADS]})] AS loads
+    FROM cases WHERE NOT fixture AND {{where}}
+    ORDER BY night, case_id
+"""
+# Every run of the cases that left something unmeasured in some run
+_UNMEASURED = """
+    SELECT * FROM {table} SEMI JOIN (
+        SELECT DISTINCT night, again.case_id FROM cases AS again JOIN (
+            SELECT night, "partition", environ, name, fixture FROM cases
+            LEFT JOIN (SELECT DISTINCT night, case_id, true AS lost FROM metrics WHERE status != 'measured')
+                USING (night, case_id)
+            WHERE lost OR NOT ({good})
+        ) USING (night, "partition", environ, name, fixture)
+    ) USING (night, case_id)
+    ORDER BY night, case_id
+"""
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """The values of one series, an element of each array a job: its session, a place among those read, and its case.
+
+    `std`: of the trials of the job, not a number where there is one. `stated`: what the check states of its tolerance.
+    """
+
+    id: SeriesId
+    quantity: Quantity
+    mode: str
+    stated: dict[str, float | None]
+    nights: ndarray
+    cases: ndarray
+    values: ndarray
+    std: ndarray
+    nodes: ndarray
+
+    def only(self, chosen: ndarray) -> Candidate:
+        """Return the jobs where `chosen` is True, or those at these places."""
+        arrays = {name: getattr(self, name)[chosen] for name in ('nights', 'cases', 'values', 'std', 'nodes')}
+        return Candidate(self.id, self.quantity, self.mode, self.stated, **arrays)
+
+
+@dataclass(frozen=True)
+class Doubt:
+    """Why the numbers of a job are no good baseline. `night`: its session as a place among those read."""
+
+    night: int
+    case_id: int
+    case: CaseId
+    node: str
+    why: str
+
+    def __str__(self) -> str:
+        return f'{self.why} ({self.case.check} on {self.node})' if self.node else f'{self.why} ({self.case.check})'
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A series that cannot be recorded, and in which sessions; no session where the cause concerns all together."""
+
+    id: SeriesId
+    cause: str
+    sessions: tuple[str, ...] = ()
+
+
+def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate]:
+    """Return what the sessions measured, sorted by series; in several units where it has several."""
+    table = store.query(_SERIES, sessions)
+    if not table.num_rows:
+        return []
+    nodes = table['nodes'].combine_chunks()
+    names, codes = _dictionary(nodes.values)
+    offsets = nodes.offsets.to_pylist()[1:-1]
+    columns = [_split(table[name].combine_chunks(), kind) for name, kind in _LISTS.items()]
+    rows = table.drop_columns(['nodes', *_LISTS]).to_pylist()
+    found = []
+    for row, *lists, places in zip(rows, *columns, numpy.split(codes, offsets), strict=True):
+        stated = {name: row[name] for name in ('floor', 'cap', 'usual_spread')}
+        quantity, mode = Quantity(row['unit'], row['better']), smallest_mode(row['tags'])
+        of = Candidate(SeriesId.from_row(row), quantity, mode, stated, *lists, names[places])
+        found.append(of.only(numpy.lexsort((of.cases, of.nights))))
+    return sorted(found, key=lambda of: (of.id, of.quantity))
+
+
+def read_doubts(
+    store: Store, sessions: Sequence[Session], accused: Mapping[str, Mapping[str, str]]
+) -> dict[tuple[int, int], Doubt]:
+    """Return what speaks against jobs, by session and case: the load of their nodes, or an incident of one of them.
+
+    `accused`: session -> node -> why.
+    """
+    busy = [f'coalesce(loads[{i}] > {most}, false)' for i, (most, _) in enumerate(LOADS.values(), 1)]
+    rows = store.query(_BUSY.format(where=f"contains(provenance, 'load_beside') AND ({' OR '.join(busy)})"), sessions)
+    doubts = {}
+    for row in rows.to_pylist():
+        whys = [
+            why.format(number(value))
+            for value, (most, why) in zip(row['loads'], LOADS.values(), strict=True)
+            if value is not None and value > most
+        ]
+        doubts[row['night'], row['case_id']] = _doubt(row, '; '.join(whys))
+    nodes = [
+        (night, node, why)
+        for night, session in enumerate(sessions)
+        for node, why in accused.get(session.session, {}).items()
+    ]
+    if nodes:
+        columns = dict(zip(('night', 'accused', 'why'), map(list, zip(*nodes, strict=True)), strict=True))
+        rows = store.query(
+            'SELECT night, case_id, "partition", environ, "check", params, accused AS node, why '
+            'FROM cases JOIN suspects USING (night) WHERE NOT fixture AND list_contains(nodes, accused)',
+            sessions,
+            suspects=columns,
+        )
+        for row in rows.to_pylist():
+            doubts[row['night'], row['case_id']] = _doubt(row, row['why'])
+    return doubts
+
+
+def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
+    of = SeriesId.from_row(row | {'metric': '*', 'dims': '-'})
+    return Doubt(row['night'], row['case_id'], of.case, row['node'], why)
+
+
+def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
+    """Return each series that some session has not measured, once for each cause."""
+    good = ' OR '.join(
+        f"(result = '{result}' AND coalesce(fail_phase, '') = '{phase}')"
+        for result in ('pass', 'xfail', 'xpass', 'fail')
+        for phase in ('', 'performance')
+        if reached_its_end(result, phase or None)
+    )
+    nights: dict[int, tuple[list, list]] = {}
+    for place, table in enumerate(('cases', 'metrics')):
+        for row in store.query(_UNMEASURED.format(table=table, good=good), sessions).to_pylist():
+            nights.setdefault(row['night'], ([], []))[place].append(row)
+    found: dict[tuple[SeriesId, str], list[str]] = {}
+    for night, (cases, metrics) in sorted(nights.items()):
+        for row in measured(cases, metrics):
+            if row.status != 'measured':
+                found.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
+    return [Refusal(of, cause, tuple(names)) for (of, cause), names in found.items()]
+
+
+class Facts:
+    """What the jobs of each case ran on in each session: the provenance that is kept with a baseline."""
+
+    def __init__(self, store: Store, sessions: Sequence[Session]):
+        paths = [f'$.{name}' for name in FACTS]
+        rows = store.query(
+            f'SELECT "partition", environ, "check", params, json_extract_string(provenance, {paths}) AS facts, '
+            'list(DISTINCT night) AS nights FROM cases WHERE NOT fixture GROUP BY ALL',
+            sessions,
+        )
+        self._found: dict[CaseId, list[tuple[list[str | None], set[int]]]] = {}
+        for row in rows.to_pylist():
+            case = SeriesId.from_row(row | {'metric': '*', 'dims': '-'}).case
+            self._found.setdefault(case, []).append((row['facts'], set(row['nights'])))
+
+    def of(self, case: CaseId, nights: set[int]) -> dict[str, list[str]]:
+        """Return the values that each fact had in the sessions `nights`, sorted."""
+        known: dict[str, set[str]] = {}
+        for facts, seen in self._found.get(case, ()):
+            if not nights.isdisjoint(seen):
+                for name, value in zip(FACTS, facts, strict=True):
+                    if value is not None:
+                        known.setdefault(name, set()).add(value)
+        return {name: sorted(values) for name, values in known.items()}
+
+
+def evidence_of(store: Store, sessions: Sequence[Session], jobs: Sequence[tuple[int, int]]) -> list[str]:
+    """Return the archives of what the benchmarks wrote in `jobs`, pairs of session and case."""
+    if not jobs:
+        return []
+    nights, cases = ([int(one) for one in ones] for ones in zip(*sorted(jobs), strict=True))
+    sql = (
+        "SELECT DISTINCT evidence FROM cases JOIN wanted USING (night, case_id) WHERE evidence != '' ORDER BY evidence"
+    )
+    return store.query(sql, sessions, wanted={'night': nights, 'case_id': cases})['evidence'].to_pylist()
+
+
+def _dictionary(texts: pa.Array) -> tuple[ndarray, ndarray]:
+    """Return the different texts of an array, and for each element the place of its text."""
+    encoded = texts.dictionary_encode()
+    return numpy.array(encoded.dictionary.to_pylist(), object), encoded.indices.to_numpy(zero_copy_only=False)
+
+
+def _split(column: pa.ListArray, kind: type) -> Iterator[ndarray]:
+    """Yield the lists of a column as arrays."""
+    flat = column.values.to_numpy(zero_copy_only=False).astype(kind, copy=False)
+    yield from numpy.split(flat, column.offsets.to_pylist()[1:-1])

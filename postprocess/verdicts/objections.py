@@ -1,0 +1,72 @@
+"""Tell what speaks against recording a series, so that a person must give a reason."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from plumbline.limits import Tolerance, limits
+from plumbline.references import Reference
+from postprocess.results.store import Session
+from postprocess.text import count, number
+from postprocess.verdicts.candidates import Candidate, Doubt
+from postprocess.verdicts.levels import Level
+
+#: Kinds of objections that stay true, so that a reason once accepted holds for the next baseline, too.
+LASTING = ('levels', 'published')
+
+
+@dataclass(frozen=True)
+class Objection:
+    """Why a row should not be recorded. `kind`: ``jobs``, ``levels``, ``in_force`` or ``published``."""
+
+    kind: str
+    why: str
+
+
+def doubtful_jobs(used: Candidate, doubts: Mapping[tuple[int, int], Doubt]) -> list[Objection]:
+    """Return what speaks against the jobs that a row is of."""
+    jobs = zip(used.nights.tolist(), used.cases.tolist(), strict=True) if doubts else ()
+    found = [doubts[job] for job in jobs if job in doubts]
+    return [Objection('jobs', summary_of(found))] if found else []
+
+
+def summary_of(doubts: Sequence[Doubt]) -> str:
+    """Return the first doubt, and how many jobs there are more."""
+    more = count(len(doubts) - 1, 'job')
+    return f'{doubts[0]}, and {more} more' if doubts[1:] else str(doubts[0])
+
+
+def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Objection]:
+    """Return both levels of a series that has two."""
+    if not level.levels:
+        return []
+    worse, better = (f'{number(mean)} {unit} in {count(n, "session")}' for mean, n in level.levels)
+    why = f'two levels, {worse} and {better}; the worse one is taken'
+    if level.switched is not None:
+        began = sessions[level.switched]
+        why += (
+            f'; it changed once, with session {began.session[:8]} of {began.started:%Y-%m-%d}: '
+            'after a planned change name the sessions since and give --epoch'
+        )
+    return [Objection('levels', why)]
+
+
+def worse(
+    new: Reference, in_force: Reference | None, published: Reference | None, tolerance: Tolerance
+) -> list[Objection]:
+    """Return the references of this machine beyond whose limit the mean of a new row is."""
+    found = []
+    for kind, row, name in (('in_force', in_force, 'in force'), ('published', published, 'published')):
+        if row is None or row.kind == 'elsewhere' or row.quantity != new.quantity:
+            continue
+        bad, unit = limits(row, tolerance).bad, row.quantity.unit
+        if row.quantity.sign * new.mean < row.quantity.sign * bad:
+            found.append(
+                Objection(
+                    kind,
+                    f'{number(new.mean)} {unit} is worse than what is {name}: {number(row.mean)} {unit}, '
+                    f'limit {number(bad)} ({row.source})',
+                )
+            )
+    return found

@@ -1,0 +1,102 @@
+"""Keep a proposed baseline until it is accepted, and merge it into the ``baseline.csv`` of its site."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from plumbline.errors import InputError, SiteError
+from plumbline.evidence import keep
+from plumbline.files import write_text
+from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
+from plumbline.sites import site_names
+from postprocess.verdicts.baseline import Proposal, digits, read_baseline
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """What a proposal changed in the file at `path`: its rows, and how many rows are new, changed and as before."""
+
+    path: Path
+    rows: list[Reference]
+    added: int
+    changed: int
+    kept: int
+
+
+def save(proposal: Proposal, results: Path) -> Path | None:
+    """Write the rows that are not withheld to ``<results>/proposals/<site>.csv`` and return it.
+
+    None, and no file, also not that of an earlier proposal, where there is no such row.
+    """
+    path = results / 'proposals' / f'{proposal.site}.csv'
+    rows = [row.new for row in proposal.rows if not row.withheld]
+    if not rows:
+        path.unlink(missing_ok=True)
+        return None
+    write_text(path, to_baseline(rows))
+    write_text(path.with_suffix('.evidence'), ''.join(f'{name}\n' for name in proposal.evidence))
+    return path
+
+
+def accept(results: Path, site: str | None, root: Path) -> Accepted:
+    """Merge the proposal for `site`, or the only one, into its ``baseline.csv`` below `root`; then remove the proposal.
+
+    Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
+    """
+    proposals = {path.stem: path for path in sorted((results / 'proposals').glob('*.csv'))}
+    if site is None and len(proposals) == 1:
+        site = next(iter(proposals))
+    if site is None or site not in proposals:
+        if site is None and proposals:
+            raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
+        of_site = f' for site {site}' if site else ''
+        raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
+    if not (root / site).is_dir():
+        raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
+    path = root / site / FILES['baseline']
+    proposed = read_references(proposals[site], 'baseline')
+    before = {row.id: row for row in read_baseline(site, root)}
+    after = before | {row.id: row for row in proposed}
+    text = to_baseline(after.values())
+    _validate(text, path)
+    write_text(path, text)
+    evidence = proposals[site].with_suffix('.evidence')
+    try:
+        for name in evidence.read_text(encoding='utf-8').splitlines() if evidence.exists() else ():
+            keep(results, name, f'baseline of {site}')
+        evidence.unlink(missing_ok=True)
+        proposals[site].unlink()
+    except OSError as error:
+        raise InputError(f'{path} is written, but {proposals[site]} cannot be removed: {error.strerror}') from None
+    added = sum(row.id not in before for row in proposed)
+    changed = sum(row.id in before and row != before[row.id] for row in proposed)
+    return Accepted(path, proposed, added, changed, len(after) - added - changed)
+
+
+def to_baseline(rows: Iterable[Reference]) -> str:
+    """Return the text of a ``baseline.csv``, sorted by series so that git shows only what changed."""
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator='\n')
+    columns = (*COLUMNS, *RECORDED)
+    writer.writerow(columns)
+    for row in sorted(rows, key=lambda row: row.id):
+        values = row.to_row()
+        writer.writerow(digits(values[column]) for column in columns)
+    return out.getvalue()
+
+
+def _validate(text: str, path: Path) -> None:
+    """Check `text` as the content of `path`. Raises SiteError."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        trial.write_text(text, encoding='utf-8')
+        try:
+            read_references(trial, 'baseline')
+        except SiteError as error:
+            raise SiteError(f'{path}: not changed, because the merged file would be wrong: {error}') from None

@@ -29,6 +29,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         *activation,
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
         *check.before_trials,
+        'bash ./load.sh before > load.txt',
         f'for trial in {" ".join(str(i + 1) for i in range(check.trials))}; do',
         'mkdir trial_$trial',
         f'{CLOCKS} > trial_$trial/started',
@@ -57,7 +58,8 @@ def postrun(check) -> list[str]:
     if check.concurrent:  # none may be left running when another has failed
         lines.append('code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=()')
         lines.append(f'[ $code = 0 ] || {show % "$code"}')
-    return [*lines, f'{CLOCKS} > trial_$trial/ended', show % 0, 'done', *check.after_trials]
+    lines += [f'{CLOCKS} > trial_$trial/ended', show % 0, 'done', 'bash ./load.sh after load.txt >> provenance.txt']
+    return [*lines, *check.after_trials]
 
 
 def _case(check, name: str, options: Sequence[str]) -> str:

@@ -50,14 +50,14 @@ class Values:
 
 
 def estimate(series: Sequence[Values]) -> list[Level]:
-    """Return the level of each series, with spreads corrected for dropped outliers and shrunk towards each other.
+    """Return the level of each series, with spreads corrected for dropped outliers and shrunk towards usual ones.
 
-    Where several nodes ran in a session, all their values count for the spread, and the sessions for the degrees of
-    freedom.
+    `moderate` finds from all series how far what is usual for their kinds holds at this site. Where several nodes ran
+    in a session, all their values count for the spread, and the sessions for the degrees of freedom.
     """
     levels = [_level(of) for of in series]
     narrowed = _share_by_chance(levels)
-    known, variances, degrees = [], [], []
+    known, variances, degrees, usual = [], [], [], []
     for place, (of, level) in enumerate(zip(series, levels, strict=True)):
         sessions = len(numpy.unique(of.sessions[level.used]))
         if sessions < 2:
@@ -66,8 +66,9 @@ def estimate(series: Sequence[Values]) -> list[Level]:
         known.append(place)
         variances.append(numpy.log(of.values[level.used]).var(ddof=1) * factor)
         degrees.append(max((sessions - 1) / fewer, 1.0))
+        usual.append(of.usual**2)
     if known:
-        moderated = moderate(numpy.array(variances), numpy.array(degrees))
+        moderated = moderate(*map(numpy.array, (variances, degrees, usual)))
         for place, variance, df in zip(known, *moderated, strict=True):
             old = levels[place]
             levels[place] = Level(old.used, old.dropped, float(variance), float(df), old.levels, old.switched)

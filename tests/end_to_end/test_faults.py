@@ -35,6 +35,7 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     assert provenance['binary_sha256'] == sha
     assert provenance['kernel'] == os.uname().release
     assert {'cpu_model', 'governor', 'smt_active', 'transparent_hugepages', 'suite_version'} <= set(provenance)
+    assert float(provenance['load_beside']) >= 0 and 0 <= float(provenance['cpu_steal']) <= 100
     assert record['job']['state'] == 'SUCCESS'
 
 

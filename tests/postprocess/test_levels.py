@@ -1,0 +1,100 @@
+"""The level and the spread of a series, on noise whose truth is known; seeded."""
+
+import numpy
+import pytest
+from rows import each_row
+from scipy import stats
+
+from postprocess.verdicts.levels import Values, estimate
+
+
+def noise(name, rng, shape):
+    """Noise of standard deviation 1 about 0."""
+    x = rng.standard_normal(shape)
+    if name == 'skewed':
+        return -(rng.standard_gamma(4, shape) - 4) / 2
+    if name == 'slow':  # one night of twenty is slow
+        return x - (rng.random(shape) < 0.05) * rng.uniform(3, 10, shape)
+    if name == 'autocorrelated':
+        for night in range(1, shape[1]):
+            x[:, night] = 0.5 * x[:, night - 1] + 0.75**0.5 * x[:, night]
+    return x
+
+
+def site(x, cv, **facts):
+    nights = numpy.arange(x.shape[1])
+    return [Values(numpy.exp(row), nights, **facts) for row in cv[:, None] * x]
+
+
+def cvs(rng, n):
+    return 0.01 * numpy.exp(numpy.log(2) * rng.standard_normal(n))
+
+
+@each_row('nights', [5, 8, 10, 20])
+def test_dropped_outliers_do_not_narrow_the_interval(nights):
+    """Of normal noise the next value is beyond the 99 % interval in 1 %, also where values were dropped by chance."""
+    rng = numpy.random.default_rng(nights)
+    cv, beyond = cvs(rng, 4000), []
+    x = rng.standard_normal((4000, nights + 1))
+    for of, level, sd, row in zip(site(x[:, :nights], cv), estimate(site(x[:, :nights], cv)), cv, x, strict=True):
+        used = numpy.log(of.values[level.used])
+        t = (used.mean() - sd * row[-1]) / numpy.sqrt(level.variance * (1 + 1 / len(used)))
+        beyond.append((level.dropped > 0, stats.t.sf(t, level.df) < 0.01))
+    dropped, beyond = numpy.array(beyond).T
+    assert 0.04 < dropped.mean() < 0.15
+    assert beyond.mean() == pytest.approx(0.01, abs=0.005)
+    assert beyond[dropped].mean() < 0.03  # without a correction 3 to 10 %
+
+
+def test_the_intervals_of_a_site_with_slow_nights_stay_narrow():
+    rng = numpy.random.default_rng(1)
+    cv = cvs(rng, 400)
+    levels = estimate(site(noise('slow', rng, (400, 10)), cv))
+    assert 0.25 < numpy.mean([level.dropped > 0 for level in levels]) < 0.45
+    ratios = [numpy.sqrt(level.variance) / sd for level, sd in zip(levels, cv, strict=True)]
+    assert 0.9 < numpy.median(ratios) < 1.1
+
+
+@each_row('kind', ['normal', 'skewed', 'slow', 'autocorrelated'])
+def test_one_level_is_hardly_ever_called_two(kind):
+    rng = numpy.random.default_rng(5)
+    found = 0
+    for nights in (5, 6, 8, 10, 20, 30):
+        cv = numpy.full(1000, 0.03)
+        found += sum(bool(level.levels) for level in estimate(site(noise(kind, rng, (1000, nights)), cv)))
+    assert found <= 6  # of 6000
+
+
+@each_row('nights', [8, 14, 30])
+def test_two_levels_are_told_apart(nights):
+    rng = numpy.random.default_rng(7)
+    x = rng.standard_normal((200, nights))
+    low = rng.random((200, nights)) < 0.5
+    cv = numpy.full(200, 0.01)
+    levels = estimate(site(x - 30 * low, cv))
+    enough = (low.sum(axis=1) > 1) & (low.sum(axis=1) < nights - 1)
+    found = numpy.array([bool(level.levels) for level in levels])
+    assert found[enough].mean() > 0.95 and not found[~enough].any()
+    for level, lows in zip(levels, low, strict=True):
+        if level.levels:
+            assert (level.used == lows).all()
+            assert level.levels[0] == (pytest.approx(0.74, abs=0.02), lows.sum())
+            assert numpy.sqrt(level.variance) < 0.03
+
+
+def test_rounded_values_are_no_two_levels():
+    steps = numpy.array([0.17, 0.18, 0.17, 0.17, 0.18, 0.18, 0.17, 0.18])  # a latency with two digits
+    (level,) = estimate([Values(steps, numpy.arange(8), sign=-1, usual=0.03, floor=0.05)])
+    assert not level.levels and level.used.all() and level.variance > 0
+
+
+def test_the_session_of_a_lasting_change_is_named():
+    values = numpy.array([100, 101, 100.5, 80, 80.2, 80.1])
+    (level,) = estimate([Values(values, numpy.array([2, 3, 5, 7, 8, 9]))])
+    assert (len(level.levels), level.switched) == (2, 7)
+
+
+def test_nodes_of_a_session_are_one_value_of_it():
+    values = numpy.array([100.0, 60, 101, 61, 99, 59, 100, 60, 100.5, 60.5])  # a fast and a slow node
+    (level,) = estimate([Values(values, numpy.repeat(numpy.arange(5), 2))])
+    assert not level.levels and level.used.all() and level.df == pytest.approx(8)

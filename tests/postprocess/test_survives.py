@@ -300,9 +300,7 @@ def test_results_below_a_name_that_is_not_utf_8_are_refused(work):
     assert len(list(work.reports.iterdir())) == 1
 
 
-@pytest.mark.parametrize(
-    'words', ['trend --days', 'trend --recent', 'fleet --days', 'backtest --days', 'report --days']
-)
+@pytest.mark.parametrize('words', ['trend --days', 'fleet --days', 'backtest --days', 'report --days'])
 def test_more_days_than_there_are_is_said(work, words):
     result = work.run(*words.split(), 999_999_999)
     assert result.exit_code == 2

@@ -11,6 +11,7 @@ import yaml
 
 from plumbline.errors import InputError, SiteError
 
+_UNFINISHED = '.new.'  # in the names of files that are being written
 _LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
 
 
@@ -39,7 +40,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
                     write(stream)
                 continue
             # unique, as hosts may share the folder
-            temporary = path.with_name(f'.{path.name}.{platform.node()}.{os.getpid()}')
+            temporary = path.with_name(f'.{path.name}{_UNFINISHED}{platform.node()}.{os.getpid()}')
             waiting[path] = temporary
             with temporary.open('wb') as stream:
                 write(stream)
@@ -55,6 +56,11 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
         for temporary in waiting.values():
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def is_unfinished(path: Path) -> bool:
+    """Return True for a file that :func:`write_whole` has not put into its place."""
+    return path.name.startswith('.') and _UNFINISHED in path.name
 
 
 def write_text(path: Path, text: str) -> None:

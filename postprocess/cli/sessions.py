@@ -179,3 +179,29 @@ def report(
     for fault in found.faults:
         complain(fault)
     raise typer.Exit(2 if found.faults else int(keep and found.needs_attention))
+
+
+store = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')
+app.add_typer(store, name='store')
+
+
+@store.command()
+def check(results: Results = DEFAULT) -> None:
+    """Read every file of the store and verify its checksums; name what is damaged or missing.
+
+    Removes what writers left that were killed more than an hour ago. Exit code 1 if anything is wrong.
+    """
+    from postprocess.results import check as module
+    from postprocess.results.store import Store
+    from postprocess.text import count
+
+    of = Store(results)
+    for path in module.sweep(of):
+        typer.echo(f'{path}: removed: its writer was killed')
+    found = list(module.faults(of))
+    for fault in found:
+        typer.echo(fault)
+    if not found:
+        stored = sum(len(of.sessions(name)) for name in of.sites())
+        typer.echo(f'{of.folder}: {count(stored, "session")}, every file is as it was written')
+    raise typer.Exit(int(bool(found)))

@@ -122,14 +122,14 @@ class Store:
 
     def write(self, site: str, month: str, file: str, tables: dict[str, pa.Table]) -> None:
         """Write tables to their files, all or none."""
-        write_whole({self._file(table, site, month, file): partial(pq.write_table, tables[table]) for table in TABLES})
+        write_whole({self._file(table, site, month, file): partial(_write, tables[table]) for table in TABLES})
 
     def compact(self, site: str) -> list[str]:
         """Put the sessions of each month but the last into one file of the present schema; return those months."""
         done = []
-        months = sorted({_place(path)[1] for path in self._files(site)})
+        months = sorted({_place(path)[1] for path in self.files(site)})
         for month in months[:-1]:
-            before = self._files(site, month)
+            before = self.files(site, month)
             try:
                 sessions = self.sessions(site, month)
                 if len(before) < 2 and all(session.schema == SCHEMA for session in sessions):
@@ -152,7 +152,7 @@ class Store:
 
         Each session gets a row group of its own, so that one can be read alone.
         """
-        with pq.ParquetWriter(stream, TABLES[table]) as writer:
+        with pq.ParquetWriter(stream, TABLES[table], write_page_checksum=True) as writer:
             begin, cases = 0, 0
             for end, session in enumerate(sessions, start=1):
                 cases += session.ran
@@ -162,6 +162,13 @@ class Store:
                     begin, cases = end, 0
 
     # Reading
+
+    def files(self, site: str = '*', month: str = '*') -> list[Path]:
+        """Return the files of the table `sessions`, those of a month in the order of their names."""
+        found = [self.folder / 'sessions']
+        for wanted in (f'site={site}', f'month={month}', '*.parquet'):
+            found = [path for folder in found for path in _listed(folder) if fnmatchcase(path.name, wanted)]
+        return sorted(found)
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
         """Return the session whose uuid begins with `name`, or the latest; of `site` where that is given."""
@@ -185,14 +192,14 @@ class Store:
 
     def _latest(self, site: str) -> list[Session]:
         """Return the session that started last; one from the future, by a wrong clock, only if all others are, too."""
-        for month in sorted({_place(path)[1] for path in self._files(site)}, reverse=True):
+        for month in sorted({_place(path)[1] for path in self.files(site)}, reverse=True):
             if found := [session for session in self.sessions(site, month) if not is_ahead(session.started)]:
                 return found[-1:]
         return self.sessions(site)[-1:]
 
     def sites(self) -> list[str]:
         """Return the names of the sites that have sessions."""
-        return sorted({_place(path)[0] for path in self._files()})
+        return sorted({_place(path)[0] for path in self.files()})
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
         """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""
@@ -281,7 +288,7 @@ class Store:
         """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
 
         def read(_: object) -> list[Session]:
-            files = [path for path in self._files(site, month) if path.name.startswith((name, _TOGETHER))]
+            files = [path for path in self.files(site, month) if path.name.startswith((name, _TOGETHER))]
             found: dict[tuple[str, str], Session] = {}
             for path, rows in sorted(((path, _read(path)) for path in files), key=lambda item: -item[1].num_rows):
                 for row in rows.to_pylist():
@@ -302,13 +309,6 @@ class Store:
                 now = {(s.site, s.session): s for site in {s.site for s in sessions} for s in self.sessions(site)}
                 sessions = [now.get((session.site, session.session), session) for session in sessions]
         raise InputError(message)
-
-    def _files(self, site: str = '*', month: str = '*') -> list[Path]:
-        """Return the files of the table `sessions`, those of a month in the order of their names."""
-        found = [self.folder / 'sessions']
-        for wanted in (f'site={site}', f'month={month}', '*.parquet'):
-            found = [path for folder in found for path in _listed(folder) if fnmatchcase(path.name, wanted)]
-        return sorted(found)
 
     def _path(self, table: str, session: Session) -> Path:
         return self._file(table, session.site, session.month, session.file)
@@ -340,6 +340,10 @@ def _listed(folder: Path) -> list[Path]:
         return []
     except OSError as error:
         raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
+
+
+def _write(rows: pa.Table, stream: BinaryIO) -> None:
+    pq.write_table(rows, stream, write_page_checksum=True)  # verified by `plumbline store check`
 
 
 @contextmanager

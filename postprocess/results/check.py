@@ -1,0 +1,85 @@
+"""Check the files of a store: all there, readable, and as they were written."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plumbline.errors import InputError
+from plumbline.files import is_unfinished
+from postprocess.results.store import Store
+from postprocess.results.tables import TABLES
+
+_WRITING = 3600.0  # seconds after which a file that is not in its place is of a writer that was killed
+
+
+def faults(store: Store) -> Iterator[str]:
+    """Yield a sentence for each fault of the files of a store.
+
+    Every page of every file is read and its checksum verified; files of versions before schema 4 have none and are only
+    read. A session is looked for in the store if the results directory has its run report.
+    """
+    known = set()
+    for index in store.files():
+        try:
+            sessions = {session for session in _sessions_in(index)}
+            known |= sessions
+            for table in TABLES:
+                if foreign := _sessions_in(index.parents[3] / table / Path(*index.parts[-3:])) - sessions:
+                    yield f'{index}: has no session {", ".join(sorted(foreign))} of the table {table}'
+        except InputError as error:
+            yield f'{error}'
+    for table in set(TABLES) - {'sessions'}:
+        for path in sorted((store.folder / table).glob('*/*/*.parquet')):
+            index = store.folder / 'sessions' / Path(*path.parts[-3:])
+            if not index.exists() and not _is_recent(path):
+                yield (
+                    f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
+                    f'of session {path.stem} again, or remove this file'
+                )
+    for report in sorted(store.folder.parent.glob('reports/*.json')):
+        if (session := _session_of(report)) not in known:
+            yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
+
+
+def sweep(store: Store) -> list[Path]:
+    """Remove what writers left that were killed more than an hour ago; return those files."""
+    left = [
+        path for path in store.folder.rglob('.*') if path.is_file() and is_unfinished(path) and not _is_recent(path)
+    ]
+    for path in left:
+        path.unlink(missing_ok=True)
+    return left
+
+
+def _sessions_in(path: Path) -> set[str]:
+    """Read all of a file; return the sessions that it has rows of. Raises InputError."""
+    found: set[str] = set()
+    try:
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
+            for group in range(file.num_row_groups):
+                found.update(file.read_row_group(group)['session'].to_pylist())
+    except FileNotFoundError:
+        raise InputError(f'{path}: the file of a stored session is missing') from None
+    except (OSError, ValueError, KeyError, pa.ArrowException) as error:
+        raise InputError(f'{path}: damaged: {str(error).splitlines()[0]}') from None
+    return found
+
+
+def _is_recent(path: Path) -> bool:
+    try:
+        return time.time() - path.stat().st_mtime < _WRITING
+    except FileNotFoundError:  # in its place by now
+        return True
+
+
+def _session_of(report: Path) -> str | None:
+    try:
+        return json.loads(report.read_bytes())['session_info']['uuid']
+    except (OSError, ValueError, LookupError, TypeError):
+        return None

@@ -20,7 +20,7 @@ COLUMNS = (
     *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
 )  # fmt: skip
 #: Further columns of a baseline.csv that `plumbline record` wrote; one written by hand may do without.
-RECORDED = ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'cap', 'epoch', 'provenance')
+RECORDED = ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'epoch', 'provenance')
 #: Those before a row kept what its check states of its tolerance.
 _OLD_RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
 #: The columns before metrics had dims.
@@ -47,7 +47,7 @@ class Reference:
     `id` may be a pattern: ``*`` for a whole field, ``name=*`` for one value of params or dims. `std` and `n` of
     published numbers may be unknown (None); a baseline's n counts sessions. `spread` is the standard deviation of the
     logarithm of one value that the limit uses, with `df` degrees of freedom, from `spread_n` sessions: more than n
-    where an epoch moved only the mean. `usual_spread`, `floor` and `cap`: what the check states of its tolerance.
+    where an epoch moved only the mean. `usual_spread` and `floor`: what the check states of its tolerance.
     """
 
     id: SeriesId
@@ -65,7 +65,6 @@ class Reference:
     spread_n: int | None = None
     usual_spread: float | None = None
     floor: float | None = None
-    cap: float | None = None
     epoch: str = ''
     provenance: str = ''
 
@@ -77,7 +76,7 @@ class Reference:
     @property
     def stated(self) -> dict[str, float | None]:
         """What the check states of its tolerance, for `plumbline.limits.tolerance_for`."""
-        return {'floor': self.floor, 'cap': self.cap, 'usual_spread': self.usual_spread}
+        return {'floor': self.floor, 'usual_spread': self.usual_spread}
 
     @cached_property
     def is_pattern(self) -> bool:
@@ -235,7 +234,6 @@ def _row(entry: Mapping[str, str], kind: str, where: str) -> Reference:
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
         spread=_number(entry, 'spread', where), df=df, spread_n=_count(entry, 'spread_n', where),
         usual_spread=_number(entry, 'usual_spread', where), floor=_number(entry, 'floor', where),
-        cap=_number(entry, 'cap', where),
         epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''),
     )  # fmt: skip
 

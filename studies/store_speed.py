@@ -97,6 +97,7 @@ def year(work: Workplace, scale: float) -> None:
     files = [path for path in work.results.rglob('*.parquet')]
     print(f'store: {len(files)} files, {sum(path.stat().st_size for path in files) / 1e6:.0f} MB')
     first = [f'{number:08x}' for number in range(10)]
+    timed('record propose, all nights', 'record', 'propose', work=work, goal='goal 5 s')
     timed('record propose, 10 nights', 'record', 'propose', *first, work=work)
     timed('record accept', 'record', 'accept', work=work)
     timed('compare the last night', 'compare', work=work, goal='goal 2 s, 500 MB')

@@ -9,26 +9,24 @@ from statistics import median
 from plumbline.limits import Tolerance, limits, spread_of
 from plumbline.references import Reference
 from postprocess.text import count
+from postprocess.verdicts.levels import USUAL_SPREAD
+from postprocess.verdicts.stats import PRIOR_DF
 from postprocess.verdicts.verdict import Verdict
 
-_USUAL_SPREAD = 0.02  # where a check states none
-_USUAL_DF = 4.0  # how many degrees of freedom a usual spread is worth
 _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
 
 
 def hints(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return what to do next where a session had nothing, or next to nothing, to be judged by; else nothing."""
+    """Return what to do next where fewer than half of the metrics of a session have a reference; else nothing."""
     judged = [row for row in verdicts if row.verdict != 'informational' and row.value is not None]
-    known = [row for row in judged if row.reference is not None]
-    if not judged or 2 * len(known) > len(judged):
+    known = sum(row.reference is not None for row in judged)
+    if 2 * known >= len(judged):
         return []
-    some = (
-        f'only {len(known)} of {len(judged)} metrics have' if known else f'none of {count(len(judged), "metric")} has'
-    )
     return [
-        f'Next: {some} a reference, so a loss stays unnoticed. If the machine is as it should be, record its sessions: '
-        '`plumbline record propose`, read what it prints, then `plumbline record accept`.'
+        f'Next: {known} of {count(len(judged), "metric")} can be judged, the others have no reference. If the machine '
+        'is as it should be, record its sessions: `plumbline record propose`, read what it prints, then '
+        '`plumbline record accept`.'
     ]
 
 
@@ -38,16 +36,17 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]]) -> str:
         return ''
     n = round(median(row.n or 1 for row, _ in rows))
     now = _noticed(rows, n)
+    notice = (
+        '' if now is None else f'With {count(n, "session")} half of the metrics notice a loss of {100 * now:.0f} %; '
+    )
     for length in (length for length in _LENGTHS if length > n):
         then = _noticed(rows, length)
         if then is not None and (now is None or then < _NOTICEABLE * now):
-            so_far = (
-                '' if now is None else f'With {count(n, "session")} half of the metrics notice a loss of {now:.0%}. '
+            more = (
+                f'with {count(length - n, "more session")} it is {100 * then:.0f} %: then `plumbline record propose`.'
             )
-            return (
-                f'{so_far}With {count(length - n, "more session")} it is {then:.0%}: `plumbline record propose` again.'
-            )
-    return '' if now is None else f'Half of the metrics notice a loss of {now:.0%}; more sessions would change little.'
+            return notice + more if notice else more.capitalize()
+    return notice and f'{notice}more sessions would change little.'
 
 
 def _noticed(rows: Sequence[tuple[Reference, Tolerance]], n: int) -> float | None:
@@ -63,5 +62,5 @@ def _of_sessions(row: Reference, tolerance: Tolerance, n: int) -> Reference:
         return row
     spread, df = spread_of(row)
     if spread is None or df is None:
-        spread, df = tolerance.usual_spread or _USUAL_SPREAD, _USUAL_DF
+        spread, df = tolerance.usual_spread or USUAL_SPREAD, PRIOR_DF
     return replace(row, n=n, spread=spread, df=df + n - row.n, spread_n=n)

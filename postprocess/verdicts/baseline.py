@@ -33,11 +33,10 @@ from postprocess.verdicts.candidates import (
     read_unmeasured,
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
-from postprocess.verdicts.levels import Level, Values, estimate
+from postprocess.verdicts.levels import USUAL_SPREAD, Level, Values, estimate
 from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, summary_of, two_levels, worse
 from postprocess.verdicts.stats import mean_of
 
-_USUAL_SPREAD = 0.02  # where a check states none
 _NAMED = 30  # sessions that a row names beside its first
 _NOTHING = 'holds nothing that can be recorded'
 
@@ -187,14 +186,14 @@ class _Recorder:
             self.doubted |= self.wanted.named or not good.any()
             if not good.any():
                 first = self.doubts[int(of.nights[0]), int(of.cases[0])]
-                return self.refuse(of, f'{count(len(good), "job")}, none good enough for a baseline: {first}')
+                cause = f'{count(len(good), "job")}, none good enough for a baseline: {first}'
+                self.refused.append(Refusal(of.id, cause))
+                return None
             of = of.only(good)
         if cause := _unusable([of, *group[1:]]):
-            return self.refuse(of, cause)
+            self.refused.append(Refusal(of.id, cause))
+            return None
         return of
-
-    def refuse(self, of: Candidate, cause: str) -> None:
-        self.refused.append(Refusal(of.id, cause))
 
     def since(self, old: Reference | None) -> datetime | None:
         """Return when the baseline of a series begins: with the first session behind its row in force."""
@@ -213,7 +212,7 @@ class _Recorder:
 
     def values(self, of: Candidate) -> Values:
         tolerance = self.tolerance(of)
-        usual = tolerance.usual_spread or _USUAL_SPREAD
+        usual = tolerance.usual_spread or USUAL_SPREAD
         return Values(of.values, of.nights, of.quantity.sign, usual, tolerance.floor)
 
     def tolerance(self, of: Candidate) -> Tolerance:
@@ -299,7 +298,8 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
         std=jobs.std if jobs.n > 1 else None if math.isnan(trials) else trials,
         source=f'{source} on {hosts}', recorded_at=last, mode=of.mode, note='; '.join(note),
         spread=None if level.variance is None else math.sqrt(level.variance), df=level.df,
-        spread_n=None if level.variance is None else len(sessions), **of.stated,
+        spread_n=None if level.variance is None else len(sessions), usual_spread=of.stated['usual_spread'],
+        floor=of.stated['floor'],
         provenance='; '.join(f'{name}={known[name]}' for name in sorted(known)),
     )  # fmt: skip
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy
@@ -46,7 +46,7 @@ _SERIES = """
         SEMI JOIN (SELECT night, "case" FROM own WHERE round > 0) USING (night, "case") GROUP BY ALL
     ), found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
-            any_value(better) AS better, arg_max("floor", night) AS "floor", arg_max(cap, night) AS cap,
+            any_value(better) AS better, arg_max("floor", night) AS "floor",
             arg_max(usual_spread, night) AS usual_spread, list_distinct(flatten(list(DISTINCT tags))) AS tags,
             list(night::INT) AS nights, list(case_id::INT) AS cases, list(mean) AS "values", list(node) AS nodes,
             list(coalesce(std, 'nan'::DOUBLE)) AS std
@@ -97,7 +97,7 @@ class Candidate:
     def only(self, chosen: ndarray) -> Candidate:
         """Return the jobs where `chosen` is True, or those at these places."""
         arrays = {name: getattr(self, name)[chosen] for name in ('nights', 'cases', 'values', 'std', 'nodes')}
-        return Candidate(self.id, self.quantity, self.mode, self.stated, **arrays)
+        return replace(self, **arrays)
 
 
 @dataclass(frozen=True)
@@ -131,13 +131,14 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     nodes = table['nodes'].combine_chunks()
     names, codes = _dictionary(nodes.values)
     offsets = nodes.offsets.to_pylist()[1:-1]
-    columns = [_split(table[name].combine_chunks(), kind) for name, kind in _LISTS.items()]
+    columns = zip(*(_split(table[name].combine_chunks(), kind) for name, kind in _LISTS.items()), strict=True)
     rows = table.drop_columns(['nodes', *_LISTS]).to_pylist()
     found = []
-    for row, *lists, places in zip(rows, *columns, numpy.split(codes, offsets), strict=True):
-        stated = {name: row[name] for name in ('floor', 'cap', 'usual_spread')}
+    for row, arrays, places in zip(rows, columns, numpy.split(codes, offsets), strict=True):
+        stated = {name: row[name] for name in ('floor', 'usual_spread')}
         quantity, mode = Quantity(row['unit'], row['better']), smallest_mode(row['tags'])
-        of = Candidate(SeriesId.from_row(row), quantity, mode, stated, *lists, names[places])
+        lists = dict(zip(_LISTS, arrays, strict=True))
+        of = Candidate(SeriesId.from_row(row), quantity, mode, stated, **lists, nodes=names[places])
         found.append(of.only(numpy.lexsort((of.cases, of.nights))))
     return sorted(found, key=lambda of: (of.id, of.quantity))
 
@@ -178,7 +179,7 @@ def read_doubts(
 
 
 def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
-    of = SeriesId.from_row(row | {'metric': '*', 'dims': '-'})
+    of = SeriesId.from_row({**row, 'metric': '*', 'dims': '-'})
     return Doubt(row['night'], row['case_id'], of.case, row['node'], why)
 
 
@@ -228,7 +229,7 @@ class Facts:
         return {name: sorted(values) for name, values in known.items()}
 
 
-def evidence_of(store: Store, sessions: Sequence[Session], jobs: Sequence[tuple[int, int]]) -> list[str]:
+def evidence_of(store: Store, sessions: Sequence[Session], jobs: Collection[tuple[int, int]]) -> list[str]:
     """Return the archives of what the benchmarks wrote in `jobs`, pairs of session and case."""
     if not jobs:
         return []

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from plumbline.limits import Tolerance, limits
+import numpy
+
+from plumbline.limits import Tolerance
 from plumbline.references import Reference
 from postprocess.results.store import Session
 from postprocess.text import count, number
 from postprocess.verdicts.candidates import Candidate, Doubt
-from postprocess.verdicts.levels import Level
+from postprocess.verdicts.levels import USUAL_SPREAD, Level
+from postprocess.verdicts.stats import PRIOR_DF, quantile
 
 #: Kinds of objections that stay true, so that a reason once accepted holds for the next baseline, too.
 LASTING = ('levels', 'published')
+#: That a row of an unchanged machine is called worse.
+CHANCE = 0.001
 
 
 @dataclass(frozen=True)
@@ -55,18 +61,19 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
 def worse(
     new: Reference, in_force: Reference | None, published: Reference | None, tolerance: Tolerance
 ) -> list[Objection]:
-    """Return the references of this machine beyond whose limit the mean of a new row is."""
+    """Return the references of this machine that a new row falls short of: by more than the floor, and than chance."""
+    spread, df = new.spread or tolerance.usual_spread or USUAL_SPREAD, new.df or PRIOR_DF
     found = []
     for kind, row, name in (('in_force', in_force, 'in force'), ('published', published, 'published')):
         if row is None or row.kind == 'elsewhere' or row.quantity != new.quantity:
             continue
-        bad, unit = limits(row, tolerance).bad, row.quantity.unit
-        if row.quantity.sign * new.mean < row.quantity.sign * bad:
-            found.append(
-                Objection(
-                    kind,
-                    f'{number(new.mean)} {unit} is worse than what is {name}: {number(row.mean)} {unit}, '
-                    f'limit {number(bad)} ({row.source})',
-                )
+        lost = row.quantity.sign * math.log(row.mean / new.mean)
+        # of two means; a published number without n says what the machine must do
+        error = spread * math.sqrt(1 / (new.n or 1) + (1 / row.n if row.n else 0))
+        if lost > max(-math.log1p(-tolerance.floor), float(quantile(1 - CHANCE, numpy.array(df))) * error):
+            why = (
+                f'{number(new.mean)} {new.quantity.unit} is worse than what is {name}, {number(row.mean)}, by '
+                f'{-100 * math.expm1(-lost):.1f} % ({row.source})'
             )
+            found.append(Objection(kind, why))
     return found

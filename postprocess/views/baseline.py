@@ -26,7 +26,7 @@ _ROWS = (
     Column('recorded_at', 'recorded'),
     Column('mode'),
     Column('note', 'from'),
-    *map(Column, ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'cap')),
+    *map(Column, ('spread', 'df', 'spread_n', 'usual_spread', 'floor')),
     Column('epoch', 'epoch'),
     *map(Column, ('objections', 'provenance')),
 )

@@ -65,18 +65,16 @@ class Fleet:
 
 
 def fleet(
-    store: Store, last: Session, days: int, results: Path, root: Path = SITES, keep: bool = True,
-    sessions: Sequence[Session] | None = None,
-) -> Fleet:  # fmt: skip
+    store: Store, last: Session, days: int, results: Path, root: Path = SITES, sessions: Sequence[Session] | None = None
+) -> Fleet:
     """Compare the nodes of the session `last` with those of so many days before it.
 
-    `keep`: write the nodes that stand out to the ledger. `sessions`: those of the days, where they are known already.
-    Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
+    `sessions`: those of the days, where they are known already. Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
     """
     sessions = store.history(last, days) if sessions is None else sessions
     places = {session.session: place for place, session in enumerate(sessions)}
     located = locations(last.site, root)
-    before = [entry for entry in ledger.read(results, last.site) if entry.session in places.keys() - {last.session}]
+    before = [entry for entry in ledger.entries(results, last.site) if entry.session in places.keys() - {last.session}]
     histories, nodes = by_node(store, sessions, root)
     found = until(tables(histories, nodes, len(sessions)), len(sessions) - 1, len(sessions))
     flagged = {(entry.node, places[entry.session]) for entry in before}
@@ -89,8 +87,6 @@ def fleet(
     }
     events = _system_events(systems) + _node_events(flags, measured, located)
     events = _with_software(store, sessions, events)
-    if keep:
-        ledger.write(results, last, [_entry(last, event) for event in events if event.where in measured])
     single = {node for names in measured for node in names.split(',')}
     return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found))
 
@@ -230,13 +226,6 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
         for event in events
         if event.kind == 'NODE' and event.where in flagged and ',' not in event.where
     }
-
-
-def _entry(session: Session, event: Event) -> ledger.Entry:
-    return ledger.Entry(
-        f'{session.started:%Y-%m-%d}', session.session, event.where, event.kind, event.series, round(event.change, 2),
-        event.how,
-    )  # fmt: skip
 
 
 def _left_out(found: Sequence[NodeTable]) -> list[str]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
 
 from plumbline.identity import CaseId, from_text, to_text
 from postprocess.history.series import NODE
@@ -11,6 +13,16 @@ from postprocess.results.reports import one_line
 from postprocess.results.store import Session, Store
 
 ALL = '*'  # in place of the name of a node: all of them together
+#: Facts that stay as they are until someone changes the machine, as shell patterns. All others, such as the load
+#: average, free memory, temperatures, and names of jobs, differ from session to session and explain nothing.
+SOFTWARE = (
+    'stack', 'stack_*', 'binary', 'binary_*', 'package', 'library_*', 'kernel', 'driver*', '*_driver', 'firmware*',
+    '*_firmware', 'microcode',
+)  # fmt: skip
+_SETTINGS = (
+    'suite_version', 'site_file*', 'governor', 'smt_active', 'transparent_hugepages', 'cpu_model', 'bios*', '*_version',
+    'numa_distances', 'nearest_numa_domain', 'hpl_dat',
+)  # fmt: skip
 Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
 _CASE = ('partition', 'environ', 'check', 'params', 'night')
 _COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
@@ -38,6 +50,8 @@ class Provenance:
         for partition, environ, check, params, session, node, provenance in zip(*columns, strict=True):
             key = CaseId(partition, environ, check, from_text(params)), session
             for fact, value in json.loads(provenance).items():
+                if not matches(fact, SOFTWARE + _SETTINGS):
+                    continue
                 for place in (node, ALL):
                     facts = values.setdefault(key, {}).setdefault(place, {})
                     facts.setdefault(fact, set()).add(one_line(str(value)) or '')
@@ -69,6 +83,17 @@ class Provenance:
 
     def _facts(self, case: CaseId, session: int) -> Mapping[str, Facts]:
         return self._found.get((case, session), {})
+
+
+def is_software(change: str) -> bool:
+    """Return True if a difference, as `Provenance.change` returns it, is of the software that ran."""
+    return matches(change.partition(':')[0], SOFTWARE)
+
+
+@lru_cache(2**12)
+def matches(fact: str, patterns: tuple[str, ...]) -> bool:
+    """Return True if the name of a fact matches one of the patterns."""
+    return any(fnmatchcase(fact, pattern) for pattern in patterns)
 
 
 def difference(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:

@@ -1,0 +1,276 @@
+"""What is known about an incident: since when it lasts, what changed then, the evidence, and commands that go on."""
+
+from __future__ import annotations
+
+import math
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from plumbline.identity import CaseId, to_text
+from postprocess.history.incident import Incident, Scope, named
+from postprocess.history.provenance import ALL, Provenance, is_software
+from postprocess.results.store import Session, Store
+from postprocess.text import count, number, quantity
+from postprocess.verdicts.verdict import Comparison, Verdict
+
+if TYPE_CHECKING:
+    from postprocess.history.incidents import Draft
+    from postprocess.verdicts.measured import Job
+
+_BACK = 60  # sessions in which the beginning of an incident is looked for
+_AROUND = 3  # sessions before and after its beginning whose provenance is compared
+_SERIES = 20  # of an incident, the worst, whose history and provenance are read
+_SHOWN = 3  # series, cases and archives in the evidence
+_LOSSES = """
+    SELECT number, night, median(wanted.sign * ln(mean / expected)) AS level
+    FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
+    WHERE metrics.dims = wanted.dims AND status = 'measured' AND mean > 0
+        AND (wanted.node = '' OR list_contains(cases.nodes, wanted.node))
+    GROUP BY ALL
+"""
+_FAILURES = """
+    SELECT number, night, bool_or(NOT (
+        result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance')) AS failed
+    FROM cases JOIN wanted USING ("partition", environ, "check", params)
+    WHERE wanted.node = '' OR list_contains(cases.nodes, wanted.node)
+    GROUP BY ALL
+"""
+
+
+class Background:
+    """What a session and those before it tell of its incidents. `sessions`: up to this one, the last."""
+
+    def __init__(
+        self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]],
+        jobs: Callable[[Verdict], Sequence[Job]],
+    ):  # fmt: skip
+        self.store, self.sessions, self.comparison, self.jobs = store, list(sessions)[-_BACK:], comparison, jobs
+        self.cases = cases
+        self.by_id = {case['case_id']: case for case in cases}
+        self.slurm = {case['partition'] for case in cases if case['scheduler'] in ('slurm', 'squeue')}
+
+    def add(self, drafts: Sequence[Draft]) -> list[Incident]:
+        """Return the finished drafts with beginning, changes, evidence and next steps."""
+        found = [draft.finish() for draft in drafts]
+        begins = self._begins(drafts, found)
+        changes = self._changes(found, begins)
+        done = []
+        for draft, incident, begin, (changed, follows) in zip(drafts, found, begins, changes, strict=True):
+            since = self.sessions[begin]
+            kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC') else incident.kind
+            kind = 'SYSTEM' if kind == 'SOFTWARE' and not follows else kind
+            incident = replace(
+                incident, kind=kind, since=since.session, day=f'{since.started:%Y-%m-%d}',
+                sessions=len(self.sessions) - begin, changed=changed,
+                evidence=(*self._evidence(draft), *incident.evidence),
+            )  # fmt: skip
+            done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin))))
+        return done
+
+    # Since when
+
+    def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
+        """Return the place of the session since which each incident is seen, without a healthy one between."""
+        losses = self._nights(_LOSSES, self._lost_series(drafts, found), 'level')
+        failures = self._nights(_FAILURES, self._failed_cases(drafts, found), 'failed')
+        begins = []
+        for i, incident in enumerate(found):
+            first = last = len(self.sessions) - 1
+            of_loss = incident.sort == 'loss'
+            nights = (losses if of_loss else failures).get(i, {})
+            for night in sorted(nights.keys() - {last}, reverse=True):
+                bad = -math.expm1(nights[night]) > (incident.loss or 0.0) / 2 if of_loss else nights[night]
+                if not bad:
+                    break
+                first = night
+            begins.append(first)
+        return begins
+
+    def _nights(self, sql: str, wanted: Sequence[Sequence], value: str) -> dict[int, dict[int, Any]]:
+        if len(self.sessions) < 2 or not wanted:
+            return {}
+        columns = ['number', 'partition', 'environ', 'check', 'params', 'node', 'metric', 'dims', 'expected', 'sign']
+        rows = self.store.query(
+            sql, self.sessions, wanted=dict(zip(columns, map(list, zip(*wanted, strict=True)), strict=False))
+        )
+        found: dict[int, dict[int, Any]] = defaultdict(dict)
+        for i, night, one in zip(*(rows[name].to_pylist() for name in ('number', 'night', value)), strict=True):
+            found[i][night] = one
+        return found
+
+    def _lost_series(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[tuple]:
+        wanted = []
+        for i, (draft, incident) in enumerate(zip(drafts, found, strict=True)):
+            rows = {row.id: row for row in draft.rows if row.expected} if incident.sort == 'loss' else {}
+            for of in [of for of in incident.series if of in rows][:_SERIES]:
+                text = of.to_row()
+                for node in _places(incident.where):
+                    place = (i, of.partition, of.environ, of.check, text['params'], node)
+                    wanted.append((*place, of.metric, text['dims'], rows[of].expected, rows[of].quantity.sign))
+        return wanted
+
+    def _failed_cases(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[tuple]:
+        return [
+            (i, case.partition, case.environ, case.check, to_text(case.params), node)
+            for i, (draft, incident) in enumerate(zip(drafts, found, strict=True))
+            if draft.failed
+            for case in sorted(draft.cases)[:_SERIES]
+            for node in _places(incident.where)
+        ]
+
+    # What changed
+
+    def _changes(self, found: Sequence[Incident], begins: Sequence[int]) -> list[tuple[tuple[str, ...], bool]]:
+        """Return what changed when each incident began, and whether it is software that changed just there."""
+        sides, wanted = [], []
+        for incident, begin in zip(found, begins, strict=True):
+            before = range(max(begin - _AROUND, 0), begin)
+            after = range(begin, min(begin + _AROUND, len(self.sessions)))
+            sides.append((before, after))
+            wanted += [(case, night) for case in _cases(incident) for night in (*before, *after)]
+        provenance = Provenance.read(self.store, self.sessions, wanted)
+        return [self._changed(provenance, incident, *side) for incident, side in zip(found, sides, strict=True)]
+
+    def _changed(
+        self, provenance: Provenance, incident: Incident, before: range, after: range
+    ) -> tuple[tuple[str, ...], bool]:
+        said: Counter[str] = Counter()
+        cases = _cases(incident)
+        node = ','.join(sorted(incident.where.nodes)) if incident.where.nodes else ALL
+        for case in cases:
+            changes = provenance.change(case, before, after, node)
+            if node != ALL:
+                everywhere = provenance.change(case, before, after, ALL)
+                changes = [one for one in changes if one not in everywhere]
+                changes = changes or provenance.unlike(case, len(self.sessions) - 1, node)
+            said.update(one for one in changes if not one.endswith('-> nothing'))
+        changed = tuple(one for one, n in said.items() if 2 * n >= len(cases))
+        follows = incident.sort == 'loss' and any(is_software(one) and said[one] == len(cases) for one in changed)
+        return changed, follows
+
+    # Evidence
+
+    def _evidence(self, draft: Draft) -> list[str]:
+        rows = sorted(draft.rows, key=lambda row: -row.worse_by)
+        said = []
+        if draft.sort == 'loss':
+            said += [self._values(row) for row in rows[:_SHOWN]]
+        elif draft.failed:
+            said += [self._job(case) for case in draft.failed[:_SHOWN]]
+            more = len(draft.failed) - _SHOWN
+            said += [f'and {count(more, "other job")} that failed'] if more > 0 else []
+        if rows and draft.sort == 'loss' and (siblings := self._siblings(rows[0], draft.nodes)):
+            said.append(siblings)
+        if (draft.rows or draft.failed) and (healthy := self._healthy(draft)):
+            said.append(healthy)
+        archives = [
+            case['evidence']
+            for case in [*draft.failed, *(self.by_id[row.case_id] for row in rows if row.case_id in self.by_id)]
+            if case['evidence']
+        ]
+        said += [
+            f'output of the benchmark: {self.store.folder.parent / one}' for one in dict.fromkeys(archives[:_SHOWN])
+        ]
+        return said
+
+    def _values(self, row: Verdict) -> str:
+        """Return what each job measured of a series, beside what was expected."""
+        jobs = [job for job in self.jobs(row) if job.status == 'measured']
+        values = [f'{number(job.value)}{f" on {named(job.nodes)}" if job.nodes else ""}' for job in jobs]
+        said = f'{values[0] if values else number(row.value)} {row.quantity.unit}'
+        again = f', run again: {", ".join(values[1:])}' if len(values) > 1 else ''
+        source = f' ({row.reference.kind})' if row.reference else ''
+        return f'{_of_case(row.id.case)} {row.id.name}: {said}{again}; expected {number(row.expected)}{source}'
+
+    def _job(self, case: Mapping[str, Any]) -> str:
+        where = f' on {named(case["nodes"])}' if case['nodes'] else ''
+        job = f'job {case["job_id"]}' if case['job_id'] else 'it'
+        state = f' ended in state {case["job_state"]}' if case['job_state'] else ' failed'
+        return f'{case["check"]} {case["params"]}: {job}{where}{state}: {case["fail_reason"] or case["result"]}'
+
+    def _siblings(self, row: Verdict, nodes: set[str]) -> str:
+        """Return the range of the values of the same series on nodes without a loss."""
+        others = [
+            one
+            for one in self.comparison.verdicts
+            if one.id == row.id
+            and one.value is not None
+            and one.verdict in ('ok', 'improved')
+            and not nodes & set(one.nodes)
+        ]
+        if not others:
+            return ''
+        values = [one.value for one in others if one.value is not None]
+        elsewhere = {node for one in others for node in one.nodes}
+        spread = f'{number(min(values))} to {quantity(max(values), None, row.quantity.unit)}'
+        return f'{row.id.name} on {count(len(elsewhere), "other node")}: {spread}'
+
+    def _healthy(self, draft: Draft) -> str:
+        """Return which other metrics of the same scope are as they should be."""
+        of = draft.where
+        well = [
+            row
+            for row in self.comparison.verdicts
+            if row.verdict in ('ok', 'improved')
+            and row.id not in draft.series
+            and of.partition in ('', row.id.partition)
+            and of.environ in ('', row.id.environ)
+            and (not of.nodes or set(of.nodes) & set(row.nodes))
+        ]
+        checks = sorted({row.id.check for row in well})
+        shown = ', '.join(checks[:5]) + (f' and {count(len(checks) - 5, "other check")}' if len(checks) > 5 else '')
+        return f'healthy there: {count(len(well), "other metric")} of {shown}' if well else ''
+
+    # Next steps
+
+    def _next_steps(self, draft: Draft, incident: Incident, begin: int) -> Iterable[str]:
+        of = incident.where
+        nodes = of.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
+        few = nodes[:4]
+        if of.partition in self.slurm:
+            yield from (f'scontrol show node {node}' for node in few)
+        names = self._patterns(draft)
+        if names and incident.sort != 'session':
+            at = f' -J nodelist={",".join(few)}' if few and of.partition in self.slurm else ''
+            where = f'{of.site}:{of.partition}' if of.partition else of.site
+            yield f'ci/nightly --no-provision -- --system={where} -n {shlex.quote("|".join(names))}{at}'
+        if incident.sort == 'loss' and begin and not of.nodes:
+            before, now = self.sessions[begin - 1], self.sessions[-1]
+            yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
+        if incident.kind == 'SOFTWARE' and of.environ and any(one.startswith('stack') for one in incident.changed):
+            yield f'git log -p -- {shlex.quote(f"spack_envs/{of.site}/{of.environ}")}'
+
+    def _patterns(self, draft: Draft) -> list[str]:
+        """Return patterns for ReFrame's option ``--name`` that select the cases; the checks where they are many."""
+        names: dict[CaseId, str] = {}
+        for case in self.cases:
+            check, *params = case['name'].split(' %')
+            own = '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
+            names[CaseId(case['partition'], case['environ'], case['check'], ())] = check
+            names[_id_of(case)] = own
+        known = [names[case] for case in sorted(draft.cases) if case in names]
+        if len(known) > _SHOWN:
+            known = sorted({name.partition('%')[0] for name in known})
+        return [f'^{re.escape(name)}' for name in dict.fromkeys(known)]
+
+
+def _places(of: Scope) -> Sequence[str]:
+    return of.nodes[:_SERIES] or ('',)
+
+
+def _cases(incident: Incident) -> list[CaseId]:
+    return list(dict.fromkeys(of.case for of in incident.series))[:_SERIES]
+
+
+def _of_case(case: CaseId) -> str:
+    return f'{case.check} {to_text(case.params)}'
+
+
+def _id_of(case: Mapping[str, Any]) -> CaseId:
+    from plumbline.identity import from_text
+
+    return CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))

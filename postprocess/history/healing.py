@@ -1,0 +1,89 @@
+"""Whether a session shows a known incident to be over: healthy where it was bad, or still bad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from postprocess.history.incident import Incident, Level
+from postprocess.verdicts.measured import failure
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+
+_NO_NUMBER = BAD - {'regressed'}
+_MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
+
+
+def seen_again(
+    incident: Incident, comparison: Comparison, cases: Sequence[dict[str, Any]]
+) -> tuple[set[str], set[str]]:
+    """Return the nodes of an incident that a session shows to be bad, and those to be healthy.
+
+    One empty name stands for an incident of no node. What the session did not measure is in neither.
+    """
+    if incident.sort == 'session':
+        return set(), set(incident.where.nodes) or {''}
+    bad, healthy = set(), set()
+    for node in incident.where.nodes or ('',):
+        found = _of_loss if incident.sort == 'loss' else _of_failure
+        state = found(incident, node, comparison.verdicts, cases)
+        if state is not None:
+            (healthy if state else bad).add(node)
+    return bad, healthy
+
+
+def _of_loss(
+    incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
+) -> bool | None:
+    """Return True for healthy: within the limits of its references, and at the level that the node had before."""
+    own, wanted = {level.series for level in incident.levels if level.node == node}, set(incident.series)
+    rows = [row for row in verdicts if row.id in wanted and (not node or node in row.nodes)]
+    if any(row.verdict == 'regressed' for row in rows):
+        return False
+    levels = [
+        _is_back(level, verdicts, incident.loss or 0.0)
+        for level in incident.levels
+        if level.node == node and level.series in own
+    ]
+    if False in levels:
+        return False
+    well = {row.id for row in rows if row.verdict in ('ok', 'improved')}
+    judged = well | {level.series for level, back in zip(incident.levels, levels, strict=False) if back}
+    return True if judged and 2 * len(judged) >= len(wanted) else None
+
+
+def _is_back(level: Level, verdicts: Sequence[Verdict], loss: float) -> bool | None:
+    """Return True if a node is at its own level again, and beside the other nodes where it was; None: not measured."""
+    values = {
+        row.nodes[0]: row.value for row in verdicts if row.id == level.series and len(row.nodes) == 1 and row.value
+    }
+    value = values.pop(level.node, None)
+    if value is None:
+        return None
+    sign = 1 if level.better == 'higher' else -1
+    ratios = [value / level.value]
+    if level.ratio is not None and values:
+        ratios.append(value / median(values.values()) / level.ratio)
+    return all(ratio > 0 and ratio**sign > 1 - loss / 2 for ratio in ratios)
+
+
+def _of_failure(
+    incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
+) -> bool | None:
+    if node:
+        ran = [case for case in cases if node in case['nodes'] and not case['fixture']]
+        if any(failure(case) for case in ran if case['check'] in incident.checks):
+            return False
+    wanted, of = set(incident.series), {series.case for series in incident.series if series.metric == '*'}
+    rows = [
+        row
+        for row in verdicts
+        if (row.id in wanted or row.id.case in of) and (not node or node in row.nodes or row.case_id is None)
+    ]
+    if any(row.verdict in _NO_NUMBER for row in rows):
+        return False
+    if node and any(not failure(case) for case in ran):
+        return True
+    measured = {row.id for row in rows if row.verdict in _MEASURED}
+    expected = {series for series in wanted if series.metric != '*'}
+    return True if measured and 2 * len(measured) >= len(expected) else None

@@ -1,0 +1,125 @@
+"""What an incident is: verdicts of one cause, with their scope, size, beginning, evidence and next steps."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from plumbline.identity import SeriesId, to_text
+from postprocess.text import count, percent
+
+#: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
+#: node; SOFTWARE: what changed in it explains the loss; CASE: a case failed, is missing or invalid wherever it runs.
+KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
+_NODES = 32  # named one by one in a sentence; of more the ranges
+
+
+@dataclass(frozen=True)
+class Scope:
+    """Where an incident is. Empty: not told apart. `nodes`: those that the incident is of, not all that show it."""
+
+    site: str
+    partition: str = ''
+    environ: str = ''
+    nodes: tuple[str, ...] = ()
+    device: str = ''
+    link_class: str = ''
+    place: str = ''
+
+    def __str__(self) -> str:
+        """Return ``n3``, ``n3 device 2``, ``link class A of gpu`` or ``cpu/system``."""
+        inside = self.device or (f'link class {self.link_class}' if self.link_class else '')
+        around = f'{self.partition or self.site}{f"/{self.environ}" if self.environ else ""}'
+        if self.place:
+            return f'{self.place} ({named(self.nodes)})' if self.nodes else self.place
+        if self.nodes:
+            return f'{named(self.nodes)} {inside}'.rstrip()
+        return f'{inside} of {around}' if inside else around
+
+
+@dataclass(frozen=True)
+class Level:
+    """The value that a node should have in a series, and its ratio to the median of the other nodes, if any."""
+
+    series: SeriesId
+    node: str
+    value: float
+    better: str
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Incident:
+    """What belongs together in one session. `sort`: ``loss`` of performance, ``failure`` or ``session``.
+
+    `series`: the worst first. `nodes`: all that show it. `cause`: a sentence, of a failure. `loss`: share of the
+    performance, pooled over the series, with its `interval`. `since` and `day`: the session in which it began, `sessions`: how
+    many show it. `changed`: what changed then. `next_steps`: commands. `certain`: False for what only the comparison
+    of nodes shows; it counts when it is seen again.
+    """
+
+    kind: str
+    where: Scope
+    sort: str
+    checks: tuple[str, ...]
+    series: tuple[SeriesId, ...]
+    nodes: tuple[str, ...]
+    cause: str = ''
+    loss: float | None = None
+    interval: tuple[float, float] | None = None
+    since: str = ''
+    day: str = ''
+    sessions: int = 1
+    changed: tuple[str, ...] = ()
+    evidence: tuple[str, ...] = ()
+    next_steps: tuple[str, ...] = ()
+    levels: tuple[Level, ...] = ()
+    certain: bool = True
+
+    @property
+    def severity(self) -> float:
+        """How bad it is, from 0 to 2, for sorting: failures before losses, the larger before the smaller."""
+        return self.loss or 0.0 if self.sort == 'loss' else 2.0 if self.sort == 'failure' else 1.5
+
+    @property
+    def what(self) -> str:
+        """Return what is wrong, and how much, in one sentence."""
+        if self.sort == 'session':
+            return self.cause
+        metrics = [of for of in self.series if of.metric != '*']
+        worst = self.series[0] if self.series else None
+        name = f'{worst.check} {to_text(worst.params)}' if worst else ', '.join(self.checks)
+        others = sorted(set(self.checks) - {worst.check if worst else ''})
+        beside = f' and {count(len(metrics) - 1, "other metric")}' if len(metrics) > 1 else ''
+        beside += f' in {", ".join(others)} too' if others else ''
+        if self.sort == 'failure':
+            return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {self.cause}'
+        size = percent(None if self.loss is None else -100 * self.loss)
+        if self.interval:
+            size += f' ({percent(-100 * self.interval[1])} to {percent(-100 * self.interval[0])})'
+        return f'{size} in {name} {worst.name if worst else ""}{beside}'
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON; see :func:`from_dict`."""
+        levels = [asdict(level) | {'series': level.series.to_row()} for level in self.levels]
+        return asdict(self) | {'series': [of.to_row() for of in self.series], 'levels': levels}
+
+
+def from_dict(values: Mapping[str, Any]) -> Incident:
+    """Return what :meth:`Incident.to_dict` wrote. Raises KeyError, TypeError or ValueError."""
+    where = Scope(**values['where'] | {'nodes': tuple(values['where']['nodes'])})
+    levels = tuple(Level(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
+    lists = {name: tuple(values[name]) for name in ('checks', 'nodes', 'changed', 'evidence', 'next_steps')}
+    interval = tuple(values['interval']) if values['interval'] else None
+    series = tuple(SeriesId.from_row(row) for row in values['series'])
+    return Incident(**dict(values) | lists | {'where': where, 'levels': levels, 'interval': interval, 'series': series})
+
+
+def named(nodes: Sequence[str]) -> str:
+    """Return the names of nodes; of many their ranges."""
+    if len(nodes) <= _NODES:
+        return ', '.join(nodes)
+    from reframe.utility import nodelist_abbrev
+
+    return f'{len(nodes)} nodes, {nodelist_abbrev(list(nodes))}'

@@ -187,7 +187,7 @@ class Night:
 
         Returns whether all of it could be looked at.
         """
-        found = outcome.look_back(self.results, uuid, reruns, keep=True)
+        found = outcome.look_back(self.results, uuid, reruns)
         lines, faults = ([f'plumbline: {line}\n' for line in part] for part in (found.lines, found.faults))
         print(*lines, sep='', end='', flush=True)
         print(*faults, sep='', end='', file=sys.stderr, flush=True)

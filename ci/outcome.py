@@ -33,7 +33,7 @@ class CrashError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a session came to. `counts`: series by verdict; `summary`: the text for people."""
+    """What a session came to. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON."""
 
     site: str
     mode: str | None
@@ -41,6 +41,7 @@ class Outcome:
     counts: dict[str, int]
     problems: list[str]
     summary: str
+    incidents: list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,10 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
     """
     from plumbline.evidence import keep
     from plumbline.files import write_whole
+    from postprocess.history.digest import digest
     from postprocess.report.junit import to_junit
     from postprocess.verdicts.verdict import BAD
+    from postprocess.views.incidents import to_row
     from postprocess.views.verdicts import summary
 
     store, found = _judged(results, uuid, reruns)
@@ -129,9 +132,12 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
     for case in store.rows('cases', found.session):
         if case['case_id'] in wrong:
             keep(results, case['evidence'], wrong[case['case_id']])
-    write_whole({junit: lambda stream: stream.write(to_junit(found))})
-    session = found.session
-    return Outcome(session.site, session.mode, found.exit_code, found.counts, found.problems, summary(found))
+    session, whole = found.session, digest(store, found)
+    write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
+    return Outcome(
+        session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
+        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known],
+    )  # fmt: skip
 
 
 @isolated
@@ -146,28 +152,27 @@ def compare_spans(results: Path, before: Sequence[str], after: Sequence[str]) ->
     return comparison(found).render('table'), found.exit_code
 
 
-def look_back(results: Path, uuid: str, reruns: Sequence[Path] = (), keep: bool = False) -> LookBack:
+def look_back(results: Path, uuid: str, reruns: Sequence[Path] = ()) -> LookBack:
     """Write the page of a session, ``report.html``, with its nodes and its history.
 
-    `keep`: record the nodes that stand out in the ledger, and propose to drain those that do so again. Whatever fails
-    here is a fault of the result: the verdict is known by now and must not be lost.
+    Whatever fails here is a fault of the result: the verdict is known by now and must not be lost.
     """
     try:
-        return _look_back(results, uuid, reruns, keep)
+        return _look_back(results, uuid, reruns)
     except (CrashError, InputError, SiteError, OSError) as error:
         return LookBack([], [f'the page was not written: {error}'], False)
 
 
 @isolated
-def _look_back(results: Path, uuid: str, reruns: Sequence[Path], keep: bool) -> LookBack:
+def _look_back(results: Path, uuid: str, reruns: Sequence[Path]) -> LookBack:
     from plumbline.files import write_text
     from postprocess.history.digest import digest
     from postprocess.report.page import to_html
 
     store, comparison = _judged(results, uuid, reruns)
-    found = digest(store, comparison.session, days=90, keep=keep)
+    found = digest(store, comparison, days=90, history=True)
     write_text(results / 'report.html', to_html(comparison, store, found))
-    return LookBack(list(found.lines()), found.faults, found.needs_attention)
+    return LookBack(list(found.lines()), found.faults, bool(found.new))
 
 
 def _judged(results: Path, uuid: str, reruns: Sequence[Path]) -> tuple[Store, Comparison]:

@@ -78,7 +78,7 @@ def ledger(
     from postprocess.results.store import Store
     from postprocess.views import history as views
 
-    found = module.read(results, Store(results).find('latest', site).site)
+    found = module.entries(results, Store(results).find('latest', site).site)
     show(views.ledger([entry for entry in found if not nodes or entry.node in nodes]), format)
 
 

@@ -100,6 +100,7 @@ def compare(
 
     With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
     """
+    from postprocess.history.digest import digest
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
     from postprocess.views import verdicts as views
@@ -124,18 +125,21 @@ def compare(
         show(views.guarded(comparison), format)
         counts = module.counts(comparison)
         raise typer.Exit(int('vanished' in counts or not counts))
+    found = None if after or against else digest(store, comparison, references)
     if junit is not None:
         from plumbline.files import write_whole
         from postprocess.report.junit import to_junit
 
-        write_whole({junit: lambda stream: stream.write(to_junit(comparison))})
+        write_whole({junit: lambda stream: stream.write(to_junit(comparison, found))})
     if summary:
-        typer.echo(views.summary(comparison), nl=False)
+        typer.echo(views.summary(comparison, found), nl=False)
     else:
-        show(views.comparison(comparison), format)
+        show(views.comparison(comparison, found), format)
         for problem in comparison.problems if format == 'csv' else ():
             complain(problem)
-    raise typer.Exit(comparison.exit_code)
+    for fault in found.faults if found else ():
+        complain(fault)
+    raise typer.Exit(2 if found and found.faults else (found or comparison).exit_code)
 
 
 @app.command()
@@ -148,14 +152,6 @@ def report(
     output: Annotated[
         Path | None, typer.Option(help='The file to write. [default: report.html of the results]', dir_okay=False)
     ] = None,
-    keep: Annotated[
-        bool,
-        typer.Option(
-            '--keep',
-            help='Write the nodes that stand out to the ledger, as fleet does; print them and what is new in the '
-            'history in a few lines. Exit code 1 if a node stands out again or a change is new.',
-        ),
-    ] = False,
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -170,15 +166,13 @@ def report(
     chosen = store.find(session, site)
     other = store.find(against, chosen.site) if against else None
     comparison = judge_session(store, chosen, other, references, rerun or ())
-    found = digest(store, chosen, days, references, keep)
+    found = digest(store, comparison, references, days, history=True)
     path = output or results / 'report.html'
     write_text(path, to_html(comparison, store, found, references, path.parent))
-    for line in found.lines() if keep else ():
-        typer.echo(line)
     typer.echo(f'{path}')
     for fault in found.faults:
         complain(fault)
-    raise typer.Exit(2 if found.faults else int(keep and found.needs_attention))
+    raise typer.Exit(2 if found.faults else 0)
 
 
 store = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')

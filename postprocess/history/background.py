@@ -180,8 +180,11 @@ class Background:
     def _values(self, row: Verdict) -> str:
         """Return what each job measured of a series, beside what was expected."""
         jobs = [job for job in self.jobs(row) if job.status == 'measured']
-        values = [f'{number(job.value)}{f" on {named(job.nodes)}" if job.nodes else ""}' for job in jobs]
-        said = f'{values[0] if values else number(row.value)} {row.quantity.unit}'
+        values = [
+            f'{quantity(job.value, None, row.quantity.unit)}{f" on {named(job.nodes)}" if job.nodes else ""}'
+            for job in jobs
+        ]
+        said = values[0] if values else quantity(row.value, None, row.quantity.unit)
         again = f', run again: {", ".join(values[1:])}' if len(values) > 1 else ''
         source = f' ({row.reference.kind})' if row.reference else ''
         return f'{_of_case(row.id.case)} {row.id.name}: {said}{again}; expected {number(row.expected)}{source}'

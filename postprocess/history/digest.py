@@ -1,4 +1,4 @@
-"""The digest of a session: nodes that stand out and what is new in the history, for the page and in a few lines."""
+"""The digest of a session: its verdicts as incidents, the nodes that stand out and what is new in the history."""
 
 from __future__ import annotations
 
@@ -13,49 +13,69 @@ from plumbline.identity import Quantity, SeriesId, to_text
 from plumbline.paths import SITES
 from postprocess.history import ledger
 from postprocess.history.changepoints import SHORTEST
-from postprocess.history.fleet import Event, Fleet, fleet, write_drain
+from postprocess.history.fleet import Fleet, fleet, write_drain
+from postprocess.history.healing import seen_again
+from postprocess.history.incidents import incidents
+from postprocess.history.ledger import Known
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent
+from postprocess.verdicts.verdict import Comparison
 
 _FLEET_DAYS = 30  # before the session, that tell a node's own level
 _NEW_FOR = 3 * SHORTEST  # sessions after a step in which it may still be found for the first time
-_LINES = 5  # of nodes, and of changes
+_LINES = 5  # of changes
 
 
 @dataclass
 class Digest:
-    """What a session shows beside its verdicts.
+    """What a session comes to.
 
-    `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `before`: the days on
-    which a node stood out earlier; `repeated`: what stands out now and did in one of the two sessions before; `new`:
-    changes for the worse that the session before did not show yet; `drain`: the file that proposes to drain nodes.
+    `known`: its incidents and those of the ledger that are not closed, and those that it closed, the first to act on
+    first. `recorded`: whether they are in the ledger, as those of the newest session are. `fleet` and `trend` are None
+    where they could not be made; `faults` says why, a sentence each. `before`: the days on which a node stood out
+    earlier; `new`: changes for the worse that the session before did not show yet; `drain`: the file that proposes to
+    drain nodes.
     """
 
+    comparison: Comparison
     sessions: list[Session]
+    known: list[Known] = field(default_factory=list)
+    recorded: bool = False
     fleet: Fleet | None = None
     trend: Trend | None = None
     histories: list[History] = field(default_factory=list)
     before: dict[str, list[str]] = field(default_factory=dict)
-    repeated: set[str] = field(default_factory=set)
     new: list[Change] = field(default_factory=list)
     drain: Path | None = None
     faults: list[str] = field(default_factory=list)
 
     @property
-    def needs_attention(self) -> bool:
-        """Return True if a node stands out again or a change is new: one bad run of one of many nodes is neither."""
-        return bool(self.repeated or self.new)
+    def day(self) -> str:
+        """The day of the session, UTC."""
+        return f'{self.comparison.session.started:%Y-%m-%d}'
+
+    def of_state(self, *states: str) -> list[Known]:
+        """Return the incidents that have one of these states on the day of the session."""
+        return [one for one in self.known if one.state(self.day) in states]
+
+    @property
+    def exit_code(self) -> int:
+        """1 while an incident is open that nobody acknowledged, else 0."""
+        return int(bool(self.of_state('open')))
+
+    @property
+    def headline(self) -> str:
+        """``2 incidents open, 1 of them new, 1 acknowledged; 95 regressed, 305 ok``."""
+        is_open = self.of_state('open')
+        new = sum(len(one.seen) == 1 for one in is_open)
+        parts = [f'{count(len(is_open), "incident")} open' + (f', {new} of them new' if new else '')] if is_open else []
+        parts += [f'{len(found)} {state}' for state in ('acknowledged', 'suspected') if (found := self.of_state(state))]
+        return '; '.join(filter(None, (', '.join(parts), self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield a sentence for each of the worst events and changes, what stands out again first."""
-        events = self.fleet.events if self.fleet else []
-        events = sorted(events, key=lambda event: event.where not in self.repeated)
-        for event in events[:_LINES]:
-            yield _of_event(event, event.where in self.repeated)
-        if len(events) > _LINES:
-            yield f'{len(events) - _LINES} more stand out, see the page or plumbline fleet'
+        """Yield a sentence for each change that is new in the history, and for the proposal to drain nodes."""
         if self.fleet and self.drain:
             yield f'proposal to drain {count(len(self.fleet.drain), "node")}, no node was drained: {self.drain}'
         alike: dict[tuple, list[Change]] = {}
@@ -68,43 +88,62 @@ class Digest:
             yield f'{len(alike) - _LINES} more changes are new, see the page or plumbline trend'
 
 
-def digest(store: Store, session: Session, days: int, root: Path = SITES, keep: bool = False) -> Digest:
-    """Make the digest of a session from those of so many days before it.
+def digest(
+    store: Store, comparison: Comparison, root: Path = SITES, days: int = _FLEET_DAYS, history: bool = False
+) -> Digest:
+    """Make the digest of a session that was judged; that of the newest session of its site is kept in the ledger.
 
-    `keep`: write the nodes that stand out to the ledger, and propose to drain those that do so again. Raises InputError
-    only where the list of sessions cannot be read.
+    `days`: of sessions before it. `history`: examine the history of every series, too. Raises InputError where the
+    store or the ledger cannot be read.
     """
-    results = store.folder.parent
-    found = Digest(store.history(session, days))
+    session, results = comparison.session, store.folder.parent
+    found = Digest(comparison, store.history(session, max(days, _FLEET_DAYS)))
+    newest = store.find('latest', session.site).session == session.session
     try:
-        since = session.started - timedelta(days=min(days, _FLEET_DAYS))
+        since = session.started - timedelta(days=_FLEET_DAYS)
         recent = [one for one in found.sessions if one.started > since]
-        found.fleet = fleet(store, session, days, results, root, keep, recent)
-        found.before, found.repeated = _before(ledger.read(results, session.site), found.sessions, found.fleet)
-        found.drain = write_drain(found.fleet, results) if keep else None
+        found.fleet = fleet(store, session, _FLEET_DAYS, results, root, recent)
+        found.before = _before(ledger.entries(results, session.site), found.sessions)
+        found.drain = write_drain(found.fleet, results) if newest else None
     except (InputError, SiteError) as error:
         found.faults.append(f'the nodes were not compared: {error}')
-    try:
-        found.histories = by_session(store, found.sessions, root)
-        found.trend = trend(store, found.sessions, root, found.histories)
-        found.new = _new(store, found.trend, found.histories, root)
-    except (InputError, SiteError) as error:
-        found.faults.append(f'the history was not examined: {error}')
+    _add_incidents(found, store, root, newest)
+    if history:
+        since = session.started - timedelta(days=days)
+        found.sessions = [one for one in found.sessions if one.started > since]
+        try:
+            found.histories = by_session(store, found.sessions, root)
+            found.trend = trend(store, found.sessions, root, found.histories)
+            found.new = _new(store, found.trend, found.histories, root)
+        except (InputError, SiteError) as error:
+            found.faults.append(f'the history was not examined: {error}')
     return found
 
 
-def _before(
-    entries: Sequence[ledger.Entry], sessions: Sequence[Session], compared: Fleet
-) -> tuple[dict[str, list[str]], set[str]]:
-    """Return the earlier days of each node in the ledger, and the nodes that stand out again."""
+def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> None:
+    """Add the incidents of the session to those of the ledger, and keep them where the session is the newest."""
+    session, results = found.comparison.session, store.folder.parent
+    tonight = incidents(found.comparison, found.fleet, store, found.sessions, root)
+    before = known = ledger.read(results, session.site)
+    if not newest:
+        known = ledger.until(before, session)
+    cases = store.rows('cases', session)
+    after = ledger.judge(known, session, tonight, lambda one: seen_again(one, found.comparison, cases))
+    if newest:
+        ledger.write(results, session.site, before, after)
+    found.recorded = newest
+    shown = [one for one in after if not one.closed or session.session in one.seen]
+    found.known = ledger.in_order(shown, found.day)
+
+
+def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:
+    """Return the earlier days on which each node stood out."""
     known = {session.session for session in sessions[:-1]}
     days: dict[str, list[str]] = {}
     for entry in entries:
-        if entry.session in known:
+        if entry.session in known and entry.date not in days.get(entry.node, ()):
             days.setdefault(entry.node, []).append(entry.date)
-    lately = {session.session for session in sessions[-3:-1]}
-    flagged = {entry.node for entry in entries if entry.session in lately}
-    return days, flagged & {event.where for event in compared.events}
+    return days
 
 
 def _new(store: Store, found: Trend, histories: Sequence[History], root: Path) -> list[Change]:
@@ -143,12 +182,6 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path) -
         return any(change.kind == 'drift' or abs(other - place) < SHORTEST for other in others)
 
     return [change for change in new if not seen(change)]
-
-
-def _of_event(event: Event, repeated: bool) -> str:
-    where = f'{event.kind} {event.where}{", not for the first time" if repeated else ""}'
-    what = f'{percent(event.change)} in {_metrics(event.series, event.count)}'
-    return '; '.join([f'{where}: {what}, compared with {event.how}', *event.evidence])
 
 
 def _of_changes(changes: Sequence[Change]) -> str:

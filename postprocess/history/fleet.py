@@ -69,7 +69,8 @@ def fleet(
 ) -> Fleet:
     """Compare the nodes of the session `last` with those of so many days before it.
 
-    `sessions`: those of the days, where they are known already. Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
+    `sessions`: those of the days, where they are known already. Raises InputError for a store, ledger or location table
+    that cannot be read, SiteError for a file of the site.
     """
     sessions = store.history(last, days) if sessions is None else sessions
     places = {session.session: place for place, session in enumerate(sessions)}

@@ -36,20 +36,17 @@ def _of_loss(
     incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
 ) -> bool | None:
     """Return True for healthy: within the limits of its references, and at the level that the node had before."""
-    own, wanted = {level.series for level in incident.levels if level.node == node}, set(incident.series)
+    wanted = set(incident.series)
     rows = [row for row in verdicts if row.id in wanted and (not node or node in row.nodes)]
-    if any(row.verdict == 'regressed' for row in rows):
+    back = {
+        level.series: _is_back(level, verdicts, incident.loss or 0.0) for level in incident.levels if level.node == node
+    }
+    if any(row.verdict == 'regressed' for row in rows) or False in back.values():
         return False
-    levels = [
-        _is_back(level, verdicts, incident.loss or 0.0)
-        for level in incident.levels
-        if level.node == node and level.series in own
-    ]
-    if False in levels:
-        return False
-    well = {row.id for row in rows if row.verdict in ('ok', 'improved')}
-    judged = well | {level.series for level, back in zip(incident.levels, levels, strict=False) if back}
-    return True if judged and 2 * len(judged) >= len(wanted) else None
+    well = {row.id for row in rows if row.verdict in ('ok', 'improved')} | {
+        of for of, is_back in back.items() if is_back
+    }
+    return True if well and 2 * len(well) >= len(wanted) else None
 
 
 def _is_back(level: Level, verdicts: Sequence[Verdict], loss: float) -> bool | None:

@@ -12,6 +12,7 @@ from postprocess.text import count, percent
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
 #: node; SOFTWARE: what changed in it explains the loss; CASE: a case failed, is missing or invalid wherever it runs.
 KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
+_CHECKS = 4  # named beside that of the worst series
 _NODES = 32  # named one by one in a sentence; of more the ranges
 
 
@@ -54,9 +55,9 @@ class Incident:
     """What belongs together in one session. `sort`: ``loss`` of performance, ``failure`` or ``session``.
 
     `series`: the worst first. `nodes`: all that show it. `cause`: a sentence, of a failure. `loss`: share of the
-    performance, pooled over the series, with its `interval`. `since` and `day`: the session in which it began, `sessions`: how
-    many show it. `changed`: what changed then. `next_steps`: commands. `certain`: False for what only the comparison
-    of nodes shows; it counts when it is seen again.
+    performance, pooled over the series, with its `interval`. `since` and `day`: the session in which it began,
+    `sessions`: how many show it. `changed`: what changed then. `next_steps`: commands. `certain`: False for what only
+    the comparison of nodes shows; it counts when it is seen again.
     """
 
     kind: str
@@ -92,7 +93,8 @@ class Incident:
         name = f'{worst.check} {to_text(worst.params)}' if worst else ', '.join(self.checks)
         others = sorted(set(self.checks) - {worst.check if worst else ''})
         beside = f' and {count(len(metrics) - 1, "other metric")}' if len(metrics) > 1 else ''
-        beside += f' in {", ".join(others)} too' if others else ''
+        beside += f' in {", ".join(others)} too' if 0 < len(others) <= _CHECKS else ''
+        beside += f' of {len(others) + 1} checks' if len(others) > _CHECKS else ''
         if self.sort == 'failure':
             return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {self.cause}'
         size = percent(None if self.loss is None else -100 * self.loss)

@@ -99,8 +99,9 @@ class Draft:
         by_loss = sorted(self.series, key=lambda of: (-self._losses.get(of, 0.0), of))
         loss, interval = (self.loss, self.interval) if self.loss is not None else _pooled(self.rows)
         return Incident(
-            self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss), tuple(sorted(self.nodes, key=natural)),
-            self.cause, loss, interval, evidence=tuple(self.evidence), levels=tuple(self.levels), certain=self.certain,
+            self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
+            tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
+            levels=tuple(self.levels), certain=self.certain,
         )  # fmt: skip
 
     @cached_property

@@ -200,7 +200,7 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started
             now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind, levels=tuple(levels.values()),
             changed=old.changed or now.changed, certain=old.certain or now.certain, sessions=old.sessions,
             since=old.since if begun_before else now.since, day=min(old.day, now.day),
-            where=replace(now.where, nodes=_sorted({*now.where.nodes, *filter(None, known.unhealed)} - (healthy - bad))),
+            where=replace(now.where, nodes=_sorted({*now.where.nodes, *filter(None, known.unhealed)})),
         )  # fmt: skip
     else:
         healthy = set()
@@ -244,6 +244,28 @@ def _in_order(seen: dict[str, Seen]) -> dict[str, Seen]:
 
 def _sorted(names: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(names, key=natural))
+
+
+def until(known: Iterable[Known], session: Session) -> list[Known]:
+    """Return the incidents as they were known up to a session; without those that were found later."""
+    started = f'{session.started:%Y-%m-%dT%H:%M:%S}'
+    found = []
+    for one in known:
+        seen = {uuid: seen for uuid, seen in one.seen.items() if seen.started <= started}
+        if any(seen.bad for seen in seen.values()):
+            found.append(replace(one, seen=seen))
+    return found
+
+
+def in_order(known: Iterable[Known], day: str) -> list[Known]:
+    """Return the incidents by state, the worst first, and those that were closed last first."""
+
+    def place(one: Known) -> tuple:
+        state = one.state(day)
+        closed = -date.fromisoformat(one.closed).toordinal() if state == 'closed' else 0
+        return STATES.index(state), closed, -one.incident.severity, one.id
+
+    return sorted(known, key=place)
 
 
 # Files

@@ -1,26 +1,39 @@
-"""Verdicts as JUnit XML: a suite for each partition, a test case for each series of a job."""
+"""JUnit XML of a session: a suite of its incidents, then one a partition with a test case for each series of a job."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
+from typing import TYPE_CHECKING
 
 from postprocess.text import quantity
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+
+if TYPE_CHECKING:
+    from postprocess.history.digest import Digest
+    from postprocess.history.ledger import Known
 
 # Characters that XML 1.0 cannot hold, not even escaped; terminal colours in a captured message are such.
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
 
-def to_junit(comparison: Comparison) -> bytes:
-    """Return the document. Problems of the session are failures of a suite named ``session``.
+def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
+    """Return the document. Open incidents are failures of the suite ``incidents``, acknowledged ones skipped.
 
-    No two test cases have the same name: a series that several jobs measured is named with its nodes.
+    A bad series of an acknowledged incident is skipped, too. Without a `digest`, problems of the session are failures
+    of a suite ``session``. No two test cases have the same name: a series that several jobs measured is named with its
+    nodes.
     """
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
     suites: dict[str, list[ET.Element]] = {}
+    acknowledged = {}
+    for one in digest.known if digest else ():
+        if one.state(digest.day) == 'acknowledged':
+            acknowledged |= dict.fromkeys(one.incident.series, one.id)
+    if digest and digest.known:
+        suites['incidents'] = [_incident(one, digest.day) for one in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)
     used: Counter[str] = Counter()
     for row in sorted(comparison.verdicts, key=lambda row: (row.id.sort_key, row.nodes, row.case_id or 0)):
@@ -28,8 +41,8 @@ def to_junit(comparison: Comparison) -> bytes:
         used[name] += 1
         if used[name] > 1:
             name += f' job {used[name]}'
-        suites.setdefault(row.id.partition, []).append(_testcase(row, name))
-    if comparison.problems:
+        suites.setdefault(row.id.partition, []).append(_testcase(row, name, acknowledged.get(row.id, '')))
+    if comparison.problems and digest is None:
         suites['session'] = [
             _failed(ET.Element('testcase', classname='session', name=f'problem {i}'), 'problem', problem)
             for i, problem in enumerate(comparison.problems, 1)
@@ -51,8 +64,27 @@ def to_junit(comparison: Comparison) -> bytes:
     return ET.tostring(root, encoding='utf-8', xml_declaration=True)
 
 
-def _testcase(row: Verdict, name: str) -> ET.Element:
+def _incident(known: Known, day: str) -> ET.Element:
+    """Return an incident as a test case; its name and message tell its nodes."""
+    incident, state = known.incident, known.state(day)
+    element = ET.Element('testcase', classname=f'incident.{incident.kind}', name=_clean(f'{known.id} {incident.where}'))
+    lines = [incident.what, *([f'on {", ".join(incident.nodes)}'] if incident.nodes else []), *incident.evidence]
+    if state == 'open':
+        return _failed(element, incident.kind, '; '.join(lines))
+    if state == 'closed':
+        ET.SubElement(element, 'system-out').text = _clean(f'closed on {known.closed}: {incident.what}')
+    else:
+        noted = f' until {known.acknowledged.until}: {known.acknowledged.why}' if known.acknowledged else ''
+        ET.SubElement(element, 'skipped', message=_clean(f'{state}{noted}; {"; ".join(lines)}'))
+    return element
+
+
+def _testcase(row: Verdict, name: str, acknowledged: str = '') -> ET.Element:
     element = ET.Element('testcase', classname=_clean(f'{row.id.partition}.{row.id.environ}.{row.id.check}'), name=name)
+    if row.verdict in BAD and acknowledged:
+        message = f'{row.verdict}: {row.cause}; acknowledged with incident {acknowledged}'
+        ET.SubElement(element, 'skipped', message=_clean(message))
+        return element
     if row.verdict in BAD:
         return _failed(element, row.verdict, f'{row.id.name}: {row.verdict}: {row.cause}')
     value = quantity(row.value, row.measured.std, row.quantity.unit)

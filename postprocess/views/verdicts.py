@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
 from postprocess.text import count, number, percent, quantity, signed
 from postprocess.verdicts import coverage
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.views import incidents as views
 from postprocess.views.series import QUANTITY, SERIES, of_series
 from postprocess.views.table import Column, Row, View
+
+if TYPE_CHECKING:
+    from postprocess.history.digest import Digest
 
 WANTED = 0.05  # the loss that each series should notice
 SUMMARY_WIDTH = 80
@@ -26,6 +31,7 @@ def _source(kind: str, source: str) -> str:
 
 #: The columns of a verdict, in the order of CSV and JSON.
 COMPARED = (
+    Column('incident', 'incident'),
     Column('verdict', 'verdict'),
     *QUANTITY,
     Column('value', 'measured', quantity, number=True, beside=('std', 'unit')),
@@ -68,7 +74,7 @@ def to_row(verdict: Verdict) -> Row:
         **of_series(verdict.id, verdict.quantity),
         **vars(verdict.measured),
         **{name: getattr(verdict, name) for name in _OF_VERDICT},
-        'nodes': len(verdict.nodes),
+        'nodes': list(verdict.nodes),
         'expected_std': reference.std if reference and verdict.expected is not None else None,
         'expected_n': reference and reference.n,
         'limit_why': bound.why if bound else '',
@@ -85,18 +91,23 @@ def to_row(verdict: Verdict) -> Row:
     }
 
 
-def comparison(found: Comparison) -> View:
-    """Return every verdict, the worst first, with the summary below; Markdown begins with verdict and causes."""
+def comparison(found: Comparison, digest: Digest | None = None) -> View:
+    """Return every verdict, the worst first, with the incidents before and the summary below."""
+    incidents = digest.known if digest else []
+    of_series = {of: one.id for one in reversed(incidents) for of in one.incident.series if not one.closed}
     return View(
         COMPARED,
-        [to_row(row) for row in found.verdicts],
-        after=summary(found),
-        markdown=_findings(found),
+        [{'incident': of_series.get(row.id, ''), **to_row(row)} for row in found.verdicts],
+        before='\n'.join(views.first_lines(incidents, digest.day)) if digest else '',
+        after=summary(found, digest, with_incidents=False),
+        markdown=_findings(found, digest),
         name='verdicts',
         document={
             'site': found.session.site, 'session': found.session.session,
             'started': f'{found.session.started:%Y-%m-%dT%H:%M:%SZ}', 'mode': found.session.mode,
-            'against': found.against and found.against.session, 'scope': found.scope, 'exit_code': found.exit_code,
+            'against': found.against and found.against.session, 'scope': found.scope,
+            'exit_code': (digest or found).exit_code,
+            'incidents': [views.to_row(one, digest.day) for one in incidents] if digest else [],
             'counts': found.counts, 'expected_false_flags': found.false_flags, 'problems': found.problems,
         },
     )  # fmt: skip
@@ -113,21 +124,29 @@ def guarded(found: Comparison) -> View:
     )
 
 
-def summary(found: Comparison) -> str:
-    """Return counts, problems, the worst deviations and every failure with its cause, in lines of 80 characters."""
+def summary(found: Comparison, digest: Digest | None = None, with_incidents: bool = True) -> str:
+    """Return the incidents, the worst deviations and counts in lines of 80 characters.
+
+    Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
+    """
     worst = [row for row in found.verdicts if row.deviation is not None and round(row.worse_by, 1) > 0]
     worst.sort(key=lambda row: row.worse_by, reverse=True)
     parts = [_wrap(origin(found))]
+    if digest and with_incidents and digest.known:
+        parts += ['', *views.first_lines(digest.known, digest.day)][:-1]
     for title, lines in (
-        ('Furthest on the bad side of their references', [_distance(row) for row in worst[:8]]),
-        ('Problems of the session', found.problems),
-        ('Failures', list(_causes(found))),
+        (
+            'Furthest on the bad side of their references',
+            [_distance(row) for row in worst[: 8 if digest is None else 4]],
+        ),
+        ('Problems of the session', [] if digest else found.problems),
+        ('Failures', [] if digest else list(_causes(found))),
         ('Warnings', list(_causes(found, ('warning',)))),
     ):
         if lines:
             parts += ['', title, *(_wrap(line, '  ') for line in lines)]
     parts += ['', _wrap(coverage.HOW_TO_RECORD if found.nothing_to_compare_with else coverage.guard(found))]
-    return '\n'.join([*parts, '', _wrap(f'{_word(found)} {found.headline}')]) + '\n'
+    return '\n'.join([*parts, '', _wrap(f'{_word(digest or found)} {(digest or found).headline}')]) + '\n'
 
 
 def origin(found: Comparison) -> str:
@@ -140,10 +159,14 @@ def origin(found: Comparison) -> str:
     return f'{session.site}, session {session.session}, {session.started:%Y-%m-%d %H:%M} UTC{mode}, against {by}'
 
 
-def _findings(found: Comparison) -> str:
-    """Return verdict, problems and causes as GitHub's Markdown."""
-    lines = [f'**{_word(found)}** {found.headline}', '', origin(found), '']
-    lines += [f'- {line}' for line in (*found.problems, *_causes(found), *_causes(found, ('warning',)))]
+def _findings(found: Comparison, digest: Digest | None) -> str:
+    """Return verdict, incidents and causes as GitHub's Markdown."""
+    lines = [f'**{_word(digest or found)}** {(digest or found).headline}', '', origin(found), '']
+    if digest:
+        lines += views.markdown(digest.known, digest.day)
+    else:
+        lines += [f'- {line}' for line in (*found.problems, *_causes(found))]
+    lines += [f'- {line}' for line in _causes(found, ('warning',))]
     lines += [coverage.HOW_TO_RECORD] if found.nothing_to_compare_with else ['', coverage.guard(found)]
     return '\n'.join(lines)
 
@@ -166,7 +189,7 @@ def _wrap(line: str, indent: str = '') -> str:
     )  # fmt: skip
 
 
-def _word(found: Comparison) -> str:
+def _word(found: Comparison | Digest) -> str:
     return 'FAILED:' if found.exit_code else 'OK:'
 
 

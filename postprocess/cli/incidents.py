@@ -1,0 +1,63 @@
+"""Commands on incidents: list those of the ledger, show one, acknowledge one."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from postprocess.cli.app import DEFAULT, Format, Results, SiteName, app, show
+
+incidents = typer.Typer(
+    rich_markup_mode=None,
+    help='List what is wrong at a site, by cause; show and acknowledge one. Exit code 1 while one is open.',
+)
+app.add_typer(incidents, name='incidents')
+Id = Annotated[str, typer.Argument(metavar='ID', help='Beginning of the id of an incident.')]
+
+
+@incidents.callback(invoke_without_command=True)
+def list_all(
+    context: typer.Context,
+    site: SiteName = None,
+    format: Format = 'table',
+    results: Results = DEFAULT,
+) -> None:
+    """List what is wrong at a site, by cause; show and acknowledge one. Exit code 1 while one is open."""
+    if context.invoked_subcommand:
+        return
+    from postprocess.history import ledger
+    from postprocess.views import incidents as views
+
+    known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read(results, name)]
+    day = ledger.last_day(known)
+    show(views.listing(ledger.in_order(known, day), day), format)
+    raise typer.Exit(int(any(one.state(day) == 'open' for one in known)))
+
+
+@incidents.command('show')
+def show_one(id: Id, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
+    """Show one incident: what, where, since when, what changed, evidence, and what to do next."""
+    from postprocess.history import ledger
+    from postprocess.views import incidents as views
+
+    name, known = ledger.find(results, id, site)
+    show(views.details(known, ledger.last_day(ledger.read(results, name))), format)
+
+
+@incidents.command()
+def acknowledge(
+    id: Id,
+    why: Annotated[str, typer.Option(metavar='TEXT', help='Why it may stay as it is.')],
+    until: Annotated[str, typer.Option(metavar='DAY', help='The last day of that, such as 2026-12-31.')],
+    site: SiteName = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Note that an incident is known: it fails no session until it gets worse or the day is over."""
+    from postprocess.history import ledger
+    from postprocess.views.incidents import title
+
+    known = ledger.acknowledge(results, id, why, until, site)
+    typer.echo(
+        f'{known.id} acknowledged until {known.acknowledged.until if known.acknowledged else ""}: {title(known)}'
+    )

@@ -1,0 +1,191 @@
+"""Incidents as text, tables and one in all its details."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from postprocess.history.incident import named
+from postprocess.text import count, percent
+from postprocess.views.series import SERIES
+from postprocess.views.table import Column, Row, View
+
+if TYPE_CHECKING:
+    from postprocess.history.ledger import Known
+
+WIDTH = 80
+_FIRST = 10  # of a session, in the text
+_MOST = 6  # lines of evidence of one, in the text
+_COLUMNS = (
+    Column('id', 'id'),
+    Column('state', 'state'),
+    Column('kind', 'kind'),
+    Column('where', 'where'),
+    Column('what', 'what'),
+    Column('nodes'),
+    *map(Column, ('site', 'partition', 'environ', 'device', 'link_class', 'place', 'checks', 'metrics')),
+    *map(Column, ('loss', 'loss_low', 'loss_high')),
+    Column('since', 'since'),
+    Column('sessions', 'sessions', number=True),
+    *map(Column, ('healthy_for', 'session', 'changed', 'evidence', 'next_steps', 'cause')),
+    *map(Column, ('acknowledged_why', 'acknowledged_until', 'acknowledged_by', 'worse', 'closed')),
+)
+#: Keys of a row, in the order of the columns of CSV and JSON.
+KEYS = tuple(column.key for column in _COLUMNS)
+
+
+def to_row(known: Known, day: str) -> Row:
+    """Return an incident as plain values by `KEYS`; losses in %."""
+    incident, noted = known.incident, known.acknowledged
+    where, interval = incident.where, incident.interval or (None, None)
+    return {
+        'id': known.id,
+        'state': known.state(day),
+        'kind': incident.kind,
+        'where': str(where),
+        'what': incident.what,
+        'nodes': list(incident.nodes),
+        **{name: getattr(where, name) for name in ('site', 'partition', 'environ', 'device', 'link_class', 'place')},
+        'checks': list(incident.checks),
+        'metrics': sum(of.metric != '*' for of in incident.series),
+        'loss': _percent(incident.loss),
+        'loss_low': _percent(interval[0]),
+        'loss_high': _percent(interval[1]),
+        'since': incident.day,
+        'sessions': known.sessions,
+        'healthy_for': known.healthy_for,
+        'session': incident.since,
+        'changed': list(incident.changed),
+        'evidence': list(incident.evidence),
+        'next_steps': [*incident.next_steps, *_commands(known)],
+        'cause': incident.cause,
+        'acknowledged_why': noted.why if noted else '',
+        'acknowledged_until': noted.until if noted else '',
+        'acknowledged_by': noted.by if noted else '',
+        'worse': known.worse(),
+        'closed': known.closed,
+    }
+
+
+def listing(known: Sequence[Known], day: str) -> View:
+    """Return all incidents of a ledger, what is to be acted on first."""
+    rows = [to_row(one, day) for one in known]
+    is_open = sum(row['state'] == 'open' for row in rows)
+    return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
+
+
+def details(known: Known, day: str) -> View:
+    """Return one incident with all that is known of it: its metrics as rows, and what each session says of it."""
+    sessions = []
+    for uuid, seen in known.seen.items():
+        size = f', loss {percent(100 * seen.loss)}' if seen.loss is not None and seen.bad else ''
+        said = [f'bad{_on(seen.bad)}{size}'] if seen.bad else []
+        said += [f'healthy{_on(seen.healthy)}'] if seen.healthy else []
+        sessions.append(f'{seen.day} session {uuid}: {"; ".join(said)}')
+    return View(
+        SERIES,
+        [of.to_row() for of in known.incident.series],
+        before='\n'.join(text(known, day, most=10**6)),
+        after='\n'.join(sessions),
+        name='series',
+        document=to_row(known, day) | {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}},
+    )
+
+
+def first_lines(known: Sequence[Known], day: str) -> Iterator[str]:
+    """Yield the lines, of at most 80 characters, that tell the incidents of a session; closed ones in one line each."""
+    shown = [one for one in known if one.state(day) != 'closed']
+    for one in shown[:_FIRST]:
+        yield from text(one, day)
+        yield ''
+    if len(shown) > _FIRST:
+        yield from (f'and {count(len(shown) - _FIRST, "other incident")}: plumbline incidents', '')
+    closed = [one for one in known if one.state(day) == 'closed']
+    for one in closed:
+        yield from _wrap(f'{one.id} closed: {title(one)}')
+    if closed:
+        yield ''
+
+
+def title(known: Known) -> str:
+    """Return kind, place and what is wrong in one sentence."""
+    incident = known.incident
+    return f'{incident.kind} {incident.where}: {incident.what}'
+
+
+def since(known: Known, day: str) -> str:
+    """Return since when an incident is known, and what became of it."""
+    incident, noted, state = known.incident, known.acknowledged, known.state(day)
+    lasts = f'since {incident.day}, {count(known.sessions, "session")}'
+    parts = ['new in this session' if known.sessions == 1 and not known.healthy_for else lasts]
+    if state == 'suspected':
+        parts.append('suspected: it counts when it is seen again')
+    if known.healthy_for and state != 'closed':
+        parts.append(f'healthy in the last {count(known.healthy_for, "session")}; it is closed after 3')
+    if noted and state == 'acknowledged':
+        parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
+    if noted and state == 'open':
+        worse = known.worse()
+        parts.append(
+            f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
+        )
+    return '; '.join(parts)
+
+
+def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
+    """Yield the lines on one incident: what, since when, what changed, evidence, and what to do next."""
+    incident = known.incident
+    yield from _wrap(f'{known.id} {title(known)}')
+    others = [node for node in incident.nodes if node not in incident.where.nodes]
+    if others:
+        yield from _wrap(f'on {named(others)}', '  ')
+    yield from _wrap(since(known, day), '  ')
+    if incident.changed:
+        yield from _wrap(f'changed then: {"; ".join(incident.changed)}', '  ')
+    for line in incident.evidence[:most]:
+        yield from _wrap(line, '  ')
+    for command in (*incident.next_steps, *_commands(known)):
+        yield from _command(f'$ {command}')
+
+
+def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
+    """Yield the incidents of a session as lines of GitHub's Markdown."""
+    for one in known:
+        yield f'- **{one.state(day)}** `{one.id}` {title(one)}; {since(one, day)}'
+        if one.incident.changed:
+            yield f'  - changed then: {"; ".join(one.incident.changed)}'
+        nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
+        if nodes:
+            yield f'  - on {named(nodes)}'
+
+
+def _commands(known: Known) -> list[str]:
+    shown = [f'plumbline incidents show {known.id}']
+    if known.closed or known.acknowledged:
+        return shown
+    return [*shown, f'plumbline incidents acknowledge {known.id} --why {shlex.quote("REASON")} --until DAY']
+
+
+def _on(names: Sequence[str]) -> str:
+    return f' on {named([name for name in names if name])}' if any(names) else ''
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
+
+
+def _wrap(line: str, indent: str = '') -> list[str]:
+    return textwrap.wrap(
+        line, WIDTH, initial_indent=indent, subsequent_indent=indent + '  ', break_on_hyphens=False,
+        break_long_words=False,
+    )  # fmt: skip
+
+
+def _command(line: str) -> list[str]:
+    """Return a command in lines that a shell joins again."""
+    lines = textwrap.wrap(
+        line, WIDTH - 2, initial_indent='  ', subsequent_indent='      ', break_on_hyphens=False, break_long_words=False
+    )
+    return [f'{one} \\' for one in lines[:-1]] + lines[-1:]

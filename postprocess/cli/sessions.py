@@ -169,6 +169,8 @@ def report(
     found = digest(store, comparison, references, days, history=True)
     path = output or results / 'report.html'
     write_text(path, to_html(comparison, store, found, references, path.parent))
+    for line in found.lines():
+        typer.echo(line)
     typer.echo(f'{path}')
     for fault in found.faults:
         complain(fault)

@@ -160,7 +160,7 @@ class Background:
         if draft.sort == 'loss':
             said += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
-            said += [self._job(case) for case in draft.failed[:_SHOWN]]
+            said += [self._job(case, draft.cause) for case in draft.failed[:_SHOWN]]
             more = len(draft.failed) - _SHOWN
             said += [f'and {count(more, "other job")} that failed'] if more > 0 else []
         if rows and draft.sort == 'loss' and (siblings := self._siblings(rows[0], draft.nodes)):
@@ -189,11 +189,13 @@ class Background:
         source = f' ({row.reference.kind})' if row.reference else ''
         return f'{_of_case(row.id.case)} {row.id.name}: {said}{again}; expected {number(row.expected)}{source}'
 
-    def _job(self, case: Mapping[str, Any]) -> str:
+    def _job(self, case: Mapping[str, Any], cause: str) -> str:
+        """Return which job failed, and why unless that is what the incident says already."""
         where = f' on {named(case["nodes"])}' if case['nodes'] else ''
-        job = f'job {case["job_id"]}' if case['job_id'] else 'it'
-        state = f' ended in state {case["job_state"]}' if case['job_state'] else ' failed'
-        return f'{case["check"]} {case["params"]}: {job}{where}{state}: {case["fail_reason"] or case["result"]}'
+        state = f', state {case["job_state"]}' if case['job_state'] else ''
+        why = case['fail_reason'] or case['result']
+        said = f'{case["check"]} {case["params"]}: job {case["job_id"] or "without a number"}{where}{state}'
+        return said if why in cause else f'{said}: {why}'
 
     def _siblings(self, row: Verdict, nodes: set[str]) -> str:
         """Return the range of the values of the same series on nodes without a loss."""
@@ -235,10 +237,11 @@ class Background:
         nodes = of.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
         few = nodes[:4]
         if of.partition in self.slurm:
-            yield from (f'scontrol show node {node}' for node in few)
+            yield from (f'scontrol show node {shlex.quote(node)}' for node in few)
         names = self._patterns(draft)
         if names and incident.sort != 'session':
-            at = f' -J nodelist={",".join(few)}' if few and of.partition in self.slurm else ''
+            listed = shlex.quote('nodelist=' + ','.join(few))
+            at = f' -J {listed}' if few and of.partition in self.slurm else ''
             where = f'{of.site}:{of.partition}' if of.partition else of.site
             yield f'ci/nightly --no-provision -- --system={where} -n {shlex.quote("|".join(names))}{at}'
         if incident.sort == 'loss' and begin and not of.nodes:

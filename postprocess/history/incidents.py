@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +21,7 @@ from postprocess.history.incident import Incident, Level, Scope
 from postprocess.history.provenance import Provenance, is_software
 from postprocess.results.store import Session, Store
 from postprocess.text import percent
+from postprocess.verdicts.compare import NOTHING_MEASURED
 from postprocess.verdicts.measured import Job, Measured, failure, measured
 from postprocess.verdicts.verdict import Comparison, Verdict
 
@@ -43,7 +44,7 @@ class _Night:
     session: Session
     comparison: Comparison
     before: Sequence[Session]
-    root: Path
+    places: Mapping[str, set[str]]  # of each node, such as ``switch s3``
     cases: list[dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -51,7 +52,6 @@ class _Night:
         self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
         for case in self.cases:
             self.nodes[case['partition']] |= set(case['nodes'])
-        self.places = locations(self.session.site, self.root)
 
     @cached_property
     def measured(self) -> dict[tuple[SeriesId, int | None], Measured]:
@@ -65,6 +65,10 @@ class _Night:
     def several(self, partition: str) -> bool:
         """Return True if the session used several nodes of a partition: only then can one of them stand out."""
         return len(self.nodes[partition]) > 1
+
+    @cached_property
+    def all_places(self) -> set[str]:
+        return set().union(*self.places.values())
 
     def places_of(self, nodes: Iterable[str]) -> set[str]:
         return {place for node in nodes for place in self.places.get(node, ())}
@@ -116,7 +120,8 @@ def incidents(
 
     Raises InputError where the store or the table of locations cannot be read.
     """
-    night = _Night(store, comparison.session, comparison, sessions[:-1], root)
+    places = {} if fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
+    night = _Night(store, comparison.session, comparison, sessions[:-1], places)
     drafts = [*_failures(night), *_losses(night)]
     if fleet is not None:
         _add_events(drafts, fleet, night)
@@ -171,7 +176,8 @@ def _losses(night: _Night) -> Iterator[Draft]:
         and (row.limits is None or row.limits.detectable is None or row.limits.detectable <= max(usual, 0.02))
     ]
     software = _Software(night, {row.id.case for row in bad})
-    guilty = {id(row): _guilty(row, night.jobs(row)) for row in bad}
+    rows, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
+    guilty = {id(row): _guilty(row, night.jobs(row), rows[row.id], slow[row.id]) for row in bad}
     scopes = [_loss_keys(row, night, software, *guilty[id(row)]) for row in bad]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     for group in explain(scopes, well, {'software': _FEW}):
@@ -196,11 +202,14 @@ class _Software:
         return [one for one in self._facts.change(case, self._before, [self._tonight], name) if is_software(one)]
 
 
-def _guilty(row: Verdict, jobs: Sequence[Job]) -> tuple[tuple[str, ...], bool]:
+def _guilty(row: Verdict, jobs: Sequence[Job], cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
     """Return the nodes that all slow jobs of a series ran on, and whether jobs on other nodes were fast.
 
-    No node: the jobs on different nodes are slow.
+    No node: the jobs on different nodes are slow. `cases`: how many cases measured the series, as each on a node of its
+    own, and in how many of these it is slow.
     """
+    if cases > 1:
+        return (row.nodes, True) if row.nodes and 2 * slow_cases < cases else ((), False)
     loss, expected = loss_of(row), row.expected
     known = [job for job in jobs if job.status == 'measured' and job.value > 0]
     if len(known) < 2 or loss is None or not expected:
@@ -439,23 +448,24 @@ def _summary_of(failed: Sequence[dict[str, Any]]) -> str:
 def _add_events(drafts: list[Draft], fleet: Fleet, night: _Night) -> None:
     """Add the events of the fleet to the drafts of the same scope; make drafts of the others."""
     for event in _system_of_nodes(fleet):
-        nodes = () if event.where in night.nodes or ' ' in event.where else tuple(event.where.split(','))
+        of_place = event.where in night.all_places
+        of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
+        nodes = () if of_place or of_system else tuple(event.where.split(','))
         said = f'{percent(event.change)} in {event.series.check} {event.series.name}, compared with {event.how}'
         evidence = ['; '.join([said, *event.evidence])]
         same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
         if same:
             same.evidence += evidence
             continue
-        kind = event.kind if event.kind != 'SOFTWARE' or not nodes else 'SOFTWARE'
         of = event.series
         where = Scope(night.session.site, of.partition, '' if nodes else of.environ, nodes)
-        if ' ' in event.where:
+        if of_place:
             where = replace(where, environ='', place=event.where)
         seen = set(nodes) or ({node for row in night.comparison.verdicts if row.id == of for node in row.nodes})
         loss = -event.change / 100
         drafts.append(
             Draft(
-                kind, where, 'loss', cases={of.case}, series={of}, nodes=seen, loss=loss, evidence=evidence,
+                event.kind, where, 'loss', cases={of.case}, series={of}, nodes=seen, loss=loss, evidence=evidence,
                 levels=_levels(event, nodes, night), certain=loss >= CERTAIN,
             )
         )  # fmt: skip
@@ -474,7 +484,7 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
     """Return the events; where most nodes stand out alike in a check, one of the system takes their place."""
     groups: dict[tuple, list[Event]] = defaultdict(list)
     for event in fleet.events:
-        of_node = event.kind == 'NODE' and ' ' not in event.where and ',' not in event.where
+        of_node = event.kind == 'NODE' and ',' not in event.where
         groups[(event.series.partition, event.series.check) if of_node else (id(event),)].append(event)
     found = []
     for alike in groups.values():
@@ -505,6 +515,10 @@ def _levels(event: Event, nodes: Sequence[str], night: _Night) -> list[Level]:
 def _add_problems(drafts: list[Draft], problems: Sequence[str], night: _Night) -> None:
     """Make drafts of what went wrong outside the series; a broken stack belongs to the cases that needed it."""
     for problem in problems:
+        failures = [draft for draft in drafts if draft.sort == 'failure']
+        if failures and problem.endswith(NOTHING_MEASURED):
+            failures[0].evidence.append(problem)
+            continue
         of_stack = [
             draft
             for draft in drafts

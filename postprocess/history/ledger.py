@@ -163,8 +163,9 @@ def judge(known: Sequence[Known], session: Session, tonight: Sequence[Incident],
         else:
             active[one.id] = one
     found: dict[str, list[Incident]] = {}
+    earlier = list(active.values())
     for incident in tonight:
-        likeness, id = max(((_likeness(one.incident, incident), one.id) for one in active.values()), default=(0.0, ''))
+        likeness, id = max(((_likeness(one.incident, incident), one.id) for one in earlier), default=(0.0, ''))
         if not likeness:
             id = _id(incident, session, {one.id for one in done} | active.keys())
             active[id] = Known(id, incident)
@@ -224,7 +225,9 @@ def _likeness(known: Incident, tonight: Incident) -> float:
         return 0.0
     if (one.device, one.link_class) != (other.device, other.link_class) or not set(known.checks) & set(tonight.checks):
         return 0.0
-    return 1 + len(set(known.series) & set(tonight.series))
+    shared = len(set(known.series) & set(tonight.series))
+    named = all(of.metric != '*' for of in (*known.series, *tonight.series))
+    return 0.0 if known.sort == 'failure' and named and not shared else 1.0 + shared
 
 
 def _id(incident: Incident, session: Session, taken: set[str]) -> str:

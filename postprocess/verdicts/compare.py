@@ -23,6 +23,9 @@ from postprocess.verdicts.measured import Measured, failure, last_runs, measured
 from postprocess.verdicts.stats import chance, false_discovery_rates, mean_of, pool
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
+#: Ends the problem of a session in which every case failed.
+NOTHING_MEASURED = 'ran and nothing was measured that counts'
+
 
 def judge_session(
     store: Store,
@@ -197,7 +200,7 @@ def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[M
     if not session.ran:
         problems.append('no case ran')
     elif all(row.status != 'measured' for row in rows):
-        problems.append(f'{count(session.ran, "case")} ran and nothing was measured that counts')
+        problems.append(f'{count(session.ran, "case")} {NOTHING_MEASURED}')
     if session.mode is not None and session.mode not in MODES:
         problems.append(f'mode {session.mode!r} is none of {", ".join(MODES)}: what it should have measured is unknown')
     explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}

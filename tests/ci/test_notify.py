@@ -62,7 +62,7 @@ def test_prometheus_reads_the_file(tmp_path):
     path = tmp_path / 'plumbline.prom'
     counts = {'regressed': 2, 'ok': 40}
     before = time.time()
-    notify.write_prometheus(path, Outcome('demo', 'nightly', 1, counts, ['a node is lost'], ''), 1)
+    notify.write_prometheus(path, Outcome('demo', 'nightly', 1, counts, ['a node is lost'], '', []), 1)
     found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
     assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
     assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1

@@ -232,15 +232,21 @@ def test_a_healthy_site(work):
     sessions(work)
     assert events(work, code=0)[0] == []
     assert 'cluster: 12 nodes in session 0007, compared over 8 sessions' in work.run('fleet').stdout
-    assert not (work.results / 'ledger').exists()
+    assert not (work.results / 'incidents').exists()
 
 
 def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_second_time(work):
-    sessions(work, nights=9, slow=lambda name, night: 0.9 if name == 'n3' and night > 6 else 1)
+    def slow(name, night):
+        return 0.9 if name == 'n3' and night > 6 else 1
+
+    sessions(work, nights=8, slow=slow)
+    work.run('compare')
     found, document = events(work, '0007')
     assert found == [('NODE', 'n3')]
     assert document['drain'] == {}
     assert document['events'][0]['change'] == pytest.approx(-10, abs=2)
+    sessions(work, nights=1, first=8, slow=slow)
+    work.run('compare')
     shown = work.run('fleet', '0008')
     proposal = work.results / 'proposals/drain-cluster-2026-11-29.txt'
     assert proposal.read_text() == (
@@ -248,7 +254,7 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
         f"{events(work)[1]['events'][0]['change']:+.1f} %, not for the first time'\n"
     )
     assert 'a proposal to drain 1 node; no node was drained' in shown.stdout
-    assert [(entry.session, entry.node) for entry in ledger.read(work.results, SITE)] == [
+    assert [(entry.session, entry.node) for entry in ledger.entries(work.results, SITE)] == [
         ('0007', 'n3'),
         ('0008', 'n3'),
     ]
@@ -259,16 +265,20 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
 
 def test_a_night_looked_at_again_is_in_the_ledger_once(work):
     sessions(work, slow=lambda name, night: 0.9 if name == 'n3' and night == 7 else 1)
-    first = [events(work), events(work)]
-    assert first[0] == first[1]
-    assert len(ledger.read(work.results, SITE)) == 1
+    first = [work.compare()['incidents'] for _ in range(3)]
+    assert first[0] == first[1] == first[2]
+    assert len(ledger.entries(work.results, SITE)) == len(ledger.read(work.results, SITE)) == 1
 
 
 def test_a_name_of_a_node_cannot_become_a_command(work):
     slow = 'n3; rm -rf /'
     names = [(f'n{i}',) for i in range(8)] + [(slow,)]
-    sessions(work, nights=9, jobs=names, slow=lambda name, night: 0.8 if name == slow and night > 6 else 1)
-    events(work, '0007')
+    for first, nights in ((0, 8), (8, 1)):
+        sessions(
+            work, nights=nights, first=first, jobs=names,
+            slow=lambda name, night: 0.8 if name == slow and night > 6 else 1,
+        )  # fmt: skip
+        work.run('compare')
     events(work)
     (line,) = next(work.results.glob('proposals/drain-*')).read_text().splitlines()
     assert line.startswith("scontrol update NodeName='n3; rm -rf /' State=DRAIN Reason=")

@@ -66,7 +66,9 @@ def test_every_verdict_is_a_row(page):
 def test_the_first_screen_has_verdict_counts_worst_coverage_and_what_did_not_run(page):
     tree = html.fromstring(page)
     (banner,) = tree.find_class('banner')
-    assert text_of(banner) == 'FAILED: 1 regressed, 1 missing, 2 failed, 2 problems of the session'
+    assert text_of(banner) == (
+        'FAILED: 6 incidents open, 6 of them new; 1 regressed, 1 missing, 2 failed, 1 no reference'
+    )
     (counts,) = tree.find_class('counts')
     assert [text_of(item) for item in counts] == ['1regressed', '1missing', '2failed', '1no reference']
     rows = cells(page, 'worst')
@@ -112,7 +114,7 @@ def test_no_name_and_no_fact_is_ever_markup(work):
         for i in range(2)
     ]
     work.ingest(report(*entries, cmdline=f'reframe -r {NASTY}'), problem=NASTY)
-    tree = tree_of(work, '--keep')
+    tree = tree_of(work)
     assert tree.find_class('heat') and tree.find_class('curve') and tree.get_element_by_id('events') is not None
     assert not list(tree.iter('img'))
     assert not [name for element in tree.iter() for name in element.attrib if name.startswith('on')]

@@ -7,6 +7,8 @@ import io
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+_NODES = 32  # named one by one in a sentence; of more the ranges
+
 
 def number(value: float | None) -> str:
     """Format with four significant digits, all digits before the point; empty for None."""
@@ -36,6 +38,15 @@ def percent(value: float | None) -> str:
 def count(n: int, noun: str) -> str:
     """Format as ``1 case``, ``2 cases``."""
     return f'{n} {noun}' if n == 1 else f'{n} {noun}s'
+
+
+def named(nodes: Sequence[str]) -> str:
+    """Return the names of nodes; of many their ranges."""
+    if len(nodes) <= _NODES:
+        return ', '.join(nodes)
+    from reframe.utility import nodelist_abbrev
+
+    return f'{len(nodes)} nodes, {nodelist_abbrev(list(nodes))}'
 
 
 def to_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> str:

@@ -106,7 +106,8 @@ def _accused(results: Path, sessions: Sequence[Session]) -> dict[str, dict[str, 
 
     found: dict[str, dict[str, str]] = {}
     for site in {session.site for session in sessions}:
-        for entry in ledger.read(results, site):
+        for entry in ledger.entries(results, site):
+            what = 'failed' if entry.change is None else f'{entry.change:+.1f} %'
             for node in filter(None, entry.node.split(',')):
-                found.setdefault(entry.session, {})[node] = f'{entry.kind}: {entry.change:+.1f} % in {entry.series}'
+                found.setdefault(entry.session, {})[node] = f'{entry.kind}: {what} in {entry.series}'
     return found

@@ -11,10 +11,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plumbline.identity import CaseId, to_text
-from postprocess.history.incident import Incident, Scope, named
+from postprocess.history.incident import Incident, Scope
 from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
-from postprocess.text import count, number, quantity
+from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 if TYPE_CHECKING:

@@ -7,13 +7,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from plumbline.identity import SeriesId, to_text
-from postprocess.text import count, percent
+from postprocess.text import count, named, percent
 
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
 #: node; SOFTWARE: what changed in it explains the loss; CASE: a case failed, is missing or invalid wherever it runs.
 KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
 _CHECKS = 4  # named beside that of the worst series
-_NODES = 32  # named one by one in a sentence; of more the ranges
 
 
 @dataclass(frozen=True)
@@ -116,12 +115,3 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
     interval = tuple(values['interval']) if values['interval'] else None
     series = tuple(SeriesId.from_row(row) for row in values['series'])
     return Incident(**dict(values) | lists | {'where': where, 'levels': levels, 'interval': interval, 'series': series})
-
-
-def named(nodes: Sequence[str]) -> str:
-    """Return the names of nodes; of many their ranges."""
-    if len(nodes) <= _NODES:
-        return ', '.join(nodes)
-    from reframe.utility import nodelist_abbrev
-
-    return f'{len(nodes)} nodes, {nodelist_abbrev(list(nodes))}'

@@ -7,8 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from postprocess.history.incident import named
-from postprocess.text import count, percent
+from postprocess.text import count, named, percent
 from postprocess.views.series import SERIES
 from postprocess.views.table import Column, Row, View
 

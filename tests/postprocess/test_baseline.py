@@ -7,12 +7,10 @@ import math
 
 import numpy
 import pytest
-from run_reports import BEGAN, case, metric, reference, report, with_dims
+from run_reports import BEGAN, SITE, case, metric, reference, report, with_dims
 
-from plumbline.identity import SeriesId
 from plumbline.references import COLUMNS, RECORDED, read_references
 from postprocess.history import ledger
-from postprocess.results.store import Store
 
 TRIAD = [100.0, 101.5, 99.1234567]
 
@@ -264,10 +262,10 @@ def test_nodes_with_an_incident_are_left_out(work):
         slow = case(metrics={'triad': metric([value, value])}, nodes=('n7',))
         good = case(check='Other', metrics={'copy': metric([5.0, 5.0])}, nodes=('n2',))
         work.ingest(report(slow, good, uuid=f'night{night}', began=BEGAN + night * 86400))
-    entry = ledger.Entry(
-        '2026-11-23', 'night2', 'n7', 'slow', SeriesId('cpu', 'system', 'STREAM', (), 'triad'), -30, 'x'
-    )
-    ledger.write(work.results, Store(work.results).find('night2'), [entry])
+    path = work.results / 'ledger' / SITE / 'night2.csv'
+    path.parent.mkdir(parents=True)
+    row = '2026-11-23,night2,n7,NODE,cpu,system,STREAM,-,triad,-,-30,its own sessions'
+    path.write_text(f'{",".join(ledger.COLUMNS)}\n{row}\n')
     answer = work.run('record propose')
     assert 'left out: session night2: in part: ' in answer.stdout and 'n7' in answer.stdout
     work.run('record accept')

@@ -41,7 +41,7 @@ class Site:
         }
 
     def run(self, level=lambda check, node, device: 1.0, facts=lambda check: {}, replaced=(), again=(), **fields):
-        """Ingest a night. `level`: of check, node and device; `replaced`: cases by node or check; `again`: more runs."""
+        """Ingest a night. `level`: of check, node and device; `replaced`: cases by node or check; `again`: runs."""
 
         def entry(check, node, device=None, **more):
             said = {'kernel': '6.1', 'load_average': f'{self.random.random():.2f}', 'free_memory': f'{self.night} GB'}

@@ -60,11 +60,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--no-provision', action='store_true', help='install nothing before the run')
     parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
     parser.add_argument(
-        '--evidence',
-        type=float,
-        default=20,
-        metavar='GIB',
-        help="to keep of benchmarks' output (default: %(default)s)",
+        '--evidence', type=float, default=20, metavar='GIB', help="to keep of benchmarks' output (default: %(default)s)"
     )
     parser.add_argument('--quiet', action='store_true', help='print nothing when all is ok')
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")

@@ -54,10 +54,7 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--time-limit', type=duration, default='1h', metavar='TIME', help='hold them no longer (default: %(default)s)'
     )
     parser.add_argument(
-        '--rounds',
-        type=positive,
-        metavar='N',
-        help='of cases on two nodes: a sample of the pairs, N for each node',
+        '--rounds', type=positive, metavar='N', help='of cases on two nodes: a sample of the pairs, N for each node'
     )
     parser.add_argument('--anew', action='store_true', help='start from the first node where a node sweep was killed')
     return parser.parse_args(words)

@@ -68,9 +68,10 @@ def test_real_programs_without_gpu_support_say_so(real):
 
 @needs_two_cpus
 @pytest.mark.whole_machine
-def test_real_programs_under_srun(clone, slurm):
+def test_real_programs_under_srun(clone, request):
     """Open MPI's, whose ranks Slurm starts by PMIx; Debian's MPICH has none of Slurm's ways built in."""
-    put_programs(clone, 'openmpi')
+    put_programs(clone, 'openmpi')  # or skip, before a cluster starts
+    slurm = request.getfixturevalue('slurm')
     site = SITE.replace('scheduler: local\n    launcher: mpirun', 'scheduler: slurm\n    launcher: srun')
     site = site.replace('num_nodes: 2', 'access: [-p compute]')
     clone.site_file.write_text(site.replace('PREFIX', str(clone.binary.parent.parent)))

@@ -43,6 +43,7 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     assert '`plumbline record propose`' in said
     assert '] OK ' in first.stdout
     assert (demo.results / 'report.html').exists()
+    assert (demo.results / 'nightly.lock').exists(), 'so the next night shows nothing of the lock of one that ended'
 
     record(demo)
     second = demo.nightly('--quiet')
@@ -223,10 +224,3 @@ def test_sigterm_leaves_nothing_running(demo, tmp_path):
     output, _ = running.communicate(timeout=60)
     assert running.returncode == 1, output
     wait_for(lambda: not alive(int(started.read_text())), 10)
-
-
-def test_the_lock_goes_with_its_process(demo):
-    assert demo.nightly().returncode == 0
-    assert (demo.results / 'nightly.lock').exists()
-    assert demo.nightly().returncode == 0
-    assert os.path.exists(demo.results / 'report.html')

@@ -71,7 +71,7 @@ def propose(
     else:
         chosen = store.sessions(store.find('latest', site).site)
     wanted = module.Wanted(bool(named), ' '.join(although.split()), ' '.join(epoch.split()))
-    proposal = module.propose(store, chosen, references, wanted, _accused(results, chosen))
+    proposal = module.propose(store, chosen, references, wanted, _accused(results, chosen, wanted.epoch))
     path = save(proposal, results)
     rows = [(row.new, row.tolerance) for row in proposal.rows if not row.withheld]
     show(views.proposal(proposal, path, more_sessions(rows)), format)
@@ -100,14 +100,28 @@ def accept(
         typer.echo(advice)
 
 
-def _accused(results: Path, sessions: Sequence[Session]) -> dict[str, dict[str, str]]:
-    """Return the nodes that had an incident, by session, and what it was."""
+def _accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
+    """Return the nodes of incidents, session -> node -> what: where they were bad, and since then until they healed.
+
+    An `epoch` explains the incidents that began in its own sessions.
+    """
     from postprocess.history import ledger
 
     found: dict[str, dict[str, str]] = {}
+    own = {session.session for session in sessions}
     for site in {session.site for session in sessions}:
+        explained = {f'incident {one.id}' for one in ledger.read(results, site) if epoch and one.first in own}
         for entry in ledger.entries(results, site):
-            what = 'failed' if entry.change is None else f'{entry.change:+.1f} %'
-            for node in filter(None, entry.node.split(',')):
-                found.setdefault(entry.session, {})[node] = f'{entry.kind}: {what} in {entry.series}'
+            if entry.how not in explained:
+                for node in entry.node.split(','):
+                    found.setdefault(entry.session, {})[node] = f'{entry.how}: {entry.kind} of {entry.date}'
+        for one in ledger.read(results, site):
+            if one.closed or f'incident {one.id}' in explained:
+                continue
+            began = min(seen.started for seen in one.seen.values())
+            for session in sessions:
+                if session.session == one.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began:
+                    for node in filter(None, one.unhealed):
+                        what = f'incident {one.id}: {one.incident.kind}, not healed'
+                        found.setdefault(session.session, {}).setdefault(node, what)
     return found

@@ -276,6 +276,40 @@ def test_nodes_with_an_incident_are_left_out(work):
     assert work.run('record propose', 'night2', '--although', 'n7 is all there is', '--epoch', 'n7').exit_code == 0
 
 
+def test_a_node_with_an_open_incident_is_left_out_until_it_has_healed(work):
+    work.reference(reference())
+    nodes = [f'n{number}' for number in range(6)]
+
+    def night(number, level):
+        entries = [
+            case(
+                metrics={'triad': metric([value, 1.001 * value])}, nodes=(node,), unique_name=f'STREAM_{node}',
+                display_name=f'STREAM %size=big %cpu.nid={node}',
+            )
+            for node in nodes
+            for value in [100 * level if node == 'n3' else 100 + int(node[1])]
+        ]  # fmt: skip
+        work.ingest(report(*entries, uuid=f'night{number}', began=BEGAN + number * 86400))
+        return work.compare()
+
+    night(0, 1)
+    assert night(1, 0.7)['exit_code'] == 1
+    night(2, 1)
+    for number in (1, 2):  # bad, and not yet healed
+        answer = work.run('record propose', f'night{number}')
+        assert answer.exit_code == 1
+        assert f'left out: session night{number}: in part: incident ' in answer.stdout and 'on n3' in answer.stdout
+        (row,) = json.loads(work.run('record propose', f'night{number}', '--format', 'json').stdout)['changes']
+        assert 'nodes=n[0-2,4-5]' in row['provenance']
+    for number in (3, 4):
+        night(number, 1)
+    assert work.run('record propose', 'night4').exit_code == 0
+    answer = work.run('record propose')
+    assert (
+        answer.exit_code == 0 and answer.stdout.count('left out: ') == 1 and 'session night1: in part' in answer.stdout
+    )
+
+
 def test_a_level_worse_than_the_one_in_force_needs_a_reason(work):
     work.reference(reference())
     work.ingest(report(case(metrics={'triad': metric([50.0, 51.0]), 'copy': metric([1.0, 1.0])})))

@@ -39,7 +39,10 @@ def main() -> int:
         code = command.run(arguments, night.run)
         silence.is_broken = code != 0 or night.needs_attention
         if silence.is_broken:
-            notify.notify(addresses, results_directory(), started)
+            notify.notify(addresses, results_directory(), started, night.outcome)
+    quiet = arguments.quiet and not silence.is_broken
+    for hint in night.outcome.hints if quiet and night.outcome else ():
+        print(f'plumbline: {hint}')
     return code
 
 
@@ -62,17 +65,18 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         '--evidence', type=float, default=20, metavar='GIB', help="to keep of benchmarks' output (default: %(default)s)"
     )
-    parser.add_argument('--quiet', action='store_true', help='print nothing when all is ok')
+    parser.add_argument('--quiet', action='store_true', help='print nothing when all was judged and is ok')
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     return parser.parse_args(words)
 
 
 class Night:
-    """One nightly run. `needs_attention`: something in the nodes or the history is new, although all may be ok."""
+    """One nightly run. `needs_attention`: something in the history is new, although all may be ok."""
 
     def __init__(self, arguments: argparse.Namespace):
         self.arguments = arguments
         self.needs_attention = False
+        self.outcome: outcome.Outcome | None = None
         self.problems: list[str] = []  # what went wrong outside the cases
 
     def run(self, site: Site, results: Path) -> int:
@@ -168,6 +172,7 @@ class Night:
         session.forget()
         reruns = rerun(session, content, self.site, self.deadline) if may_go_on else []
         judged = outcome.judge(self.results, uuid, session.report.with_suffix('.xml'), reruns)
+        self.outcome = judged
         summary = self.results / cleanup.SUMMARY
         summary.write_text(judged.summary, encoding='utf-8')
         print(judged.summary, end='', flush=True)

@@ -7,14 +7,18 @@ import platform
 import shlex
 import sys
 import time
+from collections import Counter
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from ci.cleanup import SUMMARY
 from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
 from plumbline.files import write_text
+
+_STATES = ('open', 'acknowledged', 'suspected', 'closed')
 
 
 def take_addresses() -> list[str]:
@@ -34,8 +38,11 @@ def take_addresses() -> list[str]:
     return text.split()
 
 
-def notify(addresses: list[str], results: Path, since: float) -> None:
-    """Send the summary, if one was written after `since`, to each address; a failure is named without the address."""
+def notify(addresses: list[str], results: Path, since: float, outcome: Outcome | None = None) -> None:
+    """Send the summary, if one was written after `since`, to each address; a failure is named without the address.
+
+    The title is what to act on first in `outcome`, where the session was judged.
+    """
     if not addresses:
         return
     try:
@@ -49,10 +56,11 @@ def notify(addresses: list[str], results: Path, since: float) -> None:
     with suppress(OSError):
         if (results / SUMMARY).stat().st_mtime >= since:
             body = (results / SUMMARY).read_text(encoding='utf-8')
+    title = outcome.title if outcome else f'{site} is not as it was'
     for number, address in enumerate(addresses, start=1):
         one = apprise.Apprise()
         known = one.add(address)
-        if not (known and one.notify(title=f'plumbline: {site} is not as it was', body=body)):
+        if not (known and one.notify(title=f'plumbline: {title}', body=body)):
             why = 'could not be reached' if known else 'is no address that apprise knows'
             print(f'plumbline: {settings.NOTIFY.name}: number {number} of {len(addresses)} {why}', file=sys.stderr)
 
@@ -60,7 +68,14 @@ def notify(addresses: list[str], results: Path, since: float) -> None:
 def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     """Write the outcome in Prometheus' text format; the file is whole or absent, as node_exporter needs."""
     labels = f'site="{outcome.site}",mode="{outcome.mode}"'
+    states = Counter(one['state'] for one in outcome.incidents)
     lines = [
+        '# HELP plumbline_incidents Incidents of the site by state after the last session.',
+        '# TYPE plumbline_incidents gauge',
+        *(f'plumbline_incidents{{{labels},state="{state}"}} {states[state]}' for state in _STATES),
+        '# HELP plumbline_incident_sessions In how many sessions an incident that is not closed was seen.',
+        '# TYPE plumbline_incident_sessions gauge',
+        *(_incident(labels, one) for one in outcome.incidents if one['state'] != 'closed'),
         '# HELP plumbline_verdicts Metrics of the last session by verdict.',
         '# TYPE plumbline_verdicts gauge',
         *(f'plumbline_verdicts{{{labels},verdict="{name}"}} {n}' for name, n in outcome.counts.items()),
@@ -76,3 +91,14 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     ]
     write_text(path, '\n'.join([*lines, '']))
     path.chmod(0o644)  # node_exporter is another user
+
+
+def _incident(labels: str, one: dict[str, Any]) -> str:
+    names = {name: one[name] for name in ('id', 'state', 'kind', 'where', 'what', 'since')}
+    names['nodes'] = ','.join(one['nodes'])
+    text = ','.join(f'{name}="{_escaped(value)}"' for name, value in names.items())
+    return f'plumbline_incident_sessions{{{labels},{text}}} {one["sessions"]}'
+
+
+def _escaped(text: str) -> str:
+    return text.replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')

@@ -33,7 +33,10 @@ class CrashError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a session came to. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON."""
+    """What a session came to. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON.
+
+    `hints`: what to do next where next to nothing was judged, a sentence each.
+    """
 
     site: str
     mode: str | None
@@ -42,6 +45,16 @@ class Outcome:
     problems: list[str]
     summary: str
     incidents: list[dict[str, Any]]
+    hints: list[str]
+
+    @property
+    def title(self) -> str:
+        """What to act on first, in a few words."""
+        found = [one for one in self.incidents if one['state'] == 'open']
+        if not found:
+            return f'{self.site} is as it was' if self.exit_code == 0 else f'{self.site} is not as it was'
+        more = f' and {len(found) - 1} more' if len(found) > 1 else ''
+        return f'{self.site}: {found[0]["kind"]} {found[0]["where"]}{more}'
 
 
 @dataclass(frozen=True)
@@ -123,6 +136,7 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
     from plumbline.files import write_whole
     from postprocess.history.digest import digest
     from postprocess.report.junit import to_junit
+    from postprocess.verdicts.coverage import HOW_TO_RECORD
     from postprocess.verdicts.verdict import BAD
     from postprocess.views.incidents import to_row
     from postprocess.views.verdicts import summary
@@ -133,10 +147,11 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
         if case['case_id'] in wrong:
             keep(results, case['evidence'], wrong[case['case_id']])
     session, whole = found.session, digest(store, found)
+    hints = getattr(found, 'hints', [HOW_TO_RECORD] if found.nothing_to_compare_with else [])
     write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
     return Outcome(
         session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
-        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known],
+        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], list(hints),
     )  # fmt: skip
 
 

@@ -29,6 +29,7 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 CERTAIN = 0.1
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
+_SIZE = 1.25  # how many times another loss two checks of one cause may have lost
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
 _LOST_NODE = re.compile(r'(\S+) of (\S+) is .*, but not drained')
@@ -132,12 +133,16 @@ def incidents(
 
 def loss_of(row: Verdict) -> float | None:
     """Return the share of performance that a series lost against its reference; below 0 for a gain."""
+    if hasattr(row, 'loss'):
+        return row.loss
     if row.ratio is None or row.ratio <= 0:
         return None
     return 1 - row.ratio**row.quantity.sign
 
 
 def _interval_of(row: Verdict) -> tuple[float, float] | None:
+    if hasattr(row, 'loss'):
+        return row.interval
     if row.interval is None or min(row.interval) <= 0:
         return None
     low, high = sorted(1 - ratio**row.quantity.sign for ratio in row.interval)
@@ -180,9 +185,32 @@ def _losses(night: _Night) -> Iterator[Draft]:
     guilty = {id(row): _guilty(row, night.jobs(row), rows[row.id], slow[row.id]) for row in bad}
     scopes = [_loss_keys(row, night, software, *guilty[id(row)]) for row in bad]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
+    drafts = []
     for group in explain(scopes, well, {'software': _FEW}):
         rows = [bad[place] for place in group.places]
-        yield _loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night)
+        drafts.append(_loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night))
+    yield from _of_one_size(drafts)
+
+
+def _of_one_size(drafts: list[Draft]) -> Iterator[Draft]:
+    """Yield the drafts; checks of one partition and environ that lost about the same have one cause."""
+    alike: dict[Scope, list[tuple[float, Draft]]] = defaultdict(list)
+    for draft in drafts:
+        if draft.kind == 'SYSTEM' and not draft.where.link_class:
+            alike[draft.where].append((_pooled(draft.rows)[0] or 0.0, draft))
+        else:
+            yield draft
+    for group in alike.values():
+        group.sort(key=lambda pair: pair[0])
+        last, merged = group[0]
+        for loss, draft in group[1:]:
+            if loss > _SIZE * last:
+                yield merged
+                merged = draft
+            else:
+                merged = _of_rows('SYSTEM', draft.where, merged.rows + draft.rows, merged.nodes | draft.nodes)
+            last = loss
+        yield merged
 
 
 class _Software:

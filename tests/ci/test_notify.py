@@ -32,14 +32,24 @@ def webhook():
     server.shutdown()
 
 
+def of_incidents(**fields):
+    """A session with two open incidents and an acknowledged one."""
+    one = {'id': 'a1b2c3', 'state': 'open', 'kind': 'NODE', 'where': 'n5', 'what': 'exit code "3"', 'nodes': ['n5']}
+    one |= {'since': '2026-11-22', 'sessions': 2}
+    others = [one | {'id': 'b', 'kind': 'SYSTEM', 'where': 'cpu'}, one | {'id': 'c', 'state': 'acknowledged'}]
+    values = {'site': 'demo', 'mode': 'nightly', 'exit_code': 1, 'counts': {'regressed': 2, 'ok': 40}}
+    values |= {'problems': ['a node is lost'], 'summary': '', 'incidents': [one, *others], 'hints': []}
+    return Outcome(**values | fields)
+
+
 def test_a_webhook_gets_the_summary_and_no_secret_is_printed(webhook, tmp_path, capfd, monkeypatch):
     address, posted = webhook
     monkeypatch.setenv('PLUMBLINE_SITE', 'demo')
     (tmp_path / cleanup.SUMMARY).write_text('FAILED: 1 regressed\n')
     addresses = [f'json://user:hush@{address}/good', f'json://user:hush@{address}/bad', 'nosuch://hush']
-    notify.notify(addresses, tmp_path, 0)
+    notify.notify(addresses, tmp_path, 0, of_incidents())
     assert [path for path, _ in posted] == ['/good', '/bad']
-    assert 'FAILED: 1 regressed' in posted[0][1] and 'demo is not as it was' in posted[0][1]
+    assert 'FAILED: 1 regressed' in posted[0][1] and 'plumbline: demo: NODE n5 and 1 more' in posted[0][1]
     printed = ''.join(capfd.readouterr())
     assert 'number 2 of 3 could not be reached' in printed
     assert 'number 3 of 3 is no address that apprise knows' in printed
@@ -60,11 +70,16 @@ def test_addresses_leave_the_environment(monkeypatch, tmp_path, capfd):
 
 def test_prometheus_reads_the_file(tmp_path):
     path = tmp_path / 'plumbline.prom'
-    counts = {'regressed': 2, 'ok': 40}
-    before = time.time()
-    notify.write_prometheus(path, Outcome('demo', 'nightly', 1, counts, ['a node is lost'], '', []), 1)
+    before, outcome = time.time(), of_incidents()
+    counts = outcome.counts
+    notify.write_prometheus(path, outcome, 1)
     found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
     assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
+    states = {sample.labels['state']: sample.value for sample in found['plumbline_incidents']}
+    assert states == {'open': 2, 'acknowledged': 1, 'suspected': 0, 'closed': 0}
+    first = found['plumbline_incident_sessions'][0]
+    assert (first.labels['nodes'], first.labels['what'], first.value) == ('n5', 'exit code "3"', 2)
+    assert list(found)[:2] == ['plumbline_incidents', 'plumbline_incident_sessions']
     assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1
     assert before - 1 <= found['plumbline_last_run_seconds'][0].value <= time.time() + 1
     assert [one.name for one in tmp_path.iterdir()] == ['plumbline.prom']

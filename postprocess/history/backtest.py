@@ -21,7 +21,6 @@ from postprocess.verdicts.stats import inliers
 
 BASELINE = 10  # sessions at the beginning of a history that its limit comes from
 _FLOORS = (0.01, 0.02, 0.03, 0.05)
-_BEFORE = 30  # sessions that tell a node's own level, as many as the days of `plumbline fleet`
 _Rule = Callable[[Tolerance], Tolerance]  # from the tolerance of the site's policy to that of a setting
 
 
@@ -119,9 +118,7 @@ def _fleets(found: Sequence[NodeTable], sessions: int, rules: dict[str, _Rule]) 
     lowest = _with_floor(min(_FLOORS))
     found = [replace(table, tolerance=lowest(table.tolerance)) for table in found]
     for session in range(sessions):
-        first = max(session - _BEFORE, 0)
-        known = {(node, past - first) for node, past in flagged[policy] if past >= first}
-        flags, _ = outliers(until(found, session, _BEFORE), flagged=known)
+        flags, _ = outliers(until(found, session, session), flagged=flagged[policy])
         for name, rule in rules.items():  # a larger floor removes flags and adds none
             flagged[name] |= {
                 (flag.node, session)

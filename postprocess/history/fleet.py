@@ -19,11 +19,12 @@ from plumbline.limits import limits
 from plumbline.paths import SITES, site_folder
 from plumbline.references import References, load_references
 from postprocess.history import ledger
-from postprocess.history.nodes import FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
+from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
 from postprocess.history.provenance import ALL, Provenance
 from postprocess.history.series import by_node
 from postprocess.results.store import Session, Store
 from postprocess.text import count, percent
+from postprocess.verdicts.baseline import parts_of
 
 LOCATIONS = 'locations.csv'
 _BEFORE = 3  # sessions whose provenance is compared with that of the last
@@ -36,7 +37,7 @@ class Event:
     """What stands out. `kind`: SYSTEM, NODE, FABRIC or SOFTWARE; `where`: a node, nodes, a place or a partition.
 
     `series`: the worst of the `count` series that show it; `change`: of its performance, in %; `how`: what it was
-    compared with. `evidence`: further facts.
+    compared with. `evidence`: further facts. `sessions`: the last ones over which the change is the mean.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class Event:
     count: int
     how: str
     evidence: tuple[str, ...] = ()
+    sessions: int = 1
 
 
 @dataclass(frozen=True)
@@ -67,19 +69,21 @@ class Fleet:
 def fleet(
     store: Store, last: Session, days: int, results: Path, root: Path = SITES, sessions: Sequence[Session] | None = None
 ) -> Fleet:
-    """Compare the nodes of the session `last` with those of so many days before it.
+    """Compare the nodes of the session `last` with those of so many days before it, and with the accepted ones.
 
     `sessions`: those of the days, where they are known already. Raises InputError for a store, ledger or location table
     that cannot be read, SiteError for a file of the site.
     """
     sessions = store.history(last, days) if sessions is None else sessions
+    baselines = References(row for row in load_references(last.site, root).rows if row.kind == 'baseline')
+    sessions, accepted = _with_accepted(store.history(last), sessions, baselines)
     places = {session.session: place for place, session in enumerate(sessions)}
     located = locations(last.site, root)
     before = [entry for entry in ledger.entries(results, last.site) if entry.session in places.keys() - {last.session}]
     histories, nodes = by_node(store, sessions, root)
     found = until(tables(histories, nodes, len(sessions)), len(sessions) - 1, len(sessions))
     flagged = {(entry.node, places[entry.session]) for entry in before}
-    flags, systems = outliers(found, recorded(last.site, root), flagged)
+    flags, systems = outliers(found, recorded(baselines), flagged, accepted)
     measured = {
         node
         for table in found
@@ -115,12 +119,28 @@ def locations(site: str, root: Path = SITES) -> dict[str, set[str]]:
     return found
 
 
-def recorded(site: str, root: Path) -> Recorded:
+def _with_accepted(
+    every: Sequence[Session], sessions: Sequence[Session], baselines: References
+) -> tuple[list[Session], set[int]]:
+    """Return the sessions with those whose levels are accepted, in order, and the places of the baseline's.
+
+    Accepted are the sessions that the baseline was recorded from. Where the store has none of them, the first ones.
+    """
+    texts = {parts_of(row.provenance).get('sessions', '') for row in baselines.rows}
+    named = tuple({name for text in texts for name in text.split(', ') if name})
+    chosen = [session for session in every if named and session.session.startswith(named)][:ACCEPTED]
+    ids = {session.session for session in chosen or every[:ACCEPTED]}
+    ids |= {session.session for session in sessions}
+    found = [session for session in every if session.session in ids]
+    of_baseline = {session.session for session in chosen}
+    return found, {place for place, session in enumerate(found) if session.session in of_baseline}
+
+
+def recorded(baselines: References) -> Recorded:
     """Return the look-up of the performance that the baselines of a site expect."""
-    references = References(row for row in load_references(site, root).rows if row.kind == 'baseline')
 
     def found(table: NodeTable) -> tuple[float, float] | None:
-        row = references.find(table.series)
+        row = baselines.find(table.series)
         if row is None or row.mismatch(table.quantity):
             return None
         bound = limits(row, table.tolerance)
@@ -136,15 +156,20 @@ def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Even
     worst = min(flags, key=lambda flag: flag.loss)
     number = len({(flag.series, flag.quantity) for flag in flags})
     change = 100 * math.expm1(worst.loss)
-    return Event(kind, where, worst.series, worst.quantity, change, number, worst.how, evidence)
+    return Event(kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, worst.sessions)
 
 
 def _system_events(systems: Iterable[Flag]) -> list[Event]:
-    """Return an event for each check on a partition."""
+    """Return an event for each partition."""
     groups = defaultdict(list)
     for flag in systems:
-        groups[flag.series.partition, flag.series.check].append(flag)
-    return sorted((_event('SYSTEM', key[0], flags) for key, flags in groups.items()), key=lambda event: event.change)
+        groups[flag.series.partition].append(flag)
+    events = []
+    for partition, flags in groups.items():
+        checks = sorted({flag.series.check for flag in flags})
+        evidence = (f'checks: {", ".join(checks)}',) if len(checks) > 1 else ()
+        events.append(_event('SYSTEM', partition, flags, *evidence))
+    return sorted(events, key=lambda event: event.change)
 
 
 def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places) -> list[Event]:

@@ -1,4 +1,4 @@
-"""Say what to do next for a better baseline, in one line."""
+"""Say in one line what more sessions would add to a baseline."""
 
 from __future__ import annotations
 
@@ -11,23 +11,9 @@ from plumbline.references import Reference
 from postprocess.text import count
 from postprocess.verdicts.levels import USUAL_SPREAD
 from postprocess.verdicts.stats import PRIOR_DF
-from postprocess.verdicts.verdict import Verdict
 
 _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
-
-
-def hints(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return what to do next where fewer than half of the metrics of a session have a reference; else nothing."""
-    judged = [row for row in verdicts if row.verdict != 'informational' and row.value is not None]
-    known = sum(row.reference is not None for row in judged)
-    if 2 * known >= len(judged):
-        return []
-    return [
-        f'Next: {known} of {count(len(judged), "metric")} can be judged, the others have no reference. If the machine '
-        'is as it should be, record its sessions: `plumbline record propose`, read what it prints, then '
-        '`plumbline record accept`.'
-    ]
 
 
 def more_sessions(rows: Sequence[tuple[Reference, Tolerance]]) -> str:

@@ -25,6 +25,7 @@ _BACK = 60  # sessions in which the beginning of an incident is looked for
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
 _SERIES = 20  # of an incident, the worst, whose history and provenance are read
 _SHOWN = 3  # series, cases and archives in the evidence
+WELL = ('ok', 'improved')
 _LOSSES = """
     SELECT number, night, median(wanted.sign * ln(mean / expected)) AS level
     FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
@@ -57,12 +58,13 @@ class Background:
         """Return the finished drafts with beginning, changes, evidence and next steps."""
         found = [draft.finish() for draft in drafts]
         begins = self._begins(drafts, found)
-        changes = self._changes(found, begins)
+        changes = self._changes(drafts, begins)
         done = []
         for draft, incident, begin, (changed, follows) in zip(drafts, found, begins, changes, strict=True):
             since = self.sessions[begin]
             kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC') else incident.kind
-            kind = 'SYSTEM' if kind == 'SOFTWARE' and not follows else kind
+            if kind == 'SOFTWARE' and not follows:
+                kind = 'NODE' if incident.where.nodes else 'SYSTEM'
             incident = replace(
                 incident, kind=kind, since=since.session, day=f'{since.started:%Y-%m-%d}',
                 sessions=len(self.sessions) - begin, changed=changed,
@@ -124,33 +126,46 @@ class Background:
 
     # What changed
 
-    def _changes(self, found: Sequence[Incident], begins: Sequence[int]) -> list[tuple[tuple[str, ...], bool]]:
+    def _changes(self, drafts: Sequence[Draft], begins: Sequence[int]) -> list[tuple[tuple[str, ...], bool]]:
         """Return what changed when each incident began, and whether it is software that changed just there."""
-        sides, wanted = [], []
-        for incident, begin in zip(found, begins, strict=True):
-            before = range(max(begin - _AROUND, 0), begin)
-            after = range(begin, min(begin + _AROUND, len(self.sessions)))
-            sides.append((before, after))
-            wanted += [(case, night) for case in _cases(incident) for night in (*before, *after)]
+        pairs, sides, wanted = [], [], []
+        for draft, begin in zip(drafts, begins, strict=True):
+            sides.append(
+                (range(max(begin - _AROUND, 0), begin), range(begin, min(begin + _AROUND, len(self.sessions))))
+            )
+            bad = self._ran(draft.rows, draft.failed) or [(case, ALL) for case in sorted(draft.cases)[:_SERIES]]
+            own = {row.id for row in draft.rows}
+            well = self._ran([row for row in self.comparison.verdicts if row.id in own and row.verdict in WELL], [])
+            pairs.append((bad, well))
+            wanted += [(case, night) for case, _ in bad + well for side in sides[-1] for night in side]
         provenance = Provenance.read(self.store, self.sessions, wanted)
-        return [self._changed(provenance, incident, *side) for incident, side in zip(found, sides, strict=True)]
+        return [
+            self._changed(provenance, draft, *of, *around)
+            for draft, of, around in zip(drafts, pairs, sides, strict=True)
+        ]
+
+    def _ran(self, rows: Sequence[Verdict], failed: Sequence[Mapping[str, Any]]) -> list[tuple[CaseId, str]]:
+        """Return cases with the nodes that they ran on."""
+        found = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
+        found |= {(_id_of(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
+        return list(found)[:_SERIES]
 
     def _changed(
-        self, provenance: Provenance, incident: Incident, before: range, after: range
-    ) -> tuple[tuple[str, ...], bool]:
-        said: Counter[str] = Counter()
-        cases = _cases(incident)
-        node = ','.join(sorted(incident.where.nodes)) if incident.where.nodes else ALL
-        for case in cases:
-            changes = provenance.change(case, before, after, node)
-            if node != ALL:
-                everywhere = provenance.change(case, before, after, ALL)
-                changes = [one for one in changes if one not in everywhere]
-                changes = changes or provenance.unlike(case, len(self.sessions) - 1, node)
-            said.update(one for one in changes if not one.endswith('-> nothing'))
-        changed = tuple(one for one, n in said.items() if 2 * n >= len(cases))
-        follows = incident.sort == 'loss' and any(is_software(one) and said[one] == len(cases) for one in changed)
-        return changed, follows
+        self, provenance: Provenance, draft: Draft, bad: Sequence[tuple[CaseId, str]],
+        well: Sequence[tuple[CaseId, str]], before: range, after: range,
+    ) -> tuple[tuple[str, ...], bool]:  # fmt: skip
+        def changes(case: CaseId, node: str) -> list[str]:
+            found = provenance.change(case, before, after, node)
+            if draft.where.nodes:
+                found = [one for one in found if one not in provenance.change(case, before, after, ALL)]
+                return found or provenance.unlike(case, len(self.sessions) - 1, node)
+            return found or provenance.change(case, before, after, ALL)  # the case ran on other nodes before
+
+        said = Counter(one for case, node in bad for one in changes(case, node) if not one.endswith('-> nothing'))
+        elsewhere = {one for case, node in well for one in changes(case, node)}
+        changed = tuple(one for one, n in said.items() if 2 * n >= len(bad))
+        follows = any(is_software(one) and said[one] == len(bad) and one not in elsewhere for one in changed)
+        return changed, follows and draft.sort == 'loss'
 
     # Evidence
 
@@ -160,8 +175,9 @@ class Background:
         if draft.sort == 'loss':
             said += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
-            said += [self._job(case, draft.cause) for case in draft.failed[:_SHOWN]]
-            more = len(draft.failed) - _SHOWN
+            ran = [case for case in draft.failed if case['job_id'] and case['nodes']]
+            said += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
+            more = len(ran) - _SHOWN
             said += [f'and {count(more, "other job")} that failed'] if more > 0 else []
         if rows and draft.sort == 'loss' and (siblings := self._siblings(rows[0], draft.nodes)):
             said.append(siblings)
@@ -191,10 +207,10 @@ class Background:
 
     def _job(self, case: Mapping[str, Any], cause: str) -> str:
         """Return which job failed, and why unless that is what the incident says already."""
-        where = f' on {named(case["nodes"])}' if case['nodes'] else ''
+        where = f' on {named(case["nodes"])}'
         state = f', state {case["job_state"]}' if case['job_state'] else ''
         why = case['fail_reason'] or case['result']
-        said = f'{case["check"]} {case["params"]}: job {case["job_id"] or "without a number"}{where}{state}'
+        said = f'{case["check"]} {case["params"]}: job {case["job_id"]}{where}{state}'
         return said if why in cause else f'{said}: {why}'
 
     def _siblings(self, row: Verdict, nodes: set[str]) -> str:
@@ -202,10 +218,7 @@ class Background:
         others = [
             one
             for one in self.comparison.verdicts
-            if one.id == row.id
-            and one.value is not None
-            and one.verdict in ('ok', 'improved')
-            and not nodes & set(one.nodes)
+            if one.id == row.id and one.value is not None and one.verdict in WELL and not nodes & set(one.nodes)
         ]
         if not others:
             return ''
@@ -220,7 +233,7 @@ class Background:
         well = [
             row
             for row in self.comparison.verdicts
-            if row.verdict in ('ok', 'improved')
+            if row.verdict in WELL
             and row.id not in draft.series
             and of.partition in ('', row.id.partition)
             and of.environ in ('', row.id.environ)
@@ -258,7 +271,7 @@ class Background:
             own = '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
             names[CaseId(case['partition'], case['environ'], case['check'], ())] = check
             names[_id_of(case)] = own
-        known = [names[case] for case in sorted(draft.cases) if case in names]
+        known = [names.get(case, case.check) for case in sorted(draft.cases)]
         if len(known) > _SHOWN:
             known = sorted({name.partition('%')[0] for name in known})
         return [f'^{re.escape(name)}' for name in dict.fromkeys(known)]
@@ -266,10 +279,6 @@ class Background:
 
 def _places(of: Scope) -> Sequence[str]:
     return of.nodes[:_SERIES] or ('',)
-
-
-def _cases(incident: Incident) -> list[CaseId]:
-    return list(dict.fromkeys(of.case for of in incident.series))[:_SERIES]
 
 
 def _of_case(case: CaseId) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
@@ -33,16 +34,14 @@ class Digest:
     """What a session comes to.
 
     `known`: its incidents and those of the ledger that are not closed, and those that it closed, the first to act on
-    first. `recorded`: whether they are in the ledger, as those of the newest session are. `fleet` and `trend` are None
-    where they could not be made; `faults` says why, a sentence each. `before`: the days on which a node stood out
-    earlier; `new`: changes for the worse that the session before did not show yet; `drain`: the file that proposes to
-    drain nodes.
+    first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `before`: the
+    days on which a node stood out earlier; `new`: changes for the worse that the session before did not show yet;
+    `drain`: the file that proposes to drain nodes.
     """
 
     comparison: Comparison
     sessions: list[Session]
     known: list[Known] = field(default_factory=list)
-    recorded: bool = False
     fleet: Fleet | None = None
     trend: Trend | None = None
     histories: list[History] = field(default_factory=list)
@@ -67,10 +66,10 @@ class Digest:
 
     @property
     def headline(self) -> str:
-        """``2 incidents open, 1 of them new, 1 acknowledged; 95 regressed, 305 ok``."""
+        """``2 incidents open, 1 new, 1 acknowledged; 95 regressed, 305 ok``."""
         is_open = self.of_state('open')
         new = sum(len(one.seen) == 1 for one in is_open)
-        parts = [f'{count(len(is_open), "incident")} open' + (f', {new} of them new' if new else '')] if is_open else []
+        parts = [f'{count(len(is_open), "incident")} open' + (f', {new} new' if new else '')] if is_open else []
         parts += [f'{len(found)} {state}' for state in ('acknowledged', 'suspected') if (found := self.of_state(state))]
         return '; '.join(filter(None, (', '.join(parts), self.comparison.headline)))
 
@@ -94,7 +93,7 @@ def digest(
     """Make the digest of a session that was judged; that of the newest session of its site is kept in the ledger.
 
     `days`: of sessions before it. `history`: examine the history of every series, too. Raises InputError where the
-    store or the ledger cannot be read.
+    store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
     found = Digest(comparison, store.history(session, max(days, _FLEET_DAYS)))
@@ -124,14 +123,20 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> Non
     """Add the incidents of the session to those of the ledger, and keep them where the session is the newest."""
     session, results = found.comparison.session, store.folder.parent
     tonight = incidents(found.comparison, found.fleet, store, found.sessions, root)
-    before = known = ledger.read(results, session.site)
+    try:
+        before = known = ledger.read(results, session.site)
+    except InputError as error:  # the verdict must not be lost with it
+        found.faults.append(f'the incidents were not kept: {error}')
+        before, known, newest = [], [], False
     if not newest:
         known = ledger.until(before, session)
     cases = store.rows('cases', session)
     after = ledger.judge(known, session, tonight, lambda one: seen_again(one, found.comparison, cases))
-    if newest:
-        ledger.write(results, session.site, before, after)
-    found.recorded = newest
+    if newest and os.access(results, os.W_OK):  # others may read it
+        try:
+            ledger.write(results, session.site, before, after)
+        except InputError as error:
+            found.faults.append(f'the incidents were not kept: {error}')
     shown = [one for one in after if not one.closed or session.session in one.seen]
     found.known = ledger.in_order(shown, found.day)
 

@@ -20,6 +20,7 @@ from postprocess.history.grouping import Group, Key, explain
 from postprocess.history.incident import Incident, Level, Scope
 from postprocess.history.provenance import Provenance, is_software
 from postprocess.results.store import Session, Store
+from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import percent
 from postprocess.verdicts.compare import NOTHING_MEASURED
 from postprocess.verdicts.measured import Job, Measured, failure, measured
@@ -32,6 +33,7 @@ _FEW = 0.25  # what a healthy series counts against software that changed: it ma
 _SIZE = 1.25  # how many times another loss two checks of one cause may have lost
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
+_OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
 _LOST_NODE = re.compile(r'(\S+) of (\S+) is .*, but not drained')
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 _WORST_FIRST = ('failed', 'missing', 'invalid')
@@ -273,7 +275,8 @@ def _loss_keys(row: Verdict, night: _Night, software: _Software, nodes: Sequence
     if night.several(of.partition):
         # a node is slow by itself, or by what connects it to others
         keys += [('node' if single else 'connection', node) for node in nodes]
-        keys += [('place' if single else 'fabric', one) for one in sorted(night.places_of(nodes))]
+        kind = 'place' if len(row.nodes) == 1 else 'fabric'
+        keys += [(kind, one) for one in sorted(night.places_of(nodes or row.nodes))]
         if only_there:
             keys.insert(0, ('job', *nodes))
     return keys
@@ -296,9 +299,9 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: _Nigh
     if kind == 'link':
         return _of_rows('FABRIC', replace(where, environ='', link_class=str(names[1])), rows, seen)
     if kind in ('place', 'fabric'):
-        by = tuple(sorted(nodes, key=natural)) if kind == 'place' else ()
+        by = tuple(sorted(nodes or seen, key=natural)) if kind == 'place' else ()
         scope = replace(where, environ='', nodes=by, place=str(names[0]))
-        return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, nodes)
+        return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, seen)
     if kind == 'partition':
         where = replace(where, environ='')
     return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
@@ -328,7 +331,7 @@ def _failures(night: _Night) -> Iterator[Draft]:
         well = [case for case in of_case if not failure(case)]
         healthy += well
         if failed and well:
-            broken += [(case, set(case['nodes']), True) for case in failed if case['nodes']]
+            broken += [(case, set(case['nodes']), True) for case in failed if _of_its_node(case)]
         elif failed:
             tried = [set(case['nodes']) for case in of_case if case['nodes']]
             broken.append((failed[-1], set.intersection(*tried) if tried else set(), False))
@@ -341,6 +344,11 @@ def _failures(night: _Night) -> Iterator[Draft]:
     yield from _merged(drafts)
     explained = {id(row) for draft in drafts for row in draft.rows}
     yield from _without_numbers(night, explained)
+
+
+def _of_its_node(case: Mapping[str, Any]) -> bool:
+    """Return True if the first failure of a case that then passed is one of its node, and not of the scheduler."""
+    return bool(case['nodes']) and case['result'] == 'fail' and case['job_state'] not in _OF_SCHEDULER
 
 
 def _by_case(verdicts: Iterable[Verdict]) -> dict[tuple[CaseId, int | None], list[Verdict]]:
@@ -402,7 +410,8 @@ def _failure_draft(
         where = replace(where, environ='', nodes=tuple(sorted(blamed or nodes, key=natural)))
     draft = Draft(
         'NODE' if of_node and nodes else 'CASE', where, 'failure', own, failed, cases,
-        {row.id for row in own} or {SeriesId(*_parts(case), '*') for case in cases}, nodes, _summary_of(failed),
+        {row.id for row in own} or {SeriesId(*_parts(case), '*') for case in cases}, nodes,
+        own[0].cause if own and failed[0]['result'] == NEEDED_FAILED else _summary_of(failed),
     )  # fmt: skip
     if all(elsewhere for *_, elsewhere in group):
         draft.evidence.append(_passed(failed, healthy))
@@ -480,7 +489,7 @@ def _add_events(drafts: list[Draft], fleet: Fleet, night: _Night) -> None:
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
         nodes = () if of_place or of_system else tuple(event.where.split(','))
         said = f'{percent(event.change)} in {event.series.check} {event.series.name}, compared with {event.how}'
-        evidence = ['; '.join([said, *event.evidence])]
+        evidence = ['; '.join([said, *(line for line in event.evidence if not _is_change(line))])]
         same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
         if same:
             same.evidence += evidence
@@ -497,6 +506,11 @@ def _add_events(drafts: list[Draft], fleet: Fleet, night: _Night) -> None:
                 levels=_levels(event, nodes, night), certain=loss >= CERTAIN,
             )
         )  # fmt: skip
+
+
+def _is_change(line: str) -> bool:
+    """Return True for what the fleet says of the provenance; an incident says it of its beginning."""
+    return ' -> ' in line or ', elsewhere ' in line
 
 
 def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:

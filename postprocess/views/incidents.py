@@ -117,7 +117,7 @@ def title(known: Known) -> str:
 def since(known: Known, day: str) -> str:
     """Return since when an incident is known, and what became of it."""
     incident, noted, state = known.incident, known.acknowledged, known.state(day)
-    lasts = f'since {incident.day}, {count(known.sessions, "session")}'
+    lasts = f'in {count(known.sessions, "session")} since {incident.day}'
     parts = ['new in this session' if known.sessions == 1 and not known.healthy_for else lasts]
     if state == 'suspected':
         parts.append('suspected: it counts when it is seen again')
@@ -143,6 +143,9 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     yield from _wrap(since(known, day), '  ')
     if incident.changed:
         yield from _wrap(f'changed then: {"; ".join(incident.changed)}', '  ')
+    if known.healthy_for and most == _MOST:  # what it was is not what is to be done tonight
+        yield f'  $ plumbline incidents show {known.id}'
+        return
     for line in incident.evidence[:most]:
         yield from _wrap(line, '  ')
     for command in (*incident.next_steps, *_commands(known)):

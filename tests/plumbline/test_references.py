@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId, pairs, to_text
-from plumbline.references import COLUMNS, Reference, References, load_references, read_references
+from plumbline.references import COLUMNS, RECORDED, Reference, References, load_references, read_references
 from plumbline.sites import site_names
 
 HEADER = ','.join(COLUMNS)
@@ -52,6 +52,18 @@ def test_a_row_is_read_with_its_types(read):
 def test_a_published_number_may_have_no_spread(read):
     (found,) = read(ROW.replace('90,1.5,10,baseline', '90,,,published'), kind='published')
     assert found.std is None and found.n is None
+
+
+def test_a_baseline_of_one_session_may_have_no_std(read):
+    (found,) = read(ROW.replace('1.5,10', ',1'))
+    assert (found.std, found.n, found.stated) == (None, 1, {'floor': None, 'usual_spread': None})
+
+
+def test_recorded_rows_are_read_with_and_without_what_the_check_states(read):
+    before = read(f'{ROW},0.01,9,10,BIOS 2,dates=2026-11-21', header=f'{HEADER},spread,df,spread_n,epoch,provenance')
+    now = read(f'{ROW},0.01,9,10,0.02,0.05,BIOS 2,dates=2026-11-21', header=','.join(COLUMNS + RECORDED))
+    assert before == [replace(now[0], usual_spread=None, floor=None)]
+    assert (now[0].spread, now[0].epoch, now[0].stated) == (0.01, 'BIOS 2', {'floor': 0.05, 'usual_spread': 0.02})
 
 
 @pytest.mark.parametrize(

@@ -39,6 +39,7 @@ from postprocess.verdicts.stats import mean_of
 
 _NAMED = 30  # sessions that a row names beside its first
 _NOTHING = 'holds nothing that can be recorded'
+_BEFORE = 'is from before the baseline in force'
 
 
 @dataclass(frozen=True)
@@ -158,16 +159,17 @@ class _Recorder:
         self.doubted = False
 
     def proposal(self) -> Proposal:
-        groups = groupby(read_candidates(self.store, self.sessions), key=lambda of: of.id)
+        measured = read_candidates(self.store, self.sessions)
+        groups = groupby(measured, key=lambda of: of.id)
         found = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
         levels = estimate([self.values(of) for of in found])
         facts = Facts(self.store, self.sessions)
         rows = [self.replacement(of, level, facts) for of, level in zip(found, levels, strict=True)]
         taken = sorted({night for of in found for night in of.nights.tolist()})
-        left_out = self.left_out(taken)
+        left_out = self.left_out(measured, found, taken)
         strict = self.wanted.named or not rows
         empty = [name for name, why in left_out.items() if strict and why == _NOTHING]
-        newest = {(int(of.nights[-1]), int(of.cases[-1])) for of in found}
+        newest = {_jobs(of)[-1] for of in found}
         return Proposal(
             self.site, rows, self.refused + read_unmeasured(self.store, self.sessions),
             [self.sessions[night] for night in taken], left_out, empty,
@@ -185,7 +187,7 @@ class _Recorder:
         if not good.all() and not (self.wanted.although and (self.wanted.named or not good.any())):
             self.doubted |= self.wanted.named or not good.any()
             if not good.any():
-                first = self.doubts[int(of.nights[0]), int(of.cases[0])]
+                first = self.doubts[_jobs(of)[0]]
                 cause = f'{count(len(good), "job")}, none good enough for a baseline: {first}'
                 self.refused.append(Refusal(of.id, cause))
                 return None
@@ -240,22 +242,32 @@ class _Recorder:
         old_limits = limits(old, tolerance) if old else None
         return Replacement(new, limits(new, tolerance), old, old_limits, tolerance, tuple(due), withheld)
 
-    def left_out(self, taken: Sequence[int]) -> dict[str, str]:
-        """Return what speaks against jobs of a session, or that it has none, by session."""
+    def left_out(
+        self, measured: Sequence[Candidate], found: Sequence[Candidate], taken: Sequence[int]
+    ) -> dict[str, str]:
+        """Return why jobs of a session are not among those that were `found`, or none of them, by session."""
+        doubts: dict[int, list[Doubt]] = {}
+        used = {job for of in found for job in _jobs(of)} if self.doubts else set()
+        for job, doubt in self.doubts.items():
+            if job not in used:
+                doubts.setdefault(doubt.night, []).append(doubt)
+        nights = {night for of in measured for night in of.nights.tolist()}
         reasons: dict[str, str] = {}
-        by_session = groupby(sorted(self.doubts.values(), key=lambda doubt: doubt.night), key=lambda doubt: doubt.night)
-        doubts = {night: list(found) for night, found in by_session}
         for night, session in enumerate(self.sessions):
-            if found := doubts.get(night):
-                reasons[session.session] = ('in part: ' if night in taken else '') + summary_of(found)
+            if night in doubts:
+                reasons[session.session] = ('in part: ' if night in taken else '') + summary_of(doubts[night])
             elif night not in taken:
-                reasons[session.session] = _NOTHING
+                reasons[session.session] = _BEFORE if night in nights and not self.wanted.named else _NOTHING
         return reasons
 
 
 def _code(night: Any, case: Any) -> Any:
     """Return one number for a session and a case; also of arrays of them."""
     return numpy.int64(night) * 2**32 + case
+
+
+def _jobs(of: Candidate) -> list[tuple[int, int]]:
+    return list(zip(of.nights.tolist(), of.cases.tolist(), strict=True))
 
 
 def _unusable(group: Sequence[Candidate]) -> str:

@@ -193,6 +193,7 @@ def test_the_next_baseline_continues_the_one_in_force(work):
     nights(work, [99 + i % 3 for i in range(20)], first=4)  # more than a comparison looks back
     answer = work.run('record propose')
     assert answer.exit_code == 0 and 'taken: 22 sessions of 2026-11-23 to 2026-12-14' in answer.stdout
+    assert 'left out: session night00: is from before the baseline in force' in answer.stdout
     work.run('record accept')
     assert baseline(work)['triad'].n == 22
     nights(work, [100] * 10, first=24)
@@ -238,7 +239,8 @@ def test_a_busy_session_alone_needs_a_reason(work, provenance, words, named):
     assert refused.exit_code == 1
     assert words in refused.stdout and '--although' in refused.stdout
     assert work.run('record accept').exit_code == 2  # there is nothing to accept
-    assert work.run('record propose', *named, '--although', 'always so; here').exit_code == 0
+    proposed = work.run('record propose', *named, '--although', 'always so; here')
+    assert proposed.exit_code == 0 and 'left out' not in proposed.stdout
     work.run('record accept')
     row = baseline(work)['triad']
     assert words in row.note and row.note.endswith('although: always so, here')

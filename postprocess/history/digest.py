@@ -15,8 +15,8 @@ from plumbline.paths import SITES
 from postprocess.history import ledger
 from postprocess.history.changepoints import SHORTEST
 from postprocess.history.fleet import Fleet, fleet, write_drain
-from postprocess.history.healing import seen_again
-from postprocess.history.incidents import incidents
+from postprocess.history.incidents.build import incidents
+from postprocess.history.incidents.healing import seen_again
 from postprocess.history.ledger import Known
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend

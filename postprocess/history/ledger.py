@@ -22,7 +22,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.identity import SeriesId, from_text, natural
 from plumbline.migration import metric_and_dims
-from postprocess.history.incident import Incident, from_dict
+from postprocess.history.incidents.incident import Incident, from_dict
 from postprocess.results.store import Session
 
 #: Healthy sessions that measured it, after which an incident is closed.

@@ -28,10 +28,8 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
     suites: dict[str, list[ET.Element]] = {}
-    acknowledged = {}
-    for one in digest.known if digest else ():
-        if one.state(digest.day) == 'acknowledged':
-            acknowledged |= dict.fromkeys(one.incident.series, one.id)
+    noted = digest.of_state('acknowledged') if digest else []
+    acknowledged = {of: one.id for one in noted for of in one.incident.series}
     if digest and digest.known:
         suites['incidents'] = [_incident(one, digest.day) for one in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)

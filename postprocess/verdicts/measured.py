@@ -122,7 +122,7 @@ def measured_in(store: Store, session: Session) -> list[Measured]:
 
 def last_runs(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the last run of each case and fixture of a session; `cases` in the order in which they ran."""
-    return [runs[-1] for runs in _runs(cases)]
+    return [runs[-1] for runs in runs_of(cases)]
 
 
 def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list[Measured]:
@@ -136,7 +136,7 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
         if failure(case)
     }
     found = []
-    for runs in _runs(case for case in cases if not case['fixture']):
+    for runs in runs_of(case for case in cases if not case['fixture']):
         failures = [_failure_of(case, broken) for case in runs]
         series = {key: row for case in runs for key, row in declared.get(case['case_id'], {}).items()}
         first, mode = runs[0], next(filter(None, (smallest_mode(case['tags']) for case in runs)), '')
@@ -159,7 +159,7 @@ def _of_case(case: dict[str, Any]) -> tuple[str, ...]:
     return case['partition'], case['environ'], case['name']
 
 
-def _runs(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+def runs_of(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     """Return the runs of each case, in order. Of cases alike in the first round each is a case of its own."""
     groups: list[list[dict[str, Any]]] = []
     known: dict[tuple[str, ...], list[dict[str, Any]]] = {}

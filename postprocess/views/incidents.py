@@ -89,7 +89,7 @@ def details(known: Known, day: str) -> View:
         before='\n'.join(text(known, day, most=10**6)),
         after='\n'.join(sessions),
         name='series',
-        document=to_row(known, day) | {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}},
+        document={**to_row(known, day), 'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}},
     )
 
 

@@ -10,7 +10,7 @@ import pytest
 from lxml import etree
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
-from postprocess.history.grouping import explain
+from postprocess.history.incidents.grouping import explain
 
 DAY = 86400
 NODES = [f'n{i}' for i in range(16)]

@@ -11,14 +11,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from plumbline.identity import CaseId, to_text
-from postprocess.history.incident import Incident, Scope
+from postprocess.history.incidents.incident import Incident, Scope
 from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 if TYPE_CHECKING:
-    from postprocess.history.incidents import Draft
+    from postprocess.history.incidents.draft import Draft
     from postprocess.verdicts.measured import Job
 
 _BACK = 60  # sessions in which the beginning of an incident is looked for

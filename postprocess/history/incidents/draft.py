@@ -1,0 +1,136 @@
+"""Incidents in the making, and what one session gives to make them from."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from statistics import fmean, variance
+from typing import Any
+
+from plumbline.identity import CaseId, SeriesId, from_text, natural
+from postprocess.history.incidents.incident import Incident, Level, Scope
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.measured import Job, Measured, measured
+from postprocess.verdicts.verdict import Comparison, Verdict
+
+
+@dataclass
+class Night:
+    """What one session gives: its cases, what they measured, and its verdicts."""
+
+    store: Store
+    session: Session
+    comparison: Comparison
+    before: Sequence[Session]
+    places: Mapping[str, set[str]]  # of each node, such as ``switch s3``
+    cases: list[dict[str, Any]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cases = self.store.rows('cases', self.session)
+        self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
+        for case in self.cases:
+            self.nodes[case['partition']] |= set(case['nodes'])
+
+    @cached_property
+    def measured(self) -> dict[tuple[SeriesId, int | None], Measured]:
+        """What each case measured, by series and case."""
+        return {(row.id, row.case_id): row for row in measured(self.cases, self.store.rows('metrics', self.session))}
+
+    def jobs(self, row: Verdict) -> tuple[Job, ...]:
+        found = self.measured.get((row.id, row.case_id))
+        return found.jobs if found else ()
+
+    def several(self, partition: str) -> bool:
+        """Return True if the session used several nodes of a partition: only then can one of them stand out."""
+        return len(self.nodes[partition]) > 1
+
+    @cached_property
+    def all_places(self) -> set[str]:
+        return set().union(*self.places.values())
+
+    def places_of(self, nodes: Iterable[str]) -> set[str]:
+        return {place for node in nodes for place in self.places.get(node, ())}
+
+
+@dataclass
+class Draft:
+    """An incident in the making: verdicts, or jobs that failed, with one cause.
+
+    `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `certain`: False for what only the
+    comparison of nodes shows, the first time.
+    """
+
+    kind: str
+    where: Scope
+    sort: str
+    rows: list[Verdict] = field(default_factory=list)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    cases: set[CaseId] = field(default_factory=set)
+    series: set[SeriesId] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    cause: str = ''
+    loss: float | None = None
+    interval: tuple[float, float] | None = None
+    evidence: list[str] = field(default_factory=list)
+    levels: list[Level] = field(default_factory=list)
+    certain: bool = True
+
+    def finish(self) -> Incident:
+        """Return the incident, without what only its history tells."""
+        checks = {of.check for of in self.series} | {of.check for of in self.cases}
+        by_loss = sorted(self.series, key=lambda of: (-self._losses.get(of, 0.0), of))
+        loss, interval = (self.loss, self.interval) if self.loss is not None else pooled(self.rows)
+        return Incident(
+            self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
+            tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
+            levels=tuple(self.levels), certain=self.certain,
+        )  # fmt: skip
+
+    @cached_property
+    def _losses(self) -> dict[SeriesId, float]:
+        return {row.id: loss_of(row) or 0.0 for row in self.rows}
+
+
+def loss_of(row: Verdict) -> float | None:
+    """Return the share of performance that a series lost against its reference; below 0 for a gain."""
+    if hasattr(row, 'loss'):
+        return row.loss
+    if row.ratio is None or row.ratio <= 0:
+        return None
+    return 1 - row.ratio**row.quantity.sign
+
+
+def _interval_of(row: Verdict) -> tuple[float, float] | None:
+    if hasattr(row, 'loss'):
+        return row.interval
+    if row.interval is None or min(row.interval) <= 0:
+        return None
+    low, high = sorted(1 - ratio**row.quantity.sign for ratio in row.interval)
+    return low, high
+
+
+def pooled(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the mean loss of several series, with an interval of two standard errors; both None without any."""
+    known = [(-math.log1p(-loss), _interval_of(row)) for row in rows if (loss := loss_of(row)) is not None and loss < 1]
+    if not known:
+        return None, None
+    middle = fmean(loss for loss, _ in known)
+    if len(known) == 1:
+        return -math.expm1(-middle), known[0][1]
+    widths = [(math.log1p(-low) - math.log1p(-high)) / 4 for _, of in known if of and max(of) < 1 for low, high in [of]]
+    own = sum(width**2 for width in widths) / len(known) ** 2
+    error = math.sqrt(max(own, variance(loss for loss, _ in known) / len(known)))
+    return -math.expm1(-middle), (-math.expm1(2 * error - middle), -math.expm1(-2 * error - middle))
+
+
+def only(names: set[str]) -> str:
+    """Return the one name of a set; empty where there are several."""
+    return next(iter(names)) if len(names) == 1 else ''
+
+
+def case_of(case: Mapping[str, Any]) -> CaseId:
+    """Return the identity of a row of the table `cases`."""
+    return CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))

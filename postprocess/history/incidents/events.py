@@ -1,0 +1,115 @@
+"""What the comparison of nodes shows, and what went wrong outside the series of a session, as incidents."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from postprocess.history.fleet import Event, Fleet
+from postprocess.history.incidents.draft import Draft, Night
+from postprocess.history.incidents.incident import Level, Scope
+from postprocess.text import percent
+from postprocess.verdicts.compare import NOTHING_MEASURED
+
+#: Share of performance that an event of the fleet must have lost to be certain when it is seen for the first time.
+CERTAIN = 0.1
+_LOST_NODE = re.compile(r'(\S+) of (\S+) is .*, but not drained')
+
+
+def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
+    """Add the events of the fleet to the drafts of the same scope; make drafts of the others."""
+    for event in _system_of_nodes(fleet):
+        of_place = event.where in night.all_places
+        of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
+        nodes = () if of_place or of_system else tuple(event.where.split(','))
+        said = f'{percent(event.change)} in {event.series.check} {event.series.name}, compared with {event.how}'
+        evidence = ['; '.join([said, *(line for line in event.evidence if not _is_change(line))])]
+        same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
+        if same:
+            same.evidence += evidence
+            continue
+        of = event.series
+        where = Scope(night.session.site, of.partition, '' if nodes else of.environ, nodes)
+        if of_place:
+            where = replace(where, environ='', place=event.where)
+        seen = set(nodes) or ({node for row in night.comparison.verdicts if row.id == of for node in row.nodes})
+        loss = -event.change / 100
+        drafts.append(
+            Draft(
+                event.kind, where, 'loss', cases={of.case}, series={of}, nodes=seen, loss=loss, evidence=evidence,
+                levels=_levels(event, nodes, night), certain=loss >= CERTAIN,
+            )
+        )  # fmt: skip
+
+
+def _is_change(line: str) -> bool:
+    """Return True for what the fleet says of the provenance; an incident says it of its beginning."""
+    return ' -> ' in line or ', elsewhere ' in line
+
+
+def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
+    if draft.sort != 'loss':
+        return False
+    if nodes:
+        return bool(set(nodes) & set(draft.where.nodes))
+    of = event.series
+    return not draft.where.nodes and of.partition == draft.where.partition and of in draft.series
+
+
+def _system_of_nodes(fleet: Fleet) -> list[Event]:
+    """Return the events; where most nodes stand out alike in a check, one of the system takes their place."""
+    groups: dict[tuple, list[Event]] = defaultdict(list)
+    for event in fleet.events:
+        of_node = event.kind == 'NODE' and ',' not in event.where
+        groups[(event.series.partition, event.series.check) if of_node else (id(event),)].append(event)
+    found = []
+    for alike in groups.values():
+        if len(alike) > 1 and len(alike) > fleet.nodes / 2:
+            worst = sorted(alike, key=lambda event: event.change)[len(alike) // 2]
+            found.append(replace(worst, kind='SYSTEM', where=worst.series.partition))
+        else:
+            found += alike
+    return found
+
+
+def _levels(event: Event, nodes: Sequence[str], night: Night) -> list[Level]:
+    """Return the values that nodes should have in the worst series of an event, and those relative to other nodes."""
+    if len(nodes) != 1:
+        return []
+    values = {
+        row.nodes[0]: row.value
+        for row in night.measured.values()
+        if row.id == event.series and len(row.nodes) == 1 and row.status == 'measured' and row.value > 0
+    }
+    if nodes[0] not in values or event.change <= -100:
+        return []
+    level = values[nodes[0]] * (1 + event.change / 100) ** -event.quantity.sign
+    others = [value for node, value in values.items() if node != nodes[0]]
+    return [Level(event.series, nodes[0], level, event.quantity.better, level / median(others) if others else None)]
+
+
+def add_problems(drafts: list[Draft], problems: Sequence[str], night: Night) -> None:
+    """Make drafts of what went wrong outside the series; a broken stack belongs to the cases that needed it."""
+    for problem in problems:
+        failures = [draft for draft in drafts if draft.sort == 'failure']
+        if failures and problem.endswith(NOTHING_MEASURED):
+            failures[0].evidence.append(problem)
+            continue
+        of_stack = [
+            draft
+            for draft in drafts
+            if draft.sort == 'failure' and draft.where.environ and problem.startswith('fixture ')
+            and f' of {draft.where.partition} with {draft.where.environ}: ' in problem
+        ]  # fmt: skip
+        if of_stack:
+            of_stack[0].evidence.append(problem)
+            continue
+        where = Scope(night.session.site)
+        if lost := _LOST_NODE.fullmatch(problem):
+            where = replace(where, partition=lost[2], nodes=(lost[1],))
+            drafts.append(Draft('NODE', where, 'session', nodes={lost[1]}, cause=problem))
+        else:
+            drafts.append(Draft('CASE', where, 'session', cause=problem))

@@ -1,0 +1,168 @@
+"""Losses of performance by cause: a node, a device, what lies between them, a check, an environ, a partition."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+
+from plumbline.identity import CaseId, natural
+from postprocess.history.incidents.draft import Draft, Night, case_of, loss_of, only, pooled
+from postprocess.history.incidents.grouping import Group, Key, explain
+from postprocess.history.incidents.incident import Scope
+from postprocess.history.provenance import Provenance, is_software
+from postprocess.verdicts.measured import Job
+from postprocess.verdicts.verdict import Verdict
+
+_BEFORE = 3  # sessions whose provenance is compared with tonight's
+_FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
+_SIZE = 1.25  # how many times another loss two checks of one cause may have lost
+_DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
+_FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
+
+
+def losses(night: Night) -> Iterator[Draft]:
+    """Yield a draft for each cause of what regressed, and of losses that several series have in common."""
+    together = {of for common in getattr(night.comparison, 'common', ()) for of in common.series}
+    bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed' or row.id in together]
+    if not bad:
+        return
+    usual = median(loss_of(row) or 0.0 for row in bad)
+    healthy = [
+        row
+        for row in night.comparison.verdicts
+        if row.verdict in ('ok', 'improved')
+        and row.id not in together
+        and (row.limits is None or row.limits.detectable is None or row.limits.detectable <= max(usual, 0.02))
+    ]
+    software = _Software(night, {row.id.case for row in bad})
+    cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
+    guilty = {id(row): _guilty(row, night.jobs(row), cases[row.id], slow[row.id]) for row in bad}
+    scopes = [_loss_keys(row, night, software, *guilty[id(row)]) for row in bad]
+    well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
+    drafts = []
+    for group in explain(scopes, well, {'software': _FEW}):
+        rows = [bad[place] for place in group.places]
+        drafts.append(_loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night))
+    yield from _of_one_size(drafts)
+
+
+def _of_one_size(drafts: list[Draft]) -> Iterator[Draft]:
+    """Yield the drafts; checks of one partition and environ that lost about the same have one cause."""
+    alike: dict[Scope, list[tuple[float, Draft]]] = defaultdict(list)
+    for draft in drafts:
+        if draft.kind == 'SYSTEM' and not draft.where.link_class:
+            alike[draft.where].append((pooled(draft.rows)[0] or 0.0, draft))
+        else:
+            yield draft
+    for group in alike.values():
+        group.sort(key=lambda pair: pair[0])
+        last, merged = group[0]
+        for loss, draft in group[1:]:
+            if loss > _SIZE * last:
+                yield merged
+                merged = draft
+            else:
+                merged = _of_rows('SYSTEM', draft.where, merged.rows + draft.rows, merged.nodes | draft.nodes)
+            last = loss
+        yield merged
+
+
+class _Software:
+    """What changed tonight in the software of the checks that fell short, by case and node."""
+
+    def __init__(self, night: Night, cases: Iterable[CaseId]):
+        checks = {case.check for case in cases}
+        sessions = [*night.before[-_BEFORE:], night.session]
+        self._before, self._tonight = range(len(sessions) - 1), len(sessions) - 1
+        wanted = {case_of(case) for case in night.cases if not case['fixture'] and case['check'] in checks}
+        self._facts = Provenance.read(
+            night.store, sessions, [(case, place) for case in wanted for place in range(len(sessions))]
+        )
+
+    def changes(self, case: CaseId, nodes: Iterable[str]) -> list[str]:
+        name = ','.join(sorted(nodes))
+        return [one for one in self._facts.change(case, self._before, [self._tonight], name) if is_software(one)]
+
+
+def _guilty(row: Verdict, jobs: Sequence[Job], cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
+    """Return the nodes that all slow jobs of a series ran on, and whether jobs on other nodes were fast.
+
+    No node: the jobs on different nodes are slow. `cases`: how many cases measured the series, as each on a node of its
+    own, and in how many of these it is slow.
+    """
+    if cases > 1:
+        return (row.nodes, True) if row.nodes and 2 * slow_cases < cases else ((), False)
+    loss, expected = loss_of(row), row.expected
+    known = [job for job in jobs if job.status == 'measured' and job.value > 0]
+    if len(known) < 2 or loss is None or not expected:
+        return row.nodes, False
+    slow: list[set[str]] = []
+    fast: list[set[str]] = []
+    for job in known:
+        lost = 1 - (job.value / expected) ** row.quantity.sign
+        (slow if lost > loss / 2 else fast).append(set(job.nodes))
+    if not slow:
+        return row.nodes, False
+    common = set.intersection(*slow) - set().union(*fast)
+    return tuple(sorted(common)), bool(common and fast)
+
+
+def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[str], only_there: bool) -> list[Key]:
+    """Return the scopes that a series lies in, narrow ones first. `only_there`: other nodes are healthy."""
+    of = row.id
+    place, pairs = (of.partition, of.environ), dict((*of.params, *of.dims))
+    keys: list[Key] = []
+    if not only_there:
+        keys.append(('check', *place, of.check))
+        if family := _FAMILY.match(of.check):
+            keys.append(('family', *place, family[0]))
+        keys += [('environ', *place), ('partition', of.partition)]
+        if link_class := pairs.get('link_class'):
+            keys.append(('link', of.partition, link_class))
+        keys += [('software', change) for change in software.changes(of.case, row.nodes)]
+    single = nodes[0] if len(nodes) == 1 else ''
+    if len(nodes) <= 1:
+        named = [(name, pairs[name]) for name in _DEVICES if name in pairs]
+        named += [('device', part) for part in pairs.get('pair', '').split('-') if part]
+        keys += [('device', of.partition, single, f'{name} {value}') for name, value in named]
+    if night.several(of.partition):
+        # a node is slow by itself, or by what connects it to others
+        keys += [('node' if single else 'connection', node) for node in nodes]
+        kind = 'place' if len(row.nodes) == 1 else 'fabric'
+        keys += [(kind, one) for one in sorted(night.places_of(nodes or row.nodes))]
+        if only_there:
+            keys.insert(0, ('job', *nodes))
+    return keys
+
+
+def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Night) -> Draft:
+    kind, *names = group.key
+    site = night.session.site
+    partitions, environs = {row.id.partition for row in rows}, {row.id.environ for row in rows}
+    where = Scope(site, only(partitions), only(environs))
+    seen = {node for row in rows for node in row.nodes} | nodes
+    if kind in ('node', 'connection'):
+        return _of_rows('NODE', replace(where, environ='', nodes=(str(names[0]),)), rows, {str(names[0])})
+    if kind == 'job':
+        by = tuple(sorted(map(str, names), key=natural))
+        return _of_rows('FABRIC' if len(by) > 1 else 'NODE', replace(where, environ='', nodes=by), rows, set(by))
+    if kind == 'device':
+        by = (str(names[1]),) if names[1] else ()
+        return _of_rows('DEVICE', replace(where, environ='', nodes=by, device=str(names[2])), rows, seen)
+    if kind == 'link':
+        return _of_rows('FABRIC', replace(where, environ='', link_class=str(names[1])), rows, seen)
+    if kind in ('place', 'fabric'):
+        by = tuple(sorted(nodes or seen, key=natural)) if kind == 'place' else ()
+        scope = replace(where, environ='', nodes=by, place=str(names[0]))
+        return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, seen)
+    if kind == 'partition':
+        where = replace(where, environ='')
+    return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
+
+
+def _of_rows(kind: str, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:
+    series = {row.id for row in rows}
+    return Draft(kind, where, 'loss', rows, cases={of.case for of in series}, series=series, nodes=nodes)

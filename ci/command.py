@@ -98,9 +98,7 @@ def _writable(results: Path) -> Path:
     try:
         for folder in (results / 'reports', results / 'logs'):
             folder.mkdir(parents=True, exist_ok=True)
-        probe = results / f'.writable-{os.getpid()}'
-        probe.touch()
-        probe.unlink()
+        tempfile.TemporaryFile(dir=results).close()
     except OSError as error:
         raise InputError(f'{results}: the results directory cannot be written: {error.strerror}') from None
     return results

@@ -4,7 +4,7 @@
     python studies/trend_quality.py fleet   false nodes a session; nodes that lost 5 %; losses of the system
 
 Seeded: the same options print the same numbers. Every share has its 95 % Wilson interval. `--trials N` sets of how many
-sites, or fleets of 64 nodes, a cell is made (default 400, some minutes; of larger fleets as many nodes).
+sites, or fleets of 64 nodes, a cell is made (default 400, some minutes; of larger fleets a quarter).
 
 `trend` calls `changepoints.changes`, `fleet` calls `nodes.outliers` without a ledger, both with the default floor.
 """
@@ -126,13 +126,18 @@ def runs(rng: numpy.random.Generator, draw: Noise, nodes: int, past: int, slow: 
     return performance
 
 
+def fleets(trials: int, nodes: int) -> int:
+    """Return of how many fleets a cell is made."""
+    return max(trials * 64 // nodes, trials // 4, 1)
+
+
 def fleet(trials: int) -> None:
     titles = ['noise', 'nodes', 'healthy nights', 'false nodes a session', 'sessions with one', 'found the same night']
     table = [[*titles, f'within {LASTING} nights', 'still after 200']]
     for noise, draw in NOISES.items():
         for nodes in FLEETS:
             for past in PAST:
-                rng, few = numpy.random.default_rng(SEED), max(trials * 64 // nodes, 4)
+                rng, few = numpy.random.default_rng(SEED), fleets(trials, nodes)
                 false, sessions, first, soon, late = 0, 0, 0, 0, 0
                 for _ in range(few):
                     names, _ = flagged(runs(rng, draw, nodes, past, 0, 1))
@@ -151,7 +156,7 @@ def fleet(trials: int) -> None:
     for nodes in (16, *FLEETS):
         for past in PAST[:2]:
             for loss in (0.04, 0.07):
-                rng, few = numpy.random.default_rng(SEED), max(trials * 64 // nodes, 4)
+                rng, few = numpy.random.default_rng(SEED), fleets(trials, nodes)
                 lost = []
                 for _ in range(few):
                     performance = runs(rng, NOISES['normal'], nodes, past, 0, 1)

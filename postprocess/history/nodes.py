@@ -19,19 +19,20 @@ from postprocess.verdicts.stats import OUTLYING, chance, false_discovery_rates, 
 FEWEST_NODES = 4  # that are compared with each other
 FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and spread
 ACCEPTED = 20  # first sessions of a node whose level is what it should keep
-FALSE_NODES = 0.05  # expected nodes flagged in a session of healthy nodes
+FALSE_NODES = 0.04  # expected nodes flagged in a session of healthy nodes
 FALSE_SYSTEMS = 0.05  # share of the series flagged for the whole system that are false
 FEW = 16  # values that say so little of their spread that the cap takes the place of the floor
 WHOLE = '*'  # in place of a node: the whole fleet
 #: Last sessions whose mean is compared with the accepted level, and the share of the false nodes that each may cause:
 #: one session finds what is large, several find what is small and lasts.
-WINDOWS = {1: 0.3, 2: 0.15, 4: 0.4, 7: 0.15}
+WINDOWS = {1: 0.25, 2: 0.15, 4: 0.5, 7: 0.1}
 #: Dims and params that name one of several like parts of a node. Values are alike that differ only in their number:
 #: ``socket0`` and ``socket1``. Pairs of GPUs are alike within a link class.
 PARTS = ('device', 'domain', 'layout')
 PAIR, LINK_CLASS = 'pair', 'link_class'
 _MAD_OF_NORMAL = 0.67449
 _FALL = 0.001  # chance of a fall among the accepted sessions of a node that did not fall
+_HEAVY = 0.15  # least weight of the tails, as 1 / df: so few values cannot show that there is none
 # Ratio of the 95 % to the 75 % quantile of Student's t by 1 / df: how heavy the tails of a distribution are
 _TAILS = ((2.44, 0.0), (2.60, 0.1), (2.77, 0.2), (3.08, 0.333), (3.58, 0.5), (6.31, 1.0))
 
@@ -296,7 +297,7 @@ class _Levels:
         n = self.n[enough]
         variances = (squares[enough] ** 2).sum(axis=1) / (n * (1 - self.of_mean[n]))
         variances = numpy.maximum(variances, (floor / 20) ** 2)
-        variances, self.df[enough] = moderate(variances, (n - 1.0) * (1 - like**2))
+        variances, self.df[enough] = moderate(variances, (n - 1.0) * (1 - like**2) / (1 + like**2))
         self.sd[enough] = numpy.sqrt(variances)
         with numpy.errstate(invalid='ignore'):
             self._below = numpy.sort((rest / self.sd[:, None])[accepted & enough[:, None]])
@@ -398,8 +399,8 @@ def _bound(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
         near, far = numpy.quantile(apart[apart >= 0], [0.5, 0.9])
         ratios, inverse = zip(*_TAILS, strict=True)
         heavy = float(numpy.interp(far / near, ratios, inverse)) if near > 0 else 1.0
-        df = max(1 / max(1 / df, heavy), 1)
-        scale *= _MAD_OF_NORMAL / float(stdtrit(df, 0.75)) if heavy * 0.37 * n > 1 else 1.0
+        df = max(1 / (1 / df + max(heavy, _HEAVY)), 1)
+        scale *= _MAD_OF_NORMAL / float(stdtrit(df, 0.75))
     least = -math.log1p(-(tolerance.cap if n < FEW else tolerance.floor)) if tolerance else 0.0
     return max(-float(stdtrit(df, p)) * scale, least)
 

@@ -77,7 +77,7 @@ def tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) ->
     for history in histories:
         there = numpy.zeros(len(nodes), bool)  # much faster than numpy.unique
         there[history.nodes] = True
-        own, rows = numpy.flatnonzero(there), (there.cumsum() - 1)[history.nodes]
+        own, rows = numpy.flatnonzero(there).tolist(), (there.cumsum() - 1)[history.nodes]
         table = numpy.full((len(own), sessions), numpy.nan)
         table[rows, history.sessions] = performance = history.performance
         if numpy.isfinite(table).sum() < len(performance):  # a node that ran a case more than once
@@ -117,7 +117,7 @@ def outliers(
     tests = sum(len(table.nodes) for table in large) + sum(family.performance.size for family in families)
     p = FALSE_NODES / max(tests, 1)
     flags: list[Flag] = []
-    whole = []
+    whole: list[_Whole | None] = []
     for table in large:
         fleet = _Fleet(table, p, recorded(table), _cells(table, flagged), accepted)
         own = list(fleet.flags())
@@ -182,7 +182,7 @@ class _Fleet:
         """Yield the nodes below their own level; those of few accepted sessions also if below the others."""
         sessions = self.accepted.sum(axis=1)
         loss, window = self._below_own(sessions)
-        for i in numpy.flatnonzero(window):
+        for i in numpy.flatnonzero(window).tolist():
             how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
             over = f', over {count(int(window[i]), "session")}' if window[i] > 1 else ''
             yield self._flag(i, loss[i], how + over, int(window[i]))
@@ -247,7 +247,7 @@ class _Fleet:
         known = moved[numpy.isfinite(moved)]
         bound = max(_bound(known, p, None), self.floor) if len(known) >= FEWEST_NODES else math.inf
         is_well = self.recorded is not None and _median(now) >= self.recorded[0] - self.floor
-        for i in numpy.flatnonzero(new):
+        for i in numpy.flatnonzero(new).tolist():
             if moved[i] < -bound:
                 how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
                 yield self._flag(i, self.left[i, -1], how)

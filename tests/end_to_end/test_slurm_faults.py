@@ -367,14 +367,18 @@ def small_file_system(folder: Path, options: str):
 
 
 def test_a_stage_directory_that_is_full(night):
-    """What was measured before is stored; the case that filled it fails with this cause and its node."""
+    """What was measured before is stored; the case that filled it fails with this cause and its node.
+
+    It fills it when the other case has left: that would free some of it again.
+    """
     night.prepare('fills', 'none')
+    stage = night.clone.results / 'nightly-stage'
     night.clone.program(
         'echo "rate: 50.$RANDOM"\n'
-        f'[ $1 = none ] || {{ until [ -s {night.clone.results}/logs/*.journal ]; do sleep 0.5; done; yes > fill; }}\n'
+        f'[ $1 = none ] || {{ until [ -s {night.clone.results}/logs/*.journal ] &&\n'
+        f'[ $(ls -d {stage}/*/demo/compute/system/Fault* | wc -l) = 1 ]; do sleep 0.5; done; yes > fill; }}\n'
         'echo "delay: 1.20$RANDOM"'
     )
-    stage = night.clone.results / 'nightly-stage'
     with small_file_system(stage, 'size=2m'):
         answer = night.nightly()
     assert answer.returncode == 1, answer.stdout + answer.stderr

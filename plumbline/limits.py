@@ -9,42 +9,50 @@ from typing import Any
 from plumbline.identity import SeriesId
 from plumbline.references import Reference, References
 
-# Student's t, one-sided, 1 % in the tail, by degrees of freedom 1, 2, ... 30 (any textbook's table); a compute node
-# has no scipy. Beyond 30: the normal quantile with the first two terms of the Cornish-Fisher expansion.
-_T_99 = (
-    31.8205, 6.9646, 4.5407, 3.7469, 3.3649, 3.1427, 2.9980, 2.8965, 2.8214, 2.7638, 2.7181, 2.6810, 2.6503, 2.6245,
-    2.6025, 2.5835, 2.5669, 2.5524, 2.5395, 2.5280, 2.5176, 2.5083, 2.4999, 2.4922, 2.4851, 2.4786, 2.4727, 2.4671,
-    2.4620, 2.4573,
-)  # fmt: skip
-_Z_99 = 2.326348
-_Z_80 = 0.841621
+# Student's t, one-sided, 1 in 100 000 in the tail, by degrees of freedom 1, 2, ... 10; a compute node has no scipy.
+# Beyond 10: the normal quantile with four terms of the Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5).
+_T = (31830.99, 223.6034, 47.9277, 23.3322, 15.5469, 12.0317, 10.1027, 8.9070, 8.1021, 7.5270)
+_Z = 4.264891
 DEFAULT_FLOOR = 0.02
-DEFAULT_CAP = 0.15
-#: Sessions that a baseline's spread must come from before it gates.
-ENOUGH_SESSIONS = 5
+#: A loss that always counts, however much a series varies.
+DEFAULT_CAP = 0.75
+#: Coefficient of variation between sessions of a metric whose check states none, and the degrees of freedom of what a
+#: check states.
+DEFAULT_SPREAD = 0.02
+PRIOR_DF = 4.0
+#: Standard deviations beyond a limit from which four of five losses are found.
+POWER = 0.841621
+#: Jobs of a series that runs again as long as it is in doubt, and the correlation of jobs that is assumed.
+MOST_JOBS = 9
+LIKENESS_OF_JOBS = 0.3
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The loss of performance that the limit of a series allows: at least floor, at most cap, between 0 and 1.
+    """Losses of performance, between 0 and 1: a smaller one than floor never counts, a larger one than cap always.
 
-    `usual_spread`: coefficient of variation between sessions, where the check states it.
+    `usual_spread`: coefficient of variation between sessions that the check states; None: `DEFAULT_SPREAD`.
     """
 
     floor: float = DEFAULT_FLOOR
     cap: float = DEFAULT_CAP
     usual_spread: float | None = None
 
+    @property
+    def prior(self) -> float:
+        """The variance of the logarithm of a session's value that is usual for the kind of metric."""
+        return (self.usual_spread or DEFAULT_SPREAD) ** 2
+
 
 @dataclass(frozen=True)
 class Limits:
-    """The range of values that count as equal to the reference: beyond `bad` regressed, beyond `good` improved.
+    """The wide range of values of one job that a healthy series stays in: beyond `bad` it fails in the run.
 
-    `gate` is ``gated``, or why a value beyond `bad` only warns: ``provisional`` (too few sessions behind the baseline),
-    ``too_noisy`` (the interval is wider than the cap), ``elsewhere`` (a number of another machine). `sd` is the
-    standard deviation of the logarithm of one further value about the reference's, with `df` degrees of freedom; both
-    are None where the spread of the reference is not known. `loss` of performance at `bad`, between 0 and 1: a time
-    that is twice as long is a loss of a half. `why`: which of interval, floor and cap set it.
+    `loss` of performance at `bad`, between 0 and 1: a time that is twice as long is a loss of a half. `why`: which of
+    interval, floor and cap set it. `gate`: ``gated``, or ``elsewhere`` where the number is of another machine and only
+    warns. `sd`: standard deviation of the logarithm of one further value about the reference, with `df` degrees of
+    freedom. `detectable`: the loss that is found four times of five within one session, with reruns, in a site of a
+    thousand series.
     """
 
     bad: float
@@ -54,76 +62,67 @@ class Limits:
     gate: str = 'gated'
     sd: float | None = None
     df: float | None = None
-    floor: float = 0.0
+    detectable: float | None = None
 
     @property
     def gates(self) -> bool:
         """True if a value beyond `bad` fails."""
         return self.gate == 'gated'
 
-    @property
-    def detectable(self) -> float | None:
-        """The loss of performance that is found four times of five: the minimum detectable change."""
-        return None if self.sd is None else -math.expm1(math.log1p(-self.loss) - _Z_80 * self.sd)
 
-    def repeats_for(self, loss: float, n: int | None) -> int | None:
-        """Return how many jobs per session make `loss` detectable by their mean, with a reference of `n` sessions.
-
-        None where no number of jobs is enough, or the spread is not known.
-        """
-        wanted, floor = -math.log1p(-loss), -math.log1p(-self.floor)
-        if self.sd is None or self.df is None or n is None or floor >= wanted:
-            return None
-        if not self.sd:
-            return 1
-        sd = min((wanted - floor) / _Z_80, wanted / (quantile_t99(self.df) + _Z_80))
-        rest = (sd / self.sd) ** 2 * (1 + 1 / n) - 1 / n  # what the jobs may add, in variances of one job
-        return math.ceil(1 / rest) if rest > 0 else None
-
-
-def quantile_t99(degrees_of_freedom: float) -> float:
-    """Return the 99 % quantile of Student's t. `degrees_of_freedom` >= 1, not always whole: moderated spreads."""
-    if degrees_of_freedom < len(_T_99):
-        below = int(degrees_of_freedom)
-        # linear in 1/df: from 3 degrees of freedom on less than 0.7 % too wide
-        share = (1 / below - 1 / degrees_of_freedom) * below * (below + 1)
-        return _T_99[below - 1] + share * (_T_99[below] - _T_99[below - 1])
-    first, second = (_Z_99**3 + _Z_99) / 4, (5 * _Z_99**5 + 16 * _Z_99**3 + 3 * _Z_99) / 96
-    return _Z_99 + first / degrees_of_freedom + second / degrees_of_freedom**2
+def quantile_t(df: float) -> float:
+    """Return the quantile of Student's t that 1 of 100 000 values exceeds. `df` >= 1, not always whole."""
+    if df < len(_T):
+        below = int(df)
+        share = (1 / below - 1 / df) * below * (below + 1)  # linear in 1/df, of the logarithm: less than 0.6 % too wide
+        return _T[below - 1] * (_T[below] / _T[below - 1]) ** share
+    z = _Z
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+        (79 * z**9 + 776 * z**7 + 1482 * z**5 - 1920 * z**3 - 945 * z) / 92160,
+    )
+    return z + sum(term / df**power for power, term in enumerate(terms, 1))
 
 
 def limits(row: Reference, tolerance: Tolerance) -> Limits:
     """Return the limits of a series whose reference is `row`; all its values must be above 0.
 
-    Prediction interval for one further value on the log scale: mean * exp(-+ t(0.99, df) * s * sqrt(1 + 1/n)), its
-    loss of performance 1 - exp(-t s sqrt(1 + 1/n)) held between floor and cap. s and df are the row's own where it was
-    recorded with them, else sqrt(ln(1 + (std/mean)^2)) and n - 1. A published number without spread (std or n unknown,
-    or n = 1) gets the usual spread of the metric, but at least the floor; a baseline of one session the cap.
+    The prediction interval that one healthy value of 100 000 leaves, on the log scale: mean * exp(-+ t(df) * s *
+    sqrt(1 + 1/n)), with s and df of `expected_spread`; its loss is held between floor and cap.
     """
-    spread, df = spread_of(row)
-    gate, sd = 'gated', None
-    if spread is None or df is None or row.n is None:
-        usual = -math.expm1(-_Z_99 * math.sqrt(2) * (tolerance.usual_spread or 0.0))  # of two values with that spread
-        if row.kind == 'baseline':
-            loss, why = tolerance.cap, 'cap: one session shows no spread'
-        elif usual > tolerance.floor:
-            loss, why = min(usual, tolerance.cap), 'usual spread of the metric: the reference has no spread'
-        else:
-            loss, why = tolerance.floor, 'floor: the reference has no spread'
-    else:
-        sd = spread * math.sqrt(1 + 1 / row.n)
-        loss, why = -math.expm1(-quantile_t99(df) * sd), f'99 % prediction interval of n={row.n}'
-        if loss < tolerance.floor:
-            loss, why = tolerance.floor, 'floor'
-        elif loss > tolerance.cap:
-            loss, why, gate = tolerance.cap, f'cap: too noisy to gate, the interval of n={row.n} is wider', 'too_noisy'
+    variance, df, _ = expected_spread(row, tolerance)
+    error = 1 / row.n if row.n else 0.0
+    sd = math.sqrt(variance * (1 + error))
+    loss, why = -math.expm1(-quantile_t(df) * sd), f'1 healthy value of 100 000 is beyond it, n={row.n or "unknown"}'
+    if loss < tolerance.floor:
+        loss, why = tolerance.floor, 'floor'
+    elif loss > tolerance.cap:
+        loss, why = tolerance.cap, 'cap'
+    gate = 'gated'
     if row.kind == 'elsewhere':
         gate, why = 'elsewhere', f'{why}; of another machine, only warns'
-    elif row.kind == 'baseline' and (row.spread_n or row.n or 0) < ENOUGH_SESSIONS:
-        gate, why = 'provisional', f'{why}; of fewer than {ENOUGH_SESSIONS} sessions, only warns'
     less, more = row.mean * (1 - loss), row.mean / (1 - loss)
     bad, good = (less, more) if row.quantity.sign > 0 else (more, less)
-    return Limits(bad, good, loss, why, gate, sd, df, tolerance.floor)
+    jobs = math.sqrt(variance * (LIKENESS_OF_JOBS + (1 - LIKENESS_OF_JOBS) / MOST_JOBS))
+    confirmed = (quantile_t(df + MOST_JOBS - 1) + POWER) * math.hypot(jobs, math.sqrt(variance * error))
+    noticed = max(-math.expm1(-confirmed), -math.expm1(math.log1p(-tolerance.floor) - POWER * jobs))
+    return Limits(bad, good, loss, why, gate, sd, df, min(noticed, max(tolerance.cap, tolerance.floor)))
+
+
+def expected_spread(row: Reference, tolerance: Tolerance) -> tuple[float, float, bool]:
+    """Return the variance of the logarithm of one session's value, its degrees of freedom, and whether it is assumed.
+
+    A spread that was recorded with at least `PRIOR_DF` degrees of freedom stands. A smaller number of them, or the
+    plain std of a row, is drawn to what is usual for the kind of metric; where there is none, that is assumed.
+    """
+    spread, df = spread_of(row)
+    if spread is None or df is None:
+        return tolerance.prior, PRIOR_DF, True
+    if row.spread is not None and df >= PRIOR_DF:
+        return spread**2, df, False
+    return (PRIOR_DF * tolerance.prior + df * spread**2) / (PRIOR_DF + df), PRIOR_DF + df, False
 
 
 def spread_of(row: Reference) -> tuple[float | None, float | None]:
@@ -136,18 +135,15 @@ def spread_of(row: Reference) -> tuple[float | None, float | None]:
 
 
 def judges(references: References, of: SeriesId, tolerance: Tolerance) -> list[tuple[Reference, Limits]]:
-    """Return the rows that a series is judged by: the first decides, one after it only warns. Raises SiteError.
+    """Return the rows that a series is judged by: the one that counts, and a published number beside a baseline.
 
-    While a baseline is of too few sessions, a published number of this machine decides in its place.
+    Raises SiteError.
     """
     row = references.find(of)
-    if row is None:
-        return []
-    found = [(row, limits(row, tolerance))]
-    if found[0][1].gate == 'provisional' and (published := references.published.find(of)):
-        bound = limits(published, tolerance)
-        found.insert(0 if bound.gates else 1, (published, bound))
-    return found
+    rows = [row] if row else []
+    if row and row.kind == 'baseline' and (published := references.published.find(of)):
+        rows.append(published)
+    return [(row, limits(row, tolerance)) for row in rows]
 
 
 def tolerance_for(
@@ -157,10 +153,11 @@ def tolerance_for(
     """Return the tolerance of a series: what its check states, unless the `policy` of the site says otherwise.
 
     `policy`: ``tolerance`` of site.yaml. Its rules are shell patterns of check, params, metric and dims, and the last
-    that matches wins. None: the check states nothing, and the default of the suite holds.
+    that matches wins. None: the check states nothing, and the default of the suite holds. The `cap` of a check is not
+    used any more: only a site says which loss always counts.
     """
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
-    cap = policy.get('cap', max(floor, DEFAULT_CAP if cap is None else cap))
+    cap = policy.get('cap', max(floor, DEFAULT_CAP))
     texts = of.to_row()
     for rule in policy.get('rules', []):
         if all(fnmatchcase(texts[name], rule.get(name, '*')) for name in ('check', 'params', 'metric', 'dims')):

@@ -32,11 +32,12 @@ from numpy.random import Generator
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plumbline.limits import DEFAULT_FLOOR  # noqa: E402
+from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, PRIOR_DF  # noqa: E402
 from postprocess.verdicts.common import Groups  # noqa: E402
-from postprocess.verdicts.night import FALSE, FALSE_SHORT, SHORT, judge  # noqa: E402
-from postprocess.verdicts.stats import PRIOR_DF, inliers, moderate, quantile  # noqa: E402
-from postprocess.verdicts.trailing import WINDOWS, Baseline  # noqa: E402
+from postprocess.verdicts.levels import Values, estimate  # noqa: E402
+from postprocess.verdicts.night import FALSE, FALSE_SHORT, judge  # noqa: E402
+from postprocess.verdicts.stats import inliers, moderate, quantile  # noqa: E402
+from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline  # noqa: E402
 
 SEED = 20261122
 METRICS, CHECK, ENVIRON = 400, 8, 20
@@ -167,19 +168,22 @@ class Outcome:
 
 
 def recorded(sessions: ndarray, prior: ndarray, step: float = 0.0) -> Baseline:
-    """Return the baseline of metrics x sessions as `plumbline record` makes it."""
-    n = sessions.shape[1]
-    stay = numpy.isfinite(sessions)
-    if sessions.shape[1] >= SHORT:
-        stay &= inliers(numpy.exp(sessions))
-    n = stay.sum(axis=1)
-    mean, variance, df = sessions.mean(axis=1, where=stay), prior, numpy.full(METRICS, PRIOR_DF)
-    if sessions.shape[1] > 1:
-        variance, df = moderate(sessions.var(axis=1, ddof=1, where=stay), n - 1.0, prior)
-    floor = numpy.full(METRICS, max(-math.log1p(-DEFAULT_FLOOR), step))
+    """Return the baseline of metrics x sessions as `plumbline record` makes it; `step`: of the printed values."""
+    floor = max(-math.log1p(-DEFAULT_FLOOR), step)
+    there = numpy.isfinite(sessions)
+    levels = estimate([
+        Values(numpy.exp(row[known]), numpy.flatnonzero(known), 1, math.sqrt(usual), floor)
+        for row, known, usual in zip(sessions, there, prior, strict=True)
+    ])  # fmt: skip
+    used = there.copy()
+    used[there] = numpy.concatenate([level.used for level in levels])
+    unknown = numpy.array([level.variance is None for level in levels])
     return Baseline(
-        mean=mean, variance=numpy.maximum(variance, step**2 / 12), df=df, n=n.astype(float), prior=prior,
-        assumed=n == 1, floor=floor, weight=numpy.ones(METRICS), sessions=sessions,
+        mean=sessions.mean(axis=1, where=used),
+        variance=numpy.array([level.variance or usual for level, usual in zip(levels, prior, strict=True)]),
+        df=numpy.array([level.df or PRIOR_DF for level in levels]),
+        n=used.sum(axis=1).astype(float), prior=prior, assumed=unknown, floor=numpy.full(METRICS, floor),
+        cap=numpy.full(METRICS, -math.log1p(-DEFAULT_CAP)), weight=numpy.ones(METRICS), sessions=sessions,
     )  # fmt: skip
 
 

@@ -63,7 +63,8 @@ def judge_groups(groups: Groups, baseline: Baseline, jobs: ndarray, likeness: Li
     variance, df = _shrunk(groups, squares, n, prior)
     as_series = Baseline(
         mean=centre, variance=variance, df=df, n=numpy.where(n > 1, n, numpy.maximum(own, 1)), prior=prior,
-        assumed=n < 2, floor=numpy.zeros(len(n)), weight=numpy.ones(len(n)), sessions=recorded,
+        assumed=n < 2, floor=numpy.zeros(len(n)), cap=numpy.full(len(n), numpy.inf), weight=numpy.ones(len(n)),
+        sessions=recorded,
     )  # fmt: skip
     return windows(as_series, Nights.of(values), likeness)
 

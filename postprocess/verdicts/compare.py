@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from statistics import median
 from typing import Any
 
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId, from_text
-from plumbline.limits import Limits, judges, limits, tolerance_for
+from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_folder
-from plumbline.record import NOTHING
+from plumbline.record import NOTHING, summarize
 from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site_file import read_site_file
-from postprocess.results.reports import RunReport, read_report
+from postprocess.results.reports import read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
+from postprocess.verdicts import night
+from postprocess.verdicts.common import Groups
+from postprocess.verdicts.coverage import hints
+from postprocess.verdicts.gather import (
+    Row,
+    baseline_of,
+    curves_of,
+    earlier_sessions,
+    groups_of,
+    sizes_of,
+    tonight_of,
+    weights_of,
+)
 from postprocess.verdicts.measured import Measured, failure, last_runs, measured, measured_in
-from postprocess.verdicts.stats import chance, false_discovery_rates, mean_of, pool
-from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
+from postprocess.verdicts.stats import mean_of
+from postprocess.verdicts.verdict import Common, Comparison, Verdict, worst_first
+
+IN_DOUBT = 0.05  # q of a loss that is shown before it is confirmed
 
 #: Ends the problem of a session in which every case failed.
 NOTHING_MEASURED = 'ran and nothing was measured that counts'
@@ -36,31 +51,164 @@ def judge_session(
 ) -> Comparison:
     """Judge `session` by the references of its site below `root`, or by what the session `against` measured.
 
-    `reruns`: run reports of the same cases, run again. A metric beyond its limit has regressed unless the median of all
-    its values is within it. Raises SiteError for a wrong file of the site, InputError for a store or report that cannot
-    be read, or a report of another site.
+    `reruns`: run reports of the same cases, run again; one that is given twice counts once. Raises SiteError for a
+    wrong file of the site, InputError for a store or report that cannot be read, or a report of another site.
     """
     cases = store.rows('cases', session)
     rows = measured(cases, store.rows('metrics', session))
-    reasons: dict[SeriesId, str] = {}
-    if against is None:
-        references: list[Reference] = load_references(session.site, root).rows
-    else:
+    rows = with_reruns(rows, reruns, session)
+    own = load_references(session.site, root)
+    lookup, reasons = own, {}
+    if against is not None:
         references, reasons = references_from(measured_in(store, against), against)
+        lookup = References(references)
     policy = site_policy(session.site, root)
-    lookup = References(references)
-    again = [_by_key(read_report(path, session.site), session) for path in reruns]
-    verdicts = []
+    verdicts, candidates = [], []
     for row in rows:
-        rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance_for(policy, row.id, **row.stated))
-        verdict = judge(row, rules, session.session, reasons.get(row.id, ''))
-        if again and verdict.verdict == 'regressed':
-            verdict = confirm(verdict, row, again)
-        verdicts.append(verdict)
+        tolerance = tolerance_for(policy, row.id, **row.stated)
+        rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
+        verdicts.append(judge(row, rules, session.session, reasons.get(row.id, '')))
+        if verdicts[-1].verdict == 'ok':
+            candidates += [
+                (len(verdicts) - 1, Row(row, reference, tolerance, with_spread(reference, own)))
+                for reference, bound in rules
+                if bound.gates and not reference.mismatch(row.quantity)
+            ]
+    verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases, history=against is None)
     verdicts += not_measured(lookup, rows, cases, session, policy)
-    verdicts, false_flags = with_chances(verdicts)
     problems = session_problems(session, cases, rows)
-    return Comparison(session, against, worst_first(verdicts), problems, false_flags)
+    return Comparison(
+        session, against, worst_first(verdicts), problems, common=common, suspects=suspects, hints=hints(verdicts)
+    )
+
+
+def with_spread(reference: Reference, own: References) -> Reference:
+    """Return the row that tells how much a series varies between sessions: the site's, where `reference` does not.
+
+    The std of a session is that of its nodes.
+    """
+    if reference.kind == 'session':
+        reference = replace(reference, std=None)
+    if reference.kind == 'baseline' or spread_of(reference)[0] is not None:
+        return reference
+    row = own.exact.get(reference.id)
+    return row if row is not None and row.kind == 'baseline' and row.quantity == reference.quantity else reference
+
+
+def _as_a_whole(
+    store: Store,
+    session: Session,
+    verdicts: list[Verdict],
+    candidates: Sequence[tuple[int, Row]],
+    cases: list[dict[str, Any]],
+    history: bool,
+) -> tuple[list[Verdict], list[Common], frozenset[int]]:
+    """Judge the series of a session together; return their verdicts, losses in common, and the cases to run again.
+
+    `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice.
+    """
+    import numpy
+
+    if not candidates:
+        return verdicts, [], frozenset()
+    places, rows = [place for place, _ in candidates], [row for _, row in candidates]
+    tonight = tonight_of(rows)
+    recorded = numpy.full((len(rows), 0), numpy.nan)
+    if history:
+        recorded, since = earlier_sessions(store, session, rows)
+        tonight = numpy.concatenate([since, tonight], axis=1)
+    curves = curves_of(rows, sizes_of(cases))
+    groups, names = groups_of(rows, curves)
+    found = night.judge(baseline_of(rows, recorded, weights_of(rows, curves)), tonight, groups)
+    verdicts, decided = list(verdicts), set()
+    for index in numpy.argsort(~found.red, kind='stable'):  # of two references the one that it lost against decides
+        place, row = places[index], rows[index]
+        if place not in decided:
+            decided.add(place)
+            verdicts[place] = _decided(verdicts[place], row, found, int(index))
+    common = _in_common(found, groups, names, rows)
+    for one in common:
+        for place, row in zip(places, rows, strict=True):
+            if verdicts[place].verdict == 'ok' and row.measured.id in one.series:
+                verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(one))
+    again = {rows[index].measured.jobs[0].case_id for index in numpy.flatnonzero(found.suspect)}
+    return verdicts, common, frozenset(again)
+
+
+def _decided(verdict: Verdict, row: Row, found: night.Judged, index: int) -> Verdict:
+    """Return the verdict of a series by one of its references, from the answer for the whole session."""
+    loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
+    bound = limits(row.reference, row.tolerance)
+    verdict = replace(
+        verdict, reference=row.reference, limits=bound, loss=loss, interval=(low, high),
+        window=int(found.window[index]), p=float(found.p[index]), q=float(found.q[index]),
+    )  # fmt: skip
+    beyond = any(row.sign * (job.value - bound.bad) < 0 for job in row.measured.measuring)
+    if found.red[index]:
+        return replace(verdict, verdict='regressed', cause=_cause(verdict, row, 'confirmed'))
+    if found.two_levels[index] and beyond:
+        return replace(verdict, verdict='warning', cause=_cause(verdict, row, 'a lower level that was seen before'))
+    if found.suspect[index] and (beyond or found.q[index] < IN_DOUBT):
+        return replace(verdict, verdict='warning', cause=_cause(verdict, row, 'in doubt: it should run again'))
+    if beyond:
+        return replace(verdict, verdict='warning', cause=_cause(verdict, row, 'not confirmed'))
+    return replace(verdict, verdict='improved' if found.improved[index] else 'ok')
+
+
+def _cause(verdict: Verdict, row: Row, what: str) -> str:
+    reference, jobs = row.reference, row.measured.measuring
+    low, high = verdict.interval or (0.0, 0.0)
+    loss = f'{verdict.loss:.1%}' if verdict.loss and verdict.loss > 0 else 'nothing'
+    over = 'tonight' if verdict.window == 1 else f'over {verdict.window} sessions'
+    values = ', '.join(number(job.value) for job in jobs)
+    ran = f'; {len(jobs)} jobs: {values}' if len(jobs) > 1 else ''
+    return (
+        f'{number(verdict.value)} {row.measured.quantity.unit} in session {verdict.session}, expected '
+        f'{number(reference.mean)} ({_origin(reference)}): lost {loss} {over} (95 % interval {low:.1%} to '
+        f'{high:.1%}){ran}: {what}'
+    )
+
+
+def _in_common(found: night.Judged, groups: Groups, names: Sequence[str], rows: Sequence[Row]) -> list[Common]:
+    """Return the losses that groups of series share, the least likely first; of groups that overlap the smaller."""
+    if found.common is None:
+        return []
+    common = []
+    for index, (kind, where, members) in enumerate(zip(groups.kinds, names, groups.members, strict=True)):
+        if found.common.red[index]:
+            loss, low, high = (
+                -math.expm1(-float(values[index]))
+                for values in (found.common.loss, found.common.low, found.common.high)
+            )
+            series = tuple(dict.fromkeys(rows[member].measured.id for member in members))
+            common.append(Common(kind, where, series, loss, (low, high), float(found.common.p[index])))
+    return sorted(common, key=lambda one: one.p)
+
+
+def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) -> list[Measured]:
+    """Return the series of a session with the jobs of run reports of the same cases; each report counts once."""
+    known = {session.session}
+    for number_of, path in enumerate(reruns, 1):
+        report = read_report(path, session.site)
+        if report.site != session.site:
+            raise InputError(f'{report.session["report"]}: is of site {report.site}, the session of {session.site}')
+        if report.session['session'] in known:
+            continue
+        known.add(report.session['session'])
+        again: dict[SeriesId, list[Measured]] = {}
+        for row in measured(report.cases, report.metrics):
+            again.setdefault(row.id, []).append(row)
+        several = {of for of, n in Counter(row.id for row in rows).items() if n > 1}
+        rows = [
+            replace(row, jobs=(*row.jobs, *(
+                replace(job, round=number_of, case_id=row.case_id)
+                for found in again.get(row.id, ()) if row.status == 'measured'
+                if row.id not in several or set(found.nodes) == set(row.nodes)
+                for job in found.jobs
+            )))
+            for row in rows
+        ]  # fmt: skip
+    return rows
 
 
 def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
@@ -72,13 +220,14 @@ def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
 
 
 def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str, no_reference: str = '') -> Verdict:
-    """Return the verdict of one series by the first of `rules`; a second one only warns.
+    """Return the verdict of one series by the first of `rules`, as far as it needs no other series.
 
-    `no_reference`: why there is no reference, where that is known.
+    `ok` stands for a number that has a reference of this machine: the session as a whole decides. `no_reference`: why
+    there is no reference, where that is known.
     """
     judged = Verdict(
         row.status, row.id, row.quantity, row.summary, cause=row.cause, nodes=row.nodes, session=session,
-        case_id=row.case_id,
+        case_id=row.case_id, jobs=row.jobs,
     )  # fmt: skip
     if not rules:
         if row.status != 'measured':
@@ -90,81 +239,16 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
         return judged
     if why := reference.mismatch(row.quantity):
         return replace(judged, verdict='failed', cause=why)
+    if bound.gates:
+        return replace(judged, verdict='ok')
     value, sign = row.value, row.quantity.sign
-    for other, its in rules:
-        if other.quantity == row.quantity and sign * value < sign * its.bad:
-            cause = (
-                f'{value:.6g} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the '
-                f'limit {its.bad:.6g} ({its.why}); expected {other.mean:.6g} ({_origin(other)})'
-            )
-            return replace(judged, verdict='regressed' if its is bound and its.gates else 'warning', cause=cause)
+    if sign * value < sign * bound.bad:
+        cause = (
+            f'{number(value)} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the limit '
+            f'{number(bound.bad)} ({bound.why}); expected {number(reference.mean)} ({_origin(reference)})'
+        )
+        return replace(judged, verdict='warning', cause=cause)
     return replace(judged, verdict='improved' if sign * value > sign * bound.good else 'ok')
-
-
-def confirm(verdict: Verdict, row: Measured, reruns: Sequence[dict[SeriesId, list[Measured]]]) -> Verdict:
-    """Return the verdict of a series beyond its limit after its case was run again, on the same nodes or on others.
-
-    It is `regressed` if the median of all its values is beyond the limit, else a `warning`. `where` is ``system`` if
-    other nodes are beyond the limit, too, and ``node`` if only the same ones are.
-    """
-    here, elsewhere = [], []
-    for rerun in reruns:
-        found = [again for again in rerun.get(row.id, ()) if again.status == 'measured']
-        same = [again.value for again in found if set(again.nodes) == set(row.nodes)]
-        if same:
-            here.append(median(same))
-        elif found:
-            elsewhere.append(median(again.value for again in found))
-    if not here + elsewhere:
-        return replace(verdict, cause=f'{verdict.cause}; not confirmed: no rerun has a number of it')
-    said = [
-        f'{", ".join(map(number, values))} on {which} nodes'
-        for values, which in ((here, 'the same'), (elsewhere, 'other'))
-        if values
-    ]
-    middle = median([row.value, *here, *elsewhere])
-
-    def beyond(value: float) -> bool:
-        return verdict.limit is not None and row.quantity.sign * (value - verdict.limit) < 0
-
-    evidence = f'{verdict.cause}; run again: {" and ".join(said)}, median {number(middle)}'
-    if not beyond(middle):
-        return replace(verdict, verdict='warning', cause=f'{evidence}: not confirmed')
-    if any(map(beyond, elsewhere)):
-        return replace(verdict, where='system', cause=f'{evidence}: confirmed, also on other nodes: the system')
-    if elsewhere:
-        nodes = ', '.join(row.nodes)
-        return replace(verdict, where='node', cause=f'{evidence}: confirmed, not on other nodes: look at {nodes}')
-    return replace(verdict, cause=f'{evidence}: confirmed')
-
-
-def with_chances(verdicts: list[Verdict]) -> tuple[list[Verdict], float]:
-    """Return the verdicts with `p` and `q`, and the expected number of false flags among all of them."""
-    import numpy
-
-    tested = [  # place, losses on the log scale of the value and of the limit, and the spread
-        (i, -row.quantity.sign * math.log(row.ratio), -math.log1p(-row.limits.loss), row.limits.sd, row.limits.df)
-        for i, row in enumerate(verdicts)
-        if row.limits and row.limits.gates and row.limits.sd and row.ratio and row.ratio > 0
-    ]
-    if not tested:
-        return verdicts, 0.0
-    places, worse, margins, sd, df = zip(*tested, strict=True)
-    p = chance(numpy.divide(worse, sd), numpy.asarray(df))
-    verdicts = list(verdicts)
-    for i, mine, adjusted in zip(places, p, false_discovery_rates(p), strict=True):
-        verdicts[i] = replace(verdicts[i], p=float(mine), q=float(adjusted))
-    return verdicts, float(chance(numpy.divide(margins, sd), numpy.asarray(df)).sum())
-
-
-def _by_key(report: RunReport, session: Session) -> dict[SeriesId, list[Measured]]:
-    """Return what a rerun of `session` measured. Raises InputError where it ran on another site."""
-    if report.site != session.site:
-        raise InputError(f'{report.session["report"]}: is of site {report.site}, the session of {session.site}')
-    found: dict[SeriesId, list[Measured]] = {}
-    for row in measured(report.cases, report.metrics):
-        found.setdefault(row.id, []).append(row)
-    return found
 
 
 def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Reference], dict[SeriesId, str]]:
@@ -178,7 +262,7 @@ def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Re
             reasons[row.id] = f'{row.status} in session {session.session}: {row.cause}'
     references = []
     for key, group in groups.items():
-        summary, first = pool(row.summary for row in group), group[0]
+        summary, first = summarize([job.value for row in group for job in row.measuring]), group[0]
         mean = mean_of(summary)
         if mean <= 0:
             reasons[key] = f'a reference must be above 0, session {session.session} measured {mean:.6g}'

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from postprocess.verdicts.verdict import Comparison, Verdict
 
-#: What a loss in a series leads to: a failure; a warning, for one of three reasons; nothing, as there is no reference,
-#: as it is not measured any more, or as it is informational.
-STANDINGS = ('gated', 'provisional', 'too_noisy', 'elsewhere', 'no_reference', 'vanished', 'informational')
-FALSE_SHARE = 0.05  # of the flags that stand among all series of a session
+#: What a loss in a series leads to: a failure; a warning, as its number is of another machine; nothing, as there is no
+#: reference, as it is not measured any more, or as it is informational.
+STANDINGS = ('gated', 'elsewhere', 'no_reference', 'vanished', 'informational')
 HOW_TO_RECORD = (
     'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, record '
     'this session as the baseline: `plumbline record propose`, read what it prints, then `plumbline record accept`.'
@@ -43,20 +43,33 @@ def counts(comparison: Comparison) -> dict[str, int]:
 
 
 def counted(comparison: Comparison) -> str:
-    """Return the counts as ``180 gated, 14 provisional, 9 too noisy, 9 no reference``."""
+    """Return the counts as ``180 gated, 9 no reference``."""
     return ', '.join(f'{n} {name.replace("_", " ")}' for name, n in counts(comparison).items()) or 'no metric'
 
 
 def guard(comparison: Comparison) -> str:
-    """Return how many series are gated, and how many flags are chance: of many series some are always beyond 99 %."""
-    tested = [row for row in comparison.verdicts if row.q is not None]
-    lines = [f'Guarded: {counted(comparison)}.']
-    if tested:
-        flags = sum(row.verdict == 'regressed' for row in tested)
-        certain = sum(row.verdict == 'regressed' and (row.q or 0.0) <= FALSE_SHARE for row in tested)
-        chance = f'{comparison.false_flags:.2g}' if comparison.false_flags < 10 else f'{comparison.false_flags:.0f}'
-        lines.append(
-            f'Flagged: {flags} of the {len(tested)} gated with a known spread; {chance} expected '
-            f'by chance before reruns; {certain} stand among all (Benjamini-Hochberg, {FALSE_SHARE:.0%}).'
-        )
-    return ' '.join(lines)
+    """Return how many series are gated, and what losses they notice within one session."""
+    noticed = sorted(
+        row.limits.detectable
+        for name, row in guarded(comparison)
+        if name == 'gated' and row.limits and row.limits.detectable
+    )
+    text = f'Guarded: {counted(comparison)}.'
+    if noticed:
+        when = '' if comparison.scope else 'Within one session '
+        text += f' {when}half of them notice losses above {noticed[len(noticed) // 2]:.1%}, '
+        text += f'all of them losses above {noticed[-1]:.0%}.'
+    return text
+
+
+def hints(verdicts: Sequence[Verdict]) -> list[str]:
+    """Return what to do next where next to nothing could be judged."""
+    measured = [row for row in verdicts if row.value is not None and row.verdict != 'informational']
+    judged = sum(row.reference is not None for row in measured)
+    if not measured or 2 * judged > len(measured):
+        return []
+    if not judged:
+        return [HOW_TO_RECORD]
+    return [
+        f'Only {judged} of {len(measured)} metrics have a reference: `plumbline record propose` records the others.'
+    ]

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy
 from numpy import ndarray
 
-from postprocess.verdicts.stats import fit_prior, quantile
-from postprocess.verdicts.trailing import Baseline, Likeness, Nights
+from plumbline.limits import LIKENESS_OF_JOBS
+from postprocess.verdicts.stats import fit_prior, scatter
+from postprocess.verdicts.trailing import SHORT, Baseline, Likeness, Nights
 
 _ENOUGH_SERIES = 20  # from which something is estimated over a site
 _MOST_DF = 30.0  # that the spread of a kind of metric has on a site
 _LEVELS_APART = 8.0  # standard deviations between two levels of a series
-_RHO, _RHO_WEIGHT = 0.3, 40.0  # the correlation of jobs that is assumed, and the inverse of its variance
+_RHO_WEIGHT = 40.0  # the inverse of the variance of the correlation of jobs that is assumed
 _SLOW = 4.0  # standard deviations from which a session is slow
 _CLIP = 6.0  # standard deviations at which a value counts no further
 
@@ -72,7 +73,7 @@ def with_fitted_spread(baseline: Baseline, nights: Nights) -> Baseline:
         return baseline
     k = (nights.k[unknown] > 0).sum(axis=1)
     values, prior = nights.first[unknown], baseline.prior[unknown]
-    centred = values - numpy.nansum(values, axis=1, keepdims=True) / k[:, None]
+    centred = values - _row_mean(values)
     between = numpy.nansum(centred**2, axis=1) / numpy.maximum(k - 1, 1)
     change = values[:, -1] - baseline.mean[unknown]
     once = (change - numpy.median(change)) ** 2 / (1 + 1 / baseline.n[unknown])
@@ -85,42 +86,44 @@ def with_fitted_spread(baseline: Baseline, nights: Nights) -> Baseline:
 
 
 def scale_of_tonight(baseline: Baseline, nights: Nights, likeness: Likeness) -> float:
-    """Return by how much the first values of tonight scatter more than usual, at least 1.
-
-    By the quartiles of all series, so that a loss of fewer than a quarter of them changes nothing.
-    """
+    """Return by how much the first values of tonight scatter more than usual, at least 1."""
     if len(baseline.mean) < _ENOUGH_SERIES:
         return 1.0
     spread = numpy.sqrt(baseline.variance * (1 + likeness.error_of_mean(baseline.n)))
-    off = (nights.first[:, -1] - baseline.mean) / spread / quantile(0.75, baseline.df)
-    low, high = numpy.quantile(off, [0.25, 0.75])
-    return float((high - low) / 2) if high - low > 2.3 else 1.0
+    return scatter((baseline.mean - nights.first[:, -1]) / spread, baseline.df)
 
 
 def likeness_of(baseline: Baseline, nights: Nights) -> Likeness:
     """Return how much alike the sessions of a site are, and the jobs of a session."""
-    phi = _likeness_of_sessions(baseline)
+    phi = _likeness_of_sessions(baseline, nights)
     lasting, doubtful = _slow_sessions(baseline, nights)
     return Likeness(phi, max(_likeness_of_jobs(baseline, nights), phi), lasting, doubtful)
 
 
-def _likeness_of_sessions(baseline: Baseline) -> float:
-    """Return phi from the lag-1 products of the baseline's sessions, pooled over all series.
+def _likeness_of_sessions(baseline: Baseline, nights: Nights) -> float:
+    """Return phi from the lag-1 products of the baseline's sessions, or of those since where they are not known.
 
-    Deviations from a mean of n sessions are negatively correlated, so the ratio of the products to the squares is
-    compared with tr1(C S C) / tr(C S C), where S = phi^|i-j|, C = I - 1/n and tr1 sums the first off-diagonal. Less
-    than two standard errors count as none.
+    The ratio of the products to the squares, as the median of all series: a loss that lasts in some of them is no
+    likeness. Deviations from a mean of n sessions are negatively correlated, so the ratio is compared with
+    tr1(C S C) / tr(C S C), where S = phi^|i-j|, C = I - 1/n and tr1 sums the first off-diagonal. Less than two standard
+    errors count as none.
     """
-    there = numpy.isfinite(baseline.sessions)
-    columns = there.any(axis=0)
-    n, m = int(columns.sum()), int(there.any(axis=1).sum())
-    if n < 3 or m < _ENOUGH_SERIES:
+    sessions = baseline.sessions[:, numpy.isfinite(baseline.sessions).any(axis=0)]
+    if sessions.shape[1] < 4:
+        sessions = nights.first
+    n = numpy.isfinite(sessions).sum(axis=1)
+    sessions = sessions[n > 3]
+    if len(sessions) < _ENOUGH_SERIES:
         return 0.0
-    z = _deviations(baseline.sessions[:, columns], baseline, 3.0)
-    ratio = (z[:, 1:] * z[:, :-1]).sum() / (z**2).sum()
+    z = numpy.nan_to_num(sessions - _row_mean(sessions))
+    most = 3 * numpy.median(abs(z), axis=1, keepdims=True) / 0.6745
+    z = numpy.clip(z, -most, most)
+    squares = (z**2).sum(axis=1)
+    ratio = numpy.median((z[:, 1:] * z[:, :-1]).sum(axis=1)[squares > 0] / squares[squares > 0])
+    length = int(numpy.median(n[n > 3]))
     candidates = numpy.linspace(0, 0.9, 37)
-    phi = float(numpy.interp(ratio, [_lag_ratio(n, phi) for phi in candidates], candidates))
-    return 0.0 if phi < 2.4 / numpy.sqrt(m * (n - 1)) else phi
+    phi = float(numpy.interp(ratio, [_lag_ratio(length, phi) for phi in candidates], candidates))
+    return 0.0 if phi < 3.0 / numpy.sqrt(len(sessions) * (length - 1)) else phi
 
 
 def _lag_ratio(n: int, phi: float) -> float:
@@ -135,17 +138,19 @@ def _likeness_of_jobs(baseline: Baseline, nights: Nights) -> float:
 
     The slope of the second job on the first, of sessions before tonight after which the series was healthy: a loss that
     lasts says nothing. What runs again depends on the first job alone, so the slope is not biased by that choice. And
-    the differences d of the further jobs in standard deviations, of all sessions: rho = 1 - mean(d^2) / 2.
+    the differences d of the further jobs in standard deviations: rho = 1 - mean(d^2) / 2, of series whose standard
+    deviation is not merely assumed: those that vary more than assumed run again most.
     """
     jobs = nights.jobs
     if jobs.shape[-1] < 2:
-        return _RHO
+        return LIKENESS_OF_JOBS
     first, second, over = _known_reruns(baseline, nights)
-    even, odd = jobs[..., 1:-1:2], jobs[..., 2::2]
-    differences = (even - odd) / numpy.sqrt(2 * baseline.variance)[:, None, None]
+    known = baseline.n >= SHORT
+    even, odd = jobs[known, :, 1:-1:2], jobs[known, :, 2::2]
+    differences = (even - odd) / numpy.sqrt(2 * baseline.variance[known])[:, None, None]
     squares = numpy.minimum(differences[numpy.isfinite(differences)] ** 2, 9.0)
     weights = (first**2)[over].sum(), len(squares) / 2, _RHO_WEIGHT
-    values = (first * second)[over].sum(), (1 - squares / 1.1).sum() / 2, _RHO_WEIGHT * _RHO
+    values = (first * second)[over].sum(), (1 - squares / 1.1).sum() / 2, _RHO_WEIGHT * LIKENESS_OF_JOBS
     return float(min(max(sum(values) / sum(weights), 0.0), 0.9))
 
 
@@ -179,6 +184,10 @@ def _known_reruns(baseline: Baseline, nights: Nights) -> tuple[ndarray, ndarray,
         _deviations(values, baseline, _CLIP) for values in (jobs[:, :-1, 0], jobs[:, :-1, 1], jobs[:, 1:, 0])
     )
     return first, second, numpy.isfinite(jobs[:, :-1, 1]) & (after > -0.5)
+
+
+def _row_mean(values: ndarray) -> ndarray:
+    return numpy.nansum(values, axis=1, keepdims=True) / numpy.maximum(numpy.isfinite(values).sum(axis=1), 1)[:, None]
 
 
 def _deviations(values: ndarray, baseline: Baseline, clip: float) -> ndarray:

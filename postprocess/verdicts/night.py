@@ -12,30 +12,29 @@ from dataclasses import dataclass
 import numpy
 from numpy import ndarray
 
+from plumbline.limits import MOST_JOBS
 from postprocess.verdicts.common import Groups, judge_groups
 from postprocess.verdicts.expected import likeness_of, scale_of_tonight, with_fitted_spread, with_lower_level
 from postprocess.verdicts.stats import chance, false_discovery_rates, quantile
-from postprocess.verdicts.trailing import WINDOWS, Baseline, Likeness, Nights, Windows, windows
+from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline, Likeness, Nights, Windows, windows
 
 #: How the false alarms are shared out among the windows.
 SHARES = (0.40, 0.15, 0.20, 0.10, 0.15)
 FALSE = 0.010  # the share of false losses among those found in a session
 FALSE_SHORT = 0.005  # the same of baselines of fewer than SHORT sessions, which are rougher
 FALSE_COMMON = 0.0025  # the chance of a false loss in common in a session
-SHORT = 5
 ENOUGH_JOBS = 5  # jobs in a window that confirm a loss
-MOST_JOBS = 9  # jobs of a series in one session
 FIRST_DOUBT = 0.025  # a series runs again if its first value is less likely than this,
 DOUBT = (0.01, 0.01, 0.005, 0.005, 0.001)  # or one of its windows, by the number of jobs tonight
 COMMON_DOUBT = 0.01  # the series of a group run again
 COMMON_JOBS = 3
 NEAR_FLOOR = 0.75  # a loss counts from this part of the floor on: estimates scatter about the truth
-TONIGHT = 0.05  # a loss whose jobs of tonight are more likely than this is over
-ALWAYS = 0.75  # a loss that counts whatever the spread
+#: A loss is over where tonight's jobs do not show it any more: where they are more likely than this, or than the
+#: second where they are fewer than ENOUGH_JOBS.
+TONIGHT = 0.05, 0.2
 #: A loss that counts against a baseline of fewer than SHORT sessions, if it is so many standard deviations of a usual
 #: metric of the site and so unlikely by the scatter of its own jobs.
-LARGE, LARGE_SD, LARGE_P = 0.28, 4.5, 0.003
-_POWER = 0.8416  # standard deviations from the limit at which four of five are beyond it
+LARGE, LARGE_SD, LARGE_P = 0.28, 6.0, 0.003
 LASTING_WINDOW = 7  # the first window that counts where slow sessions last into their reruns
 
 
@@ -45,8 +44,8 @@ class Judged:
 
     `red`: lost performance; `suspect`: in doubt, to run again. `p` and `q`: the chance of a healthy series to look so
     bad in the most telling window, corrected for the number of windows; the same adjusted over all series. `window`:
-    sessions of that window; `loss` over it, with its 95 % interval `low` to `high`. `detectable`: the loss that one
-    night with reruns finds four times of five. Losses are logarithms.
+    sessions of that window; `loss` over it, with its 95 % interval `low` to `high`. Losses are
+    logarithms.
     """
 
     red: ndarray
@@ -59,7 +58,6 @@ class Judged:
     loss: ndarray
     low: ndarray
     high: ndarray
-    detectable: ndarray
     common: Common | None
     likeness: Likeness
 
@@ -104,7 +102,7 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     return Judged(
         red=red, improved=_improved(baseline, found), suspect=suspect, two_levels=two_levels,
         p=p.min(axis=0), q=q, window=numpy.array(WINDOWS)[best], loss=loss, low=loss - half, high=loss + half,
-        detectable=_detectable(baseline, likeness), common=common, likeness=likeness,
+        common=common, likeness=likeness,
     )  # fmt: skip
 
 
@@ -125,14 +123,15 @@ def _typical(nights: Nights) -> ndarray:
 def _chances(
     baseline: Baseline, nights: Nights, likeness: Likeness, found: Windows, scale: float
 ) -> tuple[ndarray, ndarray]:
-    """Return p of each window, corrected for their number, and which series lost so much that no p is needed.
+    """Return p of each window, corrected for their number, and which losses count whatever the spread.
 
     A window counts if it has `ENOUGH_JOBS`, if its loss is near the floor and if tonight shows it, too. Of fewer jobs
     tonight the best one counts, as if it were alone: nothing says yet that the others were not slow by chance. Where
     it is in doubt whether slow sessions last into their reruns, no job of tonight may have been near the baseline.
     """
     jobs, least = nights.k[:, -1], NEAR_FLOOR * baseline.floor
-    counts = (found.jobs >= ENOUGH_JOBS) & (found.loss >= least) & (found.p[0] <= TONIGHT)
+    shown = found.p[0] <= numpy.where(jobs < ENOUGH_JOBS, TONIGHT[1], TONIGHT[0])
+    counts = (found.jobs >= ENOUGH_JOBS) & (found.loss >= least) & shown
     alone = baseline.mean - numpy.nanmax(nights.tonight, axis=1)
     if likeness.doubtful:
         counts[: WINDOWS.index(LASTING_WINDOW)] &= (jobs == MOST_JOBS) & (alone > 0.4 * found.loss[0])
@@ -145,7 +144,7 @@ def _chances(
     lost = baseline.mean - _typical(nights)
     short = (baseline.n < SHORT) & (jobs >= ENOUGH_JOBS) & (found.p[0] < LARGE_P)
     large = numpy.maximum(_log(LARGE), LARGE_SD * numpy.sqrt(baseline.variance))
-    certain = (lost > _log(ALWAYS)) | (short & (numpy.minimum(lost, found.loss[0]) > large))
+    certain = (lost > baseline.cap) | (short & (numpy.minimum(lost, found.loss[0]) > large))
     return numpy.minimum(p, 1.0), certain
 
 
@@ -157,7 +156,7 @@ def _suspects(baseline: Baseline, nights: Nights, likeness: Likeness, found: Win
     considered = numpy.where(found.loss >= least, found.p, 1.0)[first:]
     suspect = considered.min(axis=0) < doubt * baseline.weight
     suspect |= (jobs == 1) & (considered[0] < FIRST_DOUBT * baseline.weight)
-    suspect |= (jobs < ENOUGH_JOBS) & (baseline.mean - _typical(nights) > _log(ALWAYS))
+    suspect |= (jobs < ENOUGH_JOBS) & (baseline.mean - _typical(nights) > baseline.cap)
     suspect |= (baseline.n < SHORT) & (found.loss[0] > _log(LARGE))
     sure = (jobs >= ENOUGH_JOBS) & (p < FALSE / 3 / baseline.weight.sum() * baseline.weight)
     return suspect & ~sure & (jobs < MOST_JOBS)
@@ -168,7 +167,7 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows) 
     best = (found.p / _shares()).argmin(axis=0)
     rows = numpy.arange(len(best))
     p = numpy.minimum((found.p / _shares())[best, rows] * groups.tests, 1.0)
-    doubt = (found.p.min(axis=0) < numpy.minimum(COMMON_DOUBT, 0.2 / groups.tests)) & (found.p[0] <= TONIGHT)
+    doubt = (found.p.min(axis=0) < numpy.minimum(COMMON_DOUBT, 0.2 / groups.tests)) & (found.p[0] <= TONIGHT[0])
     lost = baseline.mean - nights.mean[:, -1]
     loss, half = numpy.zeros(len(p)), numpy.zeros(len(p))
     for index in numpy.flatnonzero(doubt):
@@ -186,16 +185,3 @@ def _improved(baseline: Baseline, found: Windows) -> ndarray:
     p = numpy.where(found.p < 1, chance(-found.loss / found.error, found.df), 1.0) / _shares()
     p = numpy.where(-found.loss >= baseline.floor, p, 1.0).min(axis=0)
     return false_discovery_rates(numpy.minimum(p, 1.0), baseline.weight) < FALSE
-
-
-def _detectable(baseline: Baseline, likeness: Likeness) -> ndarray:
-    """Return the loss that one night with reruns finds four times of five: both suspected and confirmed."""
-    spread = numpy.sqrt(baseline.variance)
-    g = likeness.error_of_mean(baseline.n)
-    of_jobs = likeness.rho + (1 - likeness.rho) / MOST_JOBS
-    df = baseline.df + MOST_JOBS - 1
-    level = numpy.where(baseline.n < SHORT, FALSE_SHORT, FALSE) * SHARES[0] / baseline.weight.sum() * baseline.weight
-    confirmed = (quantile(1 - level, df) + _POWER) * spread * numpy.sqrt(of_jobs + g)
-    suspected = (quantile(1 - FIRST_DOUBT * baseline.weight, baseline.df) + _POWER) * spread * numpy.sqrt(1 + g)
-    least = NEAR_FLOOR * baseline.floor + _POWER * spread * numpy.sqrt(of_jobs)
-    return numpy.minimum(numpy.maximum(numpy.maximum(confirmed, suspected), least), _log(ALWAYS) + _POWER * spread)

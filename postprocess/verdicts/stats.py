@@ -8,14 +8,15 @@ from dataclasses import dataclass
 from statistics import fmean, variance
 from typing import TYPE_CHECKING
 
+from plumbline.limits import PRIOR_DF
 from plumbline.record import NOTHING, Summary, summarize
+from postprocess.text import count
 
 if TYPE_CHECKING:
     from numpy import ndarray
 
 OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
 _MAD_OF_NORMAL = 0.6744898
-PRIOR_DF = 4.0  # degrees of freedom of the usual spread of a kind of metric
 ENOUGH_METRICS = 10  # fewest series whose variances tell how much variances differ
 
 
@@ -119,50 +120,50 @@ def _inverse_trigamma(value: float) -> float:
 class Shift:
     """The change of a series from one set of jobs to another.
 
-    `ratio` of the values after to those before; `error`: the standard error of its logarithm with `df` degrees of
-    freedom, both None where it is unknown. `how` says what was compared; `before` and `after` are its summaries.
+    `ratio` of the values after to those before, of which `before` and `after` are the summaries over jobs. `variance`
+    of the logarithm of one job with `df` degrees of freedom, 0 where one job a side shows none; that of the logarithm
+    of the ratio is `factor` times that of a job. `how` says what was compared.
     """
 
     before: Summary
     after: Summary
     ratio: float
-    error: float | None
-    df: float | None
+    variance: float
+    df: int
+    factor: float
     how: str
 
 
-def shift_between(before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]]) -> Shift:
+def shift_between(
+    before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]], rho: float = 0.0
+) -> Shift:
     """Return the change of a series from the summaries of its jobs by node; means must be > 0.
 
-    Paired where at least two nodes ran on both sides: differences between nodes cancel. Else Welch's test between the
-    jobs, of the common node if there is one; with one job a side, between the trials of the two.
+    The unit is the job. Paired where at least two nodes ran on both sides: differences between nodes cancel. Else the
+    jobs of one side against those of the other, on the common node if there is one. `rho`: the correlation of the jobs
+    of one side, which they do not show themselves.
     """
     both = sorted(before.keys() & after.keys())
     if len(both) > 1:
         old, new = ([fmean(math.log(mean_of(job)) for job in side[node]) for node in both] for side in (before, after))
-        parts = [(variance([b - a for a, b in zip(old, new, strict=True)]) / len(both), len(both) - 1)]
+        df = len(both) - 1
+        squares = df * variance([b - a for a, b in zip(old, new, strict=True)]) / 2
         how = f'paired over {len(both)} nodes'
     else:
-        jobs = [[job for node in both or side for job in side[node]] for side in (before, after)]
-        old, new = ([math.log(mean_of(job)) for job in side] for side in jobs)
-        several = [side for side in (old, new) if len(side) > 1]
-        if len(several) == 1:  # the single job moves as much as those of the other side
-            (side,) = several
-            parts = [(variance(side) * (1 / len(old) + 1 / len(new)), len(side) - 1)]
-        elif several:
-            parts = [(variance(side) / len(side), len(side) - 1) for side in several]
-        else:
-            trials = [job for (job,) in jobs if job.n > 1]
-            parts = [(((job.std or 0.0) / mean_of(job)) ** 2 / job.n, job.n - 1) for job in trials]
-        how = f'{len(old)} and {len(new)} jobs' if several else 'trials of one job each'
-    squared = sum(part for part, _ in parts)
-    df = squared**2 / sum(part**2 / df for part, df in parts) if squared else sum(df for _, df in parts)
+        nodes = both or None
+        old, new = (
+            [math.log(mean_of(job)) for node in nodes or side for job in side[node]] for side in (before, after)
+        )
+        df = len(old) + len(new) - 2
+        squares = sum(variance(side) * (len(side) - 1) for side in (old, new) if len(side) > 1)
+        how = f'{count(len(old), "job")} against {len(new)}'
     return Shift(
         before=summarize([math.exp(value) for value in old]),
         after=summarize([math.exp(value) for value in new]),
         ratio=math.exp(fmean(new) - fmean(old)),
-        error=math.sqrt(squared) if parts else None,
-        df=df if parts else None,
+        variance=squares / df / (1 - rho) if df else 0.0,
+        df=df,
+        factor=sum(rho + (1 - rho) / len(side) for side in (old, new)),
         how=how,
     )
 
@@ -172,6 +173,21 @@ def chance(deviations: ndarray, df: ndarray) -> ndarray:
     from scipy.special import stdtr
 
     return stdtr(df, -deviations)
+
+
+def scatter(losses: ndarray, df: ndarray) -> float:
+    """Return by how much values that should follow Student's t with `df` degrees of freedom scatter more, at least 1.
+
+    The smaller of two estimates: from the quartiles, and from the better quarter of the values, which shows it even
+    where half of the series lost performance.
+    """
+    import numpy
+    from scipy.special import ndtri
+
+    z = ndtri(numpy.clip(chance(losses, df), 1e-15, 1 - 1e-15))  # normal, and higher is better
+    low, high, highest = numpy.quantile(z, [0.25, 0.75, 0.9])
+    scale = min((high - low) / 1.349, (highest - high) / 0.607)
+    return float(scale) if scale > 1.15 else 1.0
 
 
 def quantile(share: float, df: ndarray) -> ndarray:

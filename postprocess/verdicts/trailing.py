@@ -12,10 +12,12 @@ from functools import cached_property
 import numpy
 from numpy import ndarray
 
+from plumbline.limits import LIKENESS_OF_JOBS
 from postprocess.verdicts.stats import chance
 
 #: Sessions over which a series is judged: one finds what is large and sudden, fourteen what is small and lasting.
 WINDOWS = (1, 2, 3, 7, 14)
+SHORT = 5  # a baseline of fewer sessions says little of its series' own spread
 
 
 @dataclass(frozen=True)
@@ -24,8 +26,9 @@ class Baseline:
 
     `mean` of the logarithm of performance over `n` sessions; `variance` of one session about it, with `df` degrees of
     freedom. `prior`: the variance that metrics of its kind usually have; where `assumed`, nothing else is known.
-    `floor`: logarithm of the smallest loss that matters. `weight`: 1, or less for one of many points of a curve.
-    `sessions`: M x N values of the sessions of the baseline, not a number where they are not known.
+    `floor`: logarithm of the smallest loss that matters; `cap`: of the largest that may be noise. `weight`: 1, or less
+    for one of many points of a curve. `sessions`: M x N values of the sessions of the baseline, not a number where they
+    are not known.
     """
 
     mean: ndarray
@@ -35,6 +38,7 @@ class Baseline:
     prior: ndarray
     assumed: ndarray
     floor: ndarray
+    cap: ndarray
     weight: ndarray
     sessions: ndarray
 
@@ -92,7 +96,7 @@ class Likeness:
     """
 
     phi: float = 0.0
-    rho: float = 0.3
+    rho: float = LIKENESS_OF_JOBS
     lasting: bool = False
     doubtful: bool = False
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from plumbline.identity import Quantity, SeriesId
-from plumbline.limits import Limits, quantile_t99
+from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.results.store import Session
+from postprocess.verdicts.measured import Job
 
 #: From worst to best.
 VERDICTS = (
@@ -24,10 +24,11 @@ _COMPARED = frozenset(('regressed', 'warning', 'improved', 'ok'))
 class Verdict:
     """One series of one job, judged. Metric ``*`` stands for a case that names none.
 
-    `reference` and `limits` are None where there is nothing to compare with. `nodes` and
-    `case_id` are those of the job, `session` is where its numbers come from. `where`: ``node`` or ``system`` when
-    reruns tell. `p` is the chance that a healthy series is as bad as this or worse, `q` the same adjusted for the
-    number of series; both only where the limit gates.
+    `reference` and `limits` are None where there is nothing to compare with. `nodes` and `case_id` are those of the
+    first job that measured it, `session` is where its numbers come from. `loss`: share of the performance that was lost
+    against the reference over the last `window` sessions, below 0 where it gained; `interval`: its 95 % interval.
+    `p` is the chance that a healthy series looks so bad, corrected for the number of windows; `q` the same adjusted for
+    the number of series, and 0 where a loss counts whatever the spread.
     """
 
     verdict: str
@@ -37,12 +38,15 @@ class Verdict:
     reference: Reference | None = None
     limits: Limits | None = None
     cause: str = ''
-    where: str = ''
     nodes: tuple[str, ...] = ()
     p: float | None = None
     q: float | None = None
     session: str = ''
     case_id: int | None = None
+    loss: float | None = None
+    interval: tuple[float, float] | None = None
+    window: int = 1
+    jobs: tuple[Job, ...] = ()
 
     @property
     def value(self) -> float | None:
@@ -71,14 +75,6 @@ class Verdict:
         return self.value / self.reference.mean
 
     @property
-    def interval(self) -> tuple[float, float] | None:
-        """The 98 % interval of `ratio` from the spread of the reference: wholly beside 1 where the level changed."""
-        if self.ratio is None or self.limits is None or self.limits.sd is None or self.limits.df is None:
-            return None
-        factor = math.exp(quantile_t99(self.limits.df) * self.limits.sd)
-        return self.ratio / factor, self.ratio * factor
-
-    @property
     def deviation(self) -> float | None:
         """How far the value is from the expected one, in %."""
         return None if self.ratio is None else 100 * (self.ratio - 1)
@@ -90,19 +86,51 @@ class Verdict:
 
 
 @dataclass(frozen=True)
+class Common:
+    """A loss that several series share, though each may be too small to be seen alone.
+
+    `kind`: ``partition``, ``environ``, ``check``, ``link_class``, ``node`` or ``curve``; `where` names it. `loss` is
+    the median of theirs, with its 95 % `interval`; `p`: the chance that healthy ones look so bad, corrected for the
+    number of groups.
+    """
+
+    kind: str
+    where: str
+    series: tuple[SeriesId, ...]
+    loss: float
+    interval: tuple[float, float]
+    p: float
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        return (
+            f'{self.kind} {self.where}: {len(self.series)} series lost {self.loss:.1%} in common '
+            f'(95 % interval {low:.1%} to {high:.1%})'
+        )
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All verdicts of a session, worst first, and what went wrong outside its series.
 
-    `false_flags`: how many series of a healthy machine would be beyond their limits in such a session, before reruns.
-    `scope` names what is compared where that is more than one session on either side.
+    `scope` names what is compared where that is more than one session on either side. `common`: losses that series
+    share. `suspects`: the cases that should run again, for they are in doubt. `hints`: what to do next.
     """
 
     session: Session
     against: Session | None
     verdicts: list[Verdict]
     problems: list[str]
-    false_flags: float = 0.0
     scope: str = ''
+    common: list[Common] = field(default_factory=list)
+    suspects: frozenset[int] = frozenset()
+    hints: list[str] = field(default_factory=list)
+
+    @property
+    def judged_share(self) -> float:
+        """The share of the series that were measured and should be judged that have a reference; 1 without any."""
+        measured = [row for row in self.verdicts if row.value is not None and row.verdict != 'informational']
+        return sum(row.reference is not None for row in measured) / len(measured) if measured else 1.0
 
     @property
     def counts(self) -> dict[str, int]:
@@ -117,8 +145,8 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 where a series or the session itself is not as it should be, else 0."""
-        return int(bool(self.problems) or not BAD.isdisjoint(self.counts))
+        """1 where a series, what series have in common or the session itself is not as it should be, else 0."""
+        return int(bool(self.problems or self.common) or not BAD.isdisjoint(self.counts))
 
     @property
     def nothing_to_compare_with(self) -> bool:

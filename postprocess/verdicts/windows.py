@@ -4,21 +4,33 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
-from datetime import date
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
 from pathlib import Path
 
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
-from plumbline.limits import limits, tolerance_for
+from plumbline.limits import LIKENESS_OF_JOBS, POWER, Limits, Tolerance, expected_spread, limits, tolerance_for
 from plumbline.paths import SITES
 from plumbline.record import Summary, summarize
-from plumbline.references import Reference, References
+from plumbline.references import Reference, References, load_references
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.compare import judge, not_measured, session_problems, site_policy, with_chances
+from postprocess.text import number
+from postprocess.verdicts.compare import judge, not_measured, session_problems, site_policy, with_spread
 from postprocess.verdicts.measured import Measured, measured, measured_in
-from postprocess.verdicts.stats import Shift, mean_of, shift_between
-from postprocess.verdicts.verdict import Comparison, worst_first
+from postprocess.verdicts.stats import (
+    ENOUGH_METRICS,
+    Shift,
+    chance,
+    false_discovery_rates,
+    fit_prior,
+    mean_of,
+    moderate,
+    quantile,
+    scatter,
+    shift_between,
+)
+from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
@@ -45,40 +57,134 @@ def compare_windows(
     """Judge how each series changed from the sessions `before` to those `after`.
 
     It regressed if the 98 % interval of the ratio lies wholly on the bad side of 1 and the loss is more than the floor
-    of the site's policy; where the interval is wider than the cap, that is a warning. Raises InputError where the
-    sessions are of several sites.
+    of the site's policy. The unit is the job: how much jobs differ comes from the jobs of both sides, the baseline of
+    the site, the other series, and what is usual for the kind of metric. Raises InputError where the sessions are of
+    several sites.
     """
     sites = sorted({session.site for session in (*before, *after)})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
     policy, newest = site_policy(sites[0], root), after[-1]
+    own = load_references(sites[0], root)
     old, new = _by_key(store, before), _by_key(store, after)
     source = f'session {", ".join(session.session[:8] for session in before)}'
     references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
     cases = store.rows('cases', newest)
     latest = measured(cases, store.rows('metrics', newest))
     bad = {row.id: row for row in latest if row.status != 'measured'}  # of earlier sessions only good numbers count
-    verdicts = []
+    verdicts, changes = [], []
     for key, group in new.items():
-        rules, good = [], _usable(group)
+        good = _usable(group)
         row = bad.get(key) or (good or group)[-1]
-        if row.judged and key in references:
-            reference, how = references[key], ''
-            if good:
-                shift = shift_between(_by_node(_usable(old[key])), _by_node(good))
-                moved = replace(shift.after, mean=mean_of(shift.before) * shift.ratio)
-                row = replace(row, jobs=(replace((row.measuring or row.jobs)[0], summary=moved),))
-                reference, how = _with_error(reference, shift), f', {shift.how}'
-            bound = limits(reference, tolerance_for(policy, key, **row.stated))
-            rules = [(reference, replace(bound, why=bound.why + how))]
+        reference = references.get(key) if row.judged else None
+        tolerance = tolerance_for(policy, key, **row.stated)
+        rules = [(reference, limits(reference, tolerance))] if reference else []
         verdicts.append(judge(row, rules, newest.session))
+        if reference and good and verdicts[-1].verdict == 'ok':
+            shift = shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
+            changes.append(Change(len(verdicts) - 1, shift, tolerance, with_spread(reference, own)))
+    for change, found in zip(changes, certainties(changes), strict=True):
+        verdicts[change.place] = _verdict(verdicts[change.place], change, found)
     rows = [row for group in new.values() for row in group]
-    lookup = References(references.values())
-    verdicts += not_measured(lookup, rows, cases, newest, policy)
-    verdicts, false_flags = with_chances(verdicts)
+    verdicts += not_measured(References(references.values()), rows, cases, newest, policy)
     problems = session_problems(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
-    return Comparison(newest, before[-1], worst_first(verdicts), problems, false_flags, scope)
+    return Comparison(newest, before[-1], worst_first(verdicts), problems, scope)
+
+
+def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
+    """Return the correlation of the jobs of a side: those of one day share what the day does to them."""
+    spans = (max(one.started for one in side) - min(one.started for one in side) for side in (before, after))
+    return LIKENESS_OF_JOBS if max(spans) < timedelta(days=1) else 0.0
+
+
+@dataclass(frozen=True)
+class Change:
+    """The change of the series at `place` in the verdicts; `spread`: the row that tells how much it varies."""
+
+    place: int
+    shift: Shift
+    tolerance: Tolerance
+    spread: Reference
+
+    @property
+    def loss(self) -> float:
+        """The logarithm of the performance that was lost."""
+        return -self.spread.quantity.sign * math.log(self.shift.ratio)
+
+
+@dataclass(frozen=True)
+class Certainty:
+    """The standard error of the logarithm of a change, and the chance of such a loss without any change."""
+
+    error: float
+    df: float
+    p: float
+    q: float
+
+
+def certainties(changes: Sequence[Change]) -> list[Certainty]:
+    """Return how certain each change is, from all of them together.
+
+    The variance of a job is that of the recorded baseline, pooled with that of the compared jobs; without a baseline
+    the latter, drawn to the other series and to what is usual for the kind of metric (`moderate`); with one job a side
+    what is usual, fitted to the changes of all series about their median. Where all series scatter more than that
+    explains, all are that much less certain.
+    """
+    import numpy
+
+    if not changes:
+        return []
+    loss = numpy.array([change.loss for change in changes])
+    own, own_df, factor = (
+        numpy.array([float(getattr(change.shift, name)) for change in changes]) for name in ('variance', 'df', 'factor')
+    )
+    known, known_df, assumed = (
+        numpy.array(column)
+        for column in zip(*(expected_spread(change.spread, change.tolerance) for change in changes), strict=True)
+    )
+    variance, df = (known_df * known + own_df * own) / (known_df + own_df), known_df + own_df
+    prior = numpy.array([change.tolerance.prior for change in changes])
+    several, single = assumed & (own_df > 0), assumed & (own_df == 0)
+    if several.any():
+        variance[several], df[several] = moderate(own[several], own_df[several], prior[several])
+    if single.sum() >= ENOUGH_METRICS:
+        squares = (loss[single] - numpy.median(loss[single])) ** 2 / factor[single] / prior[single]
+        d0, scale = fit_prior(squares, numpy.ones(len(squares)))
+        variance[single], df[single] = prior[single] * min(max(scale, 1 / 9), 100), min(max(d0, 1), 30)
+    error = numpy.sqrt(variance * factor)
+    if len(changes) >= ENOUGH_METRICS:
+        error *= scatter(loss / error, df)
+    p = chance(loss / error, df)
+    return [Certainty(*map(float, one)) for one in zip(error, df, p, false_discovery_rates(p), strict=True)]
+
+
+def _verdict(verdict: Verdict, change: Change, found: Certainty) -> Verdict:
+    """Return the verdict of a series that was measured on both sides."""
+    shift, sign, floor = change.shift, verdict.quantity.sign, change.tolerance.floor
+    t99, t975 = (float(quantile(share, found.df)) for share in (0.99, 0.975))
+    loss = max(-math.expm1(-t99 * found.error), floor)
+    expected = mean_of(shift.before)
+    less, more = expected * (1 - loss), expected / (1 - loss)
+    worst, best = (less, more) if sign > 0 else (more, less)
+    noticed = max(-math.expm1(-(t99 + POWER) * found.error), floor)
+    why = f'{"floor" if loss == floor else "98 % interval of the change"}, {shift.how}'
+    bound = Limits(worst, best, loss, why, 'gated', found.error, found.df, noticed)
+    low, high = (-math.expm1(-(change.loss + part * t975 * found.error)) for part in (-1, 1))
+    judged = replace(
+        verdict, measured=replace(shift.after, mean=expected * shift.ratio), limits=bound, p=found.p, q=found.q,
+        reference=verdict.reference and replace(
+            verdict.reference, mean=expected, std=shift.before.std, n=shift.before.n
+        ),
+        loss=-math.expm1(-change.loss), interval=(low, high), window=shift.after.n,
+    )  # fmt: skip
+    if change.loss <= -math.log1p(-loss):
+        return replace(judged, verdict='improved' if -change.loss > -math.log1p(-loss) else 'ok')
+    cause = (
+        f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {judged.loss:.1%} '
+        f'(95 % interval {low:.1%} to {high:.1%}; limit {number(worst)}, {why})'
+    )
+    return replace(judged, verdict='regressed', cause=cause)
 
 
 def _by_key(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Measured]]:
@@ -107,15 +213,6 @@ def _reference(rows: Sequence[Measured], source: str) -> Reference:
         id=first.id, quantity=first.quantity, mean=mean_of(summary), std=summary.std, n=summary.n,
         kind='session', source=source, mode=first.mode,
     )  # fmt: skip
-
-
-def _with_error(reference: Reference, shift: Shift) -> Reference:
-    """Return the reference whose limits follow from the standard error of the shift; n: jobs that are compared."""
-    n = shift.before.n
-    reference = replace(reference, mean=mean_of(shift.before), std=shift.before.std, n=n)
-    if shift.error is None:
-        return reference
-    return replace(reference, spread=shift.error / math.sqrt(1 + 1 / n), df=shift.df)
 
 
 def _named(sessions: Sequence[Session]) -> str:

@@ -17,12 +17,15 @@ from postprocess.views.table import Column, Row, View
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
 
-WANTED = 0.05  # the loss that each series should notice
 SUMMARY_WIDTH = 80
 
 
 def _interval(low: float | None, high: float | None) -> str:
-    return '' if low is None or high is None else f'{percent(100 * (low - 1))} to {percent(100 * (high - 1))}'
+    return '' if low is None or high is None else f'{low:.1f} to {high:.1f} %'
+
+
+def _percent(share: float | None) -> float | None:
+    return None if share is None else 100 * share
 
 
 def _source(kind: str, source: str) -> str:
@@ -44,20 +47,21 @@ COMPARED = (
     Column('limit_why', 'limit from'),
     Column('deviation', 'deviation', signed, '%', number=True),
     Column('ratio'),
-    Column('ratio_low', '98 % interval', _interval, number=True, beside=('ratio_high',)),
-    *map(Column, ('ratio_high', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'repeats', 'where', 'cause')),
+    Column('loss'),
+    Column('loss_low', 'lost, 95 % interval', _interval, number=True, beside=('loss_high',)),
+    *map(Column, ('loss_high', 'window', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'cause')),
     Column('reference_kind', 'source', _source, beside=('reference_source',)),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),
 )
 _OF_VERDICT = (
-    'verdict', 'value', 'expected', 'limit', 'deviation', 'ratio', 'p', 'q', 'where', 'cause', 'session', 'case_id',
+    'verdict', 'value', 'expected', 'limit', 'deviation', 'ratio', 'window', 'p', 'q', 'cause', 'session',
+    'case_id',
 )  # fmt: skip
 _COVERAGE = (
     Column('standing', '', lambda name: name.replace('_', ' ')),
     *SERIES,
     Column('expected_n', 'n', number=True),
     Column('detectable', 'notices', lambda loss: signed(loss and -loss), '%', number=True),
-    Column('repeats', f'jobs for {WANTED:.0%}', number=True),
     Column('limit_why', 'limit from', lambda why, cause: why or cause, beside=('cause',)),
     *map(Column, ('reference_kind', 'reference_source', 'cause')),
 )
@@ -66,10 +70,10 @@ _COVERAGE = (
 def to_row(verdict: Verdict) -> Row:
     """Return a verdict as plain values by the keys of `COMPARED`, None where there is no such number.
 
-    Numbers are in `unit`; `deviation` and `detectable` in %.
+    Numbers are in `unit`; `deviation`, losses and `detectable` in %.
     """
     reference, bound = verdict.reference, verdict.limits
-    low, high = verdict.interval or (None, None)
+    loss, low, high = (_percent(of) for of in (verdict.loss, *(verdict.interval or (None, None))))
     return {
         **of_series(verdict.id, verdict.quantity),
         **vars(verdict.measured),
@@ -78,13 +82,13 @@ def to_row(verdict: Verdict) -> Row:
         'expected_std': reference.std if reference and verdict.expected is not None else None,
         'expected_n': reference and reference.n,
         'limit_why': bound.why if bound else '',
-        'ratio_low': low,
-        'ratio_high': high,
+        'loss': loss,
+        'loss_low': low,
+        'loss_high': high,
         'gate': bound.gate if bound else '',
         'sd': bound and bound.sd,
         'df': bound and bound.df,
-        'detectable': 100 * bound.detectable if bound and bound.detectable is not None else None,
-        'repeats': bound.repeats_for(WANTED, reference.n) if bound and reference else None,
+        'detectable': _percent(bound and bound.detectable),
         'reference_kind': reference.kind if reference else '',
         'reference_source': reference.source if reference else '',
         'epoch': reference.epoch if reference else '',
@@ -108,7 +112,11 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
             'against': found.against and found.against.session, 'scope': found.scope,
             'exit_code': (digest or found).exit_code,
             'incidents': [views.to_row(one, digest.day) for one in incidents] if digest else [],
-            'counts': found.counts, 'expected_false_flags': found.false_flags, 'problems': found.problems,
+            'counts': found.counts, 'problems': found.problems, 'hints': found.hints,
+            'common': [
+                {'kind': one.kind, 'where': one.where, 'series': len(one.series), 'loss': 100 * one.loss, 'p': one.p}
+                for one in found.common
+            ],
         },
     )  # fmt: skip
 
@@ -140,6 +148,7 @@ def summary(found: Comparison, digest: Digest | None = None, with_incidents: boo
             [_distance(row) for row in worst[: 8 if digest is None else 4]],
         ),
         ('Problems of the session', [] if digest else found.problems),
+        ('Losses in common', [] if digest else list(map(str, found.common))),
         ('Failures', [] if digest else list(_causes(found))),
         ('Warnings', list(_causes(found, ('warning',)))),
     ):
@@ -165,7 +174,7 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
     if digest:
         lines += views.markdown(digest.known, digest.day)
     else:
-        lines += [f'- {line}' for line in (*found.problems, *_causes(found))]
+        lines += [f'- {line}' for line in (*found.problems, *map(str, found.common), *_causes(found))]
     lines += [f'- {line}' for line in _causes(found, ('warning',))]
     lines += [coverage.HOW_TO_RECORD] if found.nothing_to_compare_with else ['', coverage.guard(found)]
     return '\n'.join(lines)

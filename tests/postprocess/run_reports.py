@@ -26,7 +26,7 @@ partitions:
 environments:
   - {name: system, provider: system}
   - {name: other, provider: system}
-tolerance: {floor: 0.02, cap: 0.10}
+tolerance: {floor: 0.02}
 """
 
 

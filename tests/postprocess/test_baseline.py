@@ -119,18 +119,13 @@ def test_all_sessions_of_some_days_become_a_baseline_that_gates(work):
         assert answer.exit_code == 2 and words in answer.stderr
 
 
-def test_fewer_than_five_sessions_only_warn(work):
+def test_a_baseline_of_few_sessions_gates_too(work):
     nights(work, [100, 101, 99, 100.5, 50])
     work.run('record propose', '2026-11-21..2026-11-24')
     work.run('record accept')
     document = work.compare()
     (row,) = document['verdicts']
-    assert (row['verdict'], row['gate'], document['exit_code']) == ('warning', 'provisional', 0)
-    assert 'of fewer than 5 sessions, only warns' in row['cause']
-    work.reference(reference(kind='published', mode='', mean='100'), file='published.csv')
-    document = work.compare()
-    (row,) = document['verdicts']
-    assert (row['verdict'], row['reference_kind'], document['exit_code']) == ('regressed', 'published', 1)
+    assert (row['verdict'], row['gate'], document['exit_code']) == ('regressed', 'gated', 1)
 
 
 def test_an_outlying_night_is_dropped_and_counted(work):

@@ -19,7 +19,7 @@ def test_the_schema_is_one_and_knows_every_field():
     Draft202012Validator.check_schema(SCHEMA)
     assert SCHEMA['$defs']['metric']['required'] == [column.key for column in COMPARED]
     assert SCHEMA['$defs']['metric']['properties']['verdict']['enum'] == list(VERDICTS)
-    assert {field.name for field in fields(Comparison)} - set(SCHEMA['required']) == {'false_flags'}
+    assert {field.name for field in fields(Comparison)} - set(SCHEMA['required']) == {'suspects'}
 
 
 def sessions(work):
@@ -28,7 +28,8 @@ def sessions(work):
         *(reference(metric=name) for name in ('ok', 'slow', 'fast', 'void', 'gone')),
         reference(metric='young', n=2), reference(params='size=lost'),
     )  # fmt: skip
-    values = {'ok': 100.0, 'slow': 50.0, 'fast': 150.0, 'young': 50.0, 'new': 1.0}
+    work.reference(reference(metric='far', kind='elsewhere', mode=''), file='published.csv')
+    values = {'ok': 100.0, 'slow': 50.0, 'fast': 150.0, 'young': 50.0, 'far': 1.0, 'new': 1.0}
     metrics = {name: metric([value, value * 1.01]) for name, value in values.items()}
     metrics |= {
         'void': metric([1e9], void='above the peak'),

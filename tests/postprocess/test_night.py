@@ -15,7 +15,8 @@ from studies.verdict_quality import LOST, METRICS, Site, gamma, recorded, simula
 def baseline(m=40, n=10, cv=0.01, df=9.0, sessions=None):
     return Baseline(
         mean=numpy.zeros(m), variance=numpy.full(m, cv**2), df=numpy.full(m, df), n=numpy.full(m, float(n)),
-        prior=numpy.full(m, 0.02**2), assumed=numpy.full(m, n == 1), floor=numpy.full(m, 0.0202), weight=numpy.ones(m),
+        prior=numpy.full(m, 0.02**2), assumed=numpy.full(m, n == 1), floor=numpy.full(m, 0.0202),
+        cap=numpy.full(m, 1.386), weight=numpy.ones(m),
         sessions=numpy.full((m, n), math.nan) if sessions is None else sessions,
     )  # fmt: skip
 
@@ -120,12 +121,6 @@ def test_a_group_has_the_median_loss_of_its_series():
     assert found.red.tolist() == [True, False]
     assert found.loss[0] == pytest.approx(0.02, abs=0.005)
     assert found.low[0] < 0.02 < found.high[0]
-
-
-def test_what_a_metric_notices_follows_from_its_spread():
-    quiet, noisy = (judge(baseline(cv=cv), nights([0.0])).detectable[0] for cv in (0.01, 0.1))
-    assert 0.03 < quiet < 0.06
-    assert 0.3 < noisy < 0.6
 
 
 def test_a_baseline_without_spread_takes_that_of_its_kind_fitted_to_the_site():

@@ -17,6 +17,7 @@ from postprocess.verdicts.stats import (
     inliers,
     moderate,
     pool,
+    scatter,
     shift_between,
 )
 
@@ -128,13 +129,20 @@ def jobs(*means, std=None, n=1):
     return [Summary(n, mean, std, mean, mean) for mean in means]
 
 
-def test_a_shift_between_several_jobs_is_welchs_test():
+def test_the_jobs_of_two_sides_are_compared():
     old, new = [100.0, 101, 99, 100.5], [97.0, 95, 96]
     change = shift_between({'n1': jobs(*old)}, {'n1': jobs(*new)})
-    expected = stats.ttest_ind(numpy.log(new), numpy.log(old), equal_var=False)
-    assert math.log(change.ratio) / change.error == pytest.approx(expected.statistic)
-    assert change.df == pytest.approx(expected.df)
-    assert change.how == '4 and 3 jobs'
+    expected = stats.ttest_ind(numpy.log(new), numpy.log(old))
+    error = math.sqrt(change.variance * change.factor)
+    assert math.log(change.ratio) / error == pytest.approx(expected.statistic)
+    assert (change.df, change.how) == (expected.df, '4 jobs against 3')
+
+
+def test_jobs_of_one_day_are_less_than_independent():
+    old, new = {'n1': jobs(100.0, 101)}, {'n1': jobs(97.0, 95)}
+    apart, together = shift_between(old, new), shift_between(old, new, rho=0.3)
+    assert together.factor == pytest.approx(2 * (0.3 + 0.7 / 2)) and apart.factor == 1
+    assert together.variance == pytest.approx(apart.variance / 0.7)
 
 
 def test_nodes_that_ran_on_both_sides_are_paired():
@@ -143,21 +151,26 @@ def test_nodes_that_ran_on_both_sides_are_paired():
     change = shift_between(old, new)
     pairs = numpy.log([95 / 100, 48 / math.sqrt(50 * 52), 191 / 200])
     assert math.log(change.ratio) == pytest.approx(pairs.mean())
-    assert change.error == pytest.approx(stats.sem(pairs))
+    assert math.sqrt(change.variance * change.factor) == pytest.approx(stats.sem(pairs))
     assert (change.df, change.how) == (2, 'paired over 3 nodes')
 
 
 def test_one_job_beside_several_moves_as_they_do():
     change = shift_between({'n1': jobs(100.0, 102.0, 98.0)}, {'n1': jobs(90.0)})
-    assert change.error == pytest.approx(math.sqrt(numpy.log([100, 102, 98]).var(ddof=1) * (1 / 3 + 1)))
-    assert change.df == pytest.approx(2)
+    assert change.variance == pytest.approx(numpy.log([100, 102, 98]).var(ddof=1))
+    assert (change.df, change.factor) == (2, pytest.approx(1 / 3 + 1))
 
 
-def test_one_job_a_side_is_compared_by_its_trials():
+def test_the_trials_of_one_job_a_side_do_not_show_how_jobs_differ():
     change = shift_between({'n1': jobs(100.0, std=1.0, n=4)}, {'n2': jobs(90.0, std=0.9, n=4)})
-    assert change.error == pytest.approx(math.sqrt(2 * 0.01**2 / 4))
-    assert (change.df, change.how) == (pytest.approx(6), 'trials of one job each')
-    assert shift_between({'n1': jobs(100.0)}, {'n1': jobs(90.0)}).error is None
+    assert (change.variance, change.df, change.factor) == (0, 0, 2)
+
+
+def test_the_scatter_of_a_night_shows_though_half_of_the_series_lost():
+    losses = numpy.random.default_rng(1).standard_normal(1000)
+    assert scatter(losses, numpy.full(1000, 1e6)) == 1
+    assert scatter(2 * losses, numpy.full(1000, 1e6)) == pytest.approx(2, rel=0.15)
+    assert scatter(losses + 20 * (numpy.arange(1000) < 400), numpy.full(1000, 1e6)) < 1.4
 
 
 def test_variances_of_few_series_are_drawn_to_the_prior_of_their_kind():

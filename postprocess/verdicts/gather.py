@@ -1,0 +1,268 @@
+"""Gather what is known of the series of a session: references, earlier sessions, and what they have in common."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, median
+
+import numpy
+from numpy import ndarray
+
+from plumbline.identity import SeriesId, to_text
+from plumbline.limits import MOST_JOBS, Tolerance, expected_spread
+from plumbline.references import Reference
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.common import Groups
+from postprocess.verdicts.measured import Measured
+from postprocess.verdicts.trailing import WINDOWS, Baseline
+
+_SESSIONS = 2 * WINDOWS[-1]  # that are read: not every session has every series
+_EXACT = 10**6  # sessions of a published number whose own error is not known: it says what the machine must do
+_FEWEST = 3  # series of a group, and points of a range of a curve
+
+
+@dataclass(frozen=True)
+class Row:
+    """A series that was measured, and one of the references that it is judged by.
+
+    `spread`: the row that tells how much it varies, another one where a published number says nothing of that.
+    """
+
+    measured: Measured
+    reference: Reference
+    tolerance: Tolerance
+    spread: Reference
+
+    @property
+    def sign(self) -> int:
+        """1 where higher is better."""
+        return self.reference.quantity.sign
+
+    def performance(self, value: float) -> float:
+        """Return the logarithm of performance; of a value that is not above 0 that of next to nothing."""
+        return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
+
+    def counting_jobs(self) -> list[float]:
+        """Return the performance of the jobs of the session that tell whether it lost, in the order in which they ran.
+
+        All of them, unless a series that lost on the nodes of its first job is healthy on others: then the others tell
+        that it is these nodes, and do not excuse them.
+        """
+        jobs = self.measured.measuring
+        here = [self.performance(job.value) for job in jobs if set(job.nodes) == set(jobs[0].nodes)]
+        others = [self.performance(job.value) for job in jobs if set(job.nodes) != set(jobs[0].nodes)]
+        expected = self.performance(self.reference.mean)
+        lost = expected - fmean(here)
+        if len(here) > 1 and others and lost > 0 and median(others) > expected - lost / 2:
+            return here
+        return [self.performance(job.value) for job in jobs]
+
+
+def baseline_of(rows: Sequence[Row], sessions: ndarray, weights: ndarray) -> Baseline:
+    """Return the references of `rows` as arrays; `sessions`: the values of the sessions that they come from."""
+    spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
+    variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
+    # the mean of values is above that of their logarithms by half of the variance
+    mean = [
+        row.sign * (math.log(row.reference.mean) - of / 2 * (not unknown))
+        for row, of, unknown in zip(rows, variance, assumed, strict=True)
+    ]
+    return Baseline(
+        mean=numpy.array(mean),
+        variance=variance,
+        df=df,
+        n=numpy.array([float(row.reference.n or _EXACT) for row in rows]),
+        prior=numpy.array([row.tolerance.prior for row in rows]),
+        assumed=assumed,
+        floor=numpy.array([-math.log1p(-row.tolerance.floor) for row in rows]),
+        cap=numpy.array([-math.log1p(-row.tolerance.cap) for row in rows]),
+        weight=weights,
+        sessions=sessions,
+    )
+
+
+def tonight_of(rows: Sequence[Row]) -> ndarray:
+    """Return the jobs of the session, rows x 1 x `MOST_JOBS`."""
+    jobs = numpy.full((len(rows), 1, MOST_JOBS), numpy.nan)
+    for index, row in enumerate(rows):
+        found = row.counting_jobs()[:MOST_JOBS]
+        jobs[index, 0, : len(found)] = found
+    return jobs
+
+
+def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[ndarray, ndarray]:
+    """Return the values of earlier sessions: those of the baselines, rows x N, and those since, rows x W x jobs.
+
+    The sessions of a baseline are those that its provenance names; sessions since count from the day on which the row
+    was recorded. Where several nodes ran a case in one session, it is followed on each node.
+    """
+    earlier = [one for one in store.history(last) if one.session != last.session]
+    named = [_sessions_named(row.reference.provenance) for row in rows]
+    every = frozenset().union(*set(named))
+    chosen = [one for one in earlier if one.session[:8] in every]
+    chosen = sorted(
+        {one.session: one for one in [*chosen, *earlier[-_SESSIONS:]]}.values(), key=lambda one: one.started
+    )
+    if not chosen:
+        return numpy.full((len(rows), 0), numpy.nan), numpy.full((len(rows), 0, MOST_JOBS), numpy.nan)
+    values = _read(store, chosen, rows)
+    names, days = [one.session[:8] for one in chosen], [f'{one.started:%Y-%m-%d}' for one in chosen]
+    masks: dict[tuple[frozenset[str], str], ndarray] = {}
+    for row, own in zip(rows, named, strict=True):
+        key = own, row.reference.recorded_at
+        if key not in masks:
+            masks[key] = numpy.array([
+                1 if name in own else 2 * (day >= key[1]) for name, day in zip(names, days, strict=True)
+            ])  # fmt: skip
+    which = numpy.array([masks[own, row.reference.recorded_at] for row, own in zip(rows, named, strict=True)])
+    k = numpy.maximum(numpy.isfinite(values).sum(axis=-1), 1)
+    mean = numpy.where(numpy.isfinite(values[..., 0]), numpy.nansum(values, axis=-1) / k, numpy.nan)
+    recorded = numpy.where(which == 1, mean, numpy.nan)[:, (which == 1).any(axis=0)]
+    since = numpy.where((which == 2)[..., None], values, numpy.nan)[:, (which == 2).any(axis=0)]
+    return recorded, since
+
+
+def _sessions_named(provenance: str) -> frozenset[str]:
+    facts = dict(fact.partition('=')[::2] for fact in provenance.split('; '))
+    return frozenset(name.strip()[:8] for name in facts.get('sessions', '').split(',') if name.strip())
+
+
+def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
+    """Return the performance of each job, rows x sessions x `MOST_JOBS`, not a number where there is none."""
+    several = {of for of, number in _counted(row.measured.id for row in rows).items() if number > 1}
+    wanted: dict[tuple[str, ...], int] = {}
+    place = []
+    for row in rows:
+        of = row.measured.id
+        nodes = ','.join(sorted(row.measured.nodes)) if of in several else ''
+        key = (*of.to_row().values(), row.reference.quantity.unit, row.reference.quantity.better, nodes)
+        place.append(wanted.setdefault(key, len(wanted)))
+    columns = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'nodes')
+    table = {name: list(values) for name, values in zip(columns, zip(*wanted, strict=True), strict=True)}
+    found = store.query(
+        """
+        SELECT wanted.place, metrics.night AS night, metrics.mean
+        FROM metrics
+        JOIN cases USING (session, case_id)
+        JOIN wanted ON wanted.partition = cases.partition AND wanted.environ = cases.environ
+            AND wanted.check = cases.check AND wanted.params = cases.params AND wanted.metric = metrics.metric
+            AND wanted.dims = metrics.dims AND wanted.unit = metrics.unit AND wanted.better = metrics.better
+            AND wanted.nodes IN ('', array_to_string(list_sort(cases.nodes), ','))
+        WHERE metrics.status = 'measured' AND metrics.mean > 0
+        ORDER BY wanted.place, metrics.night, cases.round, case_id
+        """,
+        list(sessions),
+        wanted=table | {'place': list(range(len(wanted)))},
+    )
+    series, night, value = (found[name].to_numpy() for name in ('place', 'night', 'mean'))
+    values = numpy.full((len(wanted), len(sessions), MOST_JOBS), numpy.nan)
+    if len(series):
+        begins = numpy.flatnonzero(numpy.diff(series, prepend=-1) | numpy.diff(night, prepend=-1))
+        job = numpy.arange(len(series)) - numpy.repeat(begins, numpy.diff([*begins, len(series)]))
+        kept = job < MOST_JOBS
+        values[series[kept], night[kept], job[kept]] = numpy.log(value[kept])
+    return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
+
+
+def _counted(ids: Iterable[SeriesId]) -> dict[SeriesId, int]:
+    found: dict[SeriesId, int] = {}
+    for of in ids:
+        found[of] = found.get(of, 0) + 1
+    return found
+
+
+def sizes_of(cases: Iterable[dict]) -> dict[int, frozenset[str]]:
+    """Return the dims of each case that are a size, by `case_id`: along them a metric is a curve."""
+    return {
+        case['case_id']: frozenset(name for name, dim in json.loads(case['dims'] or '{}').items() if _is_size(dim))
+        for case in cases
+    }
+
+
+def _is_size(dim: object) -> bool:
+    return isinstance(dim, dict) and dim.get('kind') == 'size'
+
+
+def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tuple, list[int]]:
+    """Return the indices of the rows of each curve, by size; `sizes` as `sizes_of` returns them."""
+    curves: dict[tuple, list[tuple[float, int]]] = {}
+    for index, row in enumerate(rows):
+        of = row.measured.id
+        for name, value in of.dims:
+            if name in sizes.get(row.measured.case_id, ()) and (size := _number(value)) is not None:
+                others = tuple(pair for pair in of.dims if pair[0] != name)
+                key = of.case, row.measured.nodes, of.metric, others, name, row.reference.kind
+                curves.setdefault(key, []).append((size, index))
+    return {key: [index for _, index in sorted(points)] for key, points in curves.items() if len(points) >= _FEWEST}
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def weights_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> ndarray:
+    """Return how much each row counts: the points of a curve that its check does not name together as one metric."""
+    weights = numpy.ones(len(rows))
+    for points in curves.values():
+        for index in points:
+            if not rows[index].measured.judged:
+                weights[index] = 1 / len(points)
+    return weights
+
+
+def groups_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> tuple[Groups, list[str]]:
+    """Return the sets of rows that have something in common, and the name of each; the widest of equal sets."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for index, row in enumerate(rows):
+        for kind, where in _commons(row.measured):
+            found.setdefault((kind, where), []).append(index)
+    sets = [(kind, where, points) for (kind, where), points in sorted(found.items(), key=lambda item: _order(item[0]))]
+    for key, points in curves.items():
+        sets += [('curve', _range(rows, key, part), part) for part in _ranges(points)]
+    kept: dict[tuple[int, ...], tuple[str, str]] = {}
+    for kind, where, points in sets:
+        if len(points) >= _FEWEST:
+            kept.setdefault(tuple(points), (kind, where))
+    members = [numpy.array(points) for points in kept]
+    return Groups([kind for kind, _ in kept.values()], members), [where for _, where in kept.values()]
+
+
+_KINDS = ('partition', 'environ', 'check', 'link_class', 'node')
+
+
+def _order(key: tuple[str, str]) -> tuple[int, str]:
+    return _KINDS.index(key[0]), key[1]
+
+
+def _commons(of: Measured) -> Iterable[tuple[str, str]]:
+    series = of.id
+    yield 'partition', series.partition
+    yield 'environ', f'{series.partition}/{series.environ}'
+    yield 'check', f'{series.partition}/{series.environ} {series.check}'
+    for name, value in (*series.params, *series.dims):
+        if name == 'link_class':
+            yield 'link_class', f'{series.partition} {value}'
+    if len(of.nodes) == 1:
+        yield 'node', of.nodes[0]
+
+
+def _ranges(points: list[int]) -> Iterable[list[int]]:
+    """Yield the whole curve, and the stretches of a half and a quarter of it that overlap by half."""
+    length = len(points)
+    while length >= _FEWEST:
+        step = max(length // 2, 1)
+        yield from (points[first : first + length] for first in range(0, len(points) - length + 1, step))
+        length //= 2
+
+
+def _range(rows: Sequence[Row], key: tuple, part: list[int]) -> str:
+    case, _, metric, others, size, _ = key
+    first, last = (dict(rows[index].measured.id.dims)[size] for index in (part[0], part[-1]))
+    more = f' {to_text(others)}' if others else ''
+    return f'{case} {metric}{more} {size}={first}..{last}'

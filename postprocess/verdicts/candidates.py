@@ -28,7 +28,8 @@ LOADS = {
 }
 _LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}
 # A row a series and unit; lists with an element a job. Of a case that ran again in its session the first job counts:
-# a case runs again because its first value was bad, and the mean of both would be too good and vary too little.
+# a case runs again because its first value was bad, and the mean of both would be too good and vary too little. Of a
+# curve, every point is recorded, though its check names few of them as a metric of their own.
 _SERIES = """
     WITH own AS (
         SELECT night, case_id, round, hash("partition", environ, "check", params) AS "case",
@@ -40,7 +41,13 @@ _SERIES = """
         FROM cases WHERE NOT fixture GROUP BY ALL
     ), jobs AS (
         SELECT metrics.*, own."case", own.round, own.node, own.tags FROM metrics JOIN own USING (night, case_id)
-        WHERE status = 'measured' AND judged
+        LEFT JOIN (
+            SELECT night AS of_night, case_id AS of_case, metric AS of_metric,
+                regexp_replace(dims, '=[^,]*', '', 'g') AS of_names
+            FROM metrics GROUP BY ALL HAVING bool_or(judged) AND NOT bool_and(judged)
+        ) ON NOT judged AND of_night = night AND of_case = case_id AND of_metric = metric
+            AND of_names = regexp_replace(dims, '=[^,]*', '', 'g')
+        WHERE status = 'measured' AND (judged OR of_night IS NOT NULL)
     ), firsts AS (
         SELECT night, "case", metric, dims, min(round) AS first FROM jobs
         SEMI JOIN (SELECT night, "case" FROM own WHERE round > 0) USING (night, "case") GROUP BY ALL

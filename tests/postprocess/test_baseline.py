@@ -537,3 +537,15 @@ def test_a_merge_that_would_be_wrong_is_not_written(work, monkeypatch):
     assert result.exit_code == 2
     assert f'{work.baseline}: not changed' in result.stderr
     assert work.baseline.read_bytes() == before
+
+
+def test_every_point_of_a_curve_is_recorded_and_nothing_else_that_is_only_shown(work):
+    names = [f'latency message_bytes={2**i}' for i in range(6)]
+    metrics = {name: metric([1.0, 1.1], 'us', 'lower') | {'judged': name.endswith('=8')} for name in names}
+    metrics |= {'latency domain=1': metric([1.0, 1.1], 'us', 'lower') | {'judged': False}}
+    metrics |= {'shown': metric([1.0, 1.1]) | {'judged': False}}
+    work.ingest(report(case(metrics=metrics, dims={'message_bytes': ('size', 'B'), 'domain': ('name', '')})))
+    proposed = work.run('record propose')
+    assert proposed.exit_code == 0, proposed.output
+    work.run('record accept')
+    assert sorted(baseline(work)) == sorted(names)

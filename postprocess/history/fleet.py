@@ -19,12 +19,13 @@ from plumbline.limits import limits
 from plumbline.paths import SITES, site_folder
 from plumbline.references import References, load_references
 from postprocess.history import ledger
-from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
+from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, LARGE, Flag, NodeTable, Recorded, outliers, tables, until
 from postprocess.history.provenance import ALL, Provenance
 from postprocess.history.series import by_node
 from postprocess.results.store import Session, Store
 from postprocess.text import count, percent
 from postprocess.verdicts.baseline import parts_of
+from postprocess.verdicts.stats import quantile
 
 LOCATIONS = 'locations.csv'
 _BEFORE = 3  # sessions whose provenance is compared with that of the last
@@ -146,8 +147,11 @@ def recorded(baselines: References) -> Recorded:
         bound = limits(row, table.tolerance)
         if not bound.gates:
             return None
-        sign = table.quantity.sign
-        return sign * math.log(row.mean), sign * math.log(bound.bad)
+        # of one node alone a hundredth of healthy values is beyond it: several sessions decide
+        least = -math.log1p(-table.tolerance.floor)
+        loss = max(float(quantile(0.99, bound.df)) * bound.sd, least) if bound.sd and bound.df else least
+        level = table.quantity.sign * math.log(row.mean)
+        return level, level - min(loss, max(-math.log1p(-LARGE), least))
 
     return found
 

@@ -21,7 +21,7 @@ FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and sprea
 ACCEPTED = 20  # first sessions of a node whose level is what it should keep
 FALSE_NODES = 0.04  # expected nodes flagged in a session of healthy nodes
 FALSE_SYSTEMS = 0.05  # share of the series flagged for the whole system that are false
-FEW = 16  # values that say so little of their spread that the cap takes the place of the floor
+FEW, LARGE = 16, 0.15  # values that say so little of their spread that only such a loss counts
 WHOLE = '*'  # in place of a node: the whole fleet
 #: Last sessions whose mean is compared with the accepted level, and the share of the false nodes that each may cause:
 #: one session finds what is large, several find what is small and lasts.
@@ -387,7 +387,7 @@ def _bound(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
 
     Their spread is the median absolute deviation, as uncertain as the standard deviation of 0.37 n. How heavy the tails
     are comes from the better half: the worse one holds the slow nodes. With a tolerance, at least its floor; of few
-    values its cap.
+    values `LARGE`.
     """
     from scipy.special import stdtrit
 
@@ -401,7 +401,7 @@ def _bound(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
         heavy = float(numpy.interp(far / near, ratios, inverse)) if near > 0 else 1.0
         df = max(1 / (1 / df + max(heavy, _HEAVY)), 1)
         scale *= _MAD_OF_NORMAL / float(stdtrit(df, 0.75))
-    least = -math.log1p(-(tolerance.cap if n < FEW else tolerance.floor)) if tolerance else 0.0
+    least = -math.log1p(-max(tolerance.floor, LARGE if n < FEW else 0.0)) if tolerance else 0.0
     return max(-float(stdtrit(df, p)) * scale, least)
 
 

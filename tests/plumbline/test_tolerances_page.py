@@ -10,8 +10,10 @@ from plumbline.limits import Tolerance, tolerance_for
 from plumbline.migration import tolerance_of_schema_1
 
 PAGE = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
+TABLE = PAGE.partition('The last two rows are the defaults')[0]
 DEFAULTS = {
-    name: Tolerance(int(floor) / 100) for name, floor in re.findall(r'^\| ([^|]+) \| (\d+) % \| \D', PAGE, re.MULTILINE)
+    name: Tolerance(int(floor) / 100)
+    for name, floor in re.findall(r'^\| ([^|]+) \| (\d+) % \| \D', TABLE, re.MULTILINE)
 }
 
 

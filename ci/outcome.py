@@ -136,7 +136,6 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
     from plumbline.files import write_whole
     from postprocess.history.digest import digest
     from postprocess.report.junit import to_junit
-    from postprocess.verdicts.coverage import HOW_TO_RECORD
     from postprocess.verdicts.verdict import BAD
     from postprocess.views.incidents import to_row
     from postprocess.views.verdicts import summary
@@ -147,11 +146,10 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
         if case['case_id'] in wrong:
             keep(results, case['evidence'], wrong[case['case_id']])
     session, whole = found.session, digest(store, found)
-    hints = getattr(found, 'hints', [HOW_TO_RECORD] if found.nothing_to_compare_with else [])
     write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
     return Outcome(
         session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
-        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], list(hints),
+        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints,
     )  # fmt: skip
 
 

@@ -58,7 +58,8 @@ def judge_session(
     rows = measured(cases, store.rows('metrics', session))
     rows = with_reruns(rows, reruns, session)
     own = load_references(session.site, root)
-    lookup, reasons = own, {}
+    lookup: References = own
+    reasons: dict[SeriesId, str] = {}
     if against is not None:
         references, reasons = references_from(measured_in(store, against), against)
         lookup = References(references)

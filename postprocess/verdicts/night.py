@@ -93,7 +93,7 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     common = None
     if groups is not None and groups.members:
         common = _common(groups, baseline, nights, judge_groups(groups, baseline, jobs, likeness))
-        for index in numpy.flatnonzero(common.suspect):
+        for index in map(int, numpy.flatnonzero(common.suspect)):
             suspect[groups.members[index]] = True
     best = numpy.where(p.min(axis=0) < 1, p, found.p / _shares()).argmin(axis=0)
     rows = numpy.arange(len(best))
@@ -170,7 +170,7 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows) 
     doubt = (found.p.min(axis=0) < numpy.minimum(COMMON_DOUBT, 0.2 / groups.tests)) & (found.p[0] <= TONIGHT[0])
     lost = baseline.mean - nights.mean[:, -1]
     loss, half = numpy.zeros(len(p)), numpy.zeros(len(p))
-    for index in numpy.flatnonzero(doubt):
+    for index in map(int, numpy.flatnonzero(doubt)):
         part = groups.members[index]
         loss[index] = numpy.median(lost[part])
         doubt[index] &= loss[index] > numpy.median(baseline.floor[part]) / 2

@@ -190,7 +190,7 @@ def scatter(losses: ndarray, df: ndarray) -> float:
     return float(scale) if scale > 1.15 else 1.0
 
 
-def quantile(share: float, df: ndarray) -> ndarray:
+def quantile(share: float, df: ndarray | float) -> ndarray:
     """Return the quantile of Student's t with `df` degrees of freedom below which a `share` lies."""
     from scipy.special import stdtrit
 

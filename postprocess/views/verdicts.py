@@ -88,7 +88,7 @@ def to_row(verdict: Verdict) -> Row:
         'gate': bound.gate if bound else '',
         'sd': bound and bound.sd,
         'df': bound and bound.df,
-        'detectable': _percent(bound and bound.detectable),
+        'detectable': _percent(bound.detectable if bound else None),
         'reference_kind': reference.kind if reference else '',
         'reference_source': reference.source if reference else '',
         'epoch': reference.epoch if reference else '',

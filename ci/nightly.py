@@ -13,6 +13,7 @@ import os
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 from ci import cleanup, command, notify, outcome
@@ -58,7 +59,7 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         '--max-wait', type=duration, metavar='TIME', help='cancel a job that has waited so long for its nodes'
     )
-    parser.add_argument('--no-retry', action='store_true', help='run no failed case and no breached metric again')
+    parser.add_argument('--no-retry', action='store_true', help='run no failed case and no case in doubt again')
     parser.add_argument('--no-resume', action='store_true', help='do not resume a session that was killed')
     parser.add_argument('--no-provision', action='store_true', help='install nothing before the run')
     parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
@@ -159,8 +160,7 @@ class Night:
         wanted = [case_of(case) for case in failed(content)] + [case for case in cases if case not in ended]
         if wanted:
             print(f'plumbline: runs {len(wanted)} failed cases once more', flush=True)
-            for sentence in session.retry(content, wanted, self.deadline):
-                print(f'plumbline: {sentence}')
+            session.run_again(content, wanted, self.deadline, '-retry')
 
     def _judge(self, session: Session, content: Content, may_go_on: bool) -> int:
         """Store the session, confirm what regressed, print and keep the verdict, look at nodes and history.
@@ -170,25 +170,29 @@ class Night:
         uuid = content['session_info']['uuid']
         self._store(session, self.problems)
         session.forget()
-        reruns = rerun(session, content, self.site, self.deadline) if may_go_on else []
-        judged = outcome.judge(self.results, uuid, session.report.with_suffix('.xml'), reruns)
+        if may_go_on:
+            again = partial(
+                outcome.store, self.results, session.report, session.expected, self.problems, self.site.name
+            )
+            rerun(session, content, self.site, self.deadline, again)
+        judged = outcome.judge(self.results, uuid, session.report.with_suffix('.xml'))
         self.outcome = judged
         summary = self.results / cleanup.SUMMARY
         summary.write_text(judged.summary, encoding='utf-8')
         print(judged.summary, end='', flush=True)
-        code = judged.exit_code or int(not self._look_back(uuid, reruns, summary))
+        code = judged.exit_code or int(not self._look_back(uuid, summary))
         if self.arguments.prometheus:
             notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()
         print(f'plumbline: report: {self.results / "report.html"}')
         return code
 
-    def _look_back(self, uuid: str, reruns: list[Path], summary: Path) -> bool:
+    def _look_back(self, uuid: str, summary: Path) -> bool:
         """Write the page; print, and add to the summary, what the nodes and the history show.
 
         Returns whether all of it could be looked at.
         """
-        found = outcome.look_back(self.results, uuid, reruns)
+        found = outcome.look_back(self.results, uuid)
         lines, faults = ([f'plumbline: {line}\n' for line in part] for part in (found.lines, found.faults))
         print(*lines, sep='', end='', flush=True)
         print(*faults, sep='', end='', file=sys.stderr, flush=True)

@@ -118,12 +118,13 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
 
 
 @isolated
-def regressed_cases(results: Path, uuid: str) -> set[tuple[str, str]]:
-    """Return partition and ReFrame's display name of each case of a session of which a metric regressed."""
+def in_doubt(results: Path, uuid: str) -> set[tuple[str, str, str]]:
+    """Return partition, environment and ReFrame's display name of each case of a session that should run again."""
     store, comparison = _judged(results, uuid, ())
-    ids = {row.case_id for row in comparison.verdicts if row.verdict == 'regressed'}
     cases = store.rows('cases', comparison.session)
-    return {(case['partition'], case['name']) for case in cases if case['case_id'] in ids}
+    return {
+        (case['partition'], case['environ'], case['name']) for case in cases if case['case_id'] in comparison.suspects
+    }
 
 
 @isolated

@@ -1,8 +1,11 @@
-"""Run the cases again that have a regressed metric: one bad value must not blame a node."""
+"""Run the cases again that have a series in doubt: one bad value must not blame a node."""
 
 from __future__ import annotations
 
 import json
+import time
+from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 from ci import outcome
@@ -11,32 +14,41 @@ from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline import settings
 from plumbline.sites import Site
 
-ROUNDS = ('same', 'other')  # nodes; with the first value there are three, of which the median decides
+#: Jobs of a case in a session: after each step it runs on only if it is still in doubt.
+STEPS = (1, 2, 3, 5, 9)
+SHORTEST = 1800.0  # seconds that reruns may take at least; else no longer than the session itself
 
 
-def rerun(session: Session, content: Content, site: Site, deadline: float) -> list[Path]:
-    """Return the run reports of two reruns: on the nodes of the first value, and on other nodes where they are free.
+def rerun(session: Session, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
+    """Run the cases in doubt again and add their jobs to `content`, until the doubt is gone or the time is over.
 
-    A case of ``--distribute`` runs on its own node both times: the session has a value of each other node already.
+    The second job runs on the nodes of the first, the third on others where they are free, further ones anywhere. A
+    case of ``--distribute`` stays on its node. `store` puts `content` into the store; it is called after each step.
     """
-    breached = _breached(session, content)
-    if not breached:
-        return []
+    deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
+    for have, wanted in pairwise(STEPS):
+        doubtful = _in_doubt(session, content)
+        if not doubtful or time.monotonic() >= deadline:
+            return
+        print(f'plumbline: runs {len(doubtful)} cases in doubt again, up to {wanted} jobs in all', flush=True)
+        variables = {settings.JOB_OPTIONS.name: json.dumps(_options(session, doubtful, site, have))}
+        wanted_cases = [case_of(case) for case in doubtful]
+        if not session.run_again(content, wanted_cases, deadline, f'-rerun{have}', variables, wanted - have):
+            return
+        store()
+
+
+def _options(session: Session, cases: list[Entry], site: Site, have: int) -> dict[str, list[str]]:
+    """Return Slurm's options for the nodes of each case that has run so many times, by ReFrame's hash of it."""
+    if have > 2 and not session.distributes:
+        return {}
     free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
-    print(f'plumbline: runs {len(breached)} cases with a metric beyond its limit again, twice', flush=True)
-    reports = []
-    for which in ROUNDS:
-        elsewhere = which == 'other' and not session.distributes
-        options = {
-            case['hashcode']: _node_options(case['record']['job']['nodes'], free[case['partition']], elsewhere)
-            for case in breached
-            if case['partition'] in free
-        }
-        variables = {settings.JOB_OPTIONS.name: json.dumps(options)}
-        session.run(deadline, map(case_of, breached), f'-{which}', variables)
-        if (path := session.part(f'-{which}')).exists():
-            reports.append(path)
-    return reports
+    elsewhere = have == 2 and not session.distributes
+    return {
+        case['hashcode']: _node_options(case['record']['job']['nodes'], free[case['partition']], elsewhere)
+        for case in cases
+        if case['partition'] in free
+    }
 
 
 def _node_options(nodes: list[str], free: set[str], elsewhere: bool) -> list[str]:
@@ -46,10 +58,8 @@ def _node_options(nodes: list[str], free: set[str], elsewhere: bool) -> list[str
     return [f'--nodelist={",".join(nodes)}']
 
 
-def _breached(session: Session, content: Content) -> list[Entry]:
-    """Return the cases that ReFrame found beyond a limit and of which a metric regressed."""
-    cases = [case for case in cases_in(content) if case['result'] == 'fail' and case['fail_phase'] == 'performance']
-    if not cases:
-        return []
-    regressed = outcome.regressed_cases(Path(session.results), content['session_info']['uuid'])
-    return [case for case in cases if (case['partition'], case['display_name']) in regressed]
+def _in_doubt(session: Session, content: Content) -> list[Entry]:
+    """Return the first run of each case that has a series in doubt."""
+    wanted = outcome.in_doubt(Path(session.results), content['session_info']['uuid'])
+    first = {case_of(case): case for case in reversed(cases_in(content, every_run=True))}
+    return [case for case in first.values() if (case['partition'], case['environ'], case['display_name']) in wanted]

@@ -195,16 +195,18 @@ class Session:
 
     def run(
         self, deadline: float, cases: Iterable[Case] | None = None, part: str = '',
-        variables: Mapping[str, str] | None = None, shell: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None, shell: Sequence[str] = (), times: int = 1,
     ) -> Ended:  # fmt: skip
         """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``.
 
         `cases`: only these. `part`: the run is a part of the session, with a report of its own. `variables`: for its
-        environment. `shell`: the beginning of the command, which must end with executing the rest.
+        environment. `shell`: the beginning of the command, which must end with executing the rest. `times`: that each
+        case runs.
         """
         options, environment = self._only(cases) if cases is not None else ([], {})
         report = self.part(part) if part else self.report
         options += ['-r', f'--report-file={report}', f'--stage={self.stage(part)}']
+        options += [f'--reruns={times - 1}'] if times > 1 else []
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
@@ -261,11 +263,17 @@ class Session:
                     cases[_identity(case)] = case
         return list(cases.values())
 
-    def retry(self, content: Content, wanted: Sequence[Case], deadline: float) -> list[str]:
-        """Run cases once more and add what they give to `content`; return a sentence for each that then passed."""
-        self.run(deadline, wanted, '-retry')
-        path = self.part('-retry')
-        return add_second_run(content, json.loads(path.read_text(encoding='utf-8')), wanted) if path.exists() else []
+    def run_again(
+        self, content: Content, wanted: Sequence[Case], deadline: float, part: str,
+        variables: Mapping[str, str] | None = None, times: int = 1,
+    ) -> bool:  # fmt: skip
+        """Run cases again so many times and add each time to `content`; return whether there was anything to add."""
+        self.run(deadline, wanted, part, variables, times=times)
+        if not self.part(part).exists():
+            return False
+        add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted)
+        write_text(self.report, json.dumps(content))
+        return True
 
 
 def _stamp_now() -> str:
@@ -281,10 +289,10 @@ def case_of(entry: Entry) -> Case:
     return entry['hashcode'], f'{entry["system"]}:{entry["partition"]}+{entry["environ"]}'
 
 
-def cases_in(content: Content) -> list[Entry]:
-    """Return the last run of each case of a run report, without fixtures."""
-    last = {_identity(case): case for run in content['runs'] for case in run['testcases']}
-    return [case for case in last.values() if not case['fixture']]
+def cases_in(content: Content, every_run: bool = False) -> list[Entry]:
+    """Return the last run of each case of a run report, or every one, without fixtures."""
+    found = [case for run in content['runs'] for case in run['testcases'] if not case['fixture']]
+    return found if every_run else list({_identity(case): case for case in found}.values())
 
 
 def failed(content: Content) -> list[Entry]:
@@ -296,28 +304,21 @@ def failed(content: Content) -> list[Entry]:
     ]
 
 
-def add_second_run(content: Content, second: Content, wanted: Iterable[Case]) -> list[str]:
-    """Add the cases of a second run to a run report, as ReFrame does with its own retries.
+def add_runs(content: Content, further: Content, wanted: Iterable[Case]) -> None:
+    """Add the runs of another run report to `content`, as ReFrame adds its own retries; of cases only those `wanted`.
 
-    Each keeps its first failure in its provenance. Returns a sentence for each that then passed.
+    A case that did not run because the session was aborted has run now: only that run stays.
     """
-    first = {case_of(case): case for case in cases_in(content)}
-    wanted, said, cases = set(wanted), [], []
-    for case in cases_in(second):
-        if case_of(case) not in wanted:
-            continue
-        before = first.get(case_of(case))
-        if before is not None and isinstance(case.get('record'), dict) and case['record']:
-            case['record'].setdefault('provenance', {})['first_failure'] = _failure(before)
-        if before is not None and case['result'] in _MEASURED:
-            said.append(f'{case["display_name"]}: passed when it ran again; at first it {_failure(before)}')
-        cases.append(case | {'run_index': 1})
-    content['runs'].append({'run_index': 1, 'testcases': cases})
-    return said
-
-
-def _failure(entry: Entry) -> str:
-    record = entry.get('record') if isinstance(entry.get('record'), dict) else {}
-    nodes = ','.join((record or {}).get('job', {}).get('nodes') or entry.get('job_nodelist') or [])
-    reason = ' '.join(COLOUR.sub('', str(entry.get('fail_reason') or entry['result'])).split())[:300]
-    return f'failed{f" on {nodes}" if nodes else ""}: {reason}'
+    wanted, ran = set(wanted), set()
+    for run in further['runs']:
+        number = len(content['runs'])
+        cases = [
+            case | {'run_index': number} for case in run['testcases'] if case['fixture'] or case_of(case) in wanted
+        ]
+        if any(not case['fixture'] for case in cases):
+            content['runs'].append({'run_index': number, 'testcases': cases})
+            ran |= {_identity(case) for case in cases}
+    first = content['runs'][0]
+    first['testcases'] = [
+        case for case in first['testcases'] if case['result'] != 'abort' or _identity(case) not in ran
+    ]

@@ -10,7 +10,7 @@ import pytest
 
 from ci import session as module
 from ci.process import Ended, Process, end_processes
-from ci.session import Selection, Session, add_second_run, case_of, failed
+from ci.session import Selection, Session, add_runs, case_of, failed
 from plumbline import settings
 
 WORDS = ('-n', 'two words')
@@ -141,17 +141,32 @@ def test_a_session_is_resumed_only_for_the_same_selection(session):
     assert not session.can_resume(same)
 
 
-def test_what_ran_again_keeps_its_first_failure():
+def test_what_ran_again_is_a_run_of_its_own_beside_the_first():
     slow = case('slow', 'fail', fail_phase='performance')
     content = {'runs': [{'testcases': [case('a', 'fail'), slow, case('x ~f')]}]}
     wanted = [case_of(one) for one in failed(content)]
     assert wanted == [('hash-a', 's:p+e')], 'a value beyond its limit is no failure to measure'
-    again = {'runs': [{'testcases': [case('a'), case('slow')]}]}
-    (sentence,) = add_second_run(content, again, wanted)
-    assert sentence == 'a: passed when it ran again; at first it failed on n1: a reason'
-    (added,) = content['runs'][1]['testcases']
-    assert added['record']['provenance'] == {'first_failure': 'failed on n1: a reason'}
+    add_runs(content, {'runs': [{'testcases': [case('a'), case('slow')]}, {'testcases': [case('a')]}]}, wanted)
+    assert [[one['display_name'] for one in run['testcases']] for run in content['runs']] == [
+        ['a', 'slow', 'x ~f'], ['a'], ['a'],
+    ]  # fmt: skip
+    assert content['runs'][0]['testcases'][0]['result'] == 'fail', 'the first failure is kept'
+    assert [run.get('run_index') for run in content['runs'][1:]] == [1, 2]
     assert failed(content) == []
+
+
+def test_a_case_that_was_aborted_and_ran_later_has_not_failed():
+    content = {'runs': [{'testcases': [case('a', 'abort'), case('b', 'abort')]}]}
+    add_runs(content, {'runs': [{'testcases': [case('a')]}]}, [('hash-a', 's:p+e')])
+    assert [(one['display_name'], one['result']) for run in content['runs'] for one in run['testcases']] == [
+        ('b', 'abort'), ('a', 'pass'),
+    ]  # fmt: skip
+
+
+def test_nothing_is_added_where_nothing_ran():
+    content = {'runs': [{'testcases': [case('a', 'fail')]}]}
+    add_runs(content, {'runs': [{'testcases': [case('x ~f')]}]}, [('hash-a', 's:p+e')])
+    assert len(content['runs']) == 1
 
 
 def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):

@@ -120,7 +120,7 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
 @isolated
 def in_doubt(results: Path, uuid: str) -> set[tuple[str, str, str]]:
     """Return partition, environment and ReFrame's display name of each case of a session that should run again."""
-    store, comparison = _judged(results, uuid, ())
+    store, comparison = _judged(results, uuid)
     cases = store.rows('cases', comparison.session)
     return {
         (case['partition'], case['environ'], case['name']) for case in cases if case['case_id'] in comparison.suspects
@@ -128,10 +128,10 @@ def in_doubt(results: Path, uuid: str) -> set[tuple[str, str, str]]:
 
 
 @isolated
-def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) -> Outcome:
+def judge(results: Path, uuid: str, junit: Path) -> Outcome:
     """Judge a session by the references of its site and write its verdicts as JUnit XML.
 
-    `reruns`: run reports of cases that ran again. What the benchmarks wrote in cases that fell short is kept longer.
+    What the benchmarks wrote in cases that fell short is kept longer.
     """
     from plumbline.evidence import keep
     from plumbline.files import write_whole
@@ -141,7 +141,7 @@ def judge(results: Path, uuid: str, junit: Path, reruns: Sequence[Path] = ()) ->
     from postprocess.views.incidents import to_row
     from postprocess.views.verdicts import summary
 
-    store, found = _judged(results, uuid, reruns)
+    store, found = _judged(results, uuid)
     wrong = {row.case_id: row.verdict for row in found.verdicts if row.verdict in BAD or row.verdict == 'warning'}
     for case in store.rows('cases', found.session):
         if case['case_id'] in wrong:
@@ -166,32 +166,32 @@ def compare_spans(results: Path, before: Sequence[str], after: Sequence[str]) ->
     return comparison(found).render('table'), found.exit_code
 
 
-def look_back(results: Path, uuid: str, reruns: Sequence[Path] = ()) -> LookBack:
+def look_back(results: Path, uuid: str) -> LookBack:
     """Write the page of a session, ``report.html``, with its nodes and its history.
 
     Whatever fails here is a fault of the result: the verdict is known by now and must not be lost.
     """
     try:
-        return _look_back(results, uuid, reruns)
+        return _look_back(results, uuid)
     except (CrashError, InputError, SiteError, OSError) as error:
         return LookBack([], [f'the page was not written: {error}'], False)
 
 
 @isolated
-def _look_back(results: Path, uuid: str, reruns: Sequence[Path]) -> LookBack:
+def _look_back(results: Path, uuid: str) -> LookBack:
     from plumbline.files import write_text
     from postprocess.history.digest import digest
     from postprocess.report.page import to_html
 
-    store, comparison = _judged(results, uuid, reruns)
+    store, comparison = _judged(results, uuid)
     found = digest(store, comparison, days=90, history=True)
     write_text(results / 'report.html', to_html(comparison, store, found))
     return LookBack(list(found.lines()), found.faults, bool(found.new))
 
 
-def _judged(results: Path, uuid: str, reruns: Sequence[Path]) -> tuple[Store, Comparison]:
+def _judged(results: Path, uuid: str) -> tuple[Store, Comparison]:
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
 
     store = Store(results)
-    return store, judge_session(store, store.find(uuid), reruns=reruns)
+    return store, judge_session(store, store.find(uuid))

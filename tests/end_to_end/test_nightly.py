@@ -54,7 +54,7 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     with path.open(newline='') as stream:
         rows = list(csv.DictReader(stream))
     (raised,) = (row for row in rows if row['metric'] == 'rate')
-    raised |= {'mean': f'{float(raised["mean"]) * 1.3:.6g}', 'n': '10'}  # as of ten sessions: of one, a quarter is in doubt
+    raised |= {'mean': f'{float(raised["mean"]) * 1.3:.6g}', 'n': '10'}  # of one session it is in doubt
     with path.open('w', newline='') as stream:
         writer = csv.DictWriter(stream, rows[0])
         writer.writeheader()

@@ -32,12 +32,16 @@ from numpy.random import Generator
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, PRIOR_DF  # noqa: E402
+from plumbline.identity import Quantity, SeriesId  # noqa: E402
+from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, LIKENESS_OF_JOBS, PRIOR_DF, Tolerance  # noqa: E402
+from plumbline.record import Summary  # noqa: E402
+from plumbline.references import Reference  # noqa: E402
 from postprocess.verdicts.common import Groups  # noqa: E402
 from postprocess.verdicts.levels import Values, estimate  # noqa: E402
 from postprocess.verdicts.night import FALSE, FALSE_SHORT, judge  # noqa: E402
-from postprocess.verdicts.stats import inliers, moderate, quantile  # noqa: E402
+from postprocess.verdicts.stats import inliers, moderate, quantile, shift_between  # noqa: E402
 from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline  # noqa: E402
+from postprocess.verdicts.windows import CERTAIN, Change, certainties  # noqa: E402
 
 SEED = 20261122
 METRICS, CHECK, ENVIRON = 400, 8, 20
@@ -212,7 +216,7 @@ def values_of(site: Site, rng: Generator) -> Iterator[ndarray]:
             values[site.lost] += math.log1p(-site.loss)
         if site.printed is not None:
             values = numpy.log(numpy.maximum(numpy.round(numpy.exp(values), site.printed), 0.1**site.printed))
-        if site.absent:
+        if site.absent and night:
             values = numpy.where(rng.random((METRICS, 1)) < site.absent, math.nan, values)
         yield values
 
@@ -279,6 +283,61 @@ def nightly(baseline: Baseline, history: ndarray, values: ndarray, reruns: bool)
     return Answer(red, p, k, bool(found.common.red.any()), int(found.two_levels.sum()))
 
 
+# Two sets of jobs
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two sets of `jobs` jobs a side of a site of metrics, whose jobs of one side are correlated by `rho`.
+
+    `recorded`: sessions of the site's baseline, 0 without one. `loss` of the metrics `LOST` on the second side.
+    """
+
+    jobs: int
+    rho: float = 0.0
+    cv: float = 0.01
+    recorded: int = 0
+    loss: float = 0.05
+
+
+def compare(pair: Pair, number: int) -> tuple[ndarray, ndarray]:
+    """Return which metrics regressed between two sets of jobs: now, and by the earlier rule."""
+    rng = numpy.random.default_rng([SEED, number])
+    cvs = pair.cv * 2.0 ** rng.standard_normal(METRICS)
+    cvs[LOST] = pair.cv
+    shape = (METRICS, 2, pair.jobs)
+    logs = math.sqrt(pair.rho) * rng.standard_normal((METRICS, 2, 1))
+    logs = cvs[:, None, None] * (logs + math.sqrt(1 - pair.rho) * rng.standard_normal(shape))
+    logs[LOST, 1] += math.log1p(-pair.loss)
+    sessions = cvs[:, None] * rng.standard_normal((METRICS, max(pair.recorded, 2)))
+    baseline = recorded(sessions, numpy.full(METRICS, 0.02**2))
+    changes, before = [], numpy.zeros(METRICS, bool)
+    for metric, (old, new) in enumerate(numpy.exp(logs)):
+        sides = ({'n1': [Summary(5, value, None, None, None) for value in side]} for side in (old, new))
+        known = {'spread': math.sqrt(baseline.variance[metric]), 'df': baseline.df[metric]} if pair.recorded else {}
+        row = Reference(
+            SeriesId('', '', '', (), ''), Quantity('', 'higher'), 1.0, None, pair.recorded or 1, 'baseline', '', **known
+        )
+        changes.append(Change(metric, shift_between(*sides, LIKENESS_OF_JOBS), Tolerance(), row))
+        before[metric] = _regressed_before(logs[metric], cvs[metric], rng)
+    found = numpy.zeros(METRICS, bool)
+    for change, certain in zip(changes, certainties(changes), strict=True):
+        least = max(float(quantile(CERTAIN, certain.df)) * certain.error, -math.log1p(-DEFAULT_FLOOR))
+        found[change.place] = change.loss > least
+    return found, before
+
+
+def _regressed_before(logs: ndarray, cv: float, rng: Generator) -> bool:
+    """Return the earlier answer: Welch's test of the jobs, or of the trials of one job a side, half as wide as jobs."""
+    if logs.shape[1] > 1:
+        parts, df = logs.var(axis=1, ddof=1) / logs.shape[1], logs.shape[1] - 1
+    else:
+        parts, df = (0.5 * cv) ** 2 * rng.chisquare(4, 2) / 4 / 5, 4
+    total = parts.sum()
+    error = math.sqrt(total) * float(quantile(0.99, total**2 / (parts**2 / df).sum()))
+    return logs[0].mean() - logs[1].mean() > max(error, -math.log1p(-DEFAULT_FLOOR))
+
+
 # The table
 
 HEALTHY = {
@@ -338,6 +397,10 @@ SHARED = {
     '-2 % of 20 metrics, CV 2 %, n = 20': (
         Site(loss=0.02, cv=0.02, factor=1.0, lost=TOGETHER, nights=3, n=20), '-'),
 }  # fmt: skip
+PAIRS = {
+    f'{jobs} a side, CV {100 * cv:g} %, jobs alike {rho:g}{f", baseline of {n}" if n else ""}': Pair(jobs, rho, cv, n)
+    for cv in (0.01, 0.03) for jobs in (2, 1) for rho in (0.0, 0.5) for n in (0, 10)
+}  # fmt: skip
 
 
 def wilson(hits: float, n: int) -> str:
@@ -389,6 +452,14 @@ def site(arguments: argparse.Namespace) -> None:
         red = numpy.maximum.accumulate([one.red for one in found], axis=1)
         before = numpy.mean([one.red_before[0] for one in found])
         print_row(name, goal, *(wilson(red[:, i].sum(), len(red)) for i in (0, -1)), f'{100 * before:.0f}')
+    heads = ('healthy metrics that regress % (goal <= 1)', 'before %', '-5 % found %', 'before %')
+    print_head('Two sets of jobs', 'jobs', *heads)
+    healthy = ~numpy.isin(numpy.arange(METRICS), LOST)
+    for name, pair in PAIRS.items():
+        if arguments.only in name:
+            found, before = zip(*(compare(pair, number) for number in range(min(arguments.sites, 20))), strict=True)
+            shares = (numpy.array(of)[:, which].mean() for which in (healthy, LOST) for of in (found, before))
+            print_row(name, *(f'{100 * share:.1f}' for share in shares))
 
 
 def main() -> None:

@@ -12,7 +12,7 @@ from postprocess.verdicts.stats import ENOUGH_METRICS, fit_prior
 from postprocess.verdicts.trailing import Baseline, Likeness, Nights, Windows, windows
 
 _CLIP = 2.0  # standard deviations at which one series counts no further: a group is what many have in common
-_JOBS = 3  # of a session, which all series of a group should have
+_JOBS = 5  # of a session, which all series of a group should have
 _ALIKE, _DF = 0.5, 4.0  # correlation of the series of a group where no sessions show it, and the weight of that
 
 

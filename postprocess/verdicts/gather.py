@@ -144,7 +144,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
     table = {name: list(values) for name, values in zip(columns, zip(*wanted, strict=True), strict=True)}
     found = store.query(
         """
-        SELECT wanted.place, metrics.night AS night, metrics.mean
+        SELECT wanted.place::BIGINT AS place, metrics.night::BIGINT AS night, metrics.mean AS mean
         FROM metrics
         JOIN cases USING (session, case_id)
         JOIN wanted ON wanted.partition = cases.partition AND wanted.environ = cases.environ
@@ -157,9 +157,13 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
         list(sessions),
         wanted=table | {'place': list(range(len(wanted)))},
     )
-    series, night, value = (found[name].to_numpy() for name in ('place', 'night', 'mean'))
     values = numpy.full((len(wanted), len(sessions), MOST_JOBS), numpy.nan)
-    if len(series):
+    if found.num_rows:
+        # not by to_numpy, which imports pandas: that takes longer than the query
+        series, night, value = (
+            numpy.frombuffer(found[name].combine_chunks().buffers()[1], kind, found.num_rows)
+            for name, kind in (('place', 'i8'), ('night', 'i8'), ('mean', 'f8'))
+        )
         begins = numpy.flatnonzero(numpy.diff(series, prepend=-1) | numpy.diff(night, prepend=-1))
         job = numpy.arange(len(series)) - numpy.repeat(begins, numpy.diff([*begins, len(series)]))
         kept = job < MOST_JOBS

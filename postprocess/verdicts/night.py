@@ -26,15 +26,15 @@ FALSE_COMMON = 0.0025  # the chance of a false loss in common in a session
 ENOUGH_JOBS = 5  # jobs in a window that confirm a loss
 FIRST_DOUBT = 0.025  # a series runs again if its first value is less likely than this,
 DOUBT = (0.01, 0.01, 0.005, 0.005, 0.001)  # or one of its windows, by the number of jobs tonight
-COMMON_DOUBT = 0.01  # the series of a group run again
-COMMON_JOBS = 3
+COMMON_DOUBT = 0.4  # groups that run again on a healthy night, by their first values
+COMMON_JOBS = 3, 5  # jobs of a group that confirm its loss, and the most that run
 NEAR_FLOOR = 0.75  # a loss counts from this part of the floor on: estimates scatter about the truth
 #: A loss is over where tonight's jobs do not show it any more: where they are more likely than this, or than the
 #: second where they are fewer than ENOUGH_JOBS.
 TONIGHT = 0.05, 0.2
 #: A loss that counts against a baseline of fewer than SHORT sessions, if it is so many standard deviations of a usual
 #: metric of the site and so unlikely by the scatter of its own jobs.
-LARGE, LARGE_SD, LARGE_P = 0.28, 6.0, 0.003
+LARGE, LARGE_SD, LARGE_P = 0.28, 6.0, 0.01
 LASTING_WINDOW = 7  # the first window that counts where slow sessions last into their reruns
 
 
@@ -94,7 +94,8 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     if groups is not None and groups.members:
         common = _common(groups, baseline, nights, judge_groups(groups, baseline, jobs, likeness))
         for index in map(int, numpy.flatnonzero(common.suspect)):
-            suspect[groups.members[index]] = True
+            members = groups.members[index]
+            suspect[members] |= nights.k[members, -1] < COMMON_JOBS[1]
     best = numpy.where(p.min(axis=0) < 1, p, found.p / _shares()).argmin(axis=0)
     rows = numpy.arange(len(best))
     loss = found.loss[best, rows]
@@ -167,7 +168,7 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows) 
     best = (found.p / _shares()).argmin(axis=0)
     rows = numpy.arange(len(best))
     p = numpy.minimum((found.p / _shares())[best, rows] * groups.tests, 1.0)
-    doubt = (found.p.min(axis=0) < numpy.minimum(COMMON_DOUBT, 0.2 / groups.tests)) & (found.p[0] <= TONIGHT[0])
+    doubt = (found.p.min(axis=0) < COMMON_DOUBT / groups.tests) & (found.p[0] <= TONIGHT[0])
     lost = baseline.mean - nights.mean[:, -1]
     loss, half = numpy.zeros(len(p)), numpy.zeros(len(p))
     for index in map(int, numpy.flatnonzero(doubt)):
@@ -176,8 +177,8 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows) 
         doubt[index] &= loss[index] > numpy.median(baseline.floor[part]) / 2
         deviation = numpy.sqrt(numpy.median(baseline.variance[part]))
         half[index] = quantile(0.975, found.df[best[index], index]) * found.error[best[index], index] * deviation
-    red = doubt & (p < FALSE_COMMON) & (found.jobs[best, rows] >= COMMON_JOBS)
-    return Common(red, doubt & (found.jobs[0] < COMMON_JOBS), p, loss, loss - half, loss + half)
+    red = doubt & (p < FALSE_COMMON) & (found.jobs[best, rows] >= COMMON_JOBS[0])
+    return Common(red, doubt & (found.jobs[0] < COMMON_JOBS[1]), p, loss, loss - half, loss + half)
 
 
 def _improved(baseline: Baseline, found: Windows) -> ndarray:

@@ -32,6 +32,8 @@ from postprocess.verdicts.stats import (
 )
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
+CERTAIN = 0.995  # one-sided: half of a hundredth of healthy series changed as much
+
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
     """Return one session by the beginning of its uuid or ``latest``, or all that started in the days ``FROM..TO``.
@@ -56,7 +58,7 @@ def compare_windows(
 ) -> Comparison:
     """Judge how each series changed from the sessions `before` to those `after`.
 
-    It regressed if the 98 % interval of the ratio lies wholly on the bad side of 1 and the loss is more than the floor
+    It regressed if the 99 % interval of the ratio lies wholly on the bad side of 1 and the loss is more than the floor
     of the site's policy. The unit is the job: how much jobs differ comes from the jobs of both sides, the baseline of
     the site, the other series, and what is usual for the kind of metric. Raises InputError where the sessions are of
     several sites.
@@ -162,13 +164,13 @@ def certainties(changes: Sequence[Change]) -> list[Certainty]:
 def _verdict(verdict: Verdict, change: Change, found: Certainty) -> Verdict:
     """Return the verdict of a series that was measured on both sides."""
     shift, sign, floor = change.shift, verdict.quantity.sign, change.tolerance.floor
-    t99, t975 = (float(quantile(share, found.df)) for share in (0.99, 0.975))
-    loss = max(-math.expm1(-t99 * found.error), floor)
+    most, t975 = (float(quantile(share, found.df)) for share in (CERTAIN, 0.975))
+    loss = max(-math.expm1(-most * found.error), floor)
     expected = mean_of(shift.before)
     less, more = expected * (1 - loss), expected / (1 - loss)
     worst, best = (less, more) if sign > 0 else (more, less)
-    noticed = max(-math.expm1(-(t99 + POWER) * found.error), floor)
-    why = f'{"floor" if loss == floor else "98 % interval of the change"}, {shift.how}'
+    noticed = max(-math.expm1(-(most + POWER) * found.error), floor)
+    why = f'{"floor" if loss == floor else "99 % interval of the change"}, {shift.how}'
     bound = Limits(worst, best, loss, why, 'gated', found.error, found.df, noticed)
     low, high = (-math.expm1(-(change.loss + part * t975 * found.error)) for part in (-1, 1))
     judged = replace(

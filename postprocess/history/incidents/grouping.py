@@ -40,8 +40,8 @@ def explain(
     against = {key: (cost or {}).get(str(key[0]), 1.0) * well[key] for key in members}
     left, found = set(range(len(bad))), []
     while left:
-        key = max(members, key=lambda key: (len(members[key]) - against[key], -order[key[0]]), default=None)
-        if key is None or len(members[key]) <= against[key]:
+        key = max(members, key=lambda key: (len(members[key]) - against[key], -order[key[0]]), default=())
+        if not key or len(members[key]) <= against[key]:
             break
         found.append(Group(key, tuple(sorted(members[key]))))
         left -= members[key]

@@ -23,7 +23,8 @@ def seen_again(
     """
     if incident.sort == 'session':
         return set(), set(incident.where.nodes) or {''}
-    bad, healthy = set(), set()
+    bad: set[str] = set()
+    healthy: set[str] = set()
     for node in incident.where.nodes or ('',):
         found = _of_loss if incident.sort == 'loss' else _of_failure
         state = found(incident, node, comparison.verdicts, cases)

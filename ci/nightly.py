@@ -180,7 +180,8 @@ class Night:
         summary = self.results / cleanup.SUMMARY
         summary.write_text(judged.summary, encoding='utf-8')
         print(judged.summary, end='', flush=True)
-        code = judged.exit_code or int(not self._look_back(uuid, summary))
+        looked = self._look_back(uuid, summary)
+        code = judged.exit_code or int(not looked)
         if self.arguments.prometheus:
             notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()

@@ -100,11 +100,11 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
         f'{columns}\n2026-01-31,{session},{node},NODE,node,system,Demo,size=small,copy,device=3,-25,a test\n'
     )
     second = demo.nightly('--quiet', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
-    assert second.returncode == 0
-    assert f'plumbline: NODE {node}, not for the first time: -2' in second.stdout
+    assert second.returncode == 1
+    assert f'NODE {node}: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(second.stdout.split())
     assert 'number 1 of 1 could not be reached' in second.stderr
     assert '2026-01-31' in (demo.results / 'report.html').read_text()
-    assert len(list(ledger.parent.iterdir())) == 2
+    assert len(list((demo.results / 'incidents/demo').iterdir())) == 1
 
 
 def test_a_metric_that_vanished_is_missing(demo):

@@ -115,10 +115,14 @@ class Night:
     def queue(self) -> str:
         return self.tell('squeue', '--noheader').stdout
 
+    def _compared(self) -> dict:
+        return json.loads(self.clone.plumbline('compare', '--format', 'json').stdout)
+
     def verdicts(self) -> dict[tuple[str, str], dict]:
-        answer = self.clone.plumbline('compare', '--format', 'json')
-        found = json.loads(answer.stdout)
-        return {(row['params'].partition('=')[2], row['metric']): row for row in found['verdicts']}
+        return {(row['params'].partition('=')[2], row['metric']): row for row in self._compared()['verdicts']}
+
+    def incidents(self) -> list[dict]:
+        return self._compared()['incidents']
 
     def cases(self) -> dict[str, list[dict]]:
         """By fault: what each run of its case says, in the last session's report."""
@@ -340,7 +344,14 @@ def test_cases_of_distribute_run_again(night):
     assert 'exit code 3, on n1' in runs['n1'][1]['record']['provenance']['first_failure']
     assert all('ReqNodeNotAvail' in case['fail_reason'] for case in runs['n2'])
     said = ' '.join(answer.stdout.split())
-    assert 'run again: 30.5, 30.5 on the same nodes' in said and ': confirmed' in said
+    assert 'rate: 30.5 GB/s on n3' in said
+    found = {(one['kind'], one['where']): one for one in night.incidents()}
+    assert {('NODE', 'n1'), ('NODE', 'n3')} <= found.keys(), found
+    crashed, slow = found['NODE', 'n1'], found['NODE', 'n3']
+    assert 'exit code 3, on n1' in crashed['cause'] and 'passed when it ran again on n1' in crashed['evidence']
+    assert slow['loss'] == pytest.approx(39, abs=1)
+    assert 'scontrol show node n3' in slow['next_steps']
+    assert f'{crashed["id"]} NODE n1' in said and f'{slow["id"]} NODE n3' in said
     assert night.queue() == ''
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from postprocess.history.digest import Digest
 
 SUMMARY_WIDTH = 80
+_FIRST = 10  # of the warnings
 
 
 def _interval(low: float | None, high: float | None) -> str:
@@ -149,12 +150,12 @@ def summary(found: Comparison, digest: Digest | None = None, with_incidents: boo
         ),
         ('Problems of the session', [] if digest else found.problems),
         ('Losses in common', [] if digest else list(map(str, found.common))),
-        ('Failures', [] if digest else list(_causes(found))),
-        ('Warnings', list(_causes(found, ('warning',)))),
+        ('Failures', [] if digest else list(_causes(found.verdicts))),
+        ('Warnings', _warnings(found, digest)),
     ):
         if lines:
             parts += ['', title, *(_wrap(line, '  ') for line in lines)]
-    parts += ['', _wrap(coverage.HOW_TO_RECORD if found.nothing_to_compare_with else coverage.guard(found))]
+    parts += ['', *map(_wrap, _guard(found))]
     return '\n'.join([*parts, '', _wrap(f'{_word(digest or found)} {(digest or found).headline}')]) + '\n'
 
 
@@ -174,10 +175,22 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
     if digest:
         lines += views.markdown(digest.known, digest.day)
     else:
-        lines += [f'- {line}' for line in (*found.problems, *map(str, found.common), *_causes(found))]
-    lines += [f'- {line}' for line in _causes(found, ('warning',))]
-    lines += [coverage.HOW_TO_RECORD] if found.nothing_to_compare_with else ['', coverage.guard(found)]
-    return '\n'.join(lines)
+        lines += [f'- {line}' for line in (*found.problems, *map(str, found.common), *_causes(found.verdicts))]
+    lines += [f'- {line}' for line in _warnings(found, digest)]
+    return '\n'.join([*lines, '', *_guard(found)])
+
+
+def _guard(found: Comparison) -> list[str]:
+    """Return what to do next where little was judged, and what is guarded."""
+    return found.hints + ([] if found.nothing_to_compare_with else [coverage.guard(found)])
+
+
+def _warnings(found: Comparison, digest: Digest | None) -> list[str]:
+    """Return the first warnings that belong to no incident."""
+    known = {of for one in digest.known for of in one.incident.series} if digest else set()
+    rows = [row for row in found.verdicts if row.id not in known]
+    lines = list(_causes(rows, ('warning',)))
+    return lines[:_FIRST] + ([f'and {len(lines) - _FIRST} more'] if len(lines) > _FIRST else [])
 
 
 def _distance(row: Verdict) -> str:
@@ -202,10 +215,10 @@ def _word(found: Comparison | Digest) -> str:
     return 'FAILED:' if found.exit_code else 'OK:'
 
 
-def _causes(found: Comparison, verdicts: Collection[str] = BAD) -> Iterator[str]:
+def _causes(rows: Iterable[Verdict], verdicts: Collection[str] = BAD) -> Iterator[str]:
     """Yield a line for each cause of such a verdict; series of a case with the same cause share the line."""
     groups: dict[tuple, list[Verdict]] = {}
-    for row in found.verdicts:
+    for row in rows:
         if row.verdict in verdicts:
             own = row.id if row.verdict in ('regressed', 'warning') else None
             groups.setdefault((row.verdict, row.id.case, row.cause, own), []).append(row)

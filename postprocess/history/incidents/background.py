@@ -6,7 +6,7 @@ import math
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,6 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 
 if TYPE_CHECKING:
     from postprocess.history.incidents.draft import Draft
-    from postprocess.verdicts.measured import Job
 
 _BACK = 60  # sessions in which the beginning of an incident is looked for
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
@@ -46,10 +45,9 @@ class Background:
     """What a session and those before it tell of its incidents. `sessions`: up to this one, the last."""
 
     def __init__(
-        self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]],
-        jobs: Callable[[Verdict], Sequence[Job]],
-    ):  # fmt: skip
-        self.store, self.sessions, self.comparison, self.jobs = store, list(sessions)[-_BACK:], comparison, jobs
+        self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]]
+    ):
+        self.store, self.sessions, self.comparison = store, list(sessions)[-_BACK:], comparison
         self.cases = cases
         self.by_id = {case['case_id']: case for case in cases}
         self.slurm = {case['partition'] for case in cases if case['scheduler'] in ('slurm', 'squeue')}
@@ -195,7 +193,7 @@ class Background:
 
     def _values(self, row: Verdict) -> str:
         """Return what each job measured of a series, beside what was expected."""
-        jobs = [job for job in self.jobs(row) if job.status == 'measured']
+        jobs = [job for job in row.jobs if job.status == 'measured']
         values = [
             f'{quantity(job.value, None, row.quantity.unit)}{f" on {named(job.nodes)}" if job.nodes else ""}'
             for job in jobs

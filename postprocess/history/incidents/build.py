@@ -30,5 +30,5 @@ def incidents(
     if fleet is not None:
         add_events(drafts, fleet, night)
     add_problems(drafts, comparison.problems, night)
-    found = Background(store, sessions, comparison, night.cases, night.jobs).add(drafts)
+    found = Background(store, sessions, comparison, night.cases).add(drafts)
     return sorted(found, key=lambda one: (-one.severity, one.where.partition, one.checks))

@@ -13,7 +13,6 @@ from typing import Any
 from plumbline.identity import CaseId, SeriesId, from_text, natural
 from postprocess.history.incidents.incident import Incident, Level, Scope
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.measured import Job, Measured, measured
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 
@@ -33,15 +32,6 @@ class Night:
         self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
         for case in self.cases:
             self.nodes[case['partition']] |= set(case['nodes'])
-
-    @cached_property
-    def measured(self) -> dict[tuple[SeriesId, int | None], Measured]:
-        """What each case measured, by series and case."""
-        return {(row.id, row.case_id): row for row in measured(self.cases, self.store.rows('metrics', self.session))}
-
-    def jobs(self, row: Verdict) -> tuple[Job, ...]:
-        found = self.measured.get((row.id, row.case_id))
-        return found.jobs if found else ()
 
     def several(self, partition: str) -> bool:
         """Return True if the session used several nodes of a partition: only then can one of them stand out."""
@@ -91,30 +81,12 @@ class Draft:
 
     @cached_property
     def _losses(self) -> dict[SeriesId, float]:
-        return {row.id: loss_of(row) or 0.0 for row in self.rows}
-
-
-def loss_of(row: Verdict) -> float | None:
-    """Return the share of performance that a series lost against its reference; below 0 for a gain."""
-    if hasattr(row, 'loss'):
-        return row.loss
-    if row.ratio is None or row.ratio <= 0:
-        return None
-    return 1 - row.ratio**row.quantity.sign
-
-
-def _interval_of(row: Verdict) -> tuple[float, float] | None:
-    if hasattr(row, 'loss'):
-        return row.interval
-    if row.interval is None or min(row.interval) <= 0:
-        return None
-    low, high = sorted(1 - ratio**row.quantity.sign for ratio in row.interval)
-    return low, high
+        return {row.id: row.loss or 0.0 for row in self.rows}
 
 
 def pooled(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
     """Return the mean loss of several series, with an interval of two standard errors; both None without any."""
-    known = [(-math.log1p(-loss), _interval_of(row)) for row in rows if (loss := loss_of(row)) is not None and loss < 1]
+    known = [(-math.log1p(-row.loss), row.interval) for row in rows if row.loss is not None and row.loss < 1]
     if not known:
         return None, None
     middle = fmean(loss for loss, _ in known)

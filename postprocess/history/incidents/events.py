@@ -81,8 +81,8 @@ def _levels(event: Event, nodes: Sequence[str], night: Night) -> list[Level]:
         return []
     values = {
         row.nodes[0]: row.value
-        for row in night.measured.values()
-        if row.id == event.series and len(row.nodes) == 1 and row.status == 'measured' and row.value > 0
+        for row in night.comparison.verdicts
+        if row.id == event.series and len(row.nodes) == 1 and row.value is not None and row.value > 0
     }
     if nodes[0] not in values or event.change <= -100:
         return []

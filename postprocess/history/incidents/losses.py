@@ -9,11 +9,10 @@ from dataclasses import replace
 from statistics import median
 
 from plumbline.identity import CaseId, natural
-from postprocess.history.incidents.draft import Draft, Night, case_of, loss_of, only, pooled
+from postprocess.history.incidents.draft import Draft, Night, case_of, only, pooled
 from postprocess.history.incidents.grouping import Group, Key, explain
 from postprocess.history.incidents.incident import Scope
 from postprocess.history.provenance import Provenance, is_software
-from postprocess.verdicts.measured import Job
 from postprocess.verdicts.verdict import Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
@@ -25,11 +24,11 @@ _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu,
 
 def losses(night: Night) -> Iterator[Draft]:
     """Yield a draft for each cause of what regressed, and of losses that several series have in common."""
-    together = {of for common in getattr(night.comparison, 'common', ()) for of in common.series}
+    together = {of for common in night.comparison.common for of in common.series}
     bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed' or row.id in together]
     if not bad:
         return
-    usual = median(loss_of(row) or 0.0 for row in bad)
+    usual = median(row.loss or 0.0 for row in bad)
     healthy = [
         row
         for row in night.comparison.verdicts
@@ -39,7 +38,7 @@ def losses(night: Night) -> Iterator[Draft]:
     ]
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
-    guilty = {id(row): _guilty(row, night.jobs(row), cases[row.id], slow[row.id]) for row in bad}
+    guilty = {id(row): _guilty(row, cases[row.id], slow[row.id]) for row in bad}
     scopes = [_loss_keys(row, night, software, *guilty[id(row)]) for row in bad]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     drafts = []
@@ -87,7 +86,7 @@ class _Software:
         return [one for one in self._facts.change(case, self._before, [self._tonight], name) if is_software(one)]
 
 
-def _guilty(row: Verdict, jobs: Sequence[Job], cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
+def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
     """Return the nodes that all slow jobs of a series ran on, and whether jobs on other nodes were fast.
 
     No node: the jobs on different nodes are slow. `cases`: how many cases measured the series, as each on a node of its
@@ -95,8 +94,8 @@ def _guilty(row: Verdict, jobs: Sequence[Job], cases: int, slow_cases: int) -> t
     """
     if cases > 1:
         return (row.nodes, True) if row.nodes and 2 * slow_cases < cases else ((), False)
-    loss, expected = loss_of(row), row.expected
-    known = [job for job in jobs if job.status == 'measured' and job.value > 0]
+    loss, expected = row.loss, row.expected
+    known = [job for job in row.jobs if job.status == 'measured' and job.value > 0]
     if len(known) < 2 or loss is None or not expected:
         return row.nodes, False
     slow: list[set[str]] = []

@@ -132,6 +132,26 @@ def test_many_metrics_of_three_causes_are_three_incidents(site):
     assert of_rows == {one['id'] for one in document['incidents']}
 
 
+def test_a_small_loss_that_many_metrics_share_is_one_incident(site):
+    """Of 2.2 %, where a job varies by 1 %: hardly one of the 30 metrics shows it alone."""
+
+    def noisy(level):
+        def values(of_job):
+            return [100 * level * of_job * (1 + site.random.gauss(0, 0.001)) for _ in range(3)]
+
+        return {f'm{i}': metric(values(1 + site.random.gauss(0, 0.01))) for i in range(METRICS)}
+
+    site.metrics = noisy
+    site.healthy(10)
+    assert site.work.run('record propose').exit_code == 0
+    assert site.work.run('record accept').exit_code == 0
+    for _ in range(3):
+        site.run(lambda check, node, device: 0.978 if check in OSU else 1.0)
+    (one,) = site.judged(1)
+    assert (one['kind'], one['where'], one['metrics']) == ('SYSTEM', 'cpu/other', 30)
+    assert one['loss'] == pytest.approx(2.2, abs=0.5)
+
+
 def test_a_loss_of_all_nodes_with_a_new_kernel_is_of_the_software_and_of_no_node(site):
     site.healthy()
     site.run(lambda check, node, device: 0.93 if check == 'STREAM' else 1.0, lambda check: {'kernel': '6.5'})

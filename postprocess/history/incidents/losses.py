@@ -13,7 +13,7 @@ from postprocess.history.incidents.draft import Draft, Night, case_of, only, poo
 from postprocess.history.incidents.grouping import Group, Key, explain
 from postprocess.history.incidents.incident import Scope
 from postprocess.history.provenance import Provenance, is_software
-from postprocess.verdicts.verdict import Verdict
+from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
@@ -24,8 +24,13 @@ _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu,
 
 def losses(night: Night) -> Iterator[Draft]:
     """Yield a draft for each cause of what regressed, and of losses that several series have in common."""
-    together = {of for common in night.comparison.common for of in common.series}
-    bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed' or row.id in together]
+    together: set[int] = set()
+    for common in night.comparison.common:  # the least likely first
+        rows = _shared(common, night)
+        if 2 * sum(id(row) in together for row in rows) < len(rows):
+            together |= {id(row) for row in rows}
+            yield _common_draft(common, rows, night)
+    bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed' and id(row) not in together]
     if not bad:
         return
     usual = median(row.loss or 0.0 for row in bad)
@@ -33,7 +38,6 @@ def losses(night: Night) -> Iterator[Draft]:
         row
         for row in night.comparison.verdicts
         if row.verdict in ('ok', 'improved')
-        and row.id not in together
         and (row.limits is None or row.limits.detectable is None or row.limits.detectable <= max(usual, 0.02))
     ]
     software = _Software(night, {row.id.case for row in bad})
@@ -46,6 +50,31 @@ def losses(night: Night) -> Iterator[Draft]:
         rows = [bad[place] for place in group.places]
         drafts.append(_loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night))
     yield from _of_one_size(drafts)
+
+
+def _shared(common: Common, night: Night) -> list[Verdict]:
+    """Return the verdicts of the series that share a loss, of one node where it is of that."""
+    series = set(common.series)
+    return [
+        row
+        for row in night.comparison.verdicts
+        if row.id in series and row.loss is not None and (common.kind != 'node' or common.where in row.nodes)
+    ]
+
+
+def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
+    where = Scope(night.session.site, only({row.id.partition for row in rows}), only({row.id.environ for row in rows}))
+    kind = {'node': 'NODE', 'link_class': 'FABRIC'}.get(common.kind, 'SYSTEM')
+    if common.kind == 'node':
+        where = replace(where, environ='', nodes=(common.where,))
+    elif common.kind == 'link_class':
+        where = replace(where, environ='', link_class=common.where.rpartition(' ')[2])
+    elif common.kind == 'partition':
+        where = replace(where, environ='')
+    draft = _of_rows(kind, where, rows, {node for row in rows for node in row.nodes})
+    draft.loss, draft.interval = common.loss, common.interval
+    draft.evidence.append(str(common))
+    return draft
 
 
 def _of_one_size(drafts: list[Draft]) -> Iterator[Draft]:

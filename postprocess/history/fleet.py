@@ -38,7 +38,8 @@ class Event:
     """What stands out. `kind`: SYSTEM, NODE, FABRIC or SOFTWARE; `where`: a node, nodes, a place or a partition.
 
     `series`: the worst of the `count` series that show it; `change`: of its performance, in %; `how`: what it was
-    compared with. `evidence`: further facts. `sessions`: the last ones over which the change is the mean.
+    compared with. `evidence`: further facts. `sessions`: the last ones over which the change is the mean. `part`: that of
+    a node which alone shows it, such as ``device 3``.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Event:
     how: str
     evidence: tuple[str, ...] = ()
     sessions: int = 1
+    part: str = ''
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,9 @@ def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Even
     worst = min(flags, key=lambda flag: flag.loss)
     number = len({(flag.series, flag.quantity) for flag in flags})
     change = 100 * math.expm1(worst.loss)
-    return Event(kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, worst.sessions)
+    parts = {flag.part for flag in flags}
+    part = worst.part if len(parts) == 1 else ''
+    return Event(kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, worst.sessions, part)
 
 
 def _system_events(systems: Iterable[Flag]) -> list[Event]:

@@ -56,7 +56,7 @@ class Flag:
     """A series in which a node stands out.
 
     `node`: its name, several of one job joined by commas, or `WHOLE`. `loss`: of performance, logarithm, below 0, the
-    mean over the last so many `sessions`. `how`: what it was compared with.
+    mean over the last so many `sessions`. `how`: what it was compared with. `part`: of the node, such as ``device 3``.
     """
 
     series: SeriesId
@@ -65,6 +65,7 @@ class Flag:
     loss: float
     how: str
     sessions: int = 1
+    part: str = ''
 
 
 #: Return the performance that the baseline of a series expects, and that at its limit; None without a baseline.
@@ -423,9 +424,13 @@ def _median(values: ndarray, axis: int = 0) -> ndarray:
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """One quantity of the like parts of a node in the last session: a row a node, a column a part."""
+    """One quantity of the like parts of a node in the last session: a row a node, a column a part.
+
+    `names` of the parts, such as ``device 3``.
+    """
 
     parts: list[NodeTable]
+    names: list[str]
     nodes: list[str]
     performance: ndarray
 
@@ -443,7 +448,7 @@ def siblings(found: Iterable[NodeTable]) -> Iterator[Family]:
                 if alike != value:  # it has a number
                     groups[rest, table.quantity, name, alike][value] = table
                 break
-    for members in groups.values():
+    for (_, _, name, _), members in groups.items():
         if len(members) < 2:
             continue
         nodes = sorted({node for table in members.values() for node in table.nodes})
@@ -451,7 +456,7 @@ def siblings(found: Iterable[NodeTable]) -> Iterator[Family]:
         performance = numpy.full((len(nodes), len(members)), numpy.nan)
         for column, table in enumerate(members.values()):
             performance[[rows[node] for node in table.nodes], column] = table.performance[:, -1]
-        yield Family(list(members.values()), nodes, performance)
+        yield Family(list(members.values()), [f'{name} {value}' for value in members], nodes, performance)
 
 
 def _without_name(pairs: Pairs, name: str) -> Pairs:
@@ -471,7 +476,9 @@ def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
     bound = _bound(several, p, tolerance)
     for row, column in zip(*numpy.nonzero(apart < -bound), strict=True):
         part, how = family.parts[column], f'the other {measured[row].sum() - 1} of its node'
-        yield Flag(part.series, part.quantity, family.nodes[row], float(apart[row, column]), how)
+        yield Flag(
+            part.series, part.quantity, family.nodes[row], float(apart[row, column]), how, part=family.names[column]
+        )
 
 
 # The whole system

@@ -101,7 +101,9 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     )
     second = demo.nightly('--quiet', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
     assert second.returncode == 1
-    assert f'NODE {node}: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(second.stdout.split())
+    assert f'DEVICE {node} device 3: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(
+        second.stdout.split()
+    )
     assert 'number 1 of 1 could not be reached' in second.stderr
     assert '2026-01-31' in (demo.results / 'report.html').read_text()
     assert len(list((demo.results / 'incidents/demo').iterdir())) == 1

@@ -14,7 +14,7 @@ from postprocess.history.incidents.incident import Level, Scope
 from postprocess.text import percent
 from postprocess.verdicts.compare import NOTHING_MEASURED
 
-#: Share of performance that an event of the fleet must have lost to be certain when it is seen for the first time.
+#: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
 CERTAIN = 0.1
 _LOST_NODE = re.compile(r'(\S+) of (\S+) is .*, but not drained')
 
@@ -35,12 +35,15 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
         where = Scope(night.session.site, of.partition, '' if nodes else of.environ, nodes)
         if of_place:
             where = replace(where, environ='', place=event.where)
+        elif nodes:
+            where = replace(where, device=event.part)
         seen = set(nodes) or ({node for row in night.comparison.verdicts if row.id == of for node in row.nodes})
         loss = -event.change / 100
         drafts.append(
             Draft(
-                event.kind, where, 'loss', cases={of.case}, series={of}, nodes=seen, loss=loss, evidence=evidence,
-                levels=_levels(event, nodes, night), certain=loss >= CERTAIN,
+                'DEVICE' if where.device else event.kind, where, 'loss', cases={of.case}, series={of}, nodes=seen,
+                loss=loss, evidence=evidence,
+                levels=_levels(event, nodes, night), certain=loss >= CERTAIN or event.sessions > 1,
             )
         )  # fmt: skip
 

@@ -187,7 +187,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
                 identities.add(identity)
             entries.append((number, entry))
 
-    mode = info.get('plumbline_mode')
+    mode = _get({'plumbline_mode': None} | info, 'plumbline_mode', (str, type(None)), 'session_info')
     cmdline = _get(info, 'cmdline', str, 'session_info')
     selection = read_cmdline(cmdline, mode)
     sites = {entry['system'] for _, entry in entries} or {site or selection.site}

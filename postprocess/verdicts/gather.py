@@ -65,6 +65,7 @@ def baseline_of(rows: Sequence[Row], sessions: ndarray, weights: ndarray) -> Bas
     """Return the references of `rows` as arrays; `sessions`: the values of the sessions that they come from."""
     spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
     variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
+    prior = numpy.array([row.tolerance.prior for row in rows])
     # the mean of values is above that of their logarithms by half of the variance
     mean = [
         row.sign * (math.log(row.reference.mean) - of / 2 * (not unknown))
@@ -72,10 +73,10 @@ def baseline_of(rows: Sequence[Row], sessions: ndarray, weights: ndarray) -> Bas
     ]
     return Baseline(
         mean=numpy.array(mean),
-        variance=variance,
+        variance=numpy.maximum(variance, prior / 16),  # recorded values may be equal, as they are printed
         df=df,
         n=numpy.array([float(row.reference.n or _EXACT) for row in rows]),
-        prior=numpy.array([row.tolerance.prior for row in rows]),
+        prior=prior,
         assumed=assumed,
         floor=numpy.array([-math.log1p(-row.tolerance.floor) for row in rows]),
         cap=numpy.array([-math.log1p(-row.tolerance.cap) for row in rows]),

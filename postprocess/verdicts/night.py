@@ -22,7 +22,7 @@ from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline, Likeness, Ni
 SHARES = (0.40, 0.15, 0.20, 0.10, 0.15)
 FALSE = 0.010  # the share of false losses among those found in a session
 FALSE_SHORT = 0.005  # the same of baselines of fewer than SHORT sessions, which are rougher
-FALSE_COMMON = 0.0025  # the chance of a false loss in common in a session
+FALSE_COMMON = 0.005  # the chance of a false loss in common in a session
 ENOUGH_JOBS = 5  # jobs in a window that confirm a loss
 FIRST_DOUBT = 0.025  # a series runs again if its first value is less likely than this,
 DOUBT = (0.01, 0.01, 0.005, 0.005, 0.001)  # or one of its windows, by the number of jobs tonight
@@ -34,7 +34,7 @@ NEAR_FLOOR = 0.75  # a loss counts from this part of the floor on: estimates sca
 TONIGHT = 0.05, 0.2
 #: A loss that counts against a baseline of fewer than SHORT sessions, if it is so many standard deviations of a usual
 #: metric of the site and so unlikely by the scatter of its own jobs.
-LARGE, LARGE_SD, LARGE_P = 0.28, 6.0, 0.01
+LARGE, LARGE_SD, LARGE_P = 0.28, 7.0, 0.01
 LASTING_WINDOW = 7  # the first window that counts where slow sessions last into their reruns
 
 

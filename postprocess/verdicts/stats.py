@@ -88,12 +88,15 @@ def fit_prior(variances: ndarray, df: ndarray) -> tuple[float, float]:
 
     Empirical Bayes: they follow a scaled inverse chi-square distribution with d0 degrees of freedom about s0^2, both
     fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2). d0 is
-    infinite where they differ no more than by chance.
+    infinite where they differ no more than by chance; fewer than `ENOUGH_METRICS` of them say nothing, and give
+    `PRIOR_DF` and 1.
     """
     import numpy
     from scipy.special import digamma, polygamma
 
     half, variances = df[variances > 0] / 2, variances[variances > 0]
+    if len(variances) < ENOUGH_METRICS:
+        return PRIOR_DF, 1.0
     logs = numpy.log(variances) - digamma(half) + numpy.log(half)
     excess = logs.var(ddof=1) - polygamma(1, half).mean()
     if excess <= 0:

@@ -71,8 +71,6 @@ def test_a_site_without_limits_lists(clone, site):
     assert (found > 0) is runnable
 
 
-# What was published spreads by 20 and 13 %, host to host
-TOO_NOISY = {('summit', 'OsuLatency'), ('perlmutter', 'OsuLatency')}
 WITH_LIMITS = [site for site in SITES if load_references(site).rows]
 
 
@@ -153,7 +151,7 @@ def shortened(line: str) -> str:
 @pytest.mark.parametrize('site', WITH_LIMITS)
 def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_run, site, tmp_path):
     """Samples are drawn around the published mean, as far apart as published. Worse: by 10 % or five standard
-    deviations, whichever is more; where a wider tolerance is the site's policy, by a tenth more than that."""
+    deviations, whichever is more; and by three tenths more than the limit of the run allows."""
     references, draw = load_references(site), random.Random(site)
     ended, expected = dry_run(site), {}
     for case in ended['runs'][0]['testcases']:
@@ -187,10 +185,11 @@ def test_a_replay_of_simulated_samples_is_ok_and_one_worse_metric_is_found(dry_r
     assert set(healthy) == set(expected)
     for key in {row.id: key for key, row in expected.items()}.values():  # one of each row
         reference, sick = expected[key], copy.deepcopy(ended)
-        worse = max(0.1, 5 * (reference.std or 0) / reference.mean, 1.1 * abs(1 - healthy[key].limit / reference.mean))
+        worse = max(0.1, 5 * (reference.std or 0) / reference.mean, 1.3 * abs(1 - healthy[key].limit / reference.mean))
         factor = 1 - worse if reference.quantity.sign > 0 else 1 + worse
         for sample in metrics_of(sick)[key]['samples']:
             sample[2] *= factor
         verdicts = {key: row.verdict for key, row in judged(sick).items()}
         assert {key for key, verdict in verdicts.items() if verdict != 'ok'} == {key}
-        assert verdicts[key] == ('warning' if (site, reference.id.check) in TOO_NOISY else 'regressed')
+        # one job against a number whose spread is not known: in doubt until further jobs confirm it
+        assert verdicts[key] in (('regressed',) if reference.std else ('regressed', 'warning'))

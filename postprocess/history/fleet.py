@@ -38,8 +38,8 @@ class Event:
     """What stands out. `kind`: SYSTEM, NODE, FABRIC or SOFTWARE; `where`: a node, nodes, a place or a partition.
 
     `series`: the worst of the `count` series that show it; `change`: of its performance, in %; `how`: what it was
-    compared with. `evidence`: further facts. `sessions`: the last ones over which the change is the mean. `part`: of a
-    node, alone, such as ``device 3``.
+    compared with. `evidence`: further facts. `sessions`: the last ones over which the change is the mean. `part`: of
+    its node that alone shows it, such as ``device 3``.
     """
 
     kind: str

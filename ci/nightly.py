@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import json
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -27,6 +28,7 @@ from plumbline.files import write_text
 from plumbline.paths import ROOT, results_directory
 from plumbline.references import MODES
 from plumbline.sites import UNDESCRIBED, Site, load_site
+from postprocess.text import count
 
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given
 
@@ -102,7 +104,7 @@ class Night:
         session, done = self._resumed(selection)
         session = session or Session.new(self.results, selection, len(cases))
         left = [case for case in cases if case not in done]
-        print(f'plumbline: site {self.site.name}, mode {selection.mode}: {len(cases)} cases', flush=True)
+        print(f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}', flush=True)
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
         for node in nodes_out(self.site):
@@ -150,7 +152,9 @@ class Night:
         for sentence in self.problems:
             print(f'plumbline: {sentence}', file=sys.stderr)
         self._name_absent_benchmarks()
-        why = f'ReFrame ended with exit code {ended.code} and wrote no report' if any_case else 'no case can run here'
+        words = shlex.join(self.arguments.selection)
+        nothing = f'no case can run here{f" with the options {words}" if words else ""}'
+        why = f'ReFrame ended with exit code {ended.code} and wrote no report' if any_case else nothing
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 
@@ -159,7 +163,7 @@ class Night:
         ended = {case_of(case) for case in cases_in(content) if case['result'] != 'abort'}
         wanted = [case_of(case) for case in failed(content)] + [case for case in cases if case not in ended]
         if wanted:
-            print(f'plumbline: runs {len(wanted)} failed cases once more', flush=True)
+            print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
             session.run_again(content, wanted, self.deadline, '-retry')
 
     def _judge(self, session: Session, content: Content, may_go_on: bool) -> int:

@@ -13,6 +13,7 @@ from ci.session import Content, Entry, Session, case_of, cases_in
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline import settings
 from plumbline.sites import Site
+from postprocess.text import count
 
 #: Jobs of a case in a session: after each step it runs on only if it is still in doubt.
 STEPS = (1, 2, 3, 5, 9)
@@ -30,7 +31,7 @@ def rerun(session: Session, content: Content, site: Site, deadline: float, store
         doubtful = _in_doubt(session, content)
         if not doubtful or time.monotonic() >= deadline:
             return
-        print(f'plumbline: runs {len(doubtful)} cases in doubt again, up to {wanted} jobs in all', flush=True)
+        print(f'plumbline: runs {count(len(doubtful), "case")} in doubt again, up to {wanted} jobs in all', flush=True)
         variables = {settings.JOB_OPTIONS.name: json.dumps(_options(session, doubtful, site, have))}
         wanted_cases = [case_of(case) for case in doubtful]
         if not session.run_again(content, wanted_cases, deadline, f'-rerun{have}', variables, wanted - have):

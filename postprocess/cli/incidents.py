@@ -27,9 +27,12 @@ def list_all(
     if context.invoked_subcommand:
         return
     from postprocess.history import ledger
+    from postprocess.results.store import Store
     from postprocess.views import incidents as views
 
     known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read(results, name)]
+    if not known:
+        Store(results).find('latest', site)  # an error where the folder or the site is not the right one
     day = ledger.last_day(known)
     show(views.listing(ledger.in_order(known, day), day), format)
     raise typer.Exit(int(any(one.state(day) == 'open' for one in known)))

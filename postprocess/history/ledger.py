@@ -127,7 +127,7 @@ class Known:
         if now.loss is not None and then.seen.loss is not None:
             beyond = now.interval and then.seen.interval and now.interval[0] > then.seen.interval[1]
             if beyond or now.loss > WORSE * then.seen.loss:
-                return f'a loss of {now.loss:.1%}, acknowledged with {then.seen.loss:.1%}'
+                return f'a loss of {100 * now.loss:.1f} %, acknowledged with {100 * then.seen.loss:.1f} %'
         if (n := len(self.incident.series)) > WORSE * then.series + 1:
             return f'{n} metrics, acknowledged with {then.series}'
         return ''

@@ -159,14 +159,14 @@ def _decided(verdict: Verdict, row: Row, found: night.Judged, index: int) -> Ver
 def _cause(verdict: Verdict, row: Row, what: str) -> str:
     reference, jobs = row.reference, row.measured.measuring
     low, high = verdict.interval or (0.0, 0.0)
-    loss = f'{verdict.loss:.1%}' if verdict.loss and verdict.loss > 0 else 'nothing'
+    loss = f'{100 * verdict.loss:.1f} %' if verdict.loss and verdict.loss > 0 else 'nothing'
     over = 'tonight' if verdict.window == 1 else f'over {verdict.window} sessions'
     values = ', '.join(number(job.value) for job in jobs)
     ran = f'; {len(jobs)} jobs: {values}' if len(jobs) > 1 else ''
     return (
         f'{number(verdict.value)} {row.measured.quantity.unit} in session {verdict.session}, expected '
-        f'{number(reference.mean)} ({_origin(reference)}): lost {loss} {over} (95 % interval {low:.1%} to '
-        f'{high:.1%}){ran}: {what}'
+        f'{number(reference.mean)} ({_origin(reference)}): lost {loss} {over} (95 % interval {100 * low:.1f} to '
+        f'{100 * high:.1f} %){ran}: {what}'
     )
 
 

@@ -56,9 +56,9 @@ def guard(comparison: Comparison) -> str:
     )
     text = f'Guarded: {counted(comparison)}.'
     if noticed:
-        when = '' if comparison.scope else 'Within one session '
-        text += f' {when}half of them notice losses above {noticed[len(noticed) // 2]:.1%}, '
-        text += f'all of them losses above {noticed[-1]:.0%}.'
+        half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
+        when = 'Half' if comparison.scope else 'Within one session half'
+        text += f' {when} of them notice losses above {half}, all of them losses above {every}.'
     return text
 
 

@@ -97,6 +97,7 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
             members = groups.members[index]
             suspect[members] |= nights.k[members, -1] < COMMON_JOBS[1]
     best = numpy.where(p.min(axis=0) < 1, p, found.p / _shares()).argmin(axis=0)
+    best[certain] = 0  # tonight's jobs alone decided: an average over healthy sessions is not what was lost
     rows = numpy.arange(len(best))
     loss = found.loss[best, rows]
     half = quantile(0.975, found.df[best, rows]) * found.error[best, rows]

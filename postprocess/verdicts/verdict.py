@@ -104,8 +104,8 @@ class Common:
     def __str__(self) -> str:
         low, high = self.interval
         return (
-            f'{self.kind} {self.where}: {len(self.series)} series lost {self.loss:.1%} in common '
-            f'(95 % interval {low:.1%} to {high:.1%})'
+            f'{self.kind} {self.where}: {len(self.series)} series lost {100 * self.loss:.1f} % in common '
+            f'(95 % interval {100 * low:.1f} to {100 * high:.1f} %)'
         )
 
 

@@ -183,8 +183,8 @@ def _verdict(verdict: Verdict, change: Change, found: Certainty) -> Verdict:
     if change.loss <= -math.log1p(-loss):
         return replace(judged, verdict='improved' if -change.loss > -math.log1p(-loss) else 'ok')
     cause = (
-        f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {judged.loss:.1%} '
-        f'(95 % interval {low:.1%} to {high:.1%}; limit {number(worst)}, {why})'
+        f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {100 * judged.loss:.1f} % '
+        f'(95 % interval {100 * low:.1f} to {100 * high:.1f} %; limit {number(worst)}, {why})'
     )
     return replace(judged, verdict='regressed', cause=cause)
 

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from postprocess.history.ledger import HEALTHY
 from postprocess.text import count, named, percent
 from postprocess.views.series import SERIES
 from postprocess.views.table import Column, Row, View
@@ -58,7 +59,7 @@ def to_row(known: Known, day: str) -> Row:
         'session': incident.since,
         'changed': list(incident.changed),
         'evidence': list(incident.evidence),
-        'next_steps': [*incident.next_steps, *_commands(known)],
+        'next_steps': [*incident.next_steps, *_commands(known, day)],
         'cause': incident.cause,
         'acknowledged_why': noted.why if noted else '',
         'acknowledged_until': noted.until if noted else '',
@@ -122,14 +123,16 @@ def since(known: Known, day: str) -> str:
     if state == 'suspected':
         parts.append('suspected: it counts when it is seen again')
     if known.healthy_for and state != 'closed':
-        parts.append(f'healthy in the last {count(known.healthy_for, "session")}; it is closed after 3')
+        last = 'session' if known.healthy_for == 1 else f'{known.healthy_for} sessions'
+        parts.append(f'healthy in the last {last}; it is closed after {HEALTHY}')
+    elif state != 'closed' and known.last_bad.day < day:
+        parts.append(f'last seen on {known.last_bad.day}')
     if noted and state == 'acknowledged':
         parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
     if noted and state == 'open':
         worse = known.worse()
-        parts.append(
-            f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
-        )
+        before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
+        parts.append(f'{before}; the reason was: {noted.why}')
     return '; '.join(parts)
 
 
@@ -148,7 +151,7 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
         return
     for line in incident.evidence[:most]:
         yield from _wrap(line, '  ')
-    for command in (*incident.next_steps, *_commands(known)):
+    for command in (*incident.next_steps, *_commands(known, day)):
         yield from _command(f'$ {command}')
 
 
@@ -163,9 +166,9 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
             yield f'  - on {named(nodes)}'
 
 
-def _commands(known: Known) -> list[str]:
+def _commands(known: Known, day: str) -> list[str]:
     shown = [f'plumbline incidents show {known.id}']
-    if known.closed or known.acknowledged:
+    if known.state(day) in ('closed', 'acknowledged'):
         return shown
     return [*shown, f'plumbline incidents acknowledge {known.id} --why {shlex.quote("REASON")} --until DAY']
 

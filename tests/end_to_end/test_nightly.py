@@ -62,7 +62,7 @@ def test_first_night_baseline_second_night_and_a_regression(demo):
     prometheus = demo.root / 'plumbline.prom'
     third = demo.nightly('--quiet', f'--prometheus={prometheus}', PLUMBLINE_NOTIFY='json://user:hush@127.0.0.1:9/')
     assert third.returncode == 1
-    assert 'runs 1 cases in doubt again, up to 5 jobs' in third.stdout
+    assert 'runs 1 case in doubt again, up to 5 jobs' in third.stdout
     assert 'SYSTEM node/system' in third.stdout and 'run again: 50.' in third.stdout
     (report,) = (json.loads(path.read_text()) for path in sorted(demo.results.glob('reports/*.json'))[-1:])
     assert len(report['runs']) == 5, 'each further job is a run of the session'

@@ -282,6 +282,8 @@ def test_an_incident_is_acknowledged_gets_worse_heals_and_is_closed(site):
     (worse,) = site.judged(1)
     assert (worse['id'], worse['state']) == (one['id'], 'open')
     assert '40' in worse['worse'] and '15' in worse['worse']
+    assert any('incidents acknowledge' in step for step in worse['next_steps'])
+    assert 'fan is ordered' in site.work.run('incidents show', one['id']).stdout
 
     for night in range(3):
         site.run()
@@ -399,9 +401,19 @@ def test_the_list_begins_with_what_is_open(site):
     assert [row['state'] for row in rows] == ['open', 'open', 'acknowledged']
 
 
-def test_without_an_incident_the_list_is_empty(work):
-    result = work.run('incidents')
+def test_without_an_incident_the_list_is_empty(site):
+    site.run()
+    site.judged(0)
+    result = site.work.run('incidents')
     assert (result.exit_code, result.stdout) == (0, '0 incidents, 0 open\n')
+
+
+def test_no_incident_is_no_answer_where_no_session_is(site):
+    result = site.work.run('incidents')
+    assert result.exit_code == 2 and str(site.work.results) in result.stderr
+    site.run()
+    result = site.work.run('incidents', '--site', 'nosuch')
+    assert result.exit_code == 2 and 'nosuch' in result.stderr
 
 
 @pytest.mark.parametrize(

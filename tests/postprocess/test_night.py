@@ -76,6 +76,17 @@ def test_one_healthy_rerun_leaves_a_loss_in_doubt_and_nine_decide():
     assert -math.expm1(-confirmed.loss[0]) == pytest.approx(0.044, abs=0.003)
 
 
+def test_a_loss_beyond_the_cap_is_told_as_it_is_tonight():
+    history = [0.7] * 5, [0.7] * 5, [1.5] * 5, *[[0.0]] * 3, [1.5] * 9
+    jobs = 0.005 * numpy.random.default_rng(1).standard_normal((9, len(history), 9))
+    for night, losses in enumerate(history):
+        jobs[:, night, : len(losses)] -= losses
+        jobs[:, night, len(losses) :] = math.nan
+    found = judge(baseline(m=9, n=1, df=4.0), jobs)
+    assert found.red.all() and (found.window == 1).all()
+    assert found.loss == pytest.approx(1.5, abs=0.02)
+
+
 def test_a_loss_that_is_over_tonight_is_not_red():
     history = [[-0.05] * 9] * 5
     assert judge(baseline(), nights(*history)).red[0]

@@ -71,7 +71,7 @@ def test_the_first_screen_has_verdict_counts_worst_coverage_and_what_did_not_run
     assert [text_of(item) for item in counts] == ['1regressed', '1missing', '2failed', '1no reference']
     rows = cells(page, 'worst')
     assert [row[0] for row in rows] == ['regressed', 'missing', 'failed', 'failed']
-    assert 'expected 100' in rows[0][-1] and 'lost 36.3%' in rows[0][-1]
+    assert 'expected 100' in rows[0][-1] and 'lost 36.3 %' in rows[0][-1]
     (first,) = tree.find_class('first')
     for words in (
         '1 gated', '1 vanished', '9 cases expected, 3 ran', 'Later size=big on cpu: not run: ReFrame skipped it',

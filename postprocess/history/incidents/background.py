@@ -173,6 +173,7 @@ class Background:
         if draft.sort == 'loss':
             said += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
+            said += [draft.cause] if '; ' in draft.cause else []  # the incident is named by the first part
             ran = [case for case in draft.failed if case['job_id'] and case['nodes']]
             said += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
             more = len(ran) - _SHOWN
@@ -193,15 +194,16 @@ class Background:
 
     def _values(self, row: Verdict) -> str:
         """Return what each job measured of a series, beside what was expected."""
-        jobs = [job for job in row.jobs if job.status == 'measured']
-        values = [
-            f'{quantity(job.value, None, row.quantity.unit)}{f" on {named(job.nodes)}" if job.nodes else ""}'
-            for job in jobs
-        ]
-        said = values[0] if values else quantity(row.value, None, row.quantity.unit)
-        again = f', run again: {", ".join(values[1:])}' if len(values) > 1 else ''
+        unit, jobs = row.quantity.unit, [job for job in row.jobs if job.status == 'measured']
+        again: dict[str, list[str]] = defaultdict(list)
+        for job in jobs[1:]:
+            again[_on(job.nodes)].append(number(job.value))
+        said = f'{quantity(jobs[0].value, None, unit)}{_on(jobs[0].nodes)}' if jobs else quantity(row.value, None, unit)
+        if again:
+            said += ', run again: ' + '; '.join(f'{", ".join(found)} {unit}{nodes}' for nodes, found in again.items())
+        expected = quantity(row.expected, row.reference.std if row.reference else None, unit)
         source = f' ({row.reference.kind})' if row.reference else ''
-        return f'{_of_case(row.id.case)} {row.id.name}: {said}{again}; expected {number(row.expected)}{source}'
+        return f'{_of_case(row.id.case)} {row.id.name}: {said}; expected {expected}{source}'
 
     def _job(self, case: Mapping[str, Any], cause: str) -> str:
         """Return which job failed, and why unless that is what the incident says already."""
@@ -254,7 +256,8 @@ class Background:
             listed = shlex.quote('nodelist=' + ','.join(few))
             at = f' -J {listed}' if few and of.partition in self.slurm else ''
             where = f'{of.site}:{of.partition}' if of.partition else of.site
-            yield f'ci/nightly --no-provision -- --system={where} -n {shlex.quote("|".join(names))}{at}'
+            mode = f' --mode {self.sessions[-1].mode}' if self.sessions[-1].mode else ''
+            yield f'ci/nightly --no-provision{mode} -- --system={where} -n {shlex.quote("|".join(names))}{at}'
         if incident.sort == 'loss' and begin and not of.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
             yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
@@ -277,6 +280,10 @@ class Background:
 
 def _places(of: Scope) -> Sequence[str]:
     return of.nodes[:_SERIES] or ('',)
+
+
+def _on(nodes: Sequence[str]) -> str:
+    return f' on {named(nodes)}' if nodes else ''
 
 
 def _of_case(case: CaseId) -> str:

@@ -95,7 +95,8 @@ class Incident:
         beside += f' in {", ".join(others)} too' if 0 < len(others) <= _CHECKS else ''
         beside += f' of {len(others) + 1} checks' if len(others) > _CHECKS else ''
         if self.sort == 'failure':
-            return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {self.cause}'
+            cause, _, more = self.cause.partition('; ')  # all of it is in the evidence
+            return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}{" ..." if more else ""}'
         size = percent(None if self.loss is None else -100 * self.loss)
         if self.interval:
             size += f' ({percent(-100 * self.interval[1])} to {percent(-100 * self.interval[0])})'

@@ -12,7 +12,7 @@ call suspect runs again, up to 2, 3, 5 and 9 jobs. Every metric that stays red c
 Losses are injected into 20 metrics from the first night on. Each is judged as if it were the only one: Benjamini and
 Hochberg's method, which finds more where many are lost, gives no help.
 
-Seeded: the same options print the same numbers. Brackets: 95 % Wilson intervals. "before" is the rule of version 0.9:
+Seeded: the same options print the same numbers. Brackets: 95 % Wilson intervals. "before" is the rule of version 0.1.0:
 beyond a 99 % prediction interval, confirmed by the median of three jobs.
 """
 

@@ -35,6 +35,7 @@ from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts import coverage
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.views.incidents import commands, since
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
@@ -59,7 +60,9 @@ def to_html(
         'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken, 'named': _named,
         'parsed': json.loads,
     }  # fmt: skip
-    environment.globals |= {'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD}
+    environment.globals |= {
+        'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
+    }  # fmt: skip
     session = comparison.session
     series = judged_series(comparison)
     judged = [one for one in series if one.worst.verdict != 'informational']

@@ -59,7 +59,7 @@ def to_row(known: Known, day: str) -> Row:
         'session': incident.since,
         'changed': list(incident.changed),
         'evidence': list(incident.evidence),
-        'next_steps': [*incident.next_steps, *_commands(known, day)],
+        'next_steps': commands(known, day),
         'cause': incident.cause,
         'acknowledged_why': noted.why if noted else '',
         'acknowledged_until': noted.until if noted else '',
@@ -147,11 +147,10 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     if incident.changed:
         yield from _wrap(f'changed then: {"; ".join(incident.changed)}', '  ')
     if known.healthy_for and most == _MOST:  # what it was is not what is to be done tonight
-        yield f'  $ plumbline incidents show {known.id}'
-        return
+        most = 0
     for line in incident.evidence[:most]:
         yield from _wrap(line, '  ')
-    for command in (*incident.next_steps, *_commands(known, day)):
+    for command in commands(known, day):
         yield from _command(f'$ {command}')
 
 
@@ -166,8 +165,9 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
             yield f'  - on {named(nodes)}'
 
 
-def _commands(known: Known, day: str) -> list[str]:
-    shown = [f'plumbline incidents show {known.id}']
+def commands(known: Known, day: str) -> list[str]:
+    """Return what to run next; where tonight is healthy, nothing has to be measured."""
+    shown = [*(() if known.healthy_for else known.incident.next_steps), f'plumbline incidents show {known.id}']
     if known.state(day) in ('closed', 'acknowledged'):
         return shown
     return [*shown, f'plumbline incidents acknowledge {known.id} --why {shlex.quote("REASON")} --until DAY']

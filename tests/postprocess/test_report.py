@@ -74,6 +74,7 @@ def test_the_first_screen_has_verdict_counts_worst_coverage_and_what_did_not_run
     assert 'expected 100' in rows[0][-1] and 'lost 36.3 %' in rows[0][-1]
     (first,) = tree.find_class('first')
     for words in (
+        'new in this session', 'plumbline incidents acknowledge',
         '1 gated', '1 vanished', '9 cases expected, 3 ran', 'Later size=big on cpu: not run: ReFrame skipped it',
         'STREAM size=lost on cpu triad: no case of this quick session measured it',
     ):  # fmt: skip

@@ -154,7 +154,7 @@ def name_of_this_site(root: Path = SITES) -> str:
     names = site_names(root)
     if chosen := settings.SITE.get():
         if chosen not in names:
-            raise SiteError(f'PLUMBLINE_SITE={chosen}: expected one of {", ".join(names)}')
+            raise SiteError(f'--site or PLUMBLINE_SITE={chosen}: expected one of {", ".join(names)}')
         return chosen
     host, doubtful = platform.node(), None
     for name in names:

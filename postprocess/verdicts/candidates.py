@@ -22,8 +22,8 @@ BINARY = 'binary_sha256'
 FACTS = (BINARY, 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
 #: Facts that ``checks/core/job/load.sh`` records of a node, the most that a quiet node shows, and what more means.
 LOADS = {
-    'load_beside': (0.5, '{} CPUs were busy beside the benchmark'),
-    'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time'),
+    'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
+    'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
     'clock_throttled': (0.0, 'heat lowered the clock {} times'),
 }
 _LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}

@@ -207,7 +207,8 @@ class Night:
         return not faults
 
     def _name_absent_benchmarks(self) -> None:
-        for benchmark, reason in self.site.not_found.items():
+        absent = {} if self.arguments.selection else self.site.not_found  # of a selection, most are not meant to run
+        for benchmark, reason in absent.items():
             print(f'plumbline: not run: {benchmark}: {reason}')
 
 

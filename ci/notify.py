@@ -69,13 +69,17 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     """Write the outcome in Prometheus' text format; the file is whole or absent, as node_exporter needs."""
     labels = f'site="{outcome.site}",mode="{outcome.mode}"'
     states = Counter(one['state'] for one in outcome.incidents)
+    lasting = [one for one in outcome.incidents if one['state'] != 'closed']
     lines = [
         '# HELP plumbline_incidents Incidents of the site by state after the last session.',
         '# TYPE plumbline_incidents gauge',
         *(f'plumbline_incidents{{{labels},state="{state}"}} {states[state]}' for state in _STATES),
         '# HELP plumbline_incident_sessions In how many sessions an incident that is not closed was seen.',
         '# TYPE plumbline_incident_sessions gauge',
-        *(_incident(labels, one) for one in outcome.incidents if one['state'] != 'closed'),
+        *(_incident('sessions', labels, one, one['sessions']) for one in lasting),
+        '# HELP plumbline_incident_loss Share of performance that an incident lost, where it is one of performance.',
+        '# TYPE plumbline_incident_loss gauge',
+        *(_incident('loss', labels, one, one['loss'] / 100) for one in lasting if one['loss'] is not None),
         '# HELP plumbline_verdicts Metrics of the last session by verdict.',
         '# TYPE plumbline_verdicts gauge',
         *(f'plumbline_verdicts{{{labels},verdict="{name}"}} {n}' for name, n in outcome.counts.items()),
@@ -93,11 +97,12 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     path.chmod(0o644)  # node_exporter is another user
 
 
-def _incident(labels: str, one: dict[str, Any]) -> str:
-    names = {name: one[name] for name in ('id', 'state', 'kind', 'where', 'what', 'since')}
-    names['nodes'] = ','.join(one['nodes'])
+def _incident(name: str, labels: str, one: dict[str, Any], value: float) -> str:
+    """Return a line; its labels hold no number of the session, which would begin a new series every night."""
+    names = {name: one[name] for name in ('id', 'state', 'kind', 'where', 'since')}
+    names |= {name: ','.join(one[name]) for name in ('checks', 'nodes')}
     text = ','.join(f'{name}="{_escaped(value)}"' for name, value in names.items())
-    return f'plumbline_incident_sessions{{{labels},{text}}} {one["sessions"]}'
+    return f'plumbline_incident_{name}{{{labels},{text}}} {value:g}'
 
 
 def _escaped(text: str) -> str:

@@ -90,6 +90,7 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     q = numpy.where(certain, 0.0, false_discovery_rates(p.min(axis=0), baseline.weight))
     red = certain | (q < numpy.where(baseline.n < SHORT, FALSE_SHORT, FALSE))
     suspect = _suspects(baseline, nights, likeness, found, p.min(axis=0))
+    suspect &= ~(certain & (nights.k[:, -1] >= ENOUGH_JOBS))
     common = None
     if groups is not None and groups.members:
         common = _common(groups, baseline, nights, judge_groups(groups, baseline, jobs, likeness))

@@ -182,8 +182,9 @@ def _verdict(verdict: Verdict, change: Change, found: Certainty) -> Verdict:
     )  # fmt: skip
     if change.loss <= -math.log1p(-loss):
         return replace(judged, verdict='improved' if -change.loss > -math.log1p(-loss) else 'ok')
+    lost = -100 * math.expm1(-change.loss)
     cause = (
-        f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {100 * judged.loss:.1f} % '
+        f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {lost:.1f} % '
         f'(95 % interval {100 * low:.1f} to {100 * high:.1f} %; limit {number(worst)}, {why})'
     )
     return replace(judged, verdict='regressed', cause=cause)

@@ -35,8 +35,11 @@ def webhook():
 def of_incidents(**fields):
     """A session with two open incidents and an acknowledged one."""
     one = {'id': 'a1b2c3', 'state': 'open', 'kind': 'NODE', 'where': 'n5', 'what': 'exit code "3"', 'nodes': ['n5']}
-    one |= {'since': '2026-11-22', 'sessions': 2}
-    others = [one | {'id': 'b', 'kind': 'SYSTEM', 'where': 'cpu'}, one | {'id': 'c', 'state': 'acknowledged'}]
+    one |= {'since': '2026-11-22', 'sessions': 2, 'checks': ['STREAM', '"x"'], 'loss': None}
+    others = [
+        one | {'id': 'b', 'kind': 'SYSTEM', 'where': 'cpu', 'loss': 25.0},
+        one | {'id': 'c', 'state': 'acknowledged'},
+    ]
     values = {'site': 'demo', 'mode': 'nightly', 'exit_code': 1, 'counts': {'regressed': 2, 'ok': 40}}
     values |= {'problems': ['a node is lost'], 'summary': '', 'incidents': [one, *others], 'hints': []}
     return Outcome(**values | fields)
@@ -78,8 +81,10 @@ def test_prometheus_reads_the_file(tmp_path):
     states = {sample.labels['state']: sample.value for sample in found['plumbline_incidents']}
     assert states == {'open': 2, 'acknowledged': 1, 'suspected': 0, 'closed': 0}
     first = found['plumbline_incident_sessions'][0]
-    assert (first.labels['nodes'], first.labels['what'], first.value) == ('n5', 'exit code "3"', 2)
-    assert list(found)[:2] == ['plumbline_incidents', 'plumbline_incident_sessions']
+    assert (first.labels['nodes'], first.labels['checks'], first.value) == ('n5', 'STREAM,"x"', 2)
+    assert 'what' not in first.labels, 'it holds numbers, each of which would begin a series'
+    assert [sample.value for sample in found['plumbline_incident_loss']] == [0.25]
+    assert list(found)[:3] == ['plumbline_incidents', 'plumbline_incident_sessions', 'plumbline_incident_loss']
     assert found['plumbline_exit_code'][0].value == found['plumbline_problems'][0].value == 1
     assert before - 1 <= found['plumbline_last_run_seconds'][0].value <= time.time() + 1
     assert [one.name for one in tmp_path.iterdir()] == ['plumbline.prom']

@@ -62,8 +62,9 @@ class Measured:
 
     @property
     def summary(self) -> Summary:
-        """The samples of all jobs that measured it."""
-        return pool(job.summary for job in self.measuring) if len(self.measuring) > 1 else self._first.summary
+        """The samples of the jobs that measured it on `nodes`: another node would tell of itself."""
+        here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
+        return pool(here) if len(here) > 1 else self._first.summary
 
     @property
     def case_id(self) -> int:

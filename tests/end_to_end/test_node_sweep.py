@@ -126,21 +126,21 @@ def test_each_place_is_judged_by_itself(fleet):
     path.write_text(path.read_text().replace(r"r'^rate: (\S+)$'", r"r'^rate: (\S+)$', peak='memory_bandwidth'"))
     fleet.clone.site_file.with_name('published.csv').write_text(REFERENCE)
     fleet.clone.program(
-        'case $SLURMD_NODENAME in n5) echo "rate: 40.5" ;; n6) echo "rate: 200.5" ;; *) echo "rate: 50.5" ;; esac\n'
+        'case $SLURMD_NODENAME in n5) echo "rate: 10.5" ;; n6) echo "rate: 200.5" ;; *) echo "rate: 50.5" ;; esac\n'
         'echo "delay: 1.25"'
     )
     answer = fleet.clone.run(*command(), **fleet.slurm)
     assert answer.returncode == 1
     (part,) = fleet.clone.results.glob('reports/parts/*.json')
     (whole,) = cases_in(part)
-    low, high = 'failed to meet reference: rate=40.5 GB/s, limit 45', '200.5 GB/s is above the physical peak'
+    low, high = 'failed to meet reference: rate=10.5 GB/s, limit 24.8', '200.5 GB/s is above the physical peak'
     assert (whole['result'], whole['fail_phase']) == ('fail', 'performance')
     assert whole['fail_reason'].startswith('performance error: 2 of 4 places: n5: ')
     assert (
         low in whole['fail_reason'] and '; n6: invalid: rate: ' in whole['fail_reason'] and high in whole['fail_reason']
     )
     values = {name.rpartition(':')[2]: entry[:2] for name, entry in whole['perfvalues'].items()}
-    assert values == {'worst_rate': [40.5, 50.0], 'worst_delay': [1.25, 0]}
+    assert values == {'worst_rate': [10.5, 50.0], 'worst_delay': [1.25, 0]}
     cases = swept(fleet)
     assert {node: case['fail_phase'] for node, case in cases.items()} == {
         'n5': 'performance', 'n6': 'performance', 'n7': None, 'n8': None,

@@ -216,11 +216,15 @@ def test_every_run_of_a_case_is_kept(work):
 
 
 def test_jobs_of_several_rounds_count_together(work):
-    first = case(metrics={'triad': metric([1.0, 1.0, 1.0])}, nodes=['n1'])
-    work.ingest(report(case(metrics={'triad': metric([3.0, 3.0, 3.0])}, nodes=['n2']), earlier_runs=[[first]]))
+    first, again, elsewhere = (
+        case(metrics={'triad': metric([value, value, value])}, nodes=[node])
+        for value, node in ((1.0, 'n1'), (3.0, 'n1'), (9.0, 'n2'))
+    )
+    work.ingest(report(elsewhere, earlier_runs=[[first], [again]]))
     store = Store(work.results)
     (stream,) = measured_in(store, store.find())
-    assert (stream.value, stream.summary.n, [job.nodes for job in stream.jobs]) == (2.0, 6, [('n1',), ('n2',)])
+    assert (stream.value, stream.summary.n, stream.nodes) == (2.0, 6, ('n1',)), 'a value is of the nodes of its row'
+    assert [job.value for job in stream.jobs] == [1.0, 3.0, 9.0]
 
 
 def test_cases_alike_in_the_first_round_stay_cases_of_their_own(work):

@@ -27,6 +27,7 @@ from plumbline.units import UNITS
 from postprocess.history.digest import Digest
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.series import series_of
+from postprocess.history.standing import commands, since
 from postprocess.history.trend import Change
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.plots import Plot, all_drawable, history, strip
@@ -35,7 +36,6 @@ from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts import coverage
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
-from postprocess.views.incidents import commands, since
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shlex
 import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from postprocess.history.ledger import HEALTHY
+from postprocess.history.standing import commands, since
 from postprocess.text import count, named, percent
 from postprocess.views.series import SERIES
 from postprocess.views.table import Column, Row, View
@@ -115,27 +114,6 @@ def title(known: Known) -> str:
     return f'{incident.kind} {incident.where}: {incident.what}'
 
 
-def since(known: Known, day: str) -> str:
-    """Return since when an incident is known, and what became of it."""
-    incident, noted, state = known.incident, known.acknowledged, known.state(day)
-    lasts = f'in {count(known.sessions, "session")} since {incident.day}'
-    parts = ['new in this session' if known.sessions == 1 and not known.healthy_for else lasts]
-    if state == 'suspected':
-        parts.append('suspected: it counts when it is seen again')
-    if known.healthy_for and state != 'closed':
-        last = 'session' if known.healthy_for == 1 else f'{known.healthy_for} sessions'
-        parts.append(f'healthy in the last {last}; it is closed after {HEALTHY}')
-    elif state != 'closed' and known.last_bad.day < day:
-        parts.append(f'last seen on {known.last_bad.day}')
-    if noted and state == 'acknowledged':
-        parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
-    if noted and state == 'open':
-        worse = known.worse()
-        before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
-        parts.append(f'{before}; the reason was: {noted.why}')
-    return '; '.join(parts)
-
-
 def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     """Yield the lines on one incident: what, since when, what changed, evidence, and what to do next."""
     incident = known.incident
@@ -163,14 +141,6 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
         nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
         if nodes:
             yield f'  - on {named(nodes)}'
-
-
-def commands(known: Known, day: str) -> list[str]:
-    """Return what to run next; where tonight is healthy, nothing has to be measured."""
-    shown = [*(() if known.healthy_for else known.incident.next_steps), f'plumbline incidents show {known.id}']
-    if known.state(day) in ('closed', 'acknowledged'):
-        return shown
-    return [*shown, f'plumbline incidents acknowledge {known.id} --why {shlex.quote("REASON")} --until DAY']
 
 
 def _on(names: Sequence[str]) -> str:

@@ -34,7 +34,7 @@ from postprocess.verdicts.gather import (
 )
 from postprocess.verdicts.measured import Measured, failure, last_runs, measured, measured_in
 from postprocess.verdicts.stats import mean_of
-from postprocess.verdicts.verdict import Common, Comparison, Verdict, worst_first
+from postprocess.verdicts.verdict import BAD, Common, Comparison, Verdict, worst_first
 
 IN_DOUBT = 0.05  # q of a loss that is shown before it is confirmed
 
@@ -76,6 +76,10 @@ def judge_session(
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
     verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases, history=against is None)
+    for place, row in enumerate(rows):
+        if row.lost and verdicts[place].verdict not in BAD:
+            lost = row.lost[0]
+            verdicts[place] = replace(verdicts[place], verdict=lost.status, cause=lost.cause, nodes=lost.nodes)
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     return Comparison(

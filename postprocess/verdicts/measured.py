@@ -19,6 +19,7 @@ class Job:
     """What one job measured of a series; `status` is that of `postprocess.results.tables.status_of`.
 
     `round`: 0 for the first run of the case in its session, 1 for the next. `cause`: why it is not ``measured``.
+    `ended`: whether the case came to its end.
     """
 
     round: int
@@ -27,6 +28,7 @@ class Job:
     summary: Summary
     status: str
     cause: str
+    ended: bool = True
 
     @property
     def value(self) -> float:
@@ -61,10 +63,15 @@ class Measured:
         return (self.measuring or self.jobs)[0]
 
     @property
+    def lost(self) -> tuple[Job, ...]:
+        """The jobs whose case came to its end without a number that is true: another job does not make up for it."""
+        return tuple(job for job in self.jobs if job.ended and job.status in ('missing', 'invalid'))
+
+    @property
     def summary(self) -> Summary:
         """The samples of the jobs that measured it on `nodes`: another node would tell of itself."""
         here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
-        return pool(here) if len(here) > 1 else self._first.summary
+        return pool(here) if self.status == 'measured' else self._first.summary
 
     @property
     def case_id(self) -> int:
@@ -185,9 +192,9 @@ def _job(case: dict[str, Any], row: dict[str, Any] | None, failed: str | None) -
     nodes = tuple(case['nodes'])
     if row is None:
         why = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no such metric'
-        return Job(case['round'], case['case_id'], nodes, NOTHING, 'failed', why)
+        return Job(case['round'], case['case_id'], nodes, NOTHING, 'failed', why, failed is None)
     summary = Summary(row['n'], row['mean'], row['std'], row['min'], row['max'])
-    return Job(case['round'], case['case_id'], nodes, summary, row['status'], _cause(row, failed))
+    return Job(case['round'], case['case_id'], nodes, summary, row['status'], _cause(row, failed), failed is None)
 
 
 def _cause(row: dict[str, Any], failed: str | None) -> str:

@@ -388,6 +388,22 @@ def test_distinct_jobs_decide(work, reruns, verdict, says):
             assert says in (work.results / 'report.html').read_text()
 
 
+@pytest.mark.parametrize(
+    ('job', 'verdict'),
+    [
+        (case(metrics={'triad': metric([900.0], void='above the peak')}), 'invalid'),
+        (case(metrics={'triad': metric()}, missing={'triad': 'no line'}), 'missing'),
+        (case(metrics={'triad': metric()}, result='fail', fail_phase='run', fail_reason='exit code 3'), 'ok'),
+    ],
+)
+def test_another_job_makes_up_for_a_failed_case_and_not_for_a_number_lost_or_untrue(work, job, verdict):
+    work.reference(reference())
+    good = case(metrics={'triad': metric([100.0])})
+    for uuid, runs in {'first': (job, good), 'last': (good, job)}.items():
+        work.ingest(report(runs[1], earlier_runs=[[runs[0]]], uuid=f'{uuid}-{verdict}'))
+        assert only(work.compare(f'{uuid}-{verdict}'))['verdict'] == verdict
+
+
 def test_a_report_that_is_given_twice_counts_once(work):
     work.reference(reference())
     work.ingest(report(case(metrics={'triad': metric([90.0])}), uuid='aaaa'))

@@ -147,14 +147,13 @@ def judges(references: References, of: SeriesId, tolerance: Tolerance) -> list[t
 
 
 def tolerance_for(
-    policy: Mapping[str, Any], of: SeriesId, floor: float | None = None, cap: float | None = None,
-    usual_spread: float | None = None,
-) -> Tolerance:  # fmt: skip
+    policy: Mapping[str, Any], of: SeriesId, floor: float | None = None, usual_spread: float | None = None
+) -> Tolerance:
     """Return the tolerance of a series: what its check states, unless the `policy` of the site says otherwise.
 
     `policy`: ``tolerance`` of site.yaml. Its rules are shell patterns of check, params, metric and dims, and the last
-    that matches wins. None: the check states nothing, and the default of the suite holds. The `cap` of a check is not
-    used any more: only a site says which loss always counts.
+    that matches wins. None: the check states nothing, and the default of the suite holds. Only a site says which loss
+    always counts.
     """
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
     cap = policy.get('cap', max(floor, DEFAULT_CAP))

@@ -59,20 +59,19 @@ _RENAMED = (
 
 
 _TIMES = ('s', 'ms', 'us', 'ns')
-# What schema 1 left to the reader: check, units (none: any), floor and cap; the first that fits holds
-_TOLERANCES = (
-    ('IOR*', (), 0.15, 0.40), ('Mdtest*', (), 0.20, 0.50), ('HPL', (), 0.03, 0.15), ('HPCG', (), 0.03, 0.15),
-    ('*', _TIMES, 0.05, 0.25),
+# What schema 1 left to the reader: check, units (none: any) and floor; the first that fits holds
+_FLOORS = (
+    ('IOR*', (), 0.15), ('Mdtest*', (), 0.20), ('HPL', (), 0.03), ('HPCG', (), 0.03), ('*', _TIMES, 0.05),
 )  # fmt: skip
 
 
 @cache
-def tolerance_of_schema_1(check: str, unit: str) -> tuple[float | None, float | None]:
-    """Return floor and cap of a metric whose record states none; None: the defaults of the suite."""
-    for wanted, units, floor, cap in _TOLERANCES:
+def floor_of_schema_1(check: str, unit: str) -> float | None:
+    """Return the floor of a metric whose record states none; None: the default of the suite."""
+    for wanted, units, floor in _FLOORS:
         if fnmatchcase(check, wanted) and (not units or unit in units):
-            return floor, cap
-    return None, None
+            return floor
+    return None
 
 
 def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
@@ -92,7 +91,7 @@ def record_of_schema_1(data: dict[str, Any]) -> dict[str, Any]:
             'missing': missing.get(old_name),
         }
         facts = {key: old[key] for key in ('unit', 'better') if isinstance(old, dict) and key in old}
-        facts |= dict(zip(('floor', 'cap'), tolerance_of_schema_1(str(check), str(facts.get('unit'))), strict=True))
+        facts['floor'] = floor_of_schema_1(str(check), str(facts.get('unit')))
         if name in metrics and any(metrics[name].get(key) != value for key, value in facts.items()):
             name, series['dims'] = old_name, {}  # not the same quantity: it keeps its name, and no number is lost
         metrics.setdefault(name, facts | {'series': []})['series'].append(series)

@@ -63,8 +63,8 @@ class Series:
 class MetricRecord:
     """A metric of a case and all its series, with what its check states of it.
 
-    `usual_spread`: typical coefficient of variation from night to night. `floor`, `cap`: loss of performance that the
-    limit allows at least and at most; None: the default of the suite.
+    `usual_spread`: typical coefficient of variation from night to night. `floor`: loss of performance that the limit
+    allows at least; None: the default of the suite.
     """
 
     unit: str
@@ -72,7 +72,6 @@ class MetricRecord:
     series: list[Series] = field(default_factory=list)
     usual_spread: float | None = None
     floor: float | None = None
-    cap: float | None = None
 
     @property
     def quantity(self) -> Quantity:

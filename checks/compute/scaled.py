@@ -25,7 +25,7 @@ class ScaledBenchmark(Benchmark):
     size = parameter(['quick', 'full'], loggable=True)
     nodes = parameter(node_counts())
     mpi = True
-    floor, cap = 0.03, 0.15
+    floor = 0.03
 
     def supports(self, topology):
         if self.program.on_gpus and not topology.gpus:

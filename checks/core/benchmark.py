@@ -73,9 +73,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     #: pattern of metric names -> number, of which the first that matches holds. It stands in for the measured spread
     #: while a site has few sessions, and should be right within a factor of 2 or 3. The default is a cautious guess.
     usual_spread: float | Mapping[str, float] = 0.03
-    #: Least and largest loss of performance that a limit of this check allows; None: the default of the suite.
+    #: Least loss of performance that a limit of this check allows; None: the default of the suite.
     floor: float | None = None
-    cap: float | None = None
     placement: Placement | None = None
     facts: Sequence[str] = ('provenance.txt',)  # files of the job with key=value lines for the provenance
     wrapper: list[str] = []  # words before the program, such as numactl and its options
@@ -198,7 +197,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         """Return what the trials of this case must have measured."""
         return Plan(
             check=self.check, params=self.params, tags=sorted(self.tags), metrics=self.metrics, dims=self.dims,
-            floor=self.floor, cap=self.cap, usual_spread=self.usual_spread, trials=self.trials,
+            floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']},
             provenance={'suite_version': checkout.version(), **self.provenance},
@@ -290,7 +289,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             name = variable_name(metric, series.dims)
             where = self.partition.name, self.current_environ.name
             of = SeriesId(*where, self.check, self.params, metric, series.dims)
-            tolerance = tolerance_for(self.site.tolerance, of, facts.floor, facts.cap, facts.usual_spread)
+            tolerance = tolerance_for(self.site.tolerance, of, facts.floor, facts.usual_spread)
             rows = judges(references, of, tolerance)
             if not rows:
                 continue

@@ -164,7 +164,6 @@ class Plan:
     provenance: Mapping[str, str] = field(default_factory=dict)
     facts: Sequence[str] = ('provenance.txt',)
     floor: float | None = None
-    cap: float | None = None
     usual_spread: float | Mapping[str, float] | None = None
     sanity_faults: Callable[[Run], list[str]] = _nothing
     complaints: Callable[[Path], list[str]] = _nothing
@@ -201,10 +200,10 @@ class Plan:
             record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
         for metric in self.metrics:
             if metric.name not in record.metrics:
-                floor, cap = (0.05, 0.25) if metric.unit in _TIMES else (0.02, 0.15)
+                floor = 0.05 if metric.unit in _TIMES else 0.02
                 record.metrics[metric.name] = MetricRecord(
                     metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, self.usual_spread),
-                    floor=floor if self.floor is None else self.floor, cap=cap if self.cap is None else self.cap,
+                    floor=floor if self.floor is None else self.floor,
                 )  # fmt: skip
             points = metric.points()
             record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in points]

@@ -72,7 +72,7 @@ class IORBenchmark(StorageBenchmark):
 
     executable = 'ior'
     dims = {'pattern': Dim('name'), 'access': Dim('name'), 'io': Dim('name')}
-    floor, cap = 0.15, 0.40
+    floor = 0.15
     output = 'summary.json'
     repetitions = variable(int, value=3)
 

@@ -49,7 +49,7 @@ class MdtestBenchmark(StorageBenchmark):
     requires = 'mdtest'
     executable = 'mdtest'
     dims = {'place': Dim('name'), 'operation': Dim('name')}
-    floor, cap = 0.20, 0.50
+    floor = 0.20
     iterations = variable(int, value=3)
 
     def add(self, kinds: Collection[str], items_of_rank: int):

@@ -21,7 +21,7 @@ from postprocess.verdicts.compare import site_policy
 #: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
 NODE = "array_to_string(list_sort(nodes), ',')"
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
-# A row a series: its names, the floor and cap of its last session, and lists. Grouping by hashes of the names, those of
+# A row a series: its names, the floor of its last session, and lists. Grouping by hashes of the names, those of
 # a case made once, takes half the time of grouping by them; 64 bits are enough to tell them apart. Histories are of
 # logarithms, so only values above zero count.
 _HISTORIES = f"""
@@ -33,7 +33,7 @@ _HISTORIES = f"""
         FROM cases GROUP BY ALL
     ), found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
-            any_value(better) AS better, arg_max("floor", night) AS "floor", arg_max(cap, night) AS cap,
+            any_value(better) AS better, arg_max("floor", night) AS "floor",
             list(night::INT) AS sessions, list(mean) AS "values"{{nodes}}
         FROM metrics JOIN own USING (night, case_id){{numbers}}
         WHERE status = 'measured' AND judged AND mean > 0
@@ -84,7 +84,7 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tu
 
 
 def tolerances(site: str, root: Path = SITES) -> Callable[..., Tolerance]:
-    """Return the rule for the tolerance of a series, from its id and the floor and cap that its check states.
+    """Return the rule for the tolerance of a series, from its id and the floor that its check states.
 
     A site without a ``site.yaml``, such as that of another suite, has the defaults.
     """
@@ -104,7 +104,7 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list
     found = []
     for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
         series = series_of(row)
-        bounds = tolerance(series, row['floor'], row['cap'])
+        bounds = tolerance(series, row['floor'])
         found.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
     return sorted(found, key=lambda history: (history.series, history.quantity))
 

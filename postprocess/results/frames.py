@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _OF_METRICS = (
     'unit', 'better', 'n', 'mean', 'std', 'min', 'max', 'status', 'judged', 'invalid', 'missing', 'usual_spread',
-    'floor', 'cap',
+    'floor',
 )  # fmt: skip
 FAMILY = 'plumbline_measured'
 _LABELS = ('site', 'partition', 'environ', 'check', 'params', 'metric', 'unit', 'better', 'nodes')

@@ -1,7 +1,7 @@
 """Read what earlier schemas of the store wrote: old column names, and metric names that held dims.
 
-Schema 3 lacks `round`. Schema 2 has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also lacks `judged`
-and `source`.
+Schema 4 has `cap`, which nothing reads any more. Schema 3 also lacks `round`. Schema 2 also has `stack`, `case`, `void`
+and `binding`, and no dims; schema 1 also lacks `judged` and `source`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from plumbline.identity import to_text
-from plumbline.migration import DIMS, metric_and_dims, tolerance_of_schema_1
+from plumbline.migration import DIMS, floor_of_schema_1, metric_and_dims
 from postprocess.results.tables import SCHEMA, TABLES, status_of
 
 if TYPE_CHECKING:
@@ -32,14 +32,17 @@ def _named(check: str, name: str) -> tuple[str, str]:
     return metric, to_text(dims)
 
 
-#: From this schema on, names are those of the present one: only columns were added.
+#: From this schema on, names are those of the present one: only whole columns came and went.
 SINCE = 3
-_ADDED = {'cases': '0::INTEGER AS round'}
 
 
-def added(table: str) -> str:
+def columns_of(table: str, schema: int) -> str:
     """Return the columns to select from a file of schema `SINCE` or later for the present schema."""
-    return ', '.join(filter(None, [f'* REPLACE ({SCHEMA} AS schema)', _ADDED.get(table)]))
+    if schema == SCHEMA:
+        return '*'
+    without = ' EXCLUDE (cap)' if table == 'metrics' else ''
+    more = ', 0::INTEGER AS round' if table == 'cases' and schema < 4 else ''
+    return f'*{without} REPLACE ({SCHEMA} AS schema){more}'
 
 
 _LOOK_UPS = {
@@ -47,7 +50,8 @@ _LOOK_UPS = {
         ('c."check"', 'r.metric'), 'key_0 VARCHAR, key_1 VARCHAR, metric VARCHAR, dims VARCHAR', _named,
     ),
     'tolerated': _LookUp(
-        ('c."check"', 'r.unit'), 'key_0 VARCHAR, key_1 VARCHAR, "floor" DOUBLE, cap DOUBLE', tolerance_of_schema_1,
+        ('c."check"', 'r.unit'), 'key_0 VARCHAR, key_1 VARCHAR, "floor" DOUBLE',
+        lambda *key: (floor_of_schema_1(*key),),
     ),
     'counted': _LookUp(
         (
@@ -67,7 +71,7 @@ _COLUMNS = {
     'samples': _NAMED,
     'metrics': _NAMED | {
         'status': 'counted.status', 'invalid': 'r.void', 'judged': 'coalesce(r.judged, true)',
-        'usual_spread': 'NULL::DOUBLE', 'floor': 'tolerated."floor"', 'cap': 'tolerated.cap',
+        'usual_spread': 'NULL::DOUBLE', 'floor': 'tolerated."floor"',
     },
     'cases': {
         'round': '0::INTEGER', 'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'",

@@ -216,7 +216,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
             row = vars(summarize([value for *_, value in series.samples])) | {
                 'metric': metric, 'dims': dims, 'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
                 'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
-                'usual_spread': facts.usual_spread, 'floor': facts.floor, 'cap': facts.cap,
+                'usual_spread': facts.usual_spread, 'floor': facts.floor,
             }  # fmt: skip
             metrics.append(metric_row(cases[-1], row))
             samples += [

@@ -252,7 +252,7 @@ class Store:
         parts = []
         for schema in sorted(schema for schema in schemas if schema >= older.SINCE):
             files = self._paths(table, [session for session in sessions if session.schema == schema])
-            columns = '*' if schema == SCHEMA else older.added(table)
+            columns = older.columns_of(table, schema)
             parts.append(f'SELECT {columns} FROM read_parquet({files}, hive_partitioning=false)')
         if old := [session for session in sessions if session.schema < older.SINCE]:
             files_of = {name: self._paths(name, old) for name in TABLES}

@@ -7,7 +7,7 @@ from typing import Any
 
 import pyarrow as pa
 
-SCHEMA = 4
+SCHEMA = 5
 _TIME = pa.timestamp('us')
 _WORDS = pa.list_(pa.string())
 #: Columns that each table begins with.
@@ -31,7 +31,6 @@ TABLES = {
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), unit=pa.string(), better=pa.string(), n=pa.int32(),
         mean=pa.float64(), std=pa.float64(), min=pa.float64(), max=pa.float64(), status=pa.string(),
         invalid=pa.string(), missing=pa.string(), judged=pa.bool_(), usual_spread=pa.float64(), floor=pa.float64(),
-        cap=pa.float64(),
     ),
     'cases': _schema(
         case_id=pa.int32(), round=pa.int32(), partition=pa.string(), environ=pa.string(), check=pa.string(),

@@ -40,8 +40,8 @@ class Job:
 class Measured:
     """One series of one case of a session, in all `jobs` of the case; metric ``*`` stands for a case without any.
 
-    One that is not `judged` is judged only where a reference names it. `floor`, `cap` and `usual_spread`: what the
-    check states.
+    One that is not `judged` is judged only where a reference names it. `floor` and `usual_spread`: what the check
+    states.
     """
 
     id: SeriesId
@@ -50,7 +50,6 @@ class Measured:
     jobs: tuple[Job, ...]
     judged: bool = True
     floor: float | None = None
-    cap: float | None = None
     usual_spread: float | None = None
 
     @property
@@ -101,7 +100,7 @@ class Measured:
     @property
     def stated(self) -> dict[str, float | None]:
         """What the check states of its tolerance, for `plumbline.limits.tolerance_for`."""
-        return {'floor': self.floor, 'cap': self.cap, 'usual_spread': self.usual_spread}
+        return {'floor': self.floor, 'usual_spread': self.usual_spread}
 
 
 def smallest_mode(tags: list[str]) -> str:
@@ -154,7 +153,7 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
                 for case, failed in zip(runs, failures, strict=True)
             ]
             of = SeriesId.from_row(first | {'metric': metric, 'dims': dims})
-            stated = {name: facts[name] for name in ('judged', 'floor', 'cap', 'usual_spread')}
+            stated = {name: facts[name] for name in ('judged', 'floor', 'usual_spread')}
             found.append(Measured(of, Quantity(facts['unit'], facts['better']), mode, tuple(jobs), **stated))
         if not series and (failures[0] or first['benchmark'] or first['fail_reason']):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]

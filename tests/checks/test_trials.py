@@ -115,13 +115,13 @@ def test_a_plan_that_contradicts_itself_is_refused(more, words):
     assert plan().problems() == []
 
 
-def test_a_metric_has_the_tolerance_of_its_check_or_of_its_unit():
+def test_a_metric_has_the_floor_of_its_check_or_of_its_unit():
     rate = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
     record = plan(metrics=[CURVE, rate]).empty_record()
-    found = {name: (one.floor, one.cap) for name, one in record.metrics.items()}
-    assert found == {'latency': (0.05, 0.25), 'rate': (0.02, 0.15)}
-    (of_check,) = plan(metrics=[rate], floor=0.2, cap=0.6).empty_record().metrics.values()
-    assert (of_check.floor, of_check.cap) == (0.2, 0.6)
+    found = {name: one.floor for name, one in record.metrics.items()}
+    assert found == {'latency': 0.05, 'rate': 0.02}
+    (of_check,) = plan(metrics=[rate], floor=0.2).empty_record().metrics.values()
+    assert of_check.floor == 0.2
 
 
 @each_row(

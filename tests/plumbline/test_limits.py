@@ -135,11 +135,11 @@ def test_longer_baselines_notice_smaller_losses():
 def test_what_the_check_states_holds_where_the_site_has_no_policy():
     assert tolerance_for({}, ID) == Tolerance(0.02, 0.75)
     assert tolerance_for({}, ID, 0.03) == Tolerance(0.03, 0.75)
-    assert tolerance_for({}, ID, 0.15, 0.40, 0.05) == Tolerance(0.15, 0.75, 0.05)
+    assert tolerance_for({}, ID, 0.15, 0.05) == Tolerance(0.15, 0.75, 0.05)
     assert tolerance_for({}, ID, 0.2) == Tolerance(0.2, 0.75)
-    assert tolerance_for({'floor': 0.01, 'cap': 0.2}, ID, 0.15, 0.40) == Tolerance(0.01, 0.2)
+    assert tolerance_for({'floor': 0.01, 'cap': 0.2}, ID, 0.15) == Tolerance(0.01, 0.2)
     assert tolerance_for({'floor': 0.5}, ID) == Tolerance(0.5, 0.75)
-    assert tolerance_for({'cap': 0.1}, ID, 0.15, 0.40) == Tolerance(0.1, 0.1)  # nor the floor above the site's cap
+    assert tolerance_for({'cap': 0.1}, ID, 0.15) == Tolerance(0.1, 0.1)  # nor the floor above the site's cap
 
 
 def test_the_last_matching_rule_of_the_policy_counts():

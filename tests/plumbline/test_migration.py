@@ -3,7 +3,7 @@
 import pytest
 
 from plumbline.identity import to_text
-from plumbline.migration import metric_and_dims, tolerance_of_schema_1
+from plumbline.migration import floor_of_schema_1, metric_and_dims
 from plumbline.record import RecordError, from_dict
 
 
@@ -72,7 +72,7 @@ def test_an_old_record_keeps_all_that_it_says():
     assert (found.check, found.params, found.trials) == ('OsuLatency', (('pair', 'same_numa'),), 3)
     assert found.placement == {'requested': '0;1', 'actual': {'n1.0': '0'}}
     ((name, metric),) = found.metrics.items()
-    assert (name, metric.unit, metric.floor, metric.cap) == ('latency', 'us', 0.05, 0.25)
+    assert (name, metric.unit, metric.floor) == ('latency', 'us', 0.05)
     one, eight = metric.series
     assert (to_text(one.dims), one.samples, one.judged) == ('message_bytes=1', [(1, 'n1', 2.0)], False)
     assert (to_text(eight.dims), eight.samples, eight.missing) == ('message_bytes=8', [], 'trial 1: matched nothing')
@@ -97,5 +97,5 @@ def test_what_is_no_record_is_refused(changes):
 
 
 def test_tolerances_that_records_did_not_state():
-    assert tolerance_of_schema_1('IORRanks', 'MiB/s') == (0.15, 0.40)
-    assert tolerance_of_schema_1('HPCC', 'GB/s') == (None, None)
+    assert floor_of_schema_1('IORRanks', 'MiB/s') == 0.15
+    assert floor_of_schema_1('HPCC', 'GB/s') is None

@@ -7,7 +7,7 @@ from scratch import ROOT
 
 from plumbline.identity import SeriesId
 from plumbline.limits import Tolerance, tolerance_for
-from plumbline.migration import tolerance_of_schema_1
+from plumbline.migration import floor_of_schema_1
 
 PAGE = (ROOT / 'docs/tolerances.md').read_text(encoding='utf-8')
 TABLE = PAGE.partition('The last two rows are the defaults')[0]
@@ -31,4 +31,4 @@ DEFAULTS = {
 )
 def test_the_defaults(line, check, unit):
     assert len(DEFAULTS) == 5
-    assert tolerance_for({}, SeriesId('', '', check, (), 'any'), *tolerance_of_schema_1(check, unit)) == DEFAULTS[line]
+    assert tolerance_for({}, SeriesId('', '', check, (), 'any'), floor_of_schema_1(check, unit)) == DEFAULTS[line]

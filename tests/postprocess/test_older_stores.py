@@ -17,15 +17,22 @@ from postprocess.results.tables import SCHEMA
 OLD = Path(__file__).parent.parent / 'data' / 'store-schema-2'
 
 
-@pytest.fixture(params=[1, 2, 3])
+@pytest.fixture(params=[1, 2, 3, 4])
 def old(work, request):
     """The recorded store, as either schema wrote it: three sessions, of which two are compacted."""
-    shutil.copytree((OLD.with_name('store-schema-3') if request.param == 3 else OLD) / 'store', work.results / 'store')
+    shutil.copytree((OLD.with_name('store-schema-3') if request.param > 2 else OLD) / 'store', work.results / 'store')
     if request.param == 1:
         for path in work.results.rglob('*.parquet'):
             rows = pq.ParquetFile(path).read()
             rows = rows.drop_columns([name for name in ('judged', 'source') if name in rows.column_names])
             pq.write_table(rows.set_column(0, 'schema', pa.array([1] * len(rows), pa.int32())), path)
+    if request.param == 4:
+        for path in work.results.rglob('*.parquet'):
+            rows = pq.ParquetFile(path).read()
+            rows = rows.set_column(0, 'schema', pa.array([4] * len(rows), pa.int32()))
+            if 'cases' in path.parts:
+                rows = rows.append_column('round', pa.array([0] * len(rows), pa.int32()))
+            pq.write_table(rows, path)
     return work
 
 

@@ -30,6 +30,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
         *check.before_trials,
         'bash ./load.sh before > load.txt',
+        *['declare -A started'] * check.concurrent,
         f'for trial in {" ".join(str(i + 1) for i in range(check.trials))}; do',
         'mkdir trial_$trial',
         f'{CLOCKS} > trial_$trial/started',
@@ -40,24 +41,31 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         'case $run in',
         *(_case(check, name, options) for name, options in check.runs.items()),
         'esac',
+        'code=0',
     ]
 
 
 def command(check) -> tuple[str, list[str]]:
     """Return what the launcher starts, and its options."""
     program = [] if check.own_programs else [check.executable]
-    then = '& started+=($!)' if check.concurrent else f'|| bash ../../show.sh $? .. {shlex.quote(check.output)}'
-    options = ['"${options[@]}"', '> stdout', '2> stderr', then]
+    options = ['"${options[@]}"', '> stdout', '2> stderr', '& started[$run]=$!' if check.concurrent else '|| code=$?']
     return shlex.join(['bash', '../../rank.sh', *check.wrapper, *program]), options
 
 
 def postrun(check) -> list[str]:
-    """Return the lines after the program."""
+    """Return the lines after the program, which write its exit code into the folder of the run.
+
+    A run without that file was still running when its job ended.
+    """
     show = f'bash ./show.sh %s trial_$trial {shlex.quote(check.output)}'
-    lines = ['cd ../..', 'done']
     if check.concurrent:  # none may be left running when another has failed
-        lines.append('code=0; for pid in ${started[@]}; do wait $pid || code=$?; done; started=()')
-        lines.append(f'[ $code = 0 ] || {show % "$code"}')
+        lines = [
+            'cd ../..', 'done', 'failed=0', 'for run in "${!started[@]}"; do', 'code=0',
+            'wait "${started[$run]}" || code=$?', 'echo $code > "trial_$trial/$run/exit_code"',
+            '[ $code = 0 ] || failed=$code', 'done; started=()', f'[ $failed = 0 ] || {show % "$failed"}',
+        ]  # fmt: skip
+    else:
+        lines = ['echo $code > exit_code', 'cd ../..', f'[ $code = 0 ] || {show % "$code"}', 'done']
     lines += [f'{CLOCKS} > trial_$trial/ended', show % 0, 'done', 'bash ./load.sh after load.txt >> provenance.txt']
     return [*lines, *check.after_trials]
 

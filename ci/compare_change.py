@@ -16,9 +16,8 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Content, Selection, Session, cases_in
+from ci.session import Case, Content, Selection, Session, case_of, cases_in
 from ci.slurm_nodes import slurm_partitions
-from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.references import MODES
@@ -61,14 +60,13 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
 
     deadline = time.monotonic() + arguments.duration
     uuids: dict[str, list[str]] = {'before': [], 'after': []}
-    nodes: dict[str, list[str]] = {}
+    nodes: dict[Case, list[str]] = {}
     for number in range(1, arguments.rounds + 1):
         for state, shell_command in (('before', arguments.before), ('after', arguments.after)):
             print(f'plumbline: {state}, {number} of {arguments.rounds}', flush=True)
             session = Session.new(home, selection, len(cases), f'{number}-{state}')
             shell = ['bash', '-c', f'{shell_command}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
-            variables = {settings.JOB_OPTIONS.name: json.dumps(nodes)}
-            ended = session.run(deadline, variables=variables, shell=shell)
+            ended = session.run(deadline, nodes or None, shell=shell)
             if not session.report.exists():
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()
@@ -85,13 +83,14 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
     return code
 
 
-def _node_options(content: Content, site: Site) -> dict[str, list[str]]:
-    """Return Slurm's options that bring each case back to the nodes where it ran, by ReFrame's hash."""
+def _node_options(content: Content, site: Site) -> dict[Case, list[str]]:
+    """Return Slurm's options that bring each case back to the nodes where it ran."""
     partitions = {partition.name for partition in slurm_partitions(site)}
     return {
-        case['hashcode']: [f'--nodelist={",".join(case["job_nodelist"])}']
-        for case in cases_in(content)
+        case_of(case): [f'--nodelist={",".join(case["job_nodelist"])}']
         if case['partition'] in partitions and case['job_nodelist']
+        else []
+        for case in cases_in(content)
     }
 
 

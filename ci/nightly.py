@@ -115,7 +115,7 @@ class Night:
         session.remember()
         ended = Ended()
         if left or not done:
-            ended = session.run(self.deadline, left if done else None)
+            ended = session.run(self.deadline, dict.fromkeys(left, ()) if done else None)
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         if ended.why:
             self.problems.append(f'the session did not come to its end: {ended.why}')
@@ -164,7 +164,7 @@ class Night:
         wanted = [case_of(case) for case in failed(content)] + [case for case in cases if case not in ended]
         if wanted:
             print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
-            session.run_again(content, wanted, self.deadline, '-retry')
+            session.run_again(content, dict.fromkeys(wanted, ()), self.deadline, '-retry')
 
     def _judge(self, session: Session, content: Content, may_go_on: bool) -> int:
         """Store the session, confirm what regressed, print and keep the verdict, look at nodes and history.

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 
 from ci import outcome
-from ci.session import Content, Entry, Session, case_of, cases_in
+from ci.session import Case, Content, Entry, Session, case_of, cases_in
 from ci.slurm_nodes import free_nodes, slurm_partitions
-from plumbline import settings
 from plumbline.sites import Site
 from postprocess.text import count
 
@@ -32,24 +30,24 @@ def rerun(session: Session, content: Content, site: Site, deadline: float, store
         if not doubtful or time.monotonic() >= deadline:
             return
         print(f'plumbline: runs {count(len(doubtful), "case")} in doubt again, up to {wanted} jobs in all', flush=True)
-        variables = {settings.JOB_OPTIONS.name: json.dumps(_options(session, doubtful, site, have))}
-        wanted_cases = [case_of(case) for case in doubtful]
-        if not session.run_again(content, wanted_cases, deadline, f'-rerun{have}', variables, wanted - have):
+        wanted_cases = _with_options(session, doubtful, site, have)
+        if not session.run_again(content, wanted_cases, deadline, f'-rerun{have}', wanted - have):
             return
         store()
 
 
-def _options(session: Session, cases: list[Entry], site: Site, have: int) -> dict[str, list[str]]:
-    """Return Slurm's options for the nodes of each case that has run so many times, by ReFrame's hash of it."""
+def _with_options(session: Session, cases: list[Entry], site: Site, have: int) -> dict[Case, list[str]]:
+    """Return each case that has run so many times, with Slurm's options for its nodes."""
+    found: dict[Case, list[str]] = {case_of(case): [] for case in cases}
     if have > 2 and not session.distributes:
-        return {}
+        return found
     free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
     elsewhere = have == 2 and not session.distributes
-    return {
-        case['hashcode']: _node_options(case['record']['job']['nodes'], free[case['partition']], elsewhere)
-        for case in cases
-        if case['partition'] in free
-    }
+    for case in cases:
+        if case['partition'] in free:
+            nodes = case['record']['job']['nodes']
+            found[case_of(case)] = _node_options(nodes, free[case['partition']], elsewhere)
+    return found
 
 
 def _node_options(nodes: list[str], free: set[str], elsewhere: bool) -> list[str]:

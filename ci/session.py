@@ -42,6 +42,7 @@ RESUMABLE = 20 * 3600  # seconds after its start for which a killed session can 
 _LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')  # a case, itself or as what another needs; fixtures have a ~
 _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
+_GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that make tests of those selected
 _MEASURED = ('pass', 'xfail', 'xpass')
 
 Case = tuple[str, str]  # ReFrame's hash of a case, and its system:partition+environ
@@ -194,19 +195,22 @@ class Session:
         return Path(self.results, 'logs', f'{self.stamp}.journal')
 
     def run(
-        self, deadline: float, cases: Iterable[Case] | None = None, part: str = '',
+        self, deadline: float, cases: Mapping[Case, Sequence[str]] | None = None, part: str = '',
         variables: Mapping[str, str] | None = None, shell: Sequence[str] = (), times: int = 1,
     ) -> Ended:  # fmt: skip
         """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``.
 
-        `cases`: only these. `part`: the run is a part of the session, with a report of its own. `variables`: for its
-        environment. `shell`: the beginning of the command, which must end with executing the rest. `times`: that each
-        case runs.
+        `cases`: only these, whatever else was selected; each with options of the scheduler for its job. `part`: the run
+        is a part of the session, with a report of its own. `variables`: for its environment. `shell`: the beginning of
+        the command, which must end with executing the rest. `times`: that each case runs.
         """
-        options, environment = self._only(cases) if cases is not None else ([], {})
         report = self.part(part) if part else self.report
-        options += ['-r', f'--report-file={report}', f'--stage={self.stage(part)}']
+        options = ['-r', f'--report-file={report}', f'--stage={self.stage(part)}']
         options += [f'--reruns={times - 1}'] if times > 1 else []
+        environment = {}
+        if cases is not None:
+            options += ['--distribute=all'] if self.distributes else []  # their nodes need not be idle any more
+            environment[settings.CASES.name] = str(self._write_cases(cases, part))
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
@@ -215,15 +219,15 @@ class Session:
             print(f'plumbline: {said}', flush=True)
         return ended
 
-    def _only(self, cases: Iterable[Case]) -> tuple[list[str], dict[str, str]]:
-        """Return ReFrame's options and variables that select some of the cases.
-
-        ReFrame makes the cases of ``--distribute`` after it has selected; their nodes need not be idle any more.
-        """
-        names = list(dict.fromkeys(name for name, _ in cases))
-        if self.distributes:
-            return ['--distribute=all'], {settings.CASES.name: ' '.join(names)}
-        return [f'-n/{name}' for name in names], {}
+    def _write_cases(self, cases: Mapping[Case, Sequence[str]], part: str) -> Path:
+        """Write the file that `checks/core/again.py` reads: no option of ReFrame's selects a partition and environ."""
+        found: dict[str, dict[str, list[str]]] = {}
+        for (name, place), options in cases.items():
+            found.setdefault(name, {})[place] = list(options)
+        generated = sum(any(word.startswith(kind) for word in self.command) for kind in _GENERATORS)
+        path = self.log.with_name(f'{self.stamp}{part}.cases')
+        write_text(path, json.dumps({'generated': generated, 'cases': found}))
+        return path
 
     def done(self) -> set[Case]:
         """Return the cases that have ended, by the journal."""
@@ -264,11 +268,10 @@ class Session:
         return list(cases.values())
 
     def run_again(
-        self, content: Content, wanted: Sequence[Case], deadline: float, part: str,
-        variables: Mapping[str, str] | None = None, times: int = 1,
-    ) -> bool:  # fmt: skip
+        self, content: Content, wanted: Mapping[Case, Sequence[str]], deadline: float, part: str, times: int = 1
+    ) -> bool:
         """Run cases again so many times and add each time to `content`; return whether there was anything to add."""
-        self.run(deadline, wanted, part, variables, times=times)
+        self.run(deadline, wanted, part, times=times)
         if not self.part(part).exists():
             return False
         add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from collections.abc import Mapping, Sequence
@@ -15,11 +14,11 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from checks.core import jobscript, node_sweep
+from checks.core import again, jobscript, node_sweep
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
-from plumbline import checkout, evidence, settings
+from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
@@ -134,13 +133,15 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
-        if hasattr(self, '.nid'):  # --distribute makes a case for each node, which -n /HASH cannot select
-            wanted = (settings.CASES.get() or self.hashcode).split()
-            own = getattr(self, '.part') if self.hashcode in wanted else None
-            self.valid_systems = [fullname for fullname in self.valid_systems if fullname == own]
+        if hasattr(self, '.nid'):  # --distribute makes a test for each node of each partition
+            self.valid_systems = [fullname for fullname in self.valid_systems if fullname == getattr(self, '.part')]
         if node_sweep.swept_nodes() and (self.local or self.extra_resources or not node_sweep.fits(self.num_nodes)):
             self.valid_systems = []
         self.valid_prog_environs = [f'+{feature}' for feature in self.requires.split()] or environs_of_the_system()
+        if (places := again.chosen(self)) is not None:
+            parts = [place.rpartition('+') for place in places]
+            self.valid_systems = [name for name in self.valid_systems if name in {partition for partition, *_ in parts}]
+            self.valid_prog_environs = [environ for *_, environ in parts]
 
     @run_after('setup')
     def look_at_the_partition(self):
@@ -150,8 +151,10 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.stack = self.site.environs[self.current_environ.name]
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
-        # options of this case alone, such as the nodes on which ci/nightly runs it again
-        self.job.options += json.loads(settings.JOB_OPTIONS.get()).get(self.hashcode, [])
+        if (places := again.chosen(self)) is not None:
+            place = f'{self.current_partition.fullname}+{self.stack.name}'
+            self.skip_if(place not in places, 'of this check, only cases with other partitions or environs run again')
+            self.job.options += places[place]  # such as the nodes on which ci/nightly runs it again
 
     @run_before('run')
     def bring_stack_up(self):

@@ -5,8 +5,10 @@ import os
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
+from rows import each_row
 
 from ci import session as module
 from ci.process import Ended, Process, end_processes
@@ -119,18 +121,21 @@ def test_the_command_line(session, monkeypatch):
     assert command[-7:] == ['--system=s', '--mode=quick', *WORDS, '-r', *files]
     assert variables[settings.JOURNAL.name] == str(session.journal)
     assert variables[settings.OWNER.name] == session.results
-    command, variables = run(session, monkeypatch, [('1a', 's:p+e'), ('2b', 's:p+e')], part='-retry', shell=['sh'])
-    assert command[:2] == ['sh', 'reframe'] and '-n/1a' in command and '-n/2b' in command
+    command, variables = run(session, monkeypatch, {}, part='-retry', shell=['sh'])
+    assert command[:2] == ['sh', 'reframe'] and command.count('-n') == 1, 'names of ReFrame are alternatives'
     assert f'--report-file={session.part("-retry")}' in command and settings.JOURNAL.name not in variables
 
 
-@pytest.mark.parametrize('word', ['--distribute', '--distribute=idle'])
-def test_cases_of_distribute_are_selected_after_it_made_them(word, tmp_path, monkeypatch):
-    session = Session.new(tmp_path, Selection('s', 'quick', (word,)), 0)
-    cases = [('1a', 's:p+e'), ('1a', 's:p+f'), ('2b', 's:p+e')]
+@each_row('words, generated', [([], 0), (['--distribute=idle'], 1), (['--repeat=2', '--dist', '-Pa=1', '-Pb=2'], 3)])
+def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
+    (tmp_path / 'logs').mkdir(exist_ok=True)
+    session = Session.new(tmp_path, Selection('s', 'quick', tuple(words)), 0)
+    cases = {('1a', 's:p+e'): ['--nodelist=n1'], ('1a', 's:q+f'): [], ('2b', 's:p+e'): ()}
     command, variables = run(session, monkeypatch, cases)
-    assert '--distribute=all' in command and not [one for one in command if one.startswith('-n')]
-    assert variables[settings.CASES.name] == '1a 2b'
+    assert command.count('--distribute=all') == session.distributes
+    assert json.loads(Path(variables[settings.CASES.name]).read_text()) == {
+        'generated': generated, 'cases': {'1a': {'s:p+e': ['--nodelist=n1'], 's:q+f': []}, '2b': {'s:p+e': []}},
+    }  # fmt: skip
 
 
 def test_a_session_is_resumed_only_for_the_same_selection(session):

@@ -109,7 +109,7 @@ class Night:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
         for node in nodes_out(self.site):
             print(f'plumbline: left out: {node}')
-            self.problems += [f'{node}, but not drained'] if node.lost else []
+            self.problems += [node.problem] if node.problem else []
         print(f'plumbline: all output of ReFrame: {session.log}', flush=True)
 
         session.remember()

@@ -134,7 +134,7 @@ class NodeSweep:
             print(f'plumbline: busy, not measured: {_some(busy)}')
         for node in out:
             print(f'plumbline: left out: {node}')
-            self.problems += [f'{node}, but not drained'] if node.lost else []
+            self.problems += [node.problem] if node.problem else []
 
     def _nodes_file(self, nodes: Sequence[str]) -> Path:
         path = self.results / NODES

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import time
 from dataclasses import dataclass
@@ -14,6 +15,20 @@ from plumbline.sites import Partition, Site
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted
+# Reasons that Slurm itself writes, or its health check; From SchedMD/slurm
+# 25.11 and 22.05, by file of src/; NHC's is from mej/nhc, helpers/node-mark-offline
+_REASONS_OF_SLURM = (
+    'Not responding',  # slurmctld/ping_nodes.c
+    'Node unexpectedly rebooted', 'Prolog error', 'Job env setup error', 'Epilog error',  # slurmctld/node_mgr.c
+    'Low RealMemory', 'Low TmpDisk', 'Low CPUs', 'Low socket*core*thread count',  # the same
+    'Prolog/Epilog failure', 'Duplicate jobid',  # slurmctld/agent.c
+    'batch job complete failure',  # slurmctld/proc_req.c
+    'ResumeTimeout reached', 'reboot timed out',  # slurmctld/power_save.c
+    'Kill task failed', 'Step not running',  # slurmd/slurmstepd/step_terminate_monitor.c
+    'SlurmdSpoolDir is full', 'switch_g_job_postfini failed',  # slurmd/slurmstepd/mgr.c
+    'NHC: ',
+)  # fmt: skip
+_RESOURCE_LOST = re.compile(r'\S+ (count (too low|reported lower|changed)|type (\(\S+\) reported|changed))')  # gres.c
 # How sinfo's names of states begin: taken out by an administrator, lost, and not yet known. A star at the end: the node
 # does not answer
 _PLANNED = ('drain', 'maint', 'reserved')
@@ -29,6 +44,7 @@ class NodeOut:
     partition: str
     state: str
     reason: str
+    by_slurm: bool = False  # it was Slurm that took it out
 
     @property
     def undecided(self) -> bool:
@@ -36,9 +52,11 @@ class NodeOut:
         return not self.state.startswith(_PLANNED + _LOST)
 
     @property
-    def lost(self) -> bool:
-        """Whether it is out although no administrator took it out."""
-        return not self.state.startswith(_PLANNED)
+    def problem(self) -> str:
+        """A sentence if it is out although no administrator took it out; empty for planned maintenance."""
+        if not self.state.startswith(_PLANNED):
+            return f'{self}, but not drained'
+        return f'{self} by Slurm itself, not by a person' if self.by_slurm else ''
 
     def __str__(self) -> str:
         return f'{self.name} of {self.partition} is {self.state}' + (f' ({self.reason})' if self.reason else '')
@@ -57,10 +75,27 @@ def nodes_out(site: Site) -> list[NodeOut]:
 def _nodes_out(site: Site) -> list[NodeOut]:
     found: dict[str, NodeOut] = {}
     for partition in slurm_partitions(site):
-        for name, state, reason in nodes_of(partition, '%N|%T|%E'):
+        for name, state, user, reason in nodes_of(partition, '%N|%T|%u|%E'):
             if state.startswith(_PLANNED + _LOST + _UNKNOWN) or state.endswith('*'):
-                found.setdefault(name, NodeOut(name, partition.name, state, '' if reason == 'none' else reason))
+                text = '' if reason == 'none' else reason
+                by_slurm = state.startswith('drain') and is_of_slurm(user, text)
+                found.setdefault(name, NodeOut(name, partition.name, state, text, by_slurm))
     return list(found.values())
+
+
+def is_of_slurm(user: str, reason: str) -> bool:
+    """Return whether Slurm or its health check drained a node: `user` set the `reason`, as sinfo says.
+
+    The user is that of slurmctld, or root, who may also be a person: of root, only a reason that Slurm writes counts.
+    """
+    if user not in ('root', 'Unknown'):
+        return user == _slurm_user()
+    return reason.startswith(_REASONS_OF_SLURM) or bool(_RESOURCE_LOST.match(reason))
+
+
+def _slurm_user() -> str | None:
+    found = re.search(r'^SlurmUser\s*=\s*(\w+)', ask('scontrol', 'show', 'config') or '', re.MULTILINE)
+    return found and found[1]
 
 
 def free_nodes(partition: Partition) -> list[str]:

@@ -3,8 +3,10 @@
 from types import SimpleNamespace
 
 import pytest
+from rows import each_row
 
 from ci import slurm_nodes
+from postprocess.history.incidents import events
 
 SITE = SimpleNamespace(
     partitions={'p': SimpleNamespace(name='p', entry={'scheduler': 'slurm', 'access': ['-p compute']})}
@@ -21,19 +23,43 @@ def answers(monkeypatch):
 
 
 def test_a_node_that_answers_in_a_moment_is_not_lost(answers):
-    answers += ['n1|unknown|none\nn2|idle*|none\n', 'n1|idle|none\nn2|idle*|none\n', 'n1|idle|none\nn2|idle|none\n']
+    answers += [
+        'n1|unknown|Unknown|none\nn2|idle*|Unknown|none\n', 'n1|idle|Unknown|none\nn2|idle*|Unknown|none\n',
+        'n1|idle|Unknown|none\nn2|idle|Unknown|none\n',
+    ]  # fmt: skip
     assert slurm_nodes.nodes_out(SITE) == []
 
 
 def test_a_node_that_does_not_answer_is_lost(answers, monkeypatch):
     monkeypatch.setattr(slurm_nodes, '_ANSWER', 0)
-    answers.append('n1|idle*|none\nn2|idle|none\n')
+    answers.append('n1|idle*|Unknown|none\nn2|idle|Unknown|none\n')
     (node,) = slurm_nodes.nodes_out(SITE)
-    assert node.lost and str(node) == 'n1 of p is idle*'
+    assert str(node) == 'n1 of p is idle*' and node.problem == 'n1 of p is idle*, but not drained'
 
 
 def test_a_node_that_slurm_gave_up_is_not_waited_for(answers):
-    answers += ['n1|down*|Not responding\nn2|drained|disk\n', 'n1|idle|none\nn2|idle|none\n']
-    assert [(node.name, node.lost, node.reason) for node in slurm_nodes.nodes_out(SITE)] == [
-        ('n1', True, 'Not responding'), ('n2', False, 'disk'),
+    answers += ['n1|down*|slurm|Not responding\nn2|drained|root|disk | fan\n', 'n1|idle|none|\nn2|idle||none\n']
+    assert [(node.name, node.problem, node.reason) for node in slurm_nodes.nodes_out(SITE)] == [
+        ('n1', 'n1 of p is down* (Not responding), but not drained', 'Not responding'), ('n2', '', 'disk | fan'),
     ]  # fmt: skip
+
+
+@each_row(
+    'state, user, reason, by_slurm',
+    [
+        ('drained', 'slurm', 'Prolog error', True), ('drained', 'slurm', 'of a later version', True),
+        ('draining', 'root', 'Kill task failed (JobId=4 StepId=0)', True), ('drained', 'root', 'NHC: gone', True),
+        ('drained', 'root', 'Low RealMemory (reported:9 < 100.00% of configured:10)', True),
+        ('drained', 'root', 'gres/gpu count reported lower than configured (3 < 4)', True),
+        ('drained*', 'root', 'Not responding', True), ('drained', 'root', 'GPU 3 is not responding', False),
+        ('drained', 'ann', 'Kill task failed, new DIMM ordered', False), ('drained', 'Unknown', '', False),
+        ('maint', 'slurm', 'none', False), ('reserved', 'Unknown', 'none', False),
+    ],
+)  # fmt: skip
+def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, user, reason, by_slurm, monkeypatch):
+    said = {'sinfo': f'n1|{state}|{user}|{reason}\n', 'scontrol': 'SlurmdUser = root(0)\nSlurmUser  = slurm(64030)\n'}
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda program, *words: said[program])
+    (node,) = slurm_nodes.nodes_out(SITE)
+    assert node.by_slurm == by_slurm
+    assert bool(node.problem) == by_slurm, 'planned maintenance is no finding'
+    assert not by_slurm or events._LOST_NODE.fullmatch(node.problem).groups() == ('n1', 'p')

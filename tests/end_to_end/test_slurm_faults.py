@@ -225,7 +225,12 @@ def test_nodes_that_have_not_answered_yet_are_not_lost(night, monkeypatch):
     stop(night, 'slurmctld')
     start(night, 'slurmctld')
     assert {state for _, state in nodes_of(partition, '%N|%T')} == {'unknown'}, 'so this test shows nothing'
-    assert nodes_out(SimpleNamespace(partitions={'compute': partition})) == []
+    site = SimpleNamespace(partitions={'compute': partition})
+    assert nodes_out(site) == []
+    for node, reason in (('n1', 'Kill task failed (JobId=4 StepId=0)'), ('n2', 'disk')):
+        night.tell('scontrol', 'update', f'NodeName={node}', 'State=drain', f'Reason={reason}')
+    said = 'n1 of compute is drained (Kill task failed (JobId=4 StepId=0)) by Slurm itself, not by a person'
+    assert {node.name: node.problem for node in nodes_out(site)} == {'n1': said, 'n2': ''}
 
 
 def test_a_night_without_accounting(night):

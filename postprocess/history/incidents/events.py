@@ -16,7 +16,7 @@ from postprocess.verdicts.compare import NOTHING_MEASURED
 
 #: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
 CERTAIN = 0.1
-_LOST_NODE = re.compile(r'(\S+) of (\S+) is .*, but not drained')
+_LOST_NODE = re.compile(r'(\S+) of (\S+) is .*(?:, but not drained| by Slurm itself, not by a person)')
 
 
 def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:

@@ -8,14 +8,16 @@ import argparse
 import os
 import sys
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
 
 ROOT = Path(__file__).resolve().parent.parent
-if str(ROOT) not in sys.path:  # so that checks.core and reframe_settings import, installed or not
-    sys.path.insert(0, str(ROOT))
 os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is installed
+# ROOT is on the path only while our packages load: ReFrame appended the folder of this file and takes it away again by
+# its position, so with one entry more before it, site-packages would go instead
+sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
 from plumbline import settings  # noqa: E402
@@ -25,6 +27,9 @@ from plumbline.references import MODES  # noqa: E402
 from plumbline.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings import schedulers  # noqa: E402
 from reframe_settings.journal import handlers_of_cases  # noqa: E402
+
+import_module('checks')  # so that check files find checks.core; nothing of it is used here
+sys.path.remove(str(ROOT))
 
 
 def _requested_system() -> str | None:

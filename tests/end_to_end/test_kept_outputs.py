@@ -1,5 +1,6 @@
 """What a benchmark wrote stays: in rfm_job.out for the person at the terminal, and packed for every case."""
 
+import json
 import tarfile
 
 from scratch import cases_in
@@ -19,7 +20,8 @@ def run(clone, *options):
     return case, texts
 
 
-def test_a_case_that_passed_keeps_every_trial_and_its_job_script(clone):
+def test_a_case_that_passed_keeps_all_and_shows_it(clone):
+    """Every trial and the job script in its archive, what the program printed in the output of the job."""
     clone.program(PROGRAM)
     case, texts = run(clone)
     assert case['result'] == 'pass', case['fail_reason']
@@ -29,15 +31,17 @@ def test_a_case_that_passed_keeps_every_trial_and_its_job_script(clone):
     assert 'trial_$trial' in texts['rfm_job.sh'] and 'binary_sha256=' in texts['provenance.txt']
     assert 'rank.sh' not in texts
 
-
-def test_the_output_of_the_job_shows_what_the_program_printed(clone):
-    clone.program(PROGRAM)
-    case, _ = run(clone)
     (output,) = clone.results.glob('output/**/rfm_job.out')
     said = output.read_text()
-    assert case['result'] == 'pass'
     assert said.count('rate: 50.5') == said.count('a warning') == 2
     assert '== trial_1, run: stdout' in said and '== trial_2, run: stderr' in said
+
+    (report,) = clone.results.glob('reports/*.json')
+    session = json.loads(report.read_text())['session_info']['uuid']
+    listed = clone.reframe('--list-stored-sessions')
+    assert listed.returncode == 0 and session in listed.stdout, listed.stdout
+    assert clone.reframe('--delete-stored-sessions=now-1d:now+1d').returncode == 0
+    assert session not in clone.reframe('--list-stored-sessions').stdout
 
 
 def test_a_program_that_fails_keeps_its_exit_code_and_its_words(clone):

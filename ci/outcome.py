@@ -2,7 +2,7 @@
 
 Each step runs in a process of its own. A crash there, of a library too, costs nothing but its own result, and a command
 that waits for ReFrame for hours does not hold the memory that the store takes. So the steps import what they need
-themselves: the command needs none of it.
+themselves: the command needs none of it. What they share is loaded once, by a server that forks for each of them.
 """
 
 from __future__ import annotations
@@ -22,6 +22,10 @@ from plumbline.errors import InputError, SiteError
 if TYPE_CHECKING:
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import Comparison
+
+# a fork of this process would copy locks that its threads hold; the server has no threads
+_PROCESSES = multiprocessing.get_context('forkserver')
+_PROCESSES.set_forkserver_preload(['postprocess.history.digest', 'postprocess.report.page'])
 
 _Arguments = ParamSpec('_Arguments')
 _Result = TypeVar('_Result')
@@ -71,9 +75,8 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
     @functools.wraps(function)
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
-        context = multiprocessing.get_context('spawn')  # a fork would copy locks that threads of ours hold
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=_answer, args=(sender, call, args, kwargs))
+        receiver, sender = _PROCESSES.Pipe(duplex=False)
+        process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
         process.start()
         sender.close()
         try:

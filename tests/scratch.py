@@ -181,7 +181,7 @@ class ScratchClone:
         return cases[0]
 
     def nightly(self, *options: str, **kwargs):
-        return self.run(sys.executable, '-m', 'ci.nightly', '--no-provision', *options, **kwargs)
+        return self.fork('ci.nightly', '--no-provision', *options, **kwargs)
 
     def plumbline(self, *words: str, **kwargs):
         return self.fork('postprocess.cli', *words, **kwargs)

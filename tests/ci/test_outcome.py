@@ -2,6 +2,9 @@
 
 import os
 import signal
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -25,19 +28,26 @@ def refused():
 
 
 @outcome.isolated
-def parent() -> int:
-    return os.getppid()
+def process() -> int:
+    return os.getpid()
 
 
 def test_a_result_comes_back_from_a_process_of_its_own():
-    assert parent() == os.getpid()
+    assert len({process(), process(), os.getpid()}) == 3
 
 
 @pytest.mark.parametrize(('function', 'words'), [(killed, 'killed: ended by SIGSEGV'), (wrong, 'traceback above')])
-def test_a_crash_is_an_error_that_says_how(function, words, capfd):
+def test_a_crash_is_an_error_that_says_how(function, words):
     with pytest.raises(outcome.CrashError, match=words):
         function()
-    assert ('KeyError' in capfd.readouterr().err) == (function is wrong)
+
+
+def test_the_traceback_of_a_crash_is_printed():
+    steps = "from test_outcome import wrong; wrong() if __name__ == '__main__' else None"
+    here = Path(__file__).resolve().parent
+    variables = os.environ | {'PYTHONPATH': f'{here}:{here.parent.parent}'}
+    answer = subprocess.run([sys.executable, '-c', steps], env=variables, capture_output=True, text=True, check=False)
+    assert "KeyError: 'nothing'" in answer.stderr and 'CrashError: wrong: ended with' in answer.stderr
 
 
 def test_an_input_error_is_the_same_error():

@@ -1,13 +1,12 @@
 """A change between two states of a benchmark, found by interleaved sessions."""
 
 import re
-import sys
 
 import pytest
 
 
 def compare_change(clone, *options: str):
-    return clone.run(sys.executable, '-m', 'ci.compare_change', *options, '--', '-S', 'trials=3')
+    return clone.fork('ci.compare_change', *options, '--', '-S', 'trials=3')
 
 
 def test_a_change_that_costs_a_tenth(clone):

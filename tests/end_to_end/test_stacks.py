@@ -1,7 +1,6 @@
 """Stacks of Spack through real ReFrame, with a stand-in for Spack; and what happens where there is no Spack."""
 
 import json
-import sys
 from pathlib import Path
 
 import pytest
@@ -114,24 +113,24 @@ def test_a_promise_that_no_spec_backs_is_an_error(clone):
 
 
 def test_provision_brings_up_all_partitions_and_then_does_nothing(clone):
-    first = clone.run(sys.executable, '-m', 'ci.provision')
+    first = clone.fork('ci.provision')
     assert first.returncode == 0, first.stderr
     assert 'stack cpu of two: up' in first.stdout
     assert len(clone.spack.calls()) == 6
-    second = clone.run(sys.executable, '-m', 'ci.provision')
+    second = clone.fork('ci.provision')
     assert (second.returncode, second.stdout) == (0, 'plumbline: site demo: cpu of one, cpu of two: up to date\n')
     assert len(clone.spack.calls()) == 6
 
 
 def test_a_build_cache_is_added_and_its_keys_are_trusted_before_anything_is_built(clone):
     cache = ['--build-cache', 'https://cache.example.org/v1']
-    assert clone.run(sys.executable, '-m', 'ci.provision', *cache).returncode == 0
+    assert clone.fork('ci.provision', *cache).returncode == 0
     assert clone.spack.steps()[:3] == ['mirror', 'keys', 'concretize']
 
 
 def test_provision_goes_on_after_a_stack_that_fails(clone):
     clone.spack.say_and_fail('install', '==> Error: no disk')
-    answer = clone.run(sys.executable, '-m', 'ci.provision')
+    answer = clone.fork('ci.provision')
     assert answer.returncode == 1
     assert answer.stderr.count('install failed: no disk') == 2
 
@@ -147,7 +146,7 @@ def test_without_spack_the_rest_still_runs_and_it_is_said(clone, tmp_path):
         'SPACK_ROOT': '', 'GIT_CONFIG_COUNT': '1', 'GIT_CONFIG_KEY_0': 'url.file:///nonexistent/.insteadOf',
         'GIT_CONFIG_VALUE_0': 'https://github.com/',
     }  # fmt: skip
-    answer = clone.run(sys.executable, '-m', 'ci.provision', **nowhere)
+    answer = clone.fork('ci.provision', **nowhere)
     assert answer.returncode == 1
     (sentence,) = answer.stderr.splitlines()
     assert sentence == (

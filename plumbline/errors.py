@@ -1,5 +1,8 @@
 """The errors whose message is one sentence for the user: what, where, what was expected."""
 
+import difflib
+from collections.abc import Iterable
+
 
 class InputError(ValueError):
     """Report that an input cannot be used; commands print the message and exit with 2."""
@@ -11,3 +14,16 @@ class SiteError(ValueError):
 
 class RecordError(ValueError):
     """Report that a record is not usable; the message names the key and what was expected."""
+
+
+def expected_one_of(found: object, known: Iterable[object]) -> str:
+    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; of many only the likely ones."""
+    names = [str(name) for name in known]
+    near = difflib.get_close_matches(str(found), names, n=2, cutoff=0.6)
+    guess = f': did you mean {" or ".join(near)}?' if near else ''
+    if len(names) > _MOST and near:
+        return f'found {found!r}{guess}'
+    return f'expected one of {", ".join(names) or "none"}; found {found!r}{guess}'
+
+
+_MOST = 40  # names in a sentence; of more only those that are like the wrong one

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from plumbline.errors import SiteError
+from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
 from plumbline.migration import metric_and_dims
 from plumbline.paths import SITES
-from plumbline.units import UNITS
+from plumbline.units import UNITS, better
 
 COLUMNS = (
     *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
@@ -163,7 +164,16 @@ def read_references(path: Path, kind: str) -> list[Reference]:
 
     Raises SiteError naming file, line, column and what was expected.
     """
-    rows: list[Reference] = []
+    rows, faults = read_rows(path, kind)
+    for message in faults:
+        raise SiteError(message)
+    return [row for _, row in rows]
+
+
+def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[str]]:
+    """Return the right rows of a file, each with its line, and a sentence for each mistake in the others."""
+    rows: list[tuple[int, Reference]] = []
+    faults: list[str] = []
     first_lines: dict[SeriesId, int] = {}
     further = (RECORDED, _OLD_RECORDED) if kind == 'baseline' else ()
     try:
@@ -173,21 +183,26 @@ def read_references(path: Path, kind: str) -> list[Reference]:
             old = columns in (_OLD_COLUMNS, *(_OLD_COLUMNS + more for more in further))
             if not old and columns not in (COLUMNS, *(COLUMNS + more for more in further)):
                 more = f', and perhaps {",".join(RECORDED)}' if further else ''
-                raise SiteError(f'{path}:1: expected the columns {",".join(COLUMNS)}{more}')
+                return [], [f'{path}:1: expected the columns {",".join(COLUMNS)}{more}']
             for entry in reader:
-                where = f'{path}:{reader.line_num}'
+                line = reader.line_num
                 if None in entry or None in entry.values():
-                    raise SiteError(f'{where}: expected {len(columns)} fields')
-                row = _row(_of_old(entry) if old else entry, kind, where)
-                first = first_lines.setdefault(row.id, reader.line_num)
-                if first != reader.line_num:
-                    raise SiteError(f'{where}: the same {", ".join(ID_COLUMNS)} as line {first}')
-                rows.append(row)
+                    faults.append(f'{path}:{line}: expected {len(columns)} fields')
+                    continue
+                wrong = list(_faults_of(entry := _of_old(entry) if old else entry, kind))
+                faults += [f'{path}:{line}: {message}' for message in wrong]
+                if wrong:
+                    continue
+                row = _row(entry)
+                first = first_lines.setdefault(row.id, line)
+                if first != line:
+                    faults.append(f'{path}:{line}: the same {", ".join(ID_COLUMNS)} as line {first}')
+                rows.append((line, row))
     except OSError as error:
-        raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
+        faults.append(f'{path}: cannot be read: {error.strerror}')
     except (csv.Error, UnicodeDecodeError) as error:
-        raise SiteError(f'{path}: not a valid CSV file: {error}') from None
-    return rows
+        faults.append(f'{path}: not a valid CSV file: {error}')
+    return rows, faults
 
 
 def _of_old(entry: dict[str, str]) -> dict[str, str]:
@@ -199,59 +214,76 @@ def _of_old(entry: dict[str, str]) -> dict[str, str]:
     return entry | own | {'kind': 'invalid' if entry['kind'] == 'void' else entry['kind']}
 
 
-def _row(entry: Mapping[str, str], kind: str, where: str) -> Reference:
+def _faults_of(entry: Mapping[str, str], kind: str) -> Iterator[str]:
+    """Yield what is wrong in a row: column, and what was expected there."""
     for column in (*ID_COLUMNS, 'source'):
         if not entry[column]:
-            raise SiteError(f'{where}: {column}: is empty')
+            yield f'{column}: is empty'
     for column, allowed in (
         ('unit', UNITS), ('better', ('higher', 'lower')), ('kind', KINDS[kind]), ('mode', ('', *MODES)),
     ):  # fmt: skip
         if entry[column] not in allowed:
-            raise SiteError(f'{where}: {column}: expected one of {", ".join(allowed)}; found {entry[column]!r}')
+            yield f'{column}: {expected_one_of(entry[column], allowed)}'
+    if entry['unit'] in UNITS and entry['better'] in ('higher', 'lower'):
+        right = better(entry['unit'])
+        if right not in (None, entry['better']):
+            yield f'better: of {entry["unit"]} {right} is better; found {entry["better"]!r}'
     for column in ('params', 'dims'):
         try:
             if to_text(from_text(entry[column])) != entry[column]:
                 raise ValueError('expected its name=value pairs sorted by name')
         except ValueError as error:
-            raise SiteError(f'{where}: {column}: {error}; found {entry[column]!r}') from None
+            yield f'{column}: {error}; found {entry[column]!r}'
+    if entry['recorded_at'] and not _is_date(entry['recorded_at']):
+        yield f'recorded_at: expected a date such as 2026-11-21; found {entry["recorded_at"]!r}'
     if entry['kind'] in NO_LIMIT and not entry['note']:
-        raise SiteError(f'{where}: note: is empty; a row of kind {entry["kind"]} says why it is no limit')
+        yield f'note: is empty; a row of kind {entry["kind"]} says why it is no limit'
     if kind == 'baseline' and not (entry['n'] and (entry['std'] or entry['n'] == '1')):
-        raise SiteError(f'{where}: std and n: a baseline row needs both; of one session n alone')
+        yield 'std and n: a baseline row needs both; of one session n alone'
     if bool(entry['std']) != bool(entry['n']) and kind != 'baseline':
-        raise SiteError(f'{where}: std and n: give both, or neither where the source has no spread')
+        yield 'std and n: give both, or neither where the source has no spread'
     if len({bool(entry.get(column)) for column in ('spread', 'df', 'spread_n')}) > 1:
-        raise SiteError(f'{where}: spread, df and spread_n: give all three or none')
-    df = _number(entry, 'df', where)
-    if df is not None and df < 1:
-        raise SiteError(f'{where}: df: expected at least 1, found {entry["df"]!r}')
-    mean = _number(entry, 'mean', where)
-    if not mean:
-        raise SiteError(f'{where}: mean: expected a number above 0, found {entry["mean"]!r}')
+        yield 'spread, df and spread_n: give all three or none'
+    for column in ('mean', 'std', 'spread', 'df', 'usual_spread', 'floor', 'n', 'spread_n'):
+        if text := entry.get(column):
+            value = _number(entry, column)
+            if value is None or not (math.isfinite(value) and value >= 0):
+                yield f'{column}: expected a finite number of at least 0, found {text!r}'
+            elif column in ('n', 'spread_n') and (value != int(value) or value < 1):
+                yield f'{column}: expected a whole number of values, found {text!r}'
+            elif column == 'df' and value < 1:
+                yield f'df: expected at least 1, found {text!r}'
+    if not _number(entry, 'mean'):
+        yield f'mean: expected a number above 0, found {entry["mean"]!r}'
+
+
+def _is_date(text: str) -> bool:
+    """Return True for a day, or a time of it, of the calendar."""
+    try:
+        datetime.fromisoformat(text.replace('Z', '+00:00'))
+    except ValueError:
+        return False
+    return True
+
+
+def _row(entry: Mapping[str, str]) -> Reference:
+    """Return a row without faults."""
+    counts = {column: int(float(entry[column])) if entry.get(column) else None for column in ('n', 'spread_n')}
+    mean = _number(entry, 'mean')
+    assert mean is not None  # one of the faults
     return Reference(
         id=SeriesId.from_row(entry), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
-        std=_number(entry, 'std', where), n=_count(entry, 'n', where), kind=entry['kind'], source=entry['source'],
+        std=_number(entry, 'std'), n=counts['n'], kind=entry['kind'], source=entry['source'],
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
-        spread=_number(entry, 'spread', where), df=df, spread_n=_count(entry, 'spread_n', where),
-        usual_spread=_number(entry, 'usual_spread', where), floor=_number(entry, 'floor', where),
+        spread=_number(entry, 'spread'), df=_number(entry, 'df'), spread_n=counts['spread_n'],
+        usual_spread=_number(entry, 'usual_spread'), floor=_number(entry, 'floor'),
         epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''),
     )  # fmt: skip
 
 
-def _number(entry: Mapping[str, str], column: str, where: str) -> float | None:
-    if not entry.get(column):
-        return None
+def _number(entry: Mapping[str, str], column: str) -> float | None:
+    """Return the number in a column; None where it is empty or no number."""
     try:
-        value = float(entry[column])
+        return float(entry.get(column) or '')
     except ValueError:
-        value = math.nan
-    if not (math.isfinite(value) and value >= 0):
-        raise SiteError(f'{where}: {column}: expected a finite number of at least 0, found {entry[column]!r}')
-    return value
-
-
-def _count(entry: Mapping[str, str], column: str, where: str) -> int | None:
-    value = _number(entry, column, where)
-    if value is not None and (value != int(value) or value < 1):
-        raise SiteError(f'{where}: {column}: expected a whole number of values, found {entry[column]!r}')
-    return None if value is None else int(value)
+        return None

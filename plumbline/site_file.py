@@ -9,25 +9,52 @@ from typing import Any
 
 import yaml
 
-from plumbline.errors import SiteError
+from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.paths import SCHEMAS
-from plumbline.units import in_base_unit
+from plumbline.site_rules import Fault, inconsistencies
+from plumbline.units import EXAMPLES, in_base_unit, seconds
 
 
 def read_site_file(path: Path) -> dict[str, Any]:
-    """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError."""
-    entry, document = read_yaml(path), read_yaml(path, yaml.compose)
+    """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError: the first."""
+    entry = read_yaml(path)
+    for message in _messages(path, entry):
+        raise SiteError(message)
+    return entry
+
+
+def faults_of_site_file(path: Path) -> list[str]:
+    """Return a sentence for each mistake in a ``site.yaml``, in the order of its lines."""
+    try:
+        found = set(_messages(path, read_yaml(path)))
+    except SiteError as error:
+        return [str(error)]
+    return sorted(found, key=lambda message: (int(message.removeprefix(f'{path}:').partition(':')[0]), message))
+
+
+def place_of(path: Path, *key: str | int) -> str:
+    """Return file, line and key of a part of a ``site.yaml``, as its messages begin."""
+    place = tuple(map(str, key))
+    lines = {where: line for where, line in reversed([*_lines(read_yaml(path, yaml.compose))])}
+    return f'{path}:{_line_in(lines, place)}: {".".join(place)}'
+
+
+def _messages(path: Path, entry: Any) -> Iterator[str]:
+    document = read_yaml(path, yaml.compose)
     lines: dict[tuple[str, ...], int] = {(): document.start_mark.line + 1 if document else 1}
     for place, line in _lines(document):
         if place in lines:  # YAML would keep the last one
-            raise SiteError(f'{path}:{line}: {".".join(place)}: is there twice, first in line {lines[place]}')
-        lines[place] = line
+            yield f'{path}:{line}: {".".join(place)}: is there twice, first in line {lines[place]}'
+        else:
+            lines[place] = line
     for where, wrong in _faults(entry):
         place = tuple(map(str, where))
-        line = next(lines[place[:depth]] for depth in range(len(place), -1, -1) if place[:depth] in lines)
-        raise SiteError(f'{path}:{line}: {".".join(place) or "the file"}: {wrong}')
-    return entry
+        yield f'{path}:{_line_in(lines, place)}: {".".join(place) or "the file"}: {wrong}'
+
+
+def _line_in(lines: dict[tuple[str, ...], int], place: tuple[str, ...]) -> int:
+    return next((lines[place[:depth]] for depth in range(len(place), -1, -1) if place[:depth] in lines), 1)
 
 
 def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
@@ -42,10 +69,15 @@ def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple
         yield from _lines(value, (*path, name))
 
 
-def _faults(entry: Any) -> Iterator[tuple[list[Any], str]]:
-    """Yield path and fault; the later checks rely on the earlier ones."""
-    yield from map(_explain, _validator().iter_errors(entry))
-    yield from _inconsistencies(entry)
+def _faults(entry: Any) -> Iterator[Fault]:
+    """Yield path and fault; only parts of the right form are looked at further."""
+    broken = set()
+    for error in _validator().iter_errors(entry):
+        for path, wrong in _explain(error):
+            broken.add(tuple(path[:2]))
+            yield path, wrong
+    if isinstance(entry, dict) and not any(len(path) < 2 for path in broken):
+        yield from inconsistencies(entry, broken)
 
 
 @functools.cache
@@ -54,66 +86,35 @@ def _validator() -> Any:
 
     schema = json.loads((SCHEMAS / 'site.schema.json').read_text(encoding='utf-8'))
     formats = jsonschema.FormatChecker(['regex'])
-    formats.checks('quantity', raises=ValueError)(lambda text: not isinstance(text, str) or in_base_unit(text) >= 0)
+
+    def define(name, is_right):
+        formats.checks(name, raises=ValueError)(lambda text: not isinstance(text, str) or is_right(text))
+
+    for dimension in EXAMPLES:
+        define(dimension, lambda text, dimension=dimension: in_base_unit(text, of=dimension) > 0)
+    define('duration', lambda text: seconds(text) > 0)
     return jsonschema.Draft202012Validator(schema, format_checker=formats)
 
 
-def _explain(error: Any) -> tuple[list[Any], str]:
-    """Return the path of a schema error in the file, and what was expected there."""
+def _explain(error: Any) -> Iterator[Fault]:
+    """Yield the path of each fault of a schema error in the file, and what was expected there."""
     path, found, wanted = list(error.absolute_path), error.instance, error.validator_value
     match error.validator:
         case 'additionalProperties':
             known, patterns = (error.schema.get(key, {}) for key in ('properties', 'patternProperties'))
-            unknown = next(
-                key for key in found if key not in known and not any(re.search(p, str(key)) for p in patterns)
-            )
-            return [*path, unknown], f'unknown key; expected one of {", ".join(sorted(known) or sorted(patterns))}'
+            for key in found:
+                if key not in known and not any(re.search(pattern, str(key)) for pattern in patterns):
+                    yield [*path, key], f'unknown key; {expected_one_of(key, sorted(known) or sorted(patterns))}'
         case 'required':
-            return path, f'lacks the key {next(key for key in wanted if key not in found)!r}'
+            missing = next(key for key in wanted if f'{key!r} is a required' in error.message)
+            yield path, f'lacks the key {missing!r}'
         case 'type':
-            return path, f'expected {wanted}, found {found!r}'
+            yield path, f'expected {wanted}, found {found!r}'
         case 'enum':
-            return path, f'expected one of {", ".join(map(str, wanted))}, found {found!r}'
-        case 'format' if wanted == 'quantity':
-            return path, f'expected a number and a unit such as "256 GiB" or "614.4 GB/s", found {found!r}'
-    return path, error.message
-
-
-def _inconsistencies(entry: dict[str, Any]) -> Iterator[tuple[list[Any], str]]:
-    """Yield path and fault of what a schema cannot express."""
-    for key in ('environments', 'partitions'):
-        names = [item['name'] for item in entry[key]]
-        for number, name in enumerate(names):
-            if name in names[:number]:
-                yield [key, number], f'{name!r} is there twice'
-    for number, item in enumerate(entry['environments']):
-        if item['provider'] == 'modules' and entry.get('modules_system', 'nomod') == 'nomod':
-            yield ['environments', number], 'provider modules needs the key modules_system'
-    environs = [item['name'] for item in entry['environments']]
-    for number, item in enumerate(entry['partitions']):
-        path = ['partitions', number]
-        for index, environ in enumerate(item['environs']):
-            if environ not in environs:
-                expected = f'expected one of {", ".join(environs)}'
-                yield [*path, 'environs', index], f'{environ!r} is not an environment of this file; {expected}'
-        for name, file_system in item.get('file_systems', {}).items():
-            if 'if_free' in file_system and not entry.get('detect'):
-                yield [*path, 'file_systems', name, 'if_free'], 'needs detect: true, as only then the machine is read'
-        yield from ((path + where, wrong) for where, wrong in _wrong_pairs(item))
-
-
-def _wrong_pairs(partition: dict[str, Any]) -> Iterator[tuple[list[Any], str]]:
-    """Yield each pair of the link classes that is not two GPUs of the partition, or that is in two classes."""
-    gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
-    first: dict[frozenset[int], str] = {}
-    for name, item in partition.get('link_classes', {}).items():
-        for index, pair in enumerate(item['pairs']):
-            path = ['link_classes', name, 'pairs', index]
-            known = type(pair) is list and all(type(number) is int and 0 <= number < gpus for number in pair)
-            numbers = frozenset(pair) if known else frozenset()
-            if not len(numbers) == 2 == len(pair):
-                yield path, f'{pair}: expected two different ones of the {gpus} GPUs of the key devices, from 0'
-            elif numbers in first:
-                yield path, f'{pair}: is in class {first[numbers]} already'
-            else:
-                first[numbers] = name
+            yield path, expected_one_of(found, wanted)
+        case 'format' if wanted in EXAMPLES:
+            yield path, f'expected a {wanted} above 0 with its unit, such as {EXAMPLES[wanted]!r}; found {found!r}'
+        case 'format' if wanted == 'duration':
+            yield path, f'expected days, hours, minutes such as 2h, 1d12h or 90m; found {found!r}'
+        case _:
+            yield path, error.message

@@ -1,21 +1,53 @@
-"""Units of metrics and peaks: the factor of each to the base unit of its dimension."""
+"""Units of metrics and peaks: the factor of each to the base unit of its dimension, and which direction is better."""
 
-UNITS = {
-    'B/s': 1.0, 'MB/s': 1e6, 'GB/s': 1e9, 'TB/s': 1e12, 'MiB/s': 2.0**20, 'GiB/s': 2.0**30,
-    'Flop/s': 1.0, 'MFlop/s': 1e6, 'GFlop/s': 1e9, 'TFlop/s': 1e12, 'PFlop/s': 1e15,
-    'B': 1.0, 'KiB': 2.0**10, 'MiB': 2.0**20, 'GiB': 2.0**30, 'TiB': 2.0**40, 'GB': 1e9,
-    'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9,
-    's': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9,
-    'Up/s': 1.0, 'GUp/s': 1e9, 'ops/s': 1.0,
-    'Flop/cycle': 1.0, 'B/cycle': 1.0, '1': 1.0,
-    'W': 1.0, 'kW': 1e3, 'MW': 1e6, 'J': 1.0, 'MJ': 1e6, 'kWh': 3.6e6,
-    'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9, 'GTEPS': 1e9,
+import re
+
+_DIMENSIONS: dict[str, dict[str, float]] = {
+    'bandwidth': {'B/s': 1.0, 'MB/s': 1e6, 'GB/s': 1e9, 'TB/s': 1e12, 'MiB/s': 2.0**20, 'GiB/s': 2.0**30},
+    'Flop rate': {'Flop/s': 1.0, 'MFlop/s': 1e6, 'GFlop/s': 1e9, 'TFlop/s': 1e12, 'PFlop/s': 1e15},
+    'size': {'B': 1.0, 'KiB': 2.0**10, 'MiB': 2.0**20, 'GiB': 2.0**30, 'TiB': 2.0**40, 'GB': 1e9},
+    'frequency': {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9},
+    'time': {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9},
+    'rate': {'Up/s': 1.0, 'GUp/s': 1e9, 'ops/s': 1.0, 'GTEPS': 1e9, 'Flop/cycle': 1.0, 'B/cycle': 1.0},
+    'number': {'1': 1.0},
+    'power': {'W': 1.0, 'kW': 1e3, 'MW': 1e6},
+    'energy': {'J': 1.0, 'MJ': 1e6, 'kWh': 3.6e6},
+    'efficiency': {'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9},
+}
+UNITS = {unit: factor for units in _DIMENSIONS.values() for unit, factor in units.items()}
+#: What a quantity of each dimension looks like, for messages.
+EXAMPLES = {'bandwidth': '614.4 GB/s', 'Flop rate': '7.17 TFlop/s', 'size': '256 GiB', 'frequency': '2.5 GHz'}
+_DURATION = re.compile(r'(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
+_BETTER = {
+    'bandwidth': 'higher', 'Flop rate': 'higher', 'rate': 'higher', 'efficiency': 'higher', 'frequency': 'higher',
+    'time': 'lower', 'power': 'lower', 'energy': 'lower',
 }  # fmt: skip
 
 
-def in_base_unit(quantity: str) -> float:
-    """Return a text such as ``614.4 GB/s`` or ``256 GiB`` in the base unit. Raises ValueError for another form."""
+def dimension(unit: str) -> str:
+    """Return the dimension of a unit of `UNITS`, such as ``bandwidth`` of GB/s."""
+    return next(name for name, units in _DIMENSIONS.items() if unit in units)
+
+
+def better(unit: str) -> str | None:
+    """Return ``higher`` or ``lower`` where the unit alone says which is better; None where it depends."""
+    return _BETTER.get(dimension(unit))
+
+
+def in_base_unit(quantity: str, of: str | None = None) -> float:
+    """Return a text such as ``614.4 GB/s`` or ``256 GiB`` in the base unit.
+
+    Raises ValueError for another form, or another dimension than `of`.
+    """
     number, _, unit = quantity.partition(' ')
-    if unit not in UNITS:
+    if unit not in (_DIMENSIONS[of] if of else UNITS):
         raise ValueError(f'{quantity!r}: expected a number, a blank and one of the units {", ".join(UNITS)}')
     return float(number) * UNITS[unit]
+
+
+def seconds(duration: str) -> int:
+    """Return a duration as ReFrame writes it, such as ``1d12h`` or ``90m``, in seconds. Raises ValueError."""
+    found = _DURATION.fullmatch(duration)
+    if not found:
+        raise ValueError(f'{duration!r}: expected days, hours, minutes and seconds such as 1d12h or 90m')
+    return sum(int(part or 0) * factor for part, factor in zip(found.groups(), (86400, 3600, 60, 1), strict=True))

@@ -343,6 +343,16 @@ class Benchmark(rfm.RunOnlyRegressionTest):
 
     @loggable
     @property
+    def peaks(self) -> dict[str, float]:
+        """In a dry run, for `plumbline sites --check`: the physical peak of each series that has one, in its unit."""
+        found = {}
+        for metric in self.metrics if self.is_dry_run() and self.job else ():
+            if peak := self.peak_of(metric):
+                found |= {variable_name(metric.name, at): peak / UNITS[metric.unit] for at in metric.points()}
+        return found
+
+    @loggable
+    @property
     def record(self) -> dict:
         """All that `plumbline ingest` reads of this case; in a node sweep `swept` has the records of its places."""
         record = self.result or self.plan().empty_record()

@@ -157,7 +157,7 @@ def topology_of(site: str, partition: str) -> Topology:
         memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
         link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
         gpus=tuple(device.get('arch', '') for device in gpus for _ in range(device['num_devices'])),
-        gpu_numa_ids=_near(f'{site}:{partition}', gpus, fields['numa_ids']),
+        gpu_numa_ids=tuple(number for device in gpus for number in device.get('numa_domains', ())),
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         nics=tuple(described.entry.get('nics', ())),
         file_systems=described.file_systems,
@@ -179,17 +179,6 @@ def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]
             f'{where}: processor.numa_ids, numa_distances: expected {domains} numbers, and {domains} rows of {domains}'
         )
     return {'numa_ids': ids, 'numa_distances': distances}
-
-
-def _near(where: str, gpus: list[dict[str, Any]], numa_ids: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the NUMA domain near each GPU; none if no entry says it. Raises SiteError if one is missing or unknown."""
-    near = [device.get('numa_domains', []) for device in gpus]
-    found = tuple(number for numbers in near for number in numbers)
-    wrong = any(len(numbers) != device['num_devices'] for numbers, device in zip(near, gpus, strict=True))
-    if found and (wrong or not set(found) <= set(numa_ids)):
-        domains = ', '.join(map(str, numa_ids))
-        raise SiteError(f'{where}: devices.numa_domains: expected one of {domains} for each GPU, found {list(found)}')
-    return found
 
 
 def _from_masks(processor: dict[str, Any]) -> dict[str, Any]:

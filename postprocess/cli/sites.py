@@ -36,14 +36,16 @@ def sites(
     references: References = DEFAULT,
 ) -> None:
     """List the sites, show one, or validate their files."""
+    from postprocess import site_check
     from postprocess import sites as module
     from postprocess.views import sites as views
 
     if check:
-        faults = module.check(site, references)
-        for fault in faults:
-            complain(fault.message)
-        raise typer.Exit(2 if any(fault.is_error for fault in faults) else 0)
+        checked = site_check.check(site, references)
+        for message in dict.fromkeys(message for one in checked for message in (*one.mistakes, *one.notes)):
+            complain(message)
+        typer.echo(views.outcome(checked))
+        raise typer.Exit(2 if any(one.mistakes for one in checked) else 0)
     if site is None:
         show(views.overview(module.overview(references)), format)
     else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from postprocess.site_check import Checked
+from postprocess.text import count
 from postprocess.views.table import Column, View
 
 _SITES = (
@@ -39,3 +41,13 @@ def details(site: dict[str, Any]) -> View:
     ]
     after += [f'not found: {benchmark}: {reason}' for benchmark, reason in site['not_found'].items()]
     return View(_PARTITIONS, site['partitions'], '\n'.join(before), '\n'.join(after), name='partitions', document=site)
+
+
+def outcome(checked: Sequence[Checked]) -> str:
+    """Return ``ok: 102 cases, 41 references`` or the number of mistakes; of several sites in all."""
+    mistakes = sum(len(one.mistakes) for one in checked)
+    if mistakes:
+        return count(mistakes, 'mistake')
+    sites = f'{count(len(checked), "site")}, ' if len(checked) > 1 else ''
+    cases, references = sum(one.cases for one in checked), sum(one.references for one in checked)
+    return f'ok: {sites}{count(cases, "case")}, {count(references, "reference")}'

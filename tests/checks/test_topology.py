@@ -142,14 +142,16 @@ partitions:
     environs: []
     processor: {{num_cpus: 8, num_cpus_per_core: 1, num_sockets: 1}}
     devices: [{{type: gpu, num_devices: 4}}]
-    link_classes: {{A: {{pairs: [[0, 1], [2, 3]], both_directions: {both}}}}}
+    link_classes:
+      A: {{pairs: [[0, 1], [2, 3]], both_directions: {both}}}
+      B: {{pairs: [[0, 2], [0, 3], [1, 2], [1, 3]]}}
 environments: [{{name: cuda, provider: system}}]
 """)
     monkeypatch.setattr('checks.core.topology.load_site', lambda name: load_site(name, tmp_path))
     topology_of.cache_clear()
     topology = topology_of('cluster', 'gpu')
     topology_of.cache_clear()
-    assert topology.link_classes == {'A': expected}
+    assert topology.link_classes['A'] == expected
     assert gpu_pairs(topology, 'A', 'all') == expected
 
 
@@ -159,9 +161,12 @@ environments: [{{name: cuda, provider: system}}]
         ('[{type: gpu, num_devices: 3}]', ()),
         ('[{type: gpu, num_devices: 3, numa_domains: [8, 0, 8]}]', (8, 0, 8)),
         ('[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1, numa_domains: [0]}]', (8, 0)),
-        ('[{type: gpu, num_devices: 3, numa_domains: [8, 0]}]', [8, 0]),
-        ('[{type: gpu, num_devices: 2, numa_domains: [8, 1]}]', [8, 1]),
-        ('[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1}]', [8]),
+        ('[{type: gpu, num_devices: 3, numa_domains: [8, 0]}]', 'expected 3 numbers, one for each device; found 2'),
+        ('[{type: gpu, num_devices: 2, numa_domains: [8, 1]}]', 'expected NUMA domains of the node, 0, 8; found 1'),
+        (
+            '[{type: gpu, num_devices: 1, numa_domains: [8]}, {type: gpu, num_devices: 1}]',
+            'lacks numa_domains: state it for all GPUs of the node, or for none',
+        ),
     ],
 )
 def test_the_numa_domain_near_each_gpu_is_one_of_the_node_or_refused(tmp_path, monkeypatch, devices, found):
@@ -184,8 +189,7 @@ environments: [{{name: cuda, provider: system}}]
     if isinstance(found, tuple):
         assert topology_of('cluster', 'gpu').gpu_numa_ids == found
     else:
-        words = f'cluster:gpu: devices.numa_domains: expected one of 0, 8 for each GPU, found {found}'
-        with pytest.raises(SiteError, match=re.escape(words)):
+        with pytest.raises(SiteError, match=rf'site\.yaml:10: partitions\.0\.devices\.[01].*: {re.escape(found)}'):
             topology_of('cluster', 'gpu')
     topology_of.cache_clear()
 

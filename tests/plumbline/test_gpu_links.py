@@ -29,16 +29,16 @@ partitions:
     launcher: srun
     environs: [cuda]
     devices:
-      - {type: gpu, arch: sm_90, num_devices: 6}
-      - {type: fpga, num_devices: 9}
       - {type: gpu, arch: sm_90, num_devices: 2}
+      - {type: fpga, num_devices: 9}
+      - {type: gpu, arch: sm_90, num_devices: 1}
     link_classes:
       A:
         descr: NVLinks
         peak: 100 GB/s
         pairs:
           - [0, 1]
-          - [6, 7]
+          - [0, 2]
       B: {pairs: [[1, 2]], both_directions: true}
 environments:
   - {name: cuda, provider: system, features: []}
@@ -61,24 +61,24 @@ def load(tmp_path):
 def test_classes_of_a_site(load):
     classes = load(SITE)
     assert list(classes) == ['A', 'B']
-    assert (classes['A'].pairs, classes['A'].descr, classes['A'].peak) == (((0, 1), (6, 7)), 'NVLinks', 100e9)
+    assert (classes['A'].pairs, classes['A'].descr, classes['A'].peak) == (((0, 1), (0, 2)), 'NVLinks', 100e9)
     assert (classes['B'].both_directions, classes['B'].peak) == (True, None)
 
 
 @pytest.mark.parametrize(
     ('line', 'wrong', 'said'),
     [
-        ('- [6, 7]', '- [6, 8]', '18: partitions.0.link_classes.A.pairs.1: [6, 8]: expected two different ones of'),
-        ('- [6, 7]', '- [7, 7]', '18: partitions.0.link_classes.A.pairs.1: [7, 7]: expected two different ones of'),
-        ('- [6, 7]', '- [1, 0]', '18: partitions.0.link_classes.A.pairs.1: [1, 0]: is in class A'),
-        ('[[1, 2]]', '[[1, 2], [7, 6]]', '19: partitions.0.link_classes.B.pairs.1: [7, 6]: is in class A'),
+        ('- [0, 2]', '- [0, 3]', '18: partitions.0.link_classes.A.pairs.1: [0, 3]: expected two different ones of'),
+        ('- [0, 2]', '- [2, 2]', '18: partitions.0.link_classes.A.pairs.1: [2, 2]: expected two different ones of'),
+        ('- [0, 2]', '- [1, 0]', '18: partitions.0.link_classes.A.pairs.1: [1, 0]: is in class A'),
+        ('[[1, 2]]', '[[1, 2], [2, 0]]', '19: partitions.0.link_classes.B.pairs.1: [2, 0]: is in class A'),
         ('[[1, 2]]', '[]', '19: partitions.0.link_classes.B.pairs: [] should be non-empty'),
         ('[[1, 2]]', '[[1, 2, 3]]', '19: partitions.0.link_classes.B.pairs.0: [1, 2, 3]: expected two different ones'),
         ('[[1, 2]]', '[[1, -1]]', '19: partitions.0.link_classes.B.pairs.0: [1, -1]: expected two different ones of'),
         ('[[1, 2]]', '[[1, GPU2]]', "19: partitions.0.link_classes.B.pairs.0: [1, 'GPU2']: expected two different"),
         ('[[1, 2]]', '[1, 2]', '19: partitions.0.link_classes.B.pairs.0: 1: expected two different ones of'),
         ('{pairs: [[1, 2]],', '{', "19: partitions.0.link_classes.B: lacks the key 'pairs'"),
-        ('100 GB/s', '100 Gb/s', '15: partitions.0.link_classes.A.peak: expected a number and a unit'),
+        ('100 GB/s', '100 Gb/s', '15: partitions.0.link_classes.A.peak: expected a bandwidth above 0'),
         ('      B: {', '      B/C: {', "12: partitions.0.link_classes: 'B/C' does not match"),
     ],
 )  # fmt: skip

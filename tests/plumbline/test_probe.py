@@ -147,7 +147,7 @@ def job(monkeypatch):
         'processor': SOCKETS,
         'memory_per_node': '4096 B',
         'devices': [{'type': 'gpu', 'arch': 'sm_80', 'model': 'NVIDIA A100', 'num_devices': 4}],
-        'link_classes': {'A': {'pairs': [[0, 1]], 'descr': '4 NVLinks'}},
+        'link_classes': {'A': {'pairs': [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]], 'descr': '4 NVLinks'}},
         'peaks': {'core_clock': '3500 MHz'},
     }
     asked = []

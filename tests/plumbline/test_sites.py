@@ -85,7 +85,7 @@ def test_one_sentence_names_file_line_key_and_what_was_expected(write, old, new,
 @pytest.mark.parametrize(
     ('old', 'new', 'words'),
     [
-        ('    environs: [cpu]', '    environs: [gpu]', ["'gpu' is not an environment", 'cpu']),
+        ('    environs: [cpu]', '    environs: [gpu]', ['is not an environment', "'gpu'", 'cpu']),
         ('modules_system: lmod\n', '', ['modules_system']),
         ('environments:\n', 'environments:\n  - {name: cpu, provider: system}\n', ['environments.1', "'cpu'", 'twice']),
         ('descr: a cluster', 'descr: 2026-13-45', ['site.yaml: not valid YAML']),

@@ -1,39 +1,39 @@
 """The list of sites, their details, and whether their files are right."""
 
 import json
+from pathlib import Path
 
 import pytest
 from run_reports import reference
 
+from plumbline.errors import InputError
 from plumbline.identity import from_text
+from plumbline.programs import find_reframe
 from plumbline.record import MetricRecord, Record, Series
 from plumbline.references import load_references
-from postprocess import sites
+from postprocess import site_check
+from postprocess.rehearsal import Case, rehearse
 
 
-def record(check, params, *metrics):
-    """What ``reframe --describe`` prints of a benchmark."""
+def case(check, params, partition, metrics, requires='hpcc', peaks=None):
+    """A case of the dry run of the site of the tests."""
     of = {name: MetricRecord('GB/s', 'higher', [Series()]) for name in metrics}
-    return Record(check, from_text(params), trials=3, metrics=of).to_dict()
+    record = Record(check, from_text(params), trials=3, metrics=of)
+    return Case(partition, 'system', f'{check} {params}', (requires,), record, peaks or {}, Path('rfm_job.sh'))
 
 
-DESCRIBED = [
-    {
-        'display_name': 'STREAM %size=big', 'valid_systems': ['cluster:cpu'], 'perf_variables': [],
-        'record': record('STREAM', 'size=big', 'triad', 'copy'),
-    },
-    {'display_name': 'Foreign %n=1', 'valid_systems': ['*'], 'perf_variables': ['speed']},
-    {
-        'display_name': 'Late', 'valid_systems': ['cluster:gpu'], 'perf_variables': [],
-        'record': record('Late', '-'),
-    },
-]  # fmt: skip
+CASES = [
+    case('STREAM', 'size=big', 'cpu', ('triad', 'copy'), peaks={'copy': 500.0}),
+    case('Foreign', 'n=1', 'gpu', ()),
+    case('Late', '-', 'gpu', ()),
+]
 
 
 @pytest.fixture
-def described(monkeypatch):
-    monkeypatch.setattr(sites, 'find_reframe', lambda: 'reframe')
-    monkeypatch.setattr(sites, '_describe', lambda reframe, site: DESCRIBED)
+def rehearsed(monkeypatch):
+    monkeypatch.setattr(site_check, 'find_reframe', lambda: 'reframe')
+    monkeypatch.setattr(site_check, 'rehearse', lambda reframe, site, folder: CASES)
+    monkeypatch.setattr(site_check, '_has_cases', lambda site: True)
 
 
 def test_a_broken_site_does_not_stop_the_others(work):
@@ -96,52 +96,69 @@ def test_an_unknown_site_is_an_input_error(work):
         (reference(params='*'), None),
         (reference(partition='*', environ='*', metric='copy'), None),
         (reference(check='Foreign', params='n=1', metric='speed', partition='gpu'), None),
-        (reference(partition='fat'), "partition 'fat': the site has cpu, gpu"),
-        (reference(environ='cuda'), "environ 'cuda': the site has other, system"),
-        (reference(check='Stream'), "check 'Stream': the checks that can run on this site are Foreign; Late; STREAM"),
+        (reference(partition='gpus'), "partition 'gpus': expected one of cpu, gpu; found 'gpus': did you mean gpu?"),
+        (reference(environ='cuda'), "environ 'cuda': expected one of other, system"),
+        (reference(check='Stream'), "check 'Stream': no such case on this site; expected one of Foreign, Late, STREAM"),
         (reference(params='size=small'), "params 'size=small': STREAM has size=big"),
         (reference(metric='scale'), "metric 'scale': STREAM size=big measures copy; triad"),
         (reference(partition='gpu'), 'no series of this site'),
         (reference(check='Late', params='-'), 'no series of this site'),
         (reference(params='size=s*'), 'no series of this site'),
         (reference(params='*', metric='scale'), 'no series of this site'),
+        (reference(unit='TB/s'), 'unit differs: measured GB/s'),
+        (reference(metric='copy', mean=501), 'mean: 501 GB/s is above the physical peak in site.yaml, 500 GB/s'),
+        (reference(recorded_at='2999-01-01'), 'recorded_at: 2999-01-01 is in the future'),
     ],
 )
-def test_each_row_must_meet_a_case(work, described, row, says):
+def test_each_row_must_meet_a_case_and_be_possible(work, rehearsed, row, says):
     work.reference(row)
     result = work.run('sites', '--check')
     assert result.exit_code == (2 if says else 0)
     if says:
         assert result.stderr.startswith(f'plumbline: {work.baseline}:2: {says}')
+        assert result.stdout == '1 mistake\n'
     else:
-        assert result.stderr == ''
+        assert result.stdout == 'ok: 3 cases, 1 reference\n'
 
 
 @pytest.mark.parametrize('fields', [{}, {'partition': '*'}])
-def test_metrics_known_only_when_they_run_are_not_checked_and_that_is_said(work, described, fields):
+def test_metrics_known_only_when_they_run_are_not_checked_and_that_is_said(work, rehearsed, fields):
     work.reference(reference(**{'check': 'Late', 'params': '-', 'partition': 'gpu', 'metric': 'anything'} | fields))
     result = work.run('sites', '--check')
     assert result.exit_code == 0
     assert 'cluster: the metrics of Late are known only when they run' in result.stderr
 
 
-def test_all_faults_of_all_sites_are_listed(work, described):
+def test_a_feature_that_no_check_requires_is_named_with_its_line(work, rehearsed):
+    path = work.sites / 'cluster' / 'site.yaml'
+    path.write_text(
+        path.read_text().replace('provider: system}', 'provider: system, features: [hpcc, bablestream-omp]}', 1)
+    )
+    result = work.run('sites', 'cluster', '--check')
+    line = 1 + path.read_text().splitlines().index(next(x for x in path.read_text().splitlines() if 'bable' in x))
+    assert result.exit_code == 2
+    assert f'site.yaml:{line}: environments.0.features.1: no check requires it' in result.stderr
+    assert 'did you mean babelstream-omp' in result.stderr
+
+
+def test_all_faults_of_all_sites_are_listed(work, rehearsed):
     (work.sites / 'broken').mkdir()
-    (work.sites / 'broken' / 'site.yaml').write_text('descr: x\n')
+    (work.sites / 'broken' / 'site.yaml').write_text('descr: x\nhostname: y\n')
     work.reference(reference(metric='scale'))
     work.reference(reference(kind='published', unit='parsec'), file='published.csv')
     result = work.run('sites', '--check')
-    assert result.exit_code == 2
+    assert (result.exit_code, result.stdout) == (2, '6 mistakes\n')
     lines = result.stderr.splitlines()
-    assert len(lines) == 3
-    assert any('broken' in line and 'lacks the key' in line for line in lines)
-    assert any('published.csv:2: unit: expected one of' in line for line in lines)
+    assert len(lines) == 6
+    assert sum('broken' in line and 'lacks the key' in line for line in lines) == 3
+    assert any('did you mean hostnames' in line for line in lines)
+    assert any('published.csv:2: unit: expected one of' in line or "'parsec'" in line for line in lines)
     assert any("metric 'scale'" in line for line in lines)
     assert work.run('sites', 'cluster', '--check').stderr.count('\n') == 2
 
 
 def test_without_reframe_the_rest_is_checked(work, monkeypatch):
-    monkeypatch.setattr(sites, 'find_reframe', lambda: None)
+    monkeypatch.setattr(site_check, 'find_reframe', lambda: None)
     work.reference(reference(metric='scale'))
     result = work.run('sites', '--check')
     assert result.exit_code == 0
@@ -150,32 +167,22 @@ def test_without_reframe_the_rest_is_checked(work, monkeypatch):
     assert work.run('sites', '--check').exit_code == 2
 
 
-def test_a_reframe_that_lists_nothing_is_a_fault(work, monkeypatch, tmp_path):
+def test_a_reframe_that_lists_nothing_is_a_fault(tmp_path):
     program = tmp_path / 'reframe'
     program.write_text('#!/bin/sh\necho "cannot import x" >&2\nexit 1\n')
     program.chmod(0o755)
-    monkeypatch.setattr(sites, 'find_reframe', lambda: str(program))
-    work.reference(reference())
-    result = work.run('sites', '--check')
-    assert result.exit_code == 2
-    assert 'ended with 1' in result.stderr and 'cannot import x' in result.stderr
+    with pytest.raises(InputError, match=r'ended with 1.*cannot import x'):
+        rehearse(str(program), 'mn5', tmp_path)
 
 
-def test_cases_are_listed_for_the_site_alone(tmp_path):
-    program = tmp_path / 'reframe'
-    program.write_text('#!/bin/sh\necho "[\\"$PLUMBLINE_SITE\\", \\"$*\\"]"\n')
-    program.chmod(0o755)
-    first, arguments = sites._describe(str(program), 'mn5')
-    assert first == 'mn5'
-    assert '--system=mn5' in arguments
-
-
-@pytest.mark.skipif(sites.find_reframe() is None, reason='no reframe here')
-def test_the_real_reframe_describes_the_tests_of_this_suite():
-    described = sites._describe(sites.find_reframe(), 'localhost')
-    assert isinstance(described, list)
-    for test in described:
-        assert {'display_name', 'valid_systems', 'perf_variables'} <= set(test)
+@pytest.mark.skipif(find_reframe() is None, reason='no reframe here')
+def test_the_real_reframe_rehearses_all_cases_of_a_site(tmp_path):
+    cases = rehearse(find_reframe(), 'castorc', tmp_path)
+    assert cases and all(case.script.is_file() and not case.fault for case in cases)
+    bandwidth = next(case for case in cases if case.record.check == 'BabelStreamDevice')
+    assert set(bandwidth.peaks.values()) == {150.0}  # GB/s, of site.yaml
+    assert bandwidth.record.trials == 100
+    assert {str(of) for of, _ in bandwidth.series().values()} == {"Quantity(unit='GB/s', better='higher')"}
 
 
 def test_patterns_are_known(work):

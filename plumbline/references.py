@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -68,6 +68,7 @@ class Reference:
     floor: float | None = None
     epoch: str = ''
     provenance: str = ''
+    printed: str = field(default='', compare=False)  # the mean with all its digits, as the file has it
 
     @property
     def is_limit(self) -> bool:
@@ -277,7 +278,7 @@ def _row(entry: Mapping[str, str]) -> Reference:
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
         spread=_number(entry, 'spread'), df=_number(entry, 'df'), spread_n=counts['spread_n'],
         usual_spread=_number(entry, 'usual_spread'), floor=_number(entry, 'floor'),
-        epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''),
+        epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''), printed=entry['mean'],
     )  # fmt: skip
 
 

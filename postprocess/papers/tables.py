@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -95,6 +96,9 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     if not made:
         raise InputError(f'{", ".join(known)}: neither a published nor a measured number belongs into style {style}')
     return list(made.values())
+
+
+_RANGE = re.compile(r'middle of ([0-9.]+) to ([0-9.]+)')  # in the note of a number that was published as a range
 
 
 def _published(site: str, root: Path) -> list[Reference]:
@@ -213,8 +217,14 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
         raise InputError(f'{what} is in {own}, and the column {column["title"]} in {unit}')
     mean, std, spec = row.mean * scale, row.std and row.std * scale, column.get('format', '.2f')
     spread = '' if std is None or not column.get('spread', True) else f' ± {std:{spec}}'
+    text = f'{mean:{spec}}{spread}'
+    if of_range := _RANGE.search(row.note):
+        text = f'{of_range[1]} to {of_range[2]}'
+    elif spec == 'g' and scale == 1 and row.printed.replace('.', '').isdigit():
+        text = f'{row.printed}{spread}'  # 63.0, as printed, and not 63
     return {
-        'text': f'{mean:{spec}}{spread}', 'mean': mean, 'std': std, 'n': row.n, 'unit': unit, 'source': row.source,
+        'text': text, 'mean': mean, 'std': std, 'n': row.n, 'unit': unit,
+        'source': f'computed from {row.source}' if 'percent_of' in column else row.source,
         'fault': row.note if row.kind == 'invalid' else '',
     }  # fmt: skip
 

@@ -99,14 +99,11 @@ KNOWN_TO_BE_WRONG = [
     ('juniors', 'IOR', 'read', 13597, '12 GB/s'),
     ('juniors', 'SIONlib', 'read', 13056, '12 GB/s'),
     ('juniors', 'SIONlib', 'read', 12379, '12 GB/s'),
-    ('cea-clusterstor', 'SSU', 'efficiency', 3.69, '27 GB/s'),
     ('cea-clusterstor', 'SIONlib', 'read', 28, 'write'),
-    ('cea-clusterstor', 'metadata', 'removal_per_process', 1500, 'total'),
     ('cea-clusterstor', 'metadata', 'removal', 2000, '1500'),
     ('castorc', 'HPL', 'power', 150, '24 s'),
     ('castorc', 'HPL', 'efficiency', 689, '24 s'),
     ('castorc', 'STREAM', 'efficiency', 269.5, 'two GPUs'),
-    ('tegra2', 'HPL', 'time', 575, '506 s'),
     ('dsp-c6678', 'STREAM', 'efficiency_of_dsp', 5.50, '5.87'),
     ('dsp-c6678', 'STREAM', 'efficiency_of_dsp', 0.87, '0.39'),
     ('dsp-c6678', 'HPL', 'gflops', 3.0, '38.66'),
@@ -126,6 +123,22 @@ def test_what_is_wrong_stands_there_with_its_reason_and_is_no_limit(site, check,
     wrong = [row for row in found if row.kind == 'invalid']
     assert wrong and all(word in row.note for row in wrong)
     assert not [row for row in found if row.is_limit]
+
+
+@each_row(
+    ('site', 'check', 'metric', 'number'),
+    [
+        ('tegra2', 'HPL', 'time', 575),  # of two times, the one that agrees with energy over power and with the rate
+        ('cea-clusterstor', 'SSU', 'efficiency', 3.69),
+        ('cea-clusterstor', 'metadata', 'removal_per_process', 1500),  # agrees with the printed ratio of 1.88
+    ],
+)
+def test_of_two_numbers_that_contradict_each_other_the_right_one_is_kept(site, check, metric, number):
+    (found,) = [row for row in rows(site) if (row.id.check, row.id.metric, row.mean) == (check, metric, number)]
+    assert found.kind == 'unmeasured'
+    if site == 'tegra2':
+        assert number == pytest.approx(4599 / 7.99, rel=0.01)
+        assert number == pytest.approx(2 / 3 * 9920**3 / 1.13e9, rel=0.01)
 
 
 def test_energy_of_hpl_on_coolmuc_is_twice_its_time_times_power():

@@ -79,6 +79,12 @@ PRINTED = {
         ACC 16 nodes 2473.04 32.76 47.68
         ACC 78 nodes 644.254 33.36 186.41
     """,
+    ('numa', 'Section II'): """
+        its own                 81         107
+        neighbours in its group 132        16.7to16.9
+        the rest of its group   210to215   16.7to16.9
+        other groups            360        12.6to12.7
+    """,
     ('numa', 'Table I:'): """
         SDF, HyperThreads          144 1.93
         SDF                        172 1.46
@@ -122,8 +128,16 @@ def test_a_number_that_is_known_to_be_wrong_is_printed_with_its_reason():
 
 def test_percent_of_a_peak_counts_the_nodes():
     (hpl,) = (table for table in tables('prace', ['coolmuc'], None, 'latest') if table.title.startswith('HPL'))
-    shares = hpl.texts['', '% of peak']
+    shares = hpl.texts['', '% of peak, computed']
+    sources = {cell.source for cell in hpl.cells.itertuples() if cell.column.startswith('%')}
+    assert all(source.startswith('computed from 001 ') for source in sources)
     assert shares['LRZ, 1 node'] == '84.4' and shares['LRZ, 32 nodes'] == '54.3'  # of 128 GFlop/s a node
+
+
+def test_captions_say_what_is_printed_and_zeros_stay():
+    (hpl,) = (table for table in tables('prace', ['tegra2'], None, 'latest') if table.title.startswith('HPL'))
+    assert hpl.texts['', 'GFlop/s']['BSC-1, 64 nodes'] == '63.0'  # Table 106
+    assert all('100 runs' in table.title for table in tables('doe', [], None, 'latest') if 'Table 7' not in table.title)
 
 
 def babelstream(**metrics):

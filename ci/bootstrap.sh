@@ -1,52 +1,135 @@
-# shellcheck shell=bash
+# shellcheck shell=sh
 # Sourced by ci/nightly and its siblings, from the top of the checkout: puts a virtual environment (PLUMBLINE_VENV, by
-# default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for.
+# default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for. POSIX shell; root is needed
+# for system packages only.
 
-# debian_packages PACKAGE...   installs those that are missing, when this is Debian and we are root; says so in a line.
-debian_packages() {
-    local missing=() name
-    command -v dpkg-query > /dev/null || return 0
-    for name in "$@"; do
-        [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$name" 2> /dev/null)" = installed ] || missing+=("$name")
-    done
-    [ ${#missing[@]} -eq 0 ] && return 0
-    if [ "$(id -u)" -ne 0 ]; then
-        echo "plumbline: not root, so these Debian packages stay missing: ${missing[*]}" >&2
-        return 1
-    fi
-    echo "plumbline: installing the Debian packages ${missing[*]}"
-    local log
-    log=$(mktemp)
-    if ! { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends "${missing[@]}"; } > "$log" 2>&1; then
-        echo "plumbline: apt-get could not install them:" >&2
-        tail -n 5 "$log" >&2
-        rm -f "$log"
-        return 1
-    fi
-    rm -f "$log"
+_FIT='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))'
+
+# Started with sudo in a clone of the user who asked: go on as this user, so that nothing in it becomes root's.
+if [ "$(id -u)" = 0 ] && [ "${SUDO_UID:-0}" != 0 ] && [ "$(stat -c %u .)" = "$SUDO_UID" ]; then
+    exec sudo -H -u "#$SUDO_UID" PLUMBLINE_SUDO=1 "$PWD/ci/${0##*/}" "$@"
+fi
+
+# with_progress WHAT COMMAND...   runs it; a line says so at once and every 10 s
+with_progress() {
+    what=$1
+    shift
+    echo "plumbline: $what" >&2
+    (
+        seconds=0
+        while sleep 10 > /dev/null 2>&1 && kill -0 $$ 2> /dev/null; do
+            seconds=$((seconds + 10))
+            echo "plumbline: $what: $seconds s" >&2
+        done
+    ) &
+    ticker=$!
+    "$@"
+    code=$?
+    kill $ticker 2> /dev/null
+    wait $ticker 2> /dev/null
+    return $code
 }
 
-# python_environment EXTRA   EXTRA: optional dependencies of pyproject.toml, or empty.
+# missing_packages PACKAGE...   prints those that are not installed, where this is Debian or one of its kin
+missing_packages() {
+    command -v dpkg-query > /dev/null || return 0
+    for name in "$@"; do
+        [ "$(dpkg-query --show --showformat '${db:Status-Status}' "$name" 2> /dev/null)" = installed ] || printf '%s ' "$name"
+    done
+}
+
+# debian_packages PACKAGE...   installs those that are missing, as root or with the sudo that we were started with; else
+# it prints the command that does
+debian_packages() {
+    missing=$(missing_packages "$@")
+    [ -z "$missing" ] && return 0
+    install="env DEBIAN_FRONTEND=noninteractive apt-get install --yes --no-install-recommends"
+    as_root=
+    if [ "$(id -u)" != 0 ]; then
+        as_root='sudo -n'
+        if [ -z "$PLUMBLINE_SUDO" ] || ! sudo -n true 2> /dev/null; then
+            echo "plumbline: not root, so these Debian packages stay missing; to install them: sudo apt-get install $missing" >&2
+            return 1
+        fi
+    fi
+    log=$(mktemp)
+    # shellcheck disable=SC2086  # words on purpose
+    with_progress "installing the Debian packages $missing" \
+        sh -c "{ $as_root apt-get update && $as_root $install $missing; } > '$log' 2>&1"
+    code=$?
+    [ $code = 0 ] || { echo "plumbline: apt-get could not install them:" && tail -n 5 "$log"; } >&2
+    rm -f "$log"
+    return $code
+}
+
+# find_python   prints the path of a Python >= 3.10 that can make environments: of PATH, of /opt, of a module
+find_python() {
+    for name in python3 python3.14 python3.13 python3.12 python3.11 python3.10 /opt/*/bin/python3 /opt/*/*/bin/python3; do
+        found=$(command -v "$name" 2> /dev/null) && "$found" -c "$_FIT" > /dev/null 2>&1 && echo "$found" && return 0
+    done
+    [ -r "${MODULESHOME:-/nonexistent}/init/sh" ] || return 1
+    for name in python cray-python Python python3; do # one that also starts when its module is not loaded
+        found=$(. "$MODULESHOME/init/sh" && module load "$name" > /dev/null 2>&1 && command -v python3)
+        [ -n "$found" ] && "$found" -c "$_FIT" > /dev/null 2>&1 && echo "$found" && return 0
+    done
+    return 1
+}
+
+# say_no_python   one sentence with the command that mends it
+say_no_python() {
+    have=$(python3 --version 2> /dev/null || echo 'no python3')
+    mend='install one'
+    for pair in 'apt-get:python3 python3-venv' 'dnf:python3.12' 'zypper:python311'; do
+        command -v "${pair%%:*}" > /dev/null && mend="sudo ${pair%%:*} install ${pair#*:}" && break
+    done
+    echo "plumbline: needs Python 3.10 or later with venv and ensurepip, found $have; neither PATH nor /opt nor a module" \
+        "has one: $mend" >&2
+}
+
+# install_python_packages PYTHON REQUIREMENT   with uv, which takes seconds; with pip where uv cannot be had, or where pip
+# is told an index of its own, which uv does not read
+install_python_packages() {
+    uv=$(mktemp -d)
+    code=1
+    if ! "$1" -m pip config list | grep -q index &&
+        "$1" -m pip install --quiet --disable-pip-version-check --retries=1 --target="$uv" 'uv>=0.9,<1' 2> /dev/null; then
+        [ -n "$UV_CACHE_DIR" ] || export UV_NO_CACHE=1 # no second copy in the home directory
+        UV_SYSTEM_CERTS=1 "$uv/bin/uv" pip install --quiet --python="$1" --editable "$2"
+        code=$?
+    fi
+    rm -rf "$uv"
+    [ $code = 0 ] || "$1" -m pip install --quiet --disable-pip-version-check --no-compile --editable "$2"
+}
+
+# python_environment EXTRA ARGUMENT...   leaves in `python` what runs the command. EXTRA: optional dependencies of
+# pyproject.toml, or empty. ARGUMENT: of the command; to answer --help and --version, nothing is installed.
 python_environment() {
-    local venv=${PLUMBLINE_VENV:-$PWD/.venv} wanted
+    extra=$1 python=python venv=${PLUMBLINE_VENV:-$PWD/.venv} others=$PATH
     export PATH="$venv/bin:$PATH"
     if [ ! -f pyproject.toml ]; then # written by `plumbline init`, which left a link to its environment in .venv
         python -c 'import plumbline.paths' 2> /dev/null && return 0
         echo "plumbline: no plumbline-hpc in $venv, nor for the python on PATH: install it there or set PLUMBLINE_VENV" >&2
         return 2
     fi
-    wanted="$(sha256sum < pyproject.toml) $PWD $1"
-    [ "$(cat "$venv/plumbline-ready" 2> /dev/null)" = "$wanted" ] && return 0
-    [ -z "$1" ] && [ "$(cat "$venv/plumbline-ready" 2> /dev/null)" = "${wanted}test" ] && return 0
-    if ! python3 -c 'import sys, ensurepip, venv; sys.exit(sys.version_info < (3, 10))' 2> /dev/null; then
-        if [ -n "$PLUMBLINE_NO_PROVISION" ] || ! debian_packages python3 python3-venv; then
-            echo "plumbline: needs python3 >= 3.10 with venv and ensurepip (Debian: python3-venv) on PATH" >&2
-            return 2
-        fi
-    fi
-    echo "plumbline: setting up the Python environment in $venv"
-    python3 -m venv "$venv" &&
-        "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --editable ".${1:+[$1]}" &&
+    wanted="$(cksum < pyproject.toml) $PWD $extra"
+    ready=$(cat "$venv/plumbline-ready" 2> /dev/null)
+    [ "$ready" = "$wanted" ] && return 0
+    [ -z "$extra" ] && [ "$ready" = "${wanted}test" ] && return 0
+    shift
+    found=$(PATH=$others find_python)
+    case " $* " in
+        *' --help '* | *' -h '* | *' --version '*)
+            python=$found
+            [ -n "$python" ] && return 0
+            ;;
+    esac
+    [ -n "$found" ] || { [ -z "$PLUMBLINE_NO_PROVISION" ] && debian_packages python3 python3-venv && found=$(PATH=$others find_python); }
+    [ -n "$found" ] || { say_no_python && return 2; }
+    site_packages=$venv/lib/python3.*/site-packages
+    # shellcheck disable=SC2086  # a pattern; a seventh of the size is tests of other projects
+    with_progress "making a Python environment in $venv with $found" "$found" -m venv "$venv" &&
+        with_progress 'installing Python packages in it' install_python_packages "$venv/bin/python" ".${extra:+[$extra]}" &&
+        rm -rf $site_packages/pandas/tests $site_packages/pyarrow/tests $site_packages/scipy/*/tests &&
         echo "$wanted" > "$venv/plumbline-ready" && return 0
     echo "plumbline: the Python environment in $venv could not be set up; the lines above say why" >&2
     return 2

@@ -19,6 +19,7 @@ from ci.process import end_processes
 from ci.session import STAGE
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
+from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
 from plumbline.paths import results_directory
 from plumbline.sites import Site, load_site, name_of_this_site
@@ -40,6 +41,13 @@ def positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f'expected 1 or more, found {text}')
     return int(text)
+
+
+def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
+    """Return the parser of ``ci/<name>`` with the first line of its docstring."""
+    parser = argparse.ArgumentParser(prog=f'ci/{name}', description=(doc or '').splitlines()[0])
+    parser.add_argument('--version', action='version', version=f'plumbline {version()}')
+    return parser
 
 
 def add_common_options(parser: argparse.ArgumentParser) -> None:

@@ -30,7 +30,7 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog='ci/compare-change', description=(__doc__ or '').splitlines()[0])
+    parser = command.new_parser('compare-change', __doc__)
     command.add_common_options(parser)
     parser.add_argument('--before', default='true', metavar='COMMAND', help='shell command for the state before')
     parser.add_argument('--after', default='true', metavar='COMMAND', help='shell command for the state after')

@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog='ci/nightly', description=(__doc__ or '').splitlines()[0])
+    parser = command.new_parser('nightly', __doc__)
     command.add_common_options(parser)
     usual = 'nightly, and quick on a machine without a site.yaml'
     parser.add_argument('--mode', choices=MODES, help=f'how much to run (default: {usual})')

@@ -45,7 +45,7 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog='ci/node-sweep', description=(__doc__ or '').splitlines()[0])
+    parser = command.new_parser('node-sweep', __doc__)
     command.add_common_options(parser)
     parser.add_argument('--partition', help="the site's name of it (default: its only Slurm partition)")
     parser.add_argument('--mode', choices=MODES, default='quick', help='whose checks and trials (default: %(default)s)')

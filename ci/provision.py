@@ -50,7 +50,7 @@ def main() -> int:
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(prog='ci/provision', description=(__doc__ or '').splitlines()[0])
+    parser = command.new_parser('provision', __doc__)
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--stack', action='append', help='only this stack; can be given several times')
     parser.add_argument('--no-packages', action='store_true', help='install no Debian packages, also as root')
@@ -131,8 +131,8 @@ def debian_benchmarks() -> list[str]:
 def debian_packages(packages: Sequence[str]) -> None:
     """Install packages as root on Debian; elsewhere a line names those that stay missing."""
     if packages:
-        bash = ['bash', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'bash']
-        subprocess.run([*bash, *packages], cwd=ROOT, check=False)
+        shell = ['sh', '-c', '. ci/bootstrap.sh; debian_packages "$@"', 'sh']
+        subprocess.run([*shell, *packages], cwd=ROOT, check=False)
 
 
 def get_spack() -> Path:

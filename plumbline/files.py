@@ -7,18 +7,18 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import yaml
-
 from plumbline.errors import InputError, SiteError
 
 _UNFINISHED = '.new.'  # in the names of files that are being written
-_LOADER = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
 
 
-def read_yaml(path: Path, parse: Callable[..., Any] = yaml.load) -> Any:
-    """Return the content of a YAML file; with `yaml.compose` its nodes, which know their lines. Raises SiteError."""
+def read_yaml(path: Path, parse: str = 'load') -> Any:
+    """Return the content of a YAML file; with ``compose`` its nodes, which know their lines. Raises SiteError."""
+    import yaml  # here, so that `--help` needs no package
+
+    loader = getattr(yaml, 'CSafeLoader', yaml.SafeLoader)  # of libyaml where it is built in: ten times faster
     try:
-        return parse(path.read_text(encoding='utf-8'), Loader=_LOADER)
+        return getattr(yaml, parse)(path.read_text(encoding='utf-8'), Loader=loader)
     except OSError as error:
         raise SiteError(f'{path}: cannot be read: {error.strerror}') from None
     except yaml.MarkedYAMLError as error:
@@ -27,6 +27,13 @@ def read_yaml(path: Path, parse: Callable[..., Any] = yaml.load) -> Any:
         raise SiteError(f'{where}: not valid YAML: {error.problem}') from None
     except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or a date that does not exist
         raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
+
+
+def to_yaml(content: Any) -> str:
+    """Return `content` as YAML."""
+    import yaml
+
+    return yaml.safe_dump(content)
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:

@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.paths import SCHEMAS
@@ -36,12 +34,12 @@ def faults_of_site_file(path: Path) -> list[str]:
 def place_of(path: Path, *key: str | int) -> str:
     """Return file, line and key of a part of a ``site.yaml``, as its messages begin."""
     place = tuple(map(str, key))
-    lines = {where: line for where, line in reversed([*_lines(read_yaml(path, yaml.compose))])}
+    lines = {where: line for where, line in reversed([*_lines(read_yaml(path, 'compose'))])}
     return f'{path}:{_line_in(lines, place)}: {".".join(place)}'
 
 
 def _messages(path: Path, entry: Any) -> Iterator[str]:
-    document = read_yaml(path, yaml.compose)
+    document = read_yaml(path, 'compose')
     lines: dict[tuple[str, ...], int] = {(): document.start_mark.line + 1 if document else 1}
     for place, line in _lines(document):
         if place in lines:  # YAML would keep the last one
@@ -57,12 +55,12 @@ def _line_in(lines: dict[tuple[str, ...], int], place: tuple[str, ...]) -> int:
     return next((lines[place[:depth]] for depth in range(len(place), -1, -1) if place[:depth] in lines), 1)
 
 
-def _lines(node: yaml.Node | None, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the path of each part of a document below `node` and its line, from 1."""
-    parts: list[tuple[str, yaml.Node, yaml.Node]] = []
-    if isinstance(node, yaml.MappingNode):
+def _lines(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Yield the path of each part of a document below `node`, of PyYAML or None, and its line, from 1."""
+    parts: list[tuple[str, Any, Any]] = []
+    if node and node.id == 'mapping':
         parts = [(key.value, key, value) for key, value in node.value]
-    elif isinstance(node, yaml.SequenceNode):
+    elif node and node.id == 'sequence':
         parts = [(str(index), item, item) for index, item in enumerate(node.value)]
     for name, start, value in parts:
         yield (*path, name), start.start_mark.line + 1

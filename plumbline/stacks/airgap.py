@@ -9,10 +9,8 @@ import shutil
 import sys
 from pathlib import Path
 
-import yaml
-
 from plumbline import checkout
-from plumbline.files import read_yaml
+from plumbline.files import read_yaml, to_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
 from plumbline.programs import output_of
 from plumbline.stacks.install import BringUp, StackError, needed_spack, release, run_spack
@@ -91,8 +89,8 @@ def import_folder(folder: Path) -> None:
         mirrors['plumbline-binaries'] = {'url': f'file://{software / "build_cache"}', 'source': False, 'signed': False}
     config = software / 'spack-config'
     config.mkdir(parents=True, exist_ok=True)
-    (config / 'mirrors.yaml').write_text(yaml.safe_dump({'mirrors': mirrors}), encoding='utf-8')
-    (config / 'bootstrap.yaml').write_text(yaml.safe_dump({'bootstrap': {'sources': []}}), encoding='utf-8')
+    (config / 'mirrors.yaml').write_text(to_yaml({'mirrors': mirrors}), encoding='utf-8')
+    (config / 'bootstrap.yaml').write_text(to_yaml({'bootstrap': {'sources': []}}), encoding='utf-8')
     say(f'imported {folder} into {software}')
 
 

@@ -9,9 +9,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from plumbline.files import read_yaml
+from plumbline.files import read_yaml, to_yaml
 from plumbline.paths import SPACK_ENVS
 from plumbline.programs import output_of
 from plumbline.stacks.install import run_spack
@@ -37,7 +35,7 @@ def find_externals(archs: list[str], path: Path) -> list[str]:
             packages[virtual] = {'require': package}
     packages['all'] = {'variants': _architectures(archs)} if archs else {}
     comment = '# What ci/provision found on this machine; written again whenever a stack is installed.\n'
-    path.write_text(comment + yaml.safe_dump({'packages': packages}), encoding='utf-8')
+    path.write_text(comment + to_yaml({'packages': packages}), encoding='utf-8')
     return [f'{name}: not found on this machine; Spack builds it' for name, found in own.items() if not found]
 
 
@@ -45,7 +43,7 @@ def _found_by_spack(folder: Path, names: list[str]) -> dict[str, Any]:
     """Return what ``spack external find`` writes into the manifest of an environment made for it in `folder`."""
     manifest = folder / 'spack.yaml'
     content = {'spack': {'include': [str(SPACK_ENVS / 'common')], 'specs': []}}
-    manifest.write_text(yaml.safe_dump(content), encoding='utf-8')
+    manifest.write_text(to_yaml(content), encoding='utf-8')
     run_spack('-e', str(folder), 'external', 'find', *names, log=folder / 'log.txt')
     return read_yaml(manifest)['spack'].get('packages', {})
 

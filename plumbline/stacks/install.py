@@ -16,9 +16,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-import yaml
-
-from plumbline.files import read_yaml
+from plumbline.files import read_yaml, to_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
 from plumbline.stacks.manifest import (  # fmt: skip
     INSTALLED,
@@ -181,7 +179,7 @@ def write_environment(folder: Path, stack: Installed) -> bool:
     if stack.externals.exists():
         own['include'].append(str(stack.externals))
     own['config'] = {'install_tree': {'root': str(software_directory() / 'store')}} | own.get('config', {})
-    text = f'# inputs {manifest.digest}, written from {manifest.path}; edit that file\n{yaml.safe_dump(content)}'
+    text = f'# inputs {manifest.digest}, written from {manifest.path}; edit that file\n{to_yaml(content)}'
     written = folder / MANIFEST
     if written.exists() and written.read_text(encoding='utf-8') == text:
         return False

@@ -1,0 +1,165 @@
+"""Set-up in POSIX shell: which Python, what is said where one or a package is absent, and what is left alone."""
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from scratch import PARTS, ROOT, compiled_product
+
+TOOLS = (
+    'cat',
+    'cksum',
+    'dirname',
+    'env',
+    'grep',
+    'id',
+    'kill',
+    'mktemp',
+    'nproc',
+    'readlink',
+    'rm',
+    'sed',
+    'sh',
+    'sleep',
+    'stat',
+)
+OLD = '[ "$1" = --version ] && echo Python 3.6.8'
+
+
+@pytest.fixture(params=['dash', 'bash'])
+def shell(request, program):
+    return program(request.param)
+
+
+class Machine:
+    """A clone in which nothing was set up, and a PATH with nothing but a few tools and stand-ins."""
+
+    def __init__(self, folder: Path):
+        self.path, self.clone, self.log = folder / 'path', folder / 'a clone', folder / 'log'
+        self.path.mkdir()
+        (self.clone / 'ci').mkdir(parents=True)
+        for name in TOOLS:
+            (self.path / name).symlink_to(shutil.which(name))
+        for name in ('nightly', 'test', 'bootstrap.sh'):
+            shutil.copy(ROOT / 'ci' / name, self.clone / 'ci')
+        shutil.copy(ROOT / 'pyproject.toml', self.clone)
+
+    def program(self, name: str, script: str = ''):
+        """Put a stand-in on PATH that notes its call."""
+        (self.path / name).unlink(missing_ok=True)
+        (self.path / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {self.log}\n{script}\n')
+        (self.path / name).chmod(0o755)
+
+    def calls(self) -> str:
+        return self.log.read_text() if self.log.exists() else ''
+
+    def run(self, *words: str, **variables: str) -> subprocess.CompletedProcess:
+        environment = {'PATH': str(self.path), 'HOME': str(self.clone), **variables}
+        return subprocess.run(
+            words, cwd=self.clone, env=environment, capture_output=True, text=True, check=False, timeout=60
+        )  # fmt: skip
+
+    def bootstrap(self, shell: str, script: str, *arguments: str, **variables: str) -> subprocess.CompletedProcess:
+        return self.run(shell, '-c', f'. ci/bootstrap.sh; {script}', shell, *arguments, **variables)
+
+
+@pytest.fixture
+def machine(tmp_path):
+    return Machine(tmp_path)
+
+
+def test_the_first_python_that_is_new_enough(machine, shell):
+    machine.program('python3', OLD)
+    machine.program('python3.12', 'exit 127')  # as a shim of pyenv
+    machine.program('python3.11')
+    assert machine.bootstrap(shell, 'find_python').stdout.strip() == str(machine.path / 'python3.11')
+
+
+def test_a_python_of_a_module(machine, shell, tmp_path):
+    modules = tmp_path / 'modules'
+    (modules / 'init').mkdir(parents=True)
+    (modules / 'init/sh').write_text(f'module() {{ [ "$2" = cray-python ] && PATH={tmp_path}/cray:$PATH; }}\n')
+    machine.program('python3')
+    (machine.path / 'python3').rename(tmp_path / 'python3')
+    (tmp_path / 'cray').mkdir()
+    (tmp_path / 'python3').rename(tmp_path / 'cray/python3')
+    found = machine.bootstrap(shell, 'find_python', MODULESHOME=str(modules))
+    assert found.stdout.strip() == str(tmp_path / 'cray/python3'), found.stderr
+
+
+@pytest.mark.parametrize(
+    ('manager', 'command'),
+    [('dnf', 'sudo dnf install python3.12'), ('zypper', 'sudo zypper install python311'),
+     ('apt-get', 'sudo apt-get install python3 python3-venv')],
+)  # fmt: skip
+def test_no_python_is_one_sentence_with_the_command(machine, manager, command):
+    machine.program('python3', OLD)
+    machine.program(manager)
+    answer = machine.run('ci/nightly', PLUMBLINE_NO_PROVISION='1')
+    assert (answer.returncode, answer.stdout) == (2, '')
+    (said,) = answer.stderr.splitlines()
+    assert 'Python 3.6.8' in said and said.endswith(command)
+    assert not (machine.clone / '.venv').exists()
+
+
+def test_a_user_is_told_the_command_for_debian_packages(machine, shell):
+    machine.program('id', 'echo 1000')
+    machine.program('dpkg-query', '[ "$4" = munge ] && echo installed')
+    answer = machine.bootstrap(shell, 'debian_packages munge hpcc likwid')
+    assert answer.returncode == 1 and 'sudo apt-get install hpcc likwid' in answer.stderr
+    assert 'apt-get' not in machine.calls()
+
+
+def test_progress_is_said_while_a_command_runs(machine, shell):
+    machine.program('sleep', '/bin/sleep 0.1')
+    answer = machine.bootstrap(
+        shell, "with_progress 'a long step' /bin/sleep 0.5; echo $?; with_progress x false; echo $?"
+    )
+    assert answer.stdout.split() == ['0', '1']
+    assert answer.stderr.splitlines()[:3] == [f'plumbline: a long step{more}' for more in ('', ': 10 s', ': 20 s')]
+    assert 'erminated' not in answer.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='takes a folder of another user')
+def test_with_sudo_all_goes_on_as_the_user_who_asked(machine):
+    os.chown(machine.clone, 1234, 1234)
+    machine.program('sudo')
+    assert machine.run('ci/nightly', '--mode', 'quick', SUDO_UID='1234').returncode == 0
+    (called,) = machine.calls().splitlines()
+    assert called == f'sudo -H -u #1234 PLUMBLINE_SUDO=1 {machine.clone}/ci/nightly --mode quick'
+
+
+def test_help_and_version_build_nothing(machine):
+    """With a Python that has no package."""
+    for part in PARTS:
+        shutil.copytree(compiled_product() / part, machine.clone / part, dirs_exist_ok=True)
+    python = Path(os.path.realpath('/proc/self/exe'))
+    machine.program('python3', f'exec {python} -S "$@"')
+    for command in ('nightly', 'node-sweep', 'compare-change', 'provision', 'test'):
+        for option, words in (('--help', f'ci/{command} '), ('--version', 'plumbline ')):
+            answer = machine.run(f'ci/{command}', option)
+            assert answer.returncode == 0, answer.stderr
+            assert words in answer.stdout
+    assert not (machine.clone / '.venv').exists()
+
+
+def test_the_tests_install_packages_only_when_told_to(machine):
+    """`ci/test` says what `ci/test --all` would install."""
+    venv = machine.clone / '.venv'
+    venv.mkdir()
+    check = machine.run('cksum', 'pyproject.toml').stdout.split()
+    (venv / 'plumbline-ready').write_text(f'{check[0]} {check[1]} {machine.clone} test\n')
+    machine.program('dpkg-query', 'exit 1')
+    machine.program('apt-get')
+    machine.program('id', 'echo 0')
+    for name in ('python', 'ruff', 'mypy', 'lint-imports'):
+        machine.program(name)
+    answer = machine.run('ci/test', '-k', 'two words')
+    assert answer.returncode == 0, answer.stderr
+    assert 'mariadb-server' in answer.stdout and 'ci/test --all' in answer.stdout
+    calls = machine.calls()
+    assert 'apt-get' not in calls and '-k two words' in calls
+    machine.run('ci/test', '--all')
+    assert 'apt-get install --yes --no-install-recommends hpcc' in machine.calls()

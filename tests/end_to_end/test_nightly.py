@@ -1,6 +1,5 @@
-"""The nightly run of a benchmark of a second: first night, baseline, second night, regression, faults."""
+"""The nightly run of a benchmark of a second: a slow device, faults, kills."""
 
-import csv
 import json
 import os
 import signal
@@ -33,50 +32,6 @@ def record(clone):
     answer = clone.plumbline('record', 'propose', '--although', 'the tests share their machine')
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert (answer := clone.plumbline('record', 'accept')).returncode == 0, answer.stderr
-
-
-def test_first_night_baseline_second_night_and_a_regression(demo):
-    first = demo.nightly()
-    assert first.returncode == 0, first.stdout + first.stderr
-    said = ' '.join(first.stdout.split())
-    assert said.count('No metric of this session has a reference') == 1
-    assert '`plumbline record propose`' in said
-    assert '] OK ' in first.stdout
-    assert (demo.results / 'report.html').exists()
-    assert (demo.results / 'nightly.lock').exists(), 'so the next night shows nothing of the lock of one that ended'
-
-    record(demo)
-    second = demo.nightly('--quiet')
-    assert (second.returncode, second.stdout) == (0, ''), second.stdout + second.stderr
-    assert '2 ok' in (demo.results / 'summary.txt').read_text()
-
-    path = demo.site_file.parent / 'baseline.csv'
-    with path.open(newline='') as stream:
-        rows = list(csv.DictReader(stream))
-    (raised,) = (row for row in rows if row['metric'] == 'rate')
-    raised |= {'mean': f'{float(raised["mean"]) * 1.3:.6g}', 'n': '10'}  # of one session it is in doubt
-    with path.open('w', newline='') as stream:
-        writer = csv.DictWriter(stream, rows[0])
-        writer.writeheader()
-        writer.writerows(rows)
-    prometheus = demo.root / 'plumbline.prom'
-    third = demo.nightly('--quiet', f'--prometheus={prometheus}', PLUMBLINE_NOTIFY='json://user:hush@127.0.0.1:9/')
-    assert third.returncode == 1
-    assert 'runs 1 case in doubt again, up to 5 jobs' in third.stdout
-    assert 'SYSTEM node/system' in third.stdout and 'run again: 50.' in third.stdout
-    (report,) = (json.loads(path.read_text()) for path in sorted(demo.results.glob('reports/*.json'))[-1:])
-    assert len(report['runs']) == 5, 'each further job is a run of the session'
-    assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()
-    assert 'number 1 of 1 could not be reached' in third.stderr
-    assert 'hush' not in third.stdout + third.stderr
-    assert not any(b'hush' in path.read_bytes() for path in demo.results.rglob('*') if path.is_file())
-    answer = demo.plumbline('compare', '--format', 'json')
-    assert answer.returncode == 1
-    (wrong,) = (entry for entry in json.loads(answer.stdout)['verdicts'] if entry['metric'] == 'rate')
-    assert wrong['verdict'] == 'regressed'
-    assert wrong['expected'] == pytest.approx(float(raised['mean']))
-    assert 50 <= wrong['value'] < 51
-    assert 'session' in wrong['reference_source']
 
 
 def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(demo):

@@ -1,0 +1,117 @@
+"""A benchmark that a runaway process slows to half: from the first night to the incident that is closed again."""
+
+import json
+import os
+
+import pytest
+from lxml import html
+
+pytestmark = pytest.mark.whole_machine
+
+CORE = min(os.sched_getaffinity(0))
+# Before all other processes where this user may, so that nothing but the runaway one, on the same core, slows it
+PROGRAM = """\
+first=$(chrt -r 1 echo chrt -r 1 2>/dev/null)
+hash() { $first openssl speed -elapsed -seconds 1 -bytes 16384 sha256 2>&1; }
+[ -e RUNAWAY ] || { hash; exit; }
+$first sh -c 'while :; do :; done' & hash; kill $!"""
+CHECK = (
+    ('cpu = variable(int, value=0)', f'cpu = variable(int, value={CORE})\n    usual_spread = 0.05'),
+    ("'rate', 'GB/s', 'higher', r'^rate: (\\S+)$', peak='memory_bandwidth'",
+     "'rate', 'MB/s', 'higher', r'^sha256 +([\\d.]+)k$', scale=1e-3"),
+    ("        Metric('delay', 'us', 'lower', r'^delay: (\\S+)$'),\n", ''),
+)  # fmt: skip
+ONE_TRIAL = ('--', '-S', 'trials=1')
+
+
+@pytest.fixture
+def runaway(tmp_path):
+    """The file whose presence is the runaway process."""
+    return tmp_path / 'runaway'
+
+
+@pytest.fixture
+def demo(clone, program, runaway):
+    """A clone whose one check measures how fast a core hashes."""
+    program('openssl')
+    path = clone.root / 'checks/demo.py'
+    text = path.read_text()
+    for old, new in CHECK:
+        assert old in text
+        text = text.replace(old, new)
+    path.write_text(text)
+    clone.program(PROGRAM.replace('RUNAWAY', str(runaway)))
+    return clone
+
+
+def incidents(clone, code):
+    answer = clone.plumbline('incidents', '--format', 'json')
+    assert answer.returncode == code, answer.stdout + answer.stderr
+    return json.loads(answer.stdout)
+
+
+def banner(clone):
+    """The first words of the page, and the incidents on it."""
+    tree = html.fromstring((clone.results / 'report.html').read_text())
+    return tree.find_class('banner')[0].text_content(), tree.get_element_by_id('incidents').text_content()
+
+
+def measure(clone):
+    """A session without the nightly job around it."""
+    assert clone.reframe('-r', *ONE_TRIAL[1:]).returncode == 0
+    report = max(clone.results.glob('reports/*.json'), key=lambda path: path.stat().st_mtime)
+    assert clone.plumbline('ingest', str(report)).returncode == 0
+    answer = clone.plumbline('compare', '--summary')
+    assert answer.returncode == 0, answer.stdout
+
+
+def test_a_baseline_of_one_night_a_loss_of_half_that_is_acknowledged_and_heals(demo, runaway):
+    first = demo.nightly(*ONE_TRIAL)
+    assert first.returncode == 0, first.stdout + first.stderr
+    said = ' '.join(first.stdout.split())
+    assert said.count('No metric of this session has a reference') == 1
+    assert '`plumbline record propose`' in said
+    assert '] OK ' in first.stdout
+    assert (demo.results / 'nightly.lock').exists(), 'so the next night shows nothing of the lock of one that ended'
+    answer = demo.plumbline('record', 'propose', '--although', 'the tests share their machine')
+    assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert (answer := demo.plumbline('record', 'accept')).returncode == 0, answer.stderr
+
+    runaway.touch()
+    prometheus = demo.root / 'plumbline.prom'
+    where = {'PLUMBLINE_NOTIFY': 'json://user:hush@127.0.0.1:9/'}
+    red = demo.nightly('--quiet', f'--prometheus={prometheus}', *ONE_TRIAL, **where)
+    assert red.returncode == 1, red.stdout + red.stderr
+    assert 'runs 1 case in doubt again, up to 5 jobs' in red.stdout
+    (one,) = incidents(demo, 1)
+    assert (one['state'], one['kind'], one['where'], one['metrics']) == ('open', 'SYSTEM', 'node/system', 1)
+    assert 25 < one['loss'] < 75
+    assert f'{one["id"]} SYSTEM node/system: -' in red.stdout
+    assert 'Demo size=small rate' in ' '.join(red.stdout.split()) and 'run again: ' in ' '.join(red.stdout.split())
+    for step in ('ci/nightly --no-provision', 'plumbline compare', f'plumbline incidents acknowledge {one["id"]}'):
+        assert f'$ {step}' in red.stdout
+    (report,) = (json.loads(path.read_text()) for path in sorted(demo.results.glob('reports/*.json'))[-1:])
+    assert len(report['runs']) == 5, 'each further job is a run of the session'
+    assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()
+    assert 'number 1 of 1 could not be reached' in red.stderr
+    assert 'hush' not in red.stdout + red.stderr
+    assert not any(b'hush' in path.read_bytes() for path in demo.results.rglob('*') if path.is_file())
+    assert banner(demo)[0].startswith('FAILED: 1 incident open, 1 new')
+
+    why = ('--why', 'the process is known', '--until', '2099-12-31')
+    answer = demo.plumbline('incidents', 'acknowledge', one['id'], *why)
+    assert answer.returncode == 0, answer.stderr
+    assert demo.plumbline('compare', '--summary').returncode == 0
+    assert demo.plumbline('report').returncode == 0
+    shown, listed = banner(demo)
+    assert shown.startswith('OK: 1 acknowledged; 1 regressed'), 'it is still slow, and the page says so'
+    assert 'the process is known' in listed and f'-{one["loss"]:.1f} %' in listed
+
+    runaway.unlink()
+    for healthy in (1, 2):
+        measure(demo)
+        assert [(one['state'], one['healthy_for']) for one in incidents(demo, 0)] == [('acknowledged', healthy)]
+    last = demo.nightly('--quiet', *ONE_TRIAL)
+    assert (last.returncode, last.stdout) == (0, ''), last.stdout + last.stderr
+    assert [(known['id'], known['state']) for known in incidents(demo, 0)] == [(one['id'], 'closed')]
+    assert banner(demo)[0].startswith('OK: 1 ok')

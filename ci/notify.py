@@ -18,7 +18,7 @@ from plumbline import settings
 from plumbline.checkout import pip_requirement
 from plumbline.files import write_text
 
-_STATES = ('open', 'acknowledged', 'suspected', 'closed')
+_STATES = ('open', 'acknowledged', 'suspected', 'healing', 'closed')
 
 
 def take_addresses() -> list[str]:

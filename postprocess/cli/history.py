@@ -1,4 +1,4 @@
-"""Commands on all sessions of a site: trend, fleet, ledger, backtest and export."""
+"""Commands on all sessions of a site: trend, fleet, backtest and export."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def fleet(
 ) -> None:
     """Find nodes that stand out in a session; tell whether node, fabric, software or the whole system is the cause.
 
-    Writes them to the ledger. Proposes to drain nodes that stand out again, as commands for a person to run.
+    Proposes to drain nodes that stand out again, as commands for a person to run.
     """
     from postprocess.history import fleet as module
     from postprocess.results.store import Store
@@ -64,22 +64,6 @@ def fleet(
     found = module.fleet(store, store.find(session, site), days, results, references)
     show(views.fleet(found, module.write_drain(found, results)), format)
     raise typer.Exit(int(bool(found.events)))
-
-
-@app.command()
-def ledger(
-    nodes: Annotated[list[str] | None, typer.Argument(metavar='NODE', help='Only these nodes.')] = None,
-    site: SiteName = None,
-    format: Format = 'table',
-    results: Results = DEFAULT,
-) -> None:
-    """Show which nodes stood out in which session."""
-    from postprocess.history import ledger as module
-    from postprocess.results.store import Store
-    from postprocess.views import history as views
-
-    found = module.entries(results, Store(results).find('latest', site).site)
-    show(views.ledger([entry for entry in found if not nodes or entry.node in nodes]), format)
 
 
 @app.command()

@@ -27,14 +27,15 @@ def list_all(
     if context.invoked_subcommand:
         return
     from postprocess.history import ledger
+    from postprocess.history.incidents.known import in_order, last_day
     from postprocess.results.store import Store
     from postprocess.views import incidents as views
 
     known = [one for name in ([site] if site else ledger.sites(results)) for one in ledger.read(results, name)]
     if not known:
         Store(results).find('latest', site)  # an error where the folder or the site is not the right one
-    day = ledger.last_day(known)
-    show(views.listing(ledger.in_order(known, day), day), format)
+    day = last_day(known)
+    show(views.listing(in_order(known, day), day), format)
     raise typer.Exit(int(any(one.state(day) == 'open' for one in known)))
 
 
@@ -42,10 +43,11 @@ def list_all(
 def show_one(id: Id, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
     """Show one incident: what, where, since when, what changed, evidence, and what to do next."""
     from postprocess.history import ledger
+    from postprocess.history.incidents.known import last_day
     from postprocess.views import incidents as views
 
     name, known = ledger.find(results, id, site)
-    show(views.details(known, ledger.last_day(ledger.read(results, name))), format)
+    show(views.details(known, last_day(ledger.read(results, name))), format)
 
 
 @incidents.command()

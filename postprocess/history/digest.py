@@ -17,7 +17,7 @@ from postprocess.history.changepoints import SHORTEST
 from postprocess.history.fleet import Fleet, fleet, write_drain
 from postprocess.history.incidents.build import incidents
 from postprocess.history.incidents.healing import seen_again
-from postprocess.history.ledger import Known
+from postprocess.history.incidents.known import Known, in_order, judge, until
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.results.store import Session, Store
@@ -68,9 +68,10 @@ class Digest:
     def headline(self) -> str:
         """``2 incidents open, 1 new, 1 acknowledged; 95 regressed, 305 ok``."""
         is_open = self.of_state('open')
-        new = sum(len(one.seen) == 1 for one in is_open)
+        new = sum(one.is_new for one in is_open)
         parts = [f'{count(len(is_open), "incident")} open' + (f', {new} new' if new else '')] if is_open else []
-        parts += [f'{len(found)} {state}' for state in ('acknowledged', 'suspected') if (found := self.of_state(state))]
+        others = ('acknowledged', 'suspected', 'healing')
+        parts += [f'{len(found)} {state}' for state in others if (found := self.of_state(state))]
         return '; '.join(filter(None, (', '.join(parts), self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
@@ -129,16 +130,16 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> Non
         found.faults.append(f'the incidents were not kept: {error}')
         before, known, newest = [], [], False
     if not newest:
-        known = ledger.until(before, session)
+        known = until(before, session)
     cases = store.rows('cases', session)
-    after = ledger.judge(known, session, tonight, lambda one: seen_again(one, found.comparison, cases))
+    after = judge(known, session, tonight, lambda one: seen_again(one, found.comparison, cases), results)
     if newest and os.access(results, os.W_OK):  # others may read it
         try:
             ledger.write(results, session.site, before, after)
         except InputError as error:
             found.faults.append(f'the incidents were not kept: {error}')
     shown = [one for one in after if not one.closed or session.session in one.seen]
-    found.known = ledger.in_order(shown, found.day)
+    found.known = in_order(shown, found.day)
 
 
 def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:

@@ -5,14 +5,18 @@ from __future__ import annotations
 import re
 import xml.etree.ElementTree as ET
 from collections import Counter
+from collections.abc import Iterator
+from itertools import product
 from typing import TYPE_CHECKING
 
+from plumbline.identity import SeriesId
+from postprocess.history.incidents.known import since
 from postprocess.text import quantity
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
-    from postprocess.history.ledger import Known
+    from postprocess.history.incidents.known import Known
 
 # Characters that XML 1.0 cannot hold, not even escaped; terminal colours in a captured message are such.
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
@@ -21,15 +25,15 @@ _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     """Return the document. Open incidents are failures of the suite ``incidents``, acknowledged ones skipped.
 
-    A bad series of an acknowledged incident is skipped, too. Without a `digest`, problems of the session are failures
-    of a suite ``session``. No two test cases have the same name: a series that several jobs measured is named with its
-    nodes.
+    A bad series of an acknowledged incident is skipped, too, on the nodes of that. Without a `digest`, problems of the
+    session are failures of a suite ``session``. No two test cases have the same name: a series that several jobs
+    measured is named with its nodes.
     """
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
     suites: dict[str, list[ET.Element]] = {}
     noted = digest.of_state('acknowledged') if digest else []
-    acknowledged = {of: one.id for one in noted for of in one.incident.series}
+    acknowledged = {(of, node): one.id for one in noted for of, node in _places(one)}
     if digest and digest.known:
         suites['incidents'] = [_incident(one, digest.day) for one in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)
@@ -39,7 +43,9 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
         used[name] += 1
         if used[name] > 1:
             name += f' job {used[name]}'
-        suites.setdefault(row.id.partition, []).append(_testcase(row, name, acknowledged.get(row.id, '')))
+        places = [(row.id, node) for node in ('', *row.nodes)]
+        known = next((acknowledged[place] for place in places if place in acknowledged), '')
+        suites.setdefault(row.id.partition, []).append(_testcase(row, name, known))
     if comparison.problems and digest is None:
         suites['session'] = [
             _failed(ET.Element('testcase', classname='session', name=f'problem {i}'), 'problem', problem)
@@ -62,6 +68,11 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     return ET.tostring(root, encoding='utf-8', xml_declaration=True)
 
 
+def _places(known: Known) -> Iterator[tuple[SeriesId, str]]:
+    """Yield the series of an incident with each node that it is of; with an empty name where it is of none."""
+    return product(known.incident.series, known.incident.where.nodes or ('',))
+
+
 def _incident(known: Known, day: str) -> ET.Element:
     """Return an incident as a test case; its name and message tell its nodes."""
     incident, state = known.incident, known.state(day)
@@ -69,8 +80,8 @@ def _incident(known: Known, day: str) -> ET.Element:
     lines = [incident.what, *([f'on {", ".join(incident.nodes)}'] if incident.nodes else []), *incident.evidence]
     if state == 'open':
         return _failed(element, incident.kind, '; '.join(lines))
-    if state == 'closed':
-        ET.SubElement(element, 'system-out').text = _clean(f'closed on {known.closed}: {incident.what}')
+    if state in ('healing', 'closed'):
+        ET.SubElement(element, 'system-out').text = _clean(f'{state}: {incident.what}; {since(known, day)}')
     else:
         noted = f' until {known.acknowledged.until}: {known.acknowledged.why}' if known.acknowledged else ''
         ET.SubElement(element, 'skipped', message=_clean(f'{state}{noted}; {"; ".join(lines)}'))

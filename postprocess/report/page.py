@@ -25,9 +25,9 @@ from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history.digest import Digest
+from postprocess.history.incidents.known import commands, since
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.series import series_of
-from postprocess.history.standing import commands, since
 from postprocess.history.trend import Change
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.plots import Plot, all_drawable, history, strip
@@ -52,18 +52,19 @@ def to_html(
 
     Raises InputError where the store cannot be read.
     """
+    session, results = comparison.session, store.folder.parent
+    to = folder or results
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {
         'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken, 'named': _named,
-        'parsed': json.loads,
+        'parsed': json.loads, 'link': lambda path: quote(os.path.relpath(path, to)),
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
     }  # fmt: skip
-    session = comparison.session
     series = judged_series(comparison)
     judged = [one for one in series if one.worst.verdict != 'informational']
     cases = {case['case_id']: case for case in store.rows('cases', session)}
@@ -79,7 +80,7 @@ def to_html(
         detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
         samples=samples, checks=checks, past=_past(digest, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
-        evidence=_evidence(cases, store.folder.parent, folder or store.folder.parent),
+        evidence={id: results / case['evidence'] for id, case in cases.items() if case['evidence']},
         others=_by_case(series[min(len(judged), _DETAILS) :]), provenance=_provenance(cases.values()),
         not_run=_not_run(comparison, cases.values()),
         nodes=sorted({node for case in cases.values() for node in case['nodes']}),
@@ -149,13 +150,6 @@ def _strip(one: Judged, samples: Samples) -> dict[str, str] | None:
         of_nodes = samples.get((row.case_id, one.series.metric, to_text(one.series.dims)), {})
         values = [value for of_node in of_nodes.values() for value in of_node]
     return strip(values, row.limit, row.expected)
-
-
-def _evidence(cases: Mapping[int, dict[str, Any]], results: Path, folder: Path) -> dict[int, str]:
-    """Return the links to the evidence of the cases that have any, relative to the folder of the page."""
-    return {
-        id: quote(os.path.relpath(results / case['evidence'], folder)) for id, case in cases.items() if case['evidence']
-    }
 
 
 class Past(NamedTuple):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Limits
@@ -100,6 +102,14 @@ class Common:
     loss: float
     interval: tuple[float, float]
     p: float
+
+    @cached_property
+    def _members(self) -> frozenset[SeriesId]:
+        return frozenset(self.series)
+
+    def holds(self, series: SeriesId, nodes: Sequence[str]) -> bool:
+        """Return True if the loss is one of a series on these nodes."""
+        return series in self._members and (self.kind != 'node' or self.where in nodes)
 
     def __str__(self) -> str:
         low, high = self.interval

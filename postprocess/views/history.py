@@ -1,4 +1,4 @@
-"""Tables of the history of a site: steps and drift, nodes that stand out, the ledger, and alarms by setting."""
+"""Tables of the history of a site: steps and drift, nodes that stand out, and alarms by setting."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from postprocess.text import count, number, signed
-from postprocess.views.series import QUANTITY, SERIES, of_series
+from postprocess.views.series import QUANTITY, of_series
 from postprocess.views.table import Column, Row, View
 
 if TYPE_CHECKING:
     from postprocess.history.backtest import Setting
     from postprocess.history.fleet import Fleet
-    from postprocess.history.ledger import Entry
     from postprocess.history.trend import Change, Trend
     from postprocess.results.store import Session
 
@@ -39,15 +38,6 @@ _FLEET = (
     Column('count', 'metrics', number=True),
     Column('how', 'compared with'),
     Column('evidence', 'evidence', '; '.join),
-)
-_LEDGER = (
-    Column('date', 'date'),
-    Column('session'),
-    Column('node', 'node'),
-    Column('kind', ''),
-    *SERIES,
-    _PERFORMANCE,
-    Column('how', 'compared with'),
 )
 _BACKTEST = (
     Column('what', ''),
@@ -108,11 +98,6 @@ def fleet(found: Fleet, drain: Path | None) -> View:
         },
         notes=[f'not compared: {line}' for line in found.left_out] + ([proposal] if drain else []),
     )  # fmt: skip
-
-
-def ledger(entries: Sequence[Entry]) -> View:
-    """Return which nodes stood out when."""
-    return View(_LEDGER, [entry.as_dict() for entry in entries], after=f'entries: {len(entries)}')
 
 
 def backtest(found: Sequence[Setting], sessions: Sequence[Session], baseline: int) -> View:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from postprocess.history.standing import commands, since
-from postprocess.text import count, named, percent
-from postprocess.views.series import SERIES
+from postprocess.history.incidents.known import commands, since
+from postprocess.text import count, named, percent, quantity
+from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, Row, View
 
 if TYPE_CHECKING:
-    from postprocess.history.ledger import Known
+    from postprocess.history.incidents.incident import Value
+    from postprocess.history.incidents.known import Known
 
 WIDTH = 80
 _FIRST = 10  # of a session, in the text
@@ -31,6 +32,16 @@ _COLUMNS = (
     *map(Column, ('healthy_for', 'session', 'changed', 'evidence', 'next_steps', 'cause')),
     *map(Column, ('acknowledged_why', 'acknowledged_until', 'acknowledged_by', 'worse', 'closed')),
 )
+_VALUES = (
+    *SERIES,
+    Column('value', 'measured', lambda value, unit: quantity(value, None, unit), number=True, beside=('unit',)),
+    Column('unit'),
+    Column('n', 'n', number=True),
+    Column('expected', 'expected', lambda value, unit: quantity(value, None, unit), number=True, beside=('unit',)),
+    Column('loss', 'lost', lambda loss: '' if loss is None else f'{loss:.1f}', '%', number=True),
+    Column('loss_low', '95 % interval', interval, number=True, beside=('loss_high',)),
+    Column('loss_high'),
+)
 #: Keys of a row, in the order of the columns of CSV and JSON.
 KEYS = tuple(column.key for column in _COLUMNS)
 
@@ -38,7 +49,7 @@ KEYS = tuple(column.key for column in _COLUMNS)
 def to_row(known: Known, day: str) -> Row:
     """Return an incident as plain values by `KEYS`; losses in %."""
     incident, noted = known.incident, known.acknowledged
-    where, interval = incident.where, incident.interval or (None, None)
+    where, (low, high) = incident.where, incident.interval or (None, None)
     return {
         'id': known.id,
         'state': known.state(day),
@@ -49,15 +60,15 @@ def to_row(known: Known, day: str) -> Row:
         **{name: getattr(where, name) for name in ('site', 'partition', 'environ', 'device', 'link_class', 'place')},
         'checks': list(incident.checks),
         'metrics': sum(of.metric != '*' for of in incident.series),
-        'loss': _percent(incident.loss),
-        'loss_low': _percent(interval[0]),
-        'loss_high': _percent(interval[1]),
+        'loss': in_percent(incident.loss),
+        'loss_low': in_percent(low),
+        'loss_high': in_percent(high),
         'since': incident.day,
         'sessions': known.sessions,
         'healthy_for': known.healthy_for,
         'session': incident.since,
         'changed': list(incident.changed),
-        'evidence': list(incident.evidence),
+        'evidence': [*incident.evidence, *outputs(known)],
         'next_steps': commands(known, day),
         'cause': incident.cause,
         'acknowledged_why': noted.why if noted else '',
@@ -79,13 +90,13 @@ def details(known: Known, day: str) -> View:
     """Return one incident with all that is known of it: its metrics as rows, and what each session says of it."""
     sessions = []
     for uuid, seen in known.seen.items():
-        size = f', loss {percent(100 * seen.loss)}' if seen.loss is not None and seen.bad else ''
+        size = f', {percent(-100 * seen.loss)}' if seen.loss is not None and seen.bad else ''
         said = [f'bad{_on(seen.bad)}{size}'] if seen.bad else []
         said += [f'healthy{_on(seen.healthy)}'] if seen.healthy else []
         sessions.append(f'{seen.day} session {uuid}: {"; ".join(said)}')
     return View(
-        SERIES,
-        [of.to_row() for of in known.incident.series],
+        _VALUES,
+        [of.to_row() | _numbers(known.incident.values.get(of)) for of in known.incident.series],
         before='\n'.join(text(known, day, most=10**6)),
         after='\n'.join(sessions),
         name='series',
@@ -94,17 +105,17 @@ def details(known: Known, day: str) -> View:
 
 
 def first_lines(known: Sequence[Known], day: str) -> Iterator[str]:
-    """Yield the lines, of at most 80 characters, that tell the incidents of a session; closed ones in one line each."""
-    shown = [one for one in known if one.state(day) != 'closed']
+    """Yield the lines, of at most 80 characters, that tell the incidents of a session; healed ones in brief."""
+    shown = [one for one in known if one.state(day) not in ('healing', 'closed')]
     for one in shown[:_FIRST]:
         yield from text(one, day)
         yield ''
     if len(shown) > _FIRST:
         yield from (f'and {count(len(shown) - _FIRST, "other incident")}: plumbline incidents', '')
-    closed = [one for one in known if one.state(day) == 'closed']
-    for one in closed:
-        yield from _wrap(f'{one.id} closed: {title(one)}')
-    if closed:
+    for one in known[len(shown) :]:
+        became = f'; {since(one, day)}' if one.state(day) == 'healing' else ''
+        yield from _wrap(f'{one.id} {one.state(day)}: {title(one)}{became}')
+    if len(known) > len(shown):
         yield ''
 
 
@@ -124,12 +135,15 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     yield from _wrap(since(known, day), '  ')
     if incident.changed:
         yield from _wrap(f'changed then: {"; ".join(incident.changed)}', '  ')
-    if known.healthy_for and most == _MOST:  # what it was is not what is to be done tonight
-        most = 0
-    for line in incident.evidence[:most]:
+    for line in [*incident.evidence, *outputs(known)][:most]:
         yield from _wrap(line, '  ')
     for command in commands(known, day):
         yield from _command(f'$ {command}')
+
+
+def outputs(known: Known) -> list[str]:
+    """Return where the output of the benchmark is."""
+    return [f'output of the benchmark: {known.results / path}' for path in known.incident.archives]
 
 
 def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
@@ -147,8 +161,11 @@ def _on(names: Sequence[str]) -> str:
     return f' on {named([name for name in names if name])}' if any(names) else ''
 
 
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
+def _numbers(of: Value | None) -> dict[str, Any]:
+    """Return the numbers of a series by `_VALUES`; losses in %."""
+    loss, low, high = map(in_percent, (of.loss, *(of.interval or (None, None)))) if of else (None, None, None)
+    known = {name: getattr(of, name, None) for name in ('value', 'unit', 'n', 'expected')}
+    return known | {'loss': loss, 'loss_low': low, 'loss_high': high}
 
 
 def _wrap(line: str, indent: str = '') -> list[str]:

@@ -1,4 +1,4 @@
-"""The columns that name a series, alike in every table."""
+"""The columns that name a series, and shares, alike in every table."""
 
 from __future__ import annotations
 
@@ -23,6 +23,16 @@ SERIES = (
 )
 #: The same and its quantity, of :func:`of_series`.
 QUANTITY = (*SERIES, Column('unit'), Column('better'))
+
+
+def in_percent(share: float | None) -> float | None:
+    """Return a share in %."""
+    return None if share is None else 100 * share
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Format as ``1.5 to 2.5 %``; empty without both."""
+    return '' if low is None or high is None else f'{low:.1f} to {high:.1f} %'
 
 
 def of_series(of: SeriesId, quantity: Quantity) -> dict[str, object]:

@@ -11,7 +11,7 @@ from postprocess.text import count, number, percent, quantity, signed
 from postprocess.verdicts import coverage
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
-from postprocess.views.series import QUANTITY, SERIES, of_series
+from postprocess.views.series import QUANTITY, SERIES, in_percent, interval, of_series
 from postprocess.views.table import Column, Row, View
 
 if TYPE_CHECKING:
@@ -19,14 +19,6 @@ if TYPE_CHECKING:
 
 SUMMARY_WIDTH = 80
 _FIRST = 10  # of the warnings
-
-
-def _interval(low: float | None, high: float | None) -> str:
-    return '' if low is None or high is None else f'{low:.1f} to {high:.1f} %'
-
-
-def _percent(share: float | None) -> float | None:
-    return None if share is None else 100 * share
 
 
 def _source(kind: str, source: str) -> str:
@@ -49,7 +41,7 @@ COMPARED = (
     Column('deviation', 'deviation', signed, '%', number=True),
     Column('ratio'),
     Column('loss'),
-    Column('loss_low', 'lost, 95 % interval', _interval, number=True, beside=('loss_high',)),
+    Column('loss_low', 'lost, 95 % interval', interval, number=True, beside=('loss_high',)),
     *map(Column, ('loss_high', 'window', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'cause')),
     Column('reference_kind', 'source', _source, beside=('reference_source',)),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),
@@ -74,7 +66,7 @@ def to_row(verdict: Verdict) -> Row:
     Numbers are in `unit`; `deviation`, losses and `detectable` in %.
     """
     reference, bound = verdict.reference, verdict.limits
-    loss, low, high = (_percent(of) for of in (verdict.loss, *(verdict.interval or (None, None))))
+    loss, low, high = (in_percent(of) for of in (verdict.loss, *(verdict.interval or (None, None))))
     return {
         **of_series(verdict.id, verdict.quantity),
         **vars(verdict.measured),
@@ -89,7 +81,7 @@ def to_row(verdict: Verdict) -> Row:
         'gate': bound.gate if bound else '',
         'sd': bound and bound.sd,
         'df': bound and bound.df,
-        'detectable': _percent(bound.detectable if bound else None),
+        'detectable': in_percent(bound.detectable if bound else None),
         'reference_kind': reference.kind if reference else '',
         'reference_source': reference.source if reference else '',
         'epoch': reference.epoch if reference else '',

@@ -1,6 +1,5 @@
 """Nodes that stand out, and what they stand out by: themselves, the fabric, their software or the whole system."""
 
-import csv
 import json
 import math
 
@@ -350,13 +349,10 @@ def test_a_node_is_flagged_kept_in_the_ledger_and_proposed_to_be_drained_the_sec
         f"{events(work)[1]['events'][0]['change']:+.1f} %, not for the first time'\n"
     )
     assert 'a proposal to drain 1 node; no node was drained' in shown.stdout
-    assert [(entry.session, entry.node) for entry in ledger.entries(work.results, SITE)] == [
-        ('0007', 'n3'),
-        ('0008', 'n3'),
+    assert [(entry.date, entry.session, entry.node) for entry in ledger.entries(work.results, SITE)] == [
+        ('2026-11-28', '0007', 'n3'),
+        ('2026-11-29', '0008', 'n3'),
     ]
-    rows = list(csv.DictReader(work.run('ledger', 'n3', '--format', 'csv').stdout.splitlines()))
-    assert [row['date'] for row in rows] == ['2026-11-28', '2026-11-29']
-    assert work.run('ledger', 'n4', '--format', 'csv').stdout.count('\n') == 1
 
 
 def test_a_node_is_still_flagged_after_many_slow_nights(work):

@@ -5,12 +5,17 @@ import io
 import json
 import random
 import re
+import shutil
+from dataclasses import replace
+from datetime import datetime
 
 import pytest
 from lxml import etree
-from run_reports import BEGAN, SITE, case, metric, reference, report
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
+from plumbline.identity import SeriesId
 from postprocess.history.incidents.grouping import explain
+from postprocess.verdicts.verdict import Common
 
 DAY = 86400
 NODES = [f'n{i}' for i in range(16)]
@@ -21,10 +26,10 @@ METRICS = 5
 class Site:
     """A simulated site: STREAM on each of 16 nodes, six MPI checks with environ `other`, eight GPUs of one node."""
 
-    def __init__(self, work, nodes=NODES, rest=True):
-        self.work, self.nodes, self.rest, self.night = work, nodes, rest, 0
+    def __init__(self, work, nodes=NODES, rest=True, metrics=METRICS):
+        self.work, self.nodes, self.rest, self.night, self.n = work, nodes, rest, 0, metrics
         self.random = random.Random(3)
-        rows = [reference(metric=f'm{i}') for i in range(METRICS)]
+        rows = [reference(metric=f'm{i}') for i in range(metrics)]
         if rest:
             rows += [reference(check=check, environ='other', metric=f'm{i}') for check in OSU for i in range(METRICS)]
             rows += [
@@ -37,11 +42,11 @@ class Site:
 
     def metrics(self, level):
         return {
-            f'm{i}': metric([100 * level * (1 + self.random.gauss(0, 0.002)) for _ in range(3)]) for i in range(METRICS)
+            f'm{i}': metric([100 * level * (1 + self.random.gauss(0, 0.002)) for _ in range(3)]) for i in range(self.n)
         }
 
-    def run(self, level=lambda check, node, device: 1.0, facts=lambda check: {}, replaced=(), again=(), **fields):
-        """Ingest a night. `level`: of check, node and device; `replaced`: cases by node or check; `again`: runs."""
+    def content(self, level=lambda check, node, device: 1.0, facts=lambda check: {}, replaced=(), again=()):
+        """A night. `level`: of check, node and device; `replaced`: cases by node or check; `again`: further runs."""
 
         def entry(check, node, device=None, **more):
             said = {'kernel': '6.1', 'load_average': f'{self.random.random():.2f}', 'free_memory': f'{self.night} GB'}
@@ -62,16 +67,25 @@ class Site:
                 for check in ('Gemm', 'Copy')
                 for device in range(8)
             ]
-        uuid = f'{self.night:08x}'
-        content = report(*entries, uuid=uuid, began=BEGAN + self.night * DAY)
+        content = report(*entries, uuid=f'{self.night:08x}', began=BEGAN + self.night * DAY)
         content['runs'] += [{'testcases': list(part)} for part in again]
-        self.work.ingest(content, **fields)
         self.night += 1
-        return uuid
+        return content
+
+    def run(self, *args, problem=None, **kwargs):
+        """Ingest a night; its uuid."""
+        content = self.content(*args, **kwargs)
+        self.work.ingest(content, **({'problem': problem} if problem else {}))
+        return content['session_info']['uuid']
 
     def healthy(self, nights=5):
-        for _ in range(nights):
-            self.run()
+        self.work.ingest(*(self.content() for _ in range(nights)))
+
+    def take(self, other):
+        """Begin where another site is."""
+        shutil.copytree(other.work.results, self.work.results, dirs_exist_ok=True)
+        self.random.setstate(other.random.getstate())
+        self.night = other.night
 
     def judged(self, code):
         """The incidents of the newest session, as `plumbline compare` prints them; the exit code must be `code`."""
@@ -80,9 +94,27 @@ class Site:
         return document['incidents']
 
 
+@pytest.fixture(scope='module')
+def ordinary(tmp_path_factory):
+    """A site of five healthy nights."""
+    site = Site(Workplace(tmp_path_factory.mktemp('ordinary')))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
+        site.healthy()
+    return site
+
+
 @pytest.fixture
-def site(work):
+def young(work):
+    """A site without a night."""
     return Site(work)
+
+
+@pytest.fixture
+def site(young, ordinary):
+    """A site after five healthy nights."""
+    young.take(ordinary)
+    return young
 
 
 def states(found):
@@ -94,11 +126,19 @@ def named(node):
     return {'unique_name': f'STREAM_{node}', 'display_name': f'STREAM %size=big %cpu.nid={node}'}
 
 
-def failed(node, reason, **fields):
+def failed(node, reason, metrics=METRICS, **fields):
     """A job that failed on a node, as it stands in the first round."""
     return case(
         nodes=(node,), **named(node), result='fail', fail_phase='sanity', fail_reason=reason,
-        metrics={f'm{i}': metric([]) for i in range(METRICS)}, **fields,
+        metrics={f'm{i}': metric([]) for i in range(metrics)}, **fields,
+    )  # fmt: skip
+
+
+def failed_check(check, node):
+    """The same of one of the MPI checks."""
+    return case(
+        check=check, nodes=(node,), stack='other', result='fail', fail_phase='sanity', fail_reason=f'{check}: lost',
+        metrics={f'm{i}': metric([]) for i in range(METRICS)},
     )  # fmt: skip
 
 
@@ -114,7 +154,6 @@ def three_causes(check, node, device):
 
 
 def test_many_metrics_of_three_causes_are_three_incidents(site):
-    site.healthy()
     site.run(three_causes, lambda check: {'stack_lock': 'b' if check in OSU else 'a'})
     site.run(three_causes, lambda check: {'stack_lock': 'b' if check in OSU else 'a'})
     document = site.work.compare()
@@ -132,28 +171,27 @@ def test_many_metrics_of_three_causes_are_three_incidents(site):
     assert of_rows == {one['id'] for one in document['incidents']}
 
 
-def test_a_small_loss_that_many_metrics_share_is_one_incident(site):
+def test_a_small_loss_that_many_metrics_share_is_one_incident(young):
     """Of 2.2 %, where a job varies by 1 %: hardly one of the 30 metrics shows it alone."""
 
     def noisy(level):
         def values(of_job):
-            return [100 * level * of_job * (1 + site.random.gauss(0, 0.001)) for _ in range(3)]
+            return [100 * level * of_job * (1 + young.random.gauss(0, 0.001)) for _ in range(3)]
 
-        return {f'm{i}': metric(values(1 + site.random.gauss(0, 0.01))) for i in range(METRICS)}
+        return {f'm{i}': metric(values(1 + young.random.gauss(0, 0.01))) for i in range(METRICS)}
 
-    site.metrics = noisy
-    site.healthy(10)
-    assert site.work.run('record propose').exit_code == 0
-    assert site.work.run('record accept').exit_code == 0
+    young.metrics = noisy
+    young.healthy(10)
+    assert young.work.run('record propose').exit_code == 0
+    assert young.work.run('record accept').exit_code == 0
     for _ in range(3):
-        site.run(lambda check, node, device: 0.978 if check in OSU else 1.0)
-    (one,) = site.judged(1)
+        young.run(lambda check, node, device: 0.978 if check in OSU else 1.0)
+    (one,) = young.judged(1)
     assert (one['kind'], one['where'], one['metrics']) == ('SYSTEM', 'cpu/other', 30)
     assert one['loss'] == pytest.approx(2.2, abs=0.5)
 
 
 def test_a_loss_of_all_nodes_with_a_new_kernel_is_of_the_software_and_of_no_node(site):
-    site.healthy()
     site.run(lambda check, node, device: 0.93 if check == 'STREAM' else 1.0, lambda check: {'kernel': '6.5'})
     (one,) = site.judged(1)
     assert (one['kind'], one['where']) == ('SOFTWARE', 'cpu/system')
@@ -162,21 +200,24 @@ def test_a_loss_of_all_nodes_with_a_new_kernel_is_of_the_software_and_of_no_node
 
 
 def test_facts_that_differ_each_night_are_never_software(site):
-    site.healthy()
     site.run(lambda check, node, device: 0.93 if check == 'STREAM' else 1.0)
     (one,) = site.judged(1)
     assert (one['kind'], one['where'], one['changed']) == ('SYSTEM', 'cpu/system', [])
 
 
 def test_a_slow_node_says_what_the_others_measured_and_what_is_healthy(site):
-    site.healthy()
     site.run(lambda check, node, device: 0.8 if node == 'n3' and check == 'STREAM' else 1.0)
     (one,) = site.judged(1)
     assert (one['kind'], one['where'], one['nodes']) == ('NODE', 'n3', ['n3'])
     said = ' | '.join(one['evidence'])
     assert re.search(r'STREAM size=big m\d: (79|80)[\d.]* GB/s on n3; expected 100', said)
     assert 'on 15 other nodes: ' in said
-    assert one['next_steps'][0].startswith("ci/nightly --no-provision -- --system=cluster:cpu -n '^STREAM%size=big'")
+    options = f'--results {site.work.results} --site {SITE}'
+    assert one['next_steps'] == [
+        f"ci/nightly --no-provision {options} -- --system=cluster:cpu -n '^STREAM%size=big'",
+        f'plumbline incidents show {one["id"]} {options}',
+        f'plumbline incidents acknowledge {one["id"]} --why REASON --until DAY {options}',
+    ]
 
 
 def test_reruns_tell_the_node_from_the_system(work):
@@ -195,7 +236,6 @@ def test_reruns_tell_the_node_from_the_system(work):
 
 
 def test_a_node_that_crashes_its_job_is_an_incident_though_the_rerun_passes(site):
-    site.healthy()
     assert site.judged(0) == []
     again = case(metrics=site.metrics(1.0), nodes=('n9',), **named('n5'))
     site.run(replaced={'n5': failed('n5', 'job 4711 ended in state NODE_FAIL, exit code 0, on n5')}, again=[[again]])
@@ -203,10 +243,12 @@ def test_a_node_that_crashes_its_job_is_an_incident_though_the_rerun_passes(site
     assert (one['kind'], one['where'], one['nodes']) == ('NODE', 'n5', ['n5'])
     assert 'NODE_FAIL' in one['cause']
     assert 'passed when it ran again on n9' in one['evidence']
+    site.run()
+    assert states(site.judged(0)) == {one['id']: 'healing'}, 'nothing is wrong tonight'
+    assert ' healing: NODE n5: ' in site.work.run('compare --summary').stdout
 
 
 def test_a_program_that_is_dead_everywhere_is_one_case(site):
-    site.healthy()
     dead = {node: failed(node, f'exit code 127, on {node}') for node in NODES}
     site.run(replaced=dead)
     (one,) = site.judged(1)
@@ -214,14 +256,7 @@ def test_a_program_that_is_dead_everywhere_is_one_case(site):
 
 
 def test_jobs_that_fail_on_one_node_are_one_incident_of_the_node(site):
-    site.healthy()
-    dead = {
-        check: case(
-            check=check, nodes=('n4',), stack='other', result='fail', fail_phase='sanity', fail_reason=f'{check}: lost',
-            metrics={f'm{i}': metric([]) for i in range(METRICS)},
-        )
-        for check in OSU[:3]
-    }  # fmt: skip
+    dead = {check: failed_check(check, 'n4') for check in OSU[:3]}
     site.run(replaced=dead | {'n4': failed('n4', 'lost')})
     (one,) = site.judged(1)
     assert (one['kind'], one['where']) == ('NODE', 'n4')
@@ -229,9 +264,9 @@ def test_jobs_that_fail_on_one_node_are_one_incident_of_the_node(site):
 
 
 def test_failed_jobs_on_some_of_1200_nodes_name_their_nodes_in_every_output(work, tmp_path):
-    site = Site(work, [f'n{i:04}' for i in range(1200)], rest=False)
+    site = Site(work, [f'n{i:04}' for i in range(1200)], rest=False, metrics=1)
     lost = random.Random(1).sample(site.nodes, 22)
-    site.run(replaced={node: failed(node, f'job 47 ended in state FAILED, exit code 3, on {node}') for node in lost})
+    site.run(replaced={node: failed(node, f'job 47 ended in state FAILED, exit code 3, on {node}', 1) for node in lost})
     (one,) = site.judged(1)
     assert one['kind'] == 'NODE'
     assert one['nodes'] == sorted(lost)
@@ -244,12 +279,12 @@ def test_failed_jobs_on_some_of_1200_nodes_name_their_nodes_in_every_output(work
         assert [node for node in lost if node not in text] == []
 
 
-def test_a_problem_of_the_session_is_an_incident_of_that_session_alone(site):
-    site.run(problem='ReFrame was killed')
-    (one,) = site.judged(1)
+def test_a_problem_of_the_session_is_an_incident_of_that_session_alone(young):
+    young.run(problem='ReFrame was killed')
+    (one,) = young.judged(1)
     assert (one['kind'], one['what']) == ('CASE', 'ReFrame was killed')
-    site.run()
-    (closed,) = site.judged(0)
+    young.run()
+    (closed,) = young.judged(0)
     assert (closed['id'], closed['state']) == (one['id'], 'closed')
 
 
@@ -267,7 +302,6 @@ def slow_node(level):
 
 
 def test_an_incident_is_acknowledged_gets_worse_heals_and_is_closed(site):
-    site.healthy()
     site.run(slow_node(0.85))
     (one,) = site.judged(1)
     assert one['acknowledged_why'] == ''
@@ -281,33 +315,75 @@ def test_an_incident_is_acknowledged_gets_worse_heals_and_is_closed(site):
     site.run(slow_node(0.6))
     (worse,) = site.judged(1)
     assert (worse['id'], worse['state']) == (one['id'], 'open')
+    assert 'FAILED: 1 incident open, 1 new; ' in site.work.run('compare --summary').stdout
     assert '40' in worse['worse'] and '15' in worse['worse']
     assert any('incidents acknowledge' in step for step in worse['next_steps'])
     assert 'fan is ordered' in site.work.run('incidents show', one['id']).stdout
 
     for night in range(3):
         site.run()
-        (healing,) = site.judged(int(night < 2))
-        assert healing['healthy_for'] == night + 1
-    assert healing['state'] == 'closed'
+        (healing,) = site.judged(0)
+        assert (healing['healthy_for'], healing['state']) == (night + 1, 'closed' if night == 2 else 'healing')
+        assert not any('acknowledge' in step or step.startswith('ci/nightly') for step in healing['next_steps'])
     site.run()
     assert site.judged(0) == []
     listed = json.loads(site.work.run('incidents', '--format', 'json').stdout)
     assert states(listed) == {one['id']: 'closed'}
 
 
+def test_an_incident_that_comes_back_while_it_heals_is_the_same(site):
+    site.run(slow_node(0.8))
+    (one,) = site.judged(1)
+    site.run()
+    assert states(site.judged(0)) == {one['id']: 'healing'}
+    site.run(slow_node(0.8))
+    assert states(site.judged(1)) == {one['id']: 'open'}
+    assert 'FAILED: 1 incident open; ' in site.work.run('compare --summary').stdout, 'it is not new'
+
+
+def test_an_incident_of_two_nodes_is_open_until_each_of_them_was_healthy(site):
+    site.run(replaced={node: failed(node, 'lost') for node in ('n4', 'n5')})
+    (one,) = site.judged(1)
+    assert (one['kind'], one['nodes']) == ('NODE', ['n4', 'n5'])
+    site.nodes = [node for node in NODES if node != 'n5']
+    site.run()
+    assert states(site.judged(1)) == {one['id']: 'open'}, 'one of them was not measured'
+    site.nodes = NODES
+    site.run()
+    assert states(site.judged(0)) == {one['id']: 'healing'}
+
+
+def test_an_acknowledged_node_excuses_no_other(site, tmp_path):
+    def two_slow(check, node, device):
+        return 0.8 if check == 'STREAM' and node in ('n3', 'n9') else 1.0
+
+    site.run(two_slow)
+    known, other = sorted(site.judged(1), key=lambda one: one['where'])
+    site.work.run('incidents acknowledge', known['id'], '--why', 'x', '--until', '2026-12-24')
+    site.judged(1)
+    site.work.run('compare --junit', tmp_path / 'x.xml')
+    bad = {
+        outcome: {name.rpartition(' on ')[2] for name in tree_names(tmp_path / 'x.xml', outcome) if ' on ' in name}
+        for outcome in ('failure', 'skipped')
+    }
+    assert bad == {'failure': {other['where']}, 'skipped': {known['where']}}
+
+
+def tree_names(path, outcome):
+    """The names of the test cases that have such an element."""
+    return [element.getparent().get('name') for element in etree.parse(path).findall(f'.//{outcome}')]
+
+
 def test_an_acknowledgement_ends_with_its_day(site):
-    site.healthy(1)
     site.run(slow_node(0.7))
     (one,) = site.judged(1)
-    site.work.run('incidents acknowledge', one['id'], '--why', 'x', '--until', '2026-11-23')
+    site.work.run('incidents acknowledge', one['id'], '--why', 'x', '--until', '2026-11-27')
     site.run(slow_node(0.7))
     site.run(slow_node(0.7))
     assert states(site.judged(1)) == {one['id']: 'open'}
 
 
 def test_judging_a_session_again_changes_nothing(site):
-    site.healthy()
     site.run(three_causes)
     folder = site.work.results / 'incidents' / SITE
     site.judged(1)
@@ -319,7 +395,6 @@ def test_judging_a_session_again_changes_nothing(site):
 
 
 def test_a_report_of_a_session_with_reruns_takes_the_place_of_what_it_said_before(site):
-    site.healthy()
     dead = {'n5': failed('n5', 'exit code 3')}
     uuid = site.run(replaced=dead)
     assert len(site.judged(1)) == 1
@@ -335,7 +410,6 @@ def test_a_report_of_a_session_with_reruns_takes_the_place_of_what_it_said_befor
 
 
 def test_an_older_session_is_read_and_not_recorded(site):
-    site.healthy(2)
     old = site.run(slow_node(0.7))
     site.run()
     document = site.work.compare(old)
@@ -361,22 +435,18 @@ def test_a_slow_node_stays_open_until_it_is_as_it_was(work):
     site = Site(work, rest=False)
     work.reference()
     site.healthy(6)
-    for _ in range(40):
-        site.run(slow_node(0.85))
+    for nights in (1, 19, 20):
+        site.work.ingest(*(site.content(slow_node(0.85)) for _ in range(nights)))
         found = site.judged(1)
-        assert [(one['kind'], one['where']) for one in found] == [('NODE', 'n3')]
-    assert found[0]['sessions'] == 40
-    for night in range(3):
-        site.run()
-        found = site.judged(int(night < 2))
-    assert found[0]['state'] == 'closed'
+        assert [(one['kind'], one['where'], one['since']) for one in found] == [('NODE', 'n3', '2026-11-27')]
+    site.run()
+    assert [one['state'] for one in site.judged(0)] == ['healing']
 
 
 # The command
 
 
 def test_show_tells_all_of_an_incident(site):
-    site.healthy()
     site.run(three_causes, lambda check: {'stack_lock': 'b' if check in OSU else 'a'})
     listed = site.judged(1)
     for one in listed:
@@ -384,12 +454,29 @@ def test_show_tells_all_of_an_incident(site):
         assert one['id'] in text and one['what'].split(' in ')[0] in ' '.join(text.split())
         assert all(check in text for check in one['checks'])
         assert f'plumbline incidents acknowledge {one["id"]}' in ' '.join(text.split())
-    shown = json.loads(site.work.run('incidents show', listed[0]['id'], '--format', 'json').stdout)
-    assert len(shown['series']) == shown['metrics'] == listed[0]['metrics']
+    slow = next(one for one in listed if one['kind'] == 'NODE')
+    shown = json.loads(site.work.run('incidents show', slow['id'], '--format', 'json').stdout)
+    assert len(shown['series']) == shown['metrics'] == slow['metrics'] == METRICS
+    for row in shown['series']:
+        assert row['value'] == pytest.approx(80, rel=0.01)
+        assert (row['expected'], row['unit'], row['n']) == (100, 'GB/s', 3)
+        assert 15 < row['loss_low'] < row['loss'] < row['loss_high'] < 25
+
+
+def test_a_file_of_an_earlier_version_is_read(site):
+    """It names the series alone, and the archives in a sentence."""
+    site.run(slow_node(0.5))
+    (one,) = site.judged(1)
+    (path,) = (site.work.results / 'incidents' / SITE).iterdir()
+    values = json.loads(path.read_text())
+    del values['incident']['archives']
+    values['incident']['series'] = [dict(list(row.items())[:6]) for row in values['incident']['series']]
+    path.write_text(json.dumps(values))
+    shown = json.loads(site.work.run('incidents show', one['id'], '--format', 'json').stdout)
+    assert [row['value'] for row in shown['series']] == [None] * METRICS
 
 
 def test_the_list_begins_with_what_is_open(site):
-    site.healthy()
     site.run(three_causes)
     site.judged(1)
     result = site.work.run('incidents', '--format', 'csv')
@@ -401,18 +488,18 @@ def test_the_list_begins_with_what_is_open(site):
     assert [row['state'] for row in rows] == ['open', 'open', 'acknowledged']
 
 
-def test_without_an_incident_the_list_is_empty(site):
-    site.run()
-    site.judged(0)
-    result = site.work.run('incidents')
+def test_without_an_incident_the_list_is_empty(young):
+    young.run()
+    young.judged(0)
+    result = young.work.run('incidents')
     assert (result.exit_code, result.stdout) == (0, '0 incidents, 0 open\n')
 
 
-def test_no_incident_is_no_answer_where_no_session_is(site):
-    result = site.work.run('incidents')
-    assert result.exit_code == 2 and str(site.work.results) in result.stderr
-    site.run()
-    result = site.work.run('incidents', '--site', 'nosuch')
+def test_no_incident_is_no_answer_where_no_session_is(young):
+    result = young.work.run('incidents')
+    assert result.exit_code == 2 and str(young.work.results) in result.stderr
+    young.run()
+    result = young.work.run('incidents', '--site', 'nosuch')
     assert result.exit_code == 2 and 'nosuch' in result.stderr
 
 
@@ -435,18 +522,25 @@ def test_a_wrong_word_is_one_sentence(site, words, says):
     assert says in result.stderr and result.stderr.count('\n') == 1
 
 
-def test_a_damaged_file_of_the_ledger_is_named(site):
-    site.run()
-    path = site.work.results / 'incidents' / SITE / 'x.json'
+def test_a_damaged_file_of_the_ledger_is_named(young):
+    young.run()
+    path = young.work.results / 'incidents' / SITE / 'x.json'
     path.parent.mkdir(parents=True)
     path.write_text('{}')
     for command in ('compare', 'incidents', 'report'):
-        result = site.work.run(command)
+        result = young.work.run(command)
         assert result.exit_code == 2
         assert str(path) in result.stderr
 
 
 # Grouping
+
+
+def test_a_loss_that_the_series_of_a_node_share_is_of_no_other_node():
+    triad = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
+    of_node = Common('node', 'n3', (triad,), 0.02, (0.01, 0.03), 1e-9)
+    assert of_node.holds(triad, ['n3']) and not of_node.holds(triad, ['n4'])
+    assert replace(of_node, kind='check', where='STREAM').holds(triad, ['n4'])
 
 
 def test_a_scope_needs_more_bad_than_healthy_things():

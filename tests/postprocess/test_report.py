@@ -159,7 +159,9 @@ def test_every_link_leads_somewhere(work):
     tree = tree_of(work)
     ids = {element.get('id') for element in tree.iter()}
     links = {a.get('href') for a in tree.iter('a')}
-    assert {link[1:] for link in links} - {''} <= ids
+    assert {link[1:] for link in links if link.startswith('#')} - {''} <= ids
+    paths = [link for link in links if not link.startswith('#')]
+    assert paths and all(not link.startswith('/') and (work.results / link).exists() for link in paths)
     # what nobody judges has its samples with the case
     numbers = next(details for details in tree.iter('details') if text_of(details).startswith('Numbers'))
     details = tree.get_element_by_id(next(numbers.iter('a')).get('href')[1:])
@@ -287,8 +289,12 @@ def test_a_number_leads_to_what_the_benchmark_wrote(work):
     assert 'evidence/cluster/2026-11/a%20b.tar.gz' in [a.get('href') for a in details.iter('a')]
     page = work.results / 'pages/x.html'
     page.parent.mkdir()
+    work.reference(reference(check=entry['record']['check'], metric='rate', mean=10, dims='-'))
     work.run('report', '--output', page)
-    assert 'href="../evidence/cluster/2026-11/a%20b.tar.gz"' in page.read_text()
+    tree = html.fromstring(page.read_text())
+    for part in (tree.get_element_by_id('incidents'), tree.get_element_by_id(details.get('id'))):
+        assert '../evidence/cluster/2026-11/a%20b.tar.gz' in [a.get('href') for a in part.iter('a')]
+    assert str(work.results / 'evidence') not in page.read_text()
 
 
 def test_the_usual_range_is_of_what_was_measured(work):

@@ -36,7 +36,7 @@ COMMANDS = (
     'sites --format csv', 'compare --summary --junit {0}/junit.xml', 'compare --format markdown',
     'compare --format json', 'compare --format csv', 'compare --coverage', 'compare --against 0000 --format json',
     'compare 0000 latest --format json', 'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
-    'ledger --format csv', 'backtest --format markdown', 'tables mn5 cluster --format json',
+    'backtest --format markdown', 'tables mn5 cluster --format json',
     'report --output {0}/report.html', 'record propose --format json', 'record accept', 'ingest {0}/reports/0000.json',
 )  # fmt: skip
 
@@ -281,7 +281,6 @@ def test_coverage_of_nothing_and_of_what_vanished_is_no_success(work):
         ('compare --against nosuch', "no session whose uuid begins with 'nosuch'"),
         ('compare --rerun {0}/reports', 'reports: cannot be read: Is a directory'),
         ('trend --site *', 'holds no session of site *'),
-        ('ledger --site ../sites', 'holds no session of site ../sites'),
         ('tables mn5 --session nosuch', "no session whose uuid begins with 'nosuch'"),
         ('tables mn5 --session 0000', 'is of site cluster, which was not asked for'),
         ('report --output {0}/reports/0000.json/x.html', 'reports/0000.json: cannot be written'),
@@ -337,7 +336,7 @@ def test_results_that_cannot_be_written(work, trouble):
                 while True:
                     filler.write(bytes(4096))
         before = contents(work.results)
-        for command in ('compare', 'compare --junit {0}/x.xml', 'trend', 'fleet', 'ledger', 'backtest'):
+        for command in ('compare', 'compare --junit {0}/x.xml', 'trend', 'fleet', 'backtest'):
             assert run(work, command).exit_code == 0
         for command in (f'ingest {path}', 'report', 'record propose', 'compare --junit {0}/results/x.xml'):
             result = run(work, command)

@@ -66,7 +66,7 @@ class Background:
             incident = replace(
                 incident, kind=kind, since=since.session, day=f'{since.started:%Y-%m-%d}',
                 sessions=len(self.sessions) - begin, changed=changed,
-                evidence=(*self._evidence(draft), *incident.evidence),
+                evidence=(*self._evidence(draft), *incident.evidence), archives=self._archives(draft),
             )  # fmt: skip
             done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin))))
         return done
@@ -182,15 +182,13 @@ class Background:
             said.append(siblings)
         if (draft.rows or draft.failed) and (healthy := self._healthy(draft)):
             said.append(healthy)
-        archives = [
-            case['evidence']
-            for case in [*draft.failed, *(self.by_id[row.case_id] for row in rows if row.case_id in self.by_id)]
-            if case['evidence']
-        ]
-        said += [
-            f'output of the benchmark: {self.store.folder.parent / one}' for one in dict.fromkeys(archives[:_SHOWN])
-        ]
         return said
+
+    def _archives(self, draft: Draft) -> tuple[str, ...]:
+        """Return the archives with the output of the worst cases."""
+        worst = [row.case_id for row in sorted(draft.rows, key=lambda row: -row.worse_by)]
+        cases = [*draft.failed, *(self.by_id[id] for id in worst if id in self.by_id)]
+        return tuple(dict.fromkeys([case['evidence'] for case in cases if case['evidence']][:_SHOWN]))
 
     def _values(self, row: Verdict) -> str:
         """Return what each job measured of a series, beside what was expected."""

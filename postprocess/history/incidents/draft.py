@@ -11,7 +11,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from plumbline.identity import CaseId, SeriesId, from_text, natural
-from postprocess.history.incidents.incident import Incident, Level, Scope
+from postprocess.history.incidents.incident import Incident, Level, Scope, Value
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.verdict import Comparison, Verdict
 
@@ -71,17 +71,24 @@ class Draft:
     def finish(self) -> Incident:
         """Return the incident, without what only its history tells."""
         checks = {of.check for of in self.series} | {of.check for of in self.cases}
-        by_loss = sorted(self.series, key=lambda of: (-self._losses.get(of, 0.0), of))
+        losses = {of: row.loss or 0.0 for of, row in self._worst.items()}
+        by_loss = sorted(self.series, key=lambda of: (-losses.get(of, 0.0), of))
         loss, interval = (self.loss, self.interval) if self.loss is not None else pooled(self.rows)
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
             levels=tuple(self.levels), certain=self.certain,
+            values={of: _value(row) for of, row in self._worst.items() if of in self.series},
         )  # fmt: skip
 
-    @cached_property
-    def _losses(self) -> dict[SeriesId, float]:
-        return {row.id: row.loss or 0.0 for row in self.rows}
+    @property
+    def _worst(self) -> dict[SeriesId, Verdict]:
+        """The verdict of each series, of several the one with the largest loss."""
+        return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
+
+
+def _value(row: Verdict) -> Value:
+    return Value(row.quantity.unit, row.value, row.measured.n, row.expected, row.loss, row.interval)
 
 
 def pooled(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from plumbline.identity import SeriesId, to_text
@@ -50,13 +50,29 @@ class Level:
 
 
 @dataclass(frozen=True)
+class Value:
+    """What a series came to when an incident was seen last: the mean of `n` samples, beside the one `expected`.
+
+    `loss`: share of the performance, with its `interval`. What is not known is None.
+    """
+
+    unit: str
+    value: float | None = None
+    n: int = 0
+    expected: float | None = None
+    loss: float | None = None
+    interval: tuple[float, float] | None = None
+
+
+@dataclass(frozen=True)
 class Incident:
     """What belongs together in one session. `sort`: ``loss`` of performance, ``failure`` or ``session``.
 
-    `series`: the worst first. `nodes`: all that show it. `cause`: a sentence, of a failure. `loss`: share of the
-    performance, pooled over the series, with its `interval`. `since` and `day`: the session in which it began,
-    `sessions`: how many show it. `changed`: what changed then. `next_steps`: commands. `certain`: False for what only
-    the comparison of nodes shows; it counts when it is seen again.
+    `series`: the worst first; `values`: of those that were judged. `nodes`: all that show it. `cause`: a sentence, of a
+    failure. `loss`: share of the performance, pooled over the series, with its `interval`. `since` and `day`: the
+    session in which it began, `sessions`: how many show it. `changed`: what changed then. `archives`: with the output
+    of the benchmark, relative to the results. `next_steps`: commands. `certain`: False for what only the comparison of
+    nodes shows; it counts when it is seen again.
     """
 
     kind: str
@@ -76,6 +92,8 @@ class Incident:
     next_steps: tuple[str, ...] = ()
     levels: tuple[Level, ...] = ()
     certain: bool = True
+    values: Mapping[SeriesId, Value] = field(default_factory=dict)
+    archives: tuple[str, ...] = ()
 
     @property
     def severity(self) -> float:
@@ -104,15 +122,26 @@ class Incident:
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; see :func:`from_dict`."""
-        levels = [asdict(level) | {'series': level.series.to_row()} for level in self.levels]
-        return asdict(self) | {'series': [of.to_row() for of in self.series], 'levels': levels}
+        own = {name: getattr(self, name) for name in self.__dataclass_fields__ if name != 'values'}
+        series = [of.to_row() | (vars(self.values[of]) if of in self.values else {}) for of in self.series]
+        levels = [vars(level) | {'series': level.series.to_row()} for level in self.levels]
+        return own | {'where': vars(self.where), 'series': series, 'levels': levels}
 
 
 def from_dict(values: Mapping[str, Any]) -> Incident:
     """Return what :meth:`Incident.to_dict` wrote. Raises KeyError, TypeError or ValueError."""
-    where = Scope(**values['where'] | {'nodes': tuple(values['where']['nodes'])})
+    own = {name: frozen(value) for name, value in values.items()}
+    rows = {SeriesId.from_row(row): row for row in values['series']}
+    numbers = {
+        of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__})
+        for of, row in rows.items()
+        if 'unit' in row  # earlier versions kept the names alone
+    }
     levels = tuple(Level(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
-    lists = {name: tuple(values[name]) for name in ('checks', 'nodes', 'changed', 'evidence', 'next_steps')}
-    interval = tuple(values['interval']) if values['interval'] else None
-    series = tuple(SeriesId.from_row(row) for row in values['series'])
-    return Incident(**dict(values) | lists | {'where': where, 'levels': levels, 'interval': interval, 'series': series})
+    where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
+    return Incident(**own | {'where': where, 'series': tuple(rows), 'levels': levels, 'values': numbers})
+
+
+def frozen(value: Any) -> Any:
+    """Return a list of JSON as the tuple that it was."""
+    return tuple(value) if isinstance(value, list) else value

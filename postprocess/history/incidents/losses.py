@@ -54,12 +54,8 @@ def losses(night: Night) -> Iterator[Draft]:
 
 def _shared(common: Common, night: Night) -> list[Verdict]:
     """Return the verdicts of the series that share a loss, of one node where it is of that."""
-    series = set(common.series)
-    return [
-        row
-        for row in night.comparison.verdicts
-        if row.id in series and row.loss is not None and (common.kind != 'node' or common.where in row.nodes)
-    ]
+    rows = night.comparison.verdicts
+    return [row for row in rows if row.loss is not None and common.holds(row.id, row.nodes)]
 
 
 def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:

@@ -1,5 +1,6 @@
 """HPL: GFlop/s of a dense linear system, on 1, 2, 4, ... nodes."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +12,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.compute import hpl_input as dat
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
+from checks.core import budget
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
@@ -41,7 +43,7 @@ IMPLEMENTATIONS = {
 }
 # N of the quick case grows with the cube root of the cores, for a constant time: 10 s if a core does 35 GFlop/s.
 QUICK_ORDER_OF_ONE_CORE = 8000
-SLOWEST_CORE = 5e9  # Flop/s; a run that takes longer than such cores would is ended
+START = 3.0  # seconds until all ranks have their matrix
 
 
 @rfm.simple_test
@@ -49,12 +51,13 @@ class HPL(ScaledBenchmark):
     """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
 
     Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=quick` takes seconds;
-    `size=full` fills `memory_fraction` of the memory of 1, 2, 4, ... nodes, so that each holds as much at any number.
+    `size=full` fills `memory_fraction` of the memory of 1, 2, 4, ... nodes, within half a day.
     If the site's HPL.dat has several configurations, best and mean are metrics of their own.
     """
 
     descr = 'High-Performance Linpack'
     implementations = IMPLEMENTATIONS
+    seconds = {'quick': 15, 'full': 43200}
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Part of the memory that the matrix fills; None: what the site says, else 0.8.
     memory_fraction = variable(float, type(None), value=None)
@@ -75,9 +78,7 @@ class HPL(ScaledBenchmark):
         self.requested = dat.configurations(lines, ranks)
         Path(self.stagedir, 'HPL.dat').write_text(dat.text_of(lines), encoding='utf-8')
         self.provenance['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
-        flop = sum(dat.operations(n) for n, *_ in self.requested)
-        seconds = flop / (len(self.topology.cores) * self.nodes * SLOWEST_CORE)
-        self.trial_time_limit = 120 + int(seconds)
+        self.estimates = [sum(self.seconds_of(8 * n**2) for n, *_ in self.requested)]
         # sites state the peak of the processors
         peak = None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
         self.metrics = metrics_of(self.requested, self.nodes, peak)
@@ -86,7 +87,13 @@ class HPL(ScaledBenchmark):
         fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
         available = fraction * self.memory_of_node() * self.nodes
         quick = 8 * QUICK_ORDER_OF_ONE_CORE**2 * len(self.topology.cores) ** (2 / 3)
-        return min(quick, available) if self.size == 'quick' else available
+        wanted = min(quick, available) if self.size == 'quick' else available
+        return self.fit(wanted, 0, self.seconds_of, share=math.inf)
+
+    def seconds_of(self, matrix: float) -> float:
+        """Return the estimate for a matrix of so many bytes."""
+        rate = self.nodes * budget.dense_rate(self.topology, self.partition.peaks, self.program.on_gpus)
+        return START + dat.operations(math.sqrt(matrix / 8)) / rate
 
     def memory_of_node(self) -> float:
         if 'memory' in self.settings:

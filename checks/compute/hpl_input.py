@@ -30,7 +30,7 @@ def matrix_order(memory: float, block_size: int) -> int:
     return math.isqrt(int(memory) // 8) // block_size * block_size
 
 
-def operations(n: int) -> float:
+def operations(n: float) -> float:
     """Return the floating-point operations that HPL counts for a system of order `n`."""
     return 2 / 3 * n**3 + 3 / 2 * n**2
 

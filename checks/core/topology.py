@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import archspec.cpu
@@ -14,6 +14,10 @@ from reframe.core.logging import getlogger
 from plumbline.errors import SiteError
 from plumbline.sites import FileSystem, LinkClass, Site, load_site
 from plumbline.units import in_base_unit
+
+#: The largest last-level cache of a core on the market is 48 MiB (EPYC 9184X: 768 MiB, 16 cores). A virtual machine may
+#: report the whole one of its host for its few cores.
+LARGEST_CACHE_OF_CORE = 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -45,6 +49,7 @@ class Topology:
     resources: tuple[str, ...] = ()  # names of what jobs can request from the scheduler
     nics: tuple[str, ...] = ()  # network devices, as the kernel names them
     file_systems: Mapping[str, FileSystem] = field(default_factory=dict)
+    cache_note: str = ''  # why caches have another size than reported
 
     @functools.cached_property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -148,6 +153,7 @@ def topology_of(site: str, partition: str) -> Topology:
     if not processor:
         raise SiteError(f'{site}:{partition}: site.yaml describes no processor')
     fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
+    fields |= _believable(fields['caches'], fields['cores'])
     fields |= _numa(f'{site}:{partition}', processor, len(fields['numa_domains']))
     gpus = [device for device in described.entry.get('devices', []) if device['type'] == 'gpu']
     return Topology(
@@ -163,6 +169,22 @@ def topology_of(site: str, partition: str) -> Topology:
         file_systems=described.file_systems,
         **fields,
     )
+
+
+def _believable(caches: Sequence[Cache], cores: Sequence[tuple[int, ...]]) -> dict[str, Any]:
+    """Return the caches, those that are too large for their cores reduced, and a note of what was reduced."""
+    found, notes = [], []
+    for cache in caches:
+        sharing = sum(not cache.cpus.isdisjoint(core) for core in cores)
+        most = LARGEST_CACHE_OF_CORE * sharing
+        if cache.size > most > 0:
+            notes.append(
+                f'L{cache.level} of {cache.size / 2**20:.0f} MiB for {sharing} cores counts as {most / 2**20:.0f} MiB'
+            )
+            cache = replace(cache, size=most)
+        found.append(cache)
+    why = ': no processor has more than 64 MiB a core; a virtual machine may report that of its host'
+    return {'caches': tuple(found), 'cache_note': '; '.join(dict.fromkeys(notes)) + why if notes else ''}
 
 
 def _pairs_of(links: LinkClass) -> tuple[tuple[int, int], ...]:

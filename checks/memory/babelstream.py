@@ -1,15 +1,17 @@
 """BabelStream in the memory of the host: OpenMP bindings and their best, threads, array sizes, kinds of memory."""
 
+import itertools
 import math
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before
 
+from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
 from checks.core.topology import Topology, on_this_system, topologies
 from checks.core.trials import Metric, mean, series_of
-from checks.memory.babelstream_base import BINDINGS, KERNEL, BabelStream, bandwidth
+from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, BabelStream, bandwidth
 from plumbline.record import Dim
 
 SWEPT_ELEMENTS = [2**power for power in range(14, 28)]  # 003, appendix B.2: 16 k to 128 M doubles
@@ -30,16 +32,27 @@ class BabelStreamOnHost(BabelStream):
     def whole_node(self, threads: int, proc_bind: str | None = None, places: str | None = None) -> Placement:
         return Placement(1, (self.topology.all_cpus,), threads=threads, proc_bind=proc_bind, places=places)
 
-    @run_after('setup')
-    def size_arrays(self):
-        """Size each array as four times the last-level caches of the node, at least the program's default."""
-        caches = self.topology.last_level_cache_bytes(self.topology.cpu_of_core)
-        self.beyond_caches = max(2**25, math.ceil(4 * caches / 8 / MEBI) * MEBI)
+    def rate(self, threads: int) -> float:
+        return budget.memory_rate(self.topology, self.partition.peaks, threads)
 
-    def invalid_reason(self, metric, value, run):
-        if metric.peak and 3 * 8 * self.beyond_caches > 0.8 * self.topology.memory_bytes:
-            return 'the memory is too small for arrays of four times the last-level cache'
-        return super().invalid_reason(metric, value, run)
+    def doubles(self, *threads: int) -> list[int]:
+        """Return the size of each array in runs with so many threads: four times the caches, at least the default.
+
+        Where the time does not suffice there are fewer repetitions first, then smaller arrays.
+        """
+        one, every = map(
+            self.topology.last_level_cache_bytes, (self.topology.cpu_of_core[:1], self.topology.cpu_of_core)
+        )
+        wanted = max(2**25, math.ceil(budget.BEYOND_CACHES * every / 8 / MEBI) * MEBI)
+        self.repeat_in_time(sum(PASSES * 8 * wanted / self.rate(count) for count in threads), len(threads))
+
+        def fitting(count: int) -> int:
+            needed = 3 * budget.BEYOND_CACHES * min(every, count * one)
+            pace = self.repetitions * PASSES / 3 / self.rate(count)
+            size = self.fit(24 * wanted, needed, lambda size: START + pace * size, runs=len(threads))
+            return int(size) // 24
+
+        return [fitting(count) for count in threads]
 
 
 @rfm.simple_test
@@ -55,14 +68,15 @@ class BabelStreamHost(BabelStreamOnHost):
 
     @run_after('init')
     def choose_modes(self):
-        self.tags = {'nightly', 'acceptance'} | ({'quick'} if self.binding == 'cores-spread' else set())
+        quick = self.binding == 'cores-spread'
+        self.tags, self.seconds = {'nightly', 'acceptance'} | ({'quick'} if quick else set()), 18 if quick else 90
 
     @run_after('setup')
     def place(self):
         count, proc_bind, places = BINDINGS[self.binding]
         threads = {'one': 1, 'cores': len(self.topology.cores), 'threads': len(self.topology.all_cpus)}[count]
         self.placement = self.whole_node(threads, proc_bind, places)
-        self.executable_opts = self.stream(self.beyond_caches)
+        self.executable_opts = self.stream(*self.doubles(threads))
 
 
 @rfm.simple_test
@@ -104,7 +118,8 @@ class BabelStreamBest(Benchmark):
             }
             if measured:
                 best = max(measured, key=lambda which: mean(measured[which]))
-                series_of(record, metric).samples = measured[best].samples
+                one, taken = series_of(record, metric), measured[best]
+                one.samples, one.judged = taken.samples, taken.judged
                 record.provenance[metric] = '{1} with binding {0}'.format(*best)
         record.provenance['binary_sha256'] = cases[0].result.provenance.get('binary_sha256', '')
         record.trials = cases[0].trials
@@ -118,6 +133,7 @@ class BabelStreamThreads(BabelStreamOnHost):
     """
 
     descr = 'BabelStream over threads'
+    seconds = 1800
     dims = KERNEL | {'proc_bind': Dim('name'), 'threads': Dim('count')}
     tags = {'acceptance'}
 
@@ -125,15 +141,13 @@ class BabelStreamThreads(BabelStreamOnHost):
     def sweep(self):
         cores, socket = len(self.topology.cores), len(self.topology.cpus_in(self.topology.sockets[0]))
         counts = sorted({2**power for power in range(cores.bit_length())} | {socket, max(1, 3 * cores // 4), cores})
-        self.metrics = []
-        for proc_bind in ('close', 'spread'):
-            for threads in counts:
-                run = f'{proc_bind}_{threads}'
-                self.runs[run] = self.stream(self.beyond_caches, run)
-                self.run_env[run] = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
-                self.metrics.append(bandwidth(run, proc_bind=proc_bind, threads=threads))
+        self.metrics, runs = [], list(itertools.product(('close', 'spread'), counts))
+        for (proc_bind, threads), elements in zip(runs, self.doubles(*(count for _, count in runs)), strict=True):
+            run = f'{proc_bind}_{threads}'
+            self.runs[run] = self.stream(elements, run)
+            self.run_env[run] = {'OMP_NUM_THREADS': str(threads), 'OMP_PROC_BIND': proc_bind}
+            self.metrics.append(bandwidth(run, proc_bind=proc_bind, threads=threads))
         self.placement = self.whole_node(cores, 'close', 'cores')
-        self.trial_time_limit = 300 * len(self.runs)
 
 
 @rfm.simple_test
@@ -144,20 +158,23 @@ class BabelStreamSizes(BabelStreamOnHost):
     """
 
     descr = 'BabelStream over array sizes'
+    seconds = 300
     dims = KERNEL | {'elements': Dim('size', '1')}
     tags = {'acceptance'}
 
     @run_after('setup')
     def sweep(self):
+        cpus = self.topology.cpu_of_core
         room = 0.8 * self.topology.memory_bytes / (3 * 8)
-        self.metrics = []
-        for elements in filter(room.__gt__, SWEPT_ELEMENTS):
+        beyond_caches = budget.BEYOND_CACHES * self.topology.last_level_cache_bytes(cpus) / 8
+        self.metrics, swept = [], [*filter(room.__gt__, SWEPT_ELEMENTS)]
+        self.repeat_in_time(PASSES * 8 * sum(swept) / self.rate(len(cpus)), len(swept))
+        for elements in swept:
             run = f'elements_{elements}'
             self.runs[run] = self.stream(elements, run)
-            peak = 'memory_bandwidth' if elements >= self.beyond_caches else None
+            peak = 'memory_bandwidth' if elements >= beyond_caches else None
             self.metrics.append(bandwidth(run, peak, elements=elements))
-        self.placement = self.whole_node(len(self.topology.cores), 'spread', 'cores')
-        self.trial_time_limit = 900
+        self.placement = self.whole_node(len(cpus), 'spread', 'cores')
 
 
 @rfm.simple_test
@@ -177,4 +194,4 @@ class BabelStreamMemory(BabelStreamOnHost):
         domains = ','.join(map(str, self.topology.memory_kinds[self.kind]))
         self.wrapper = ['numactl', f'--membind={domains}']
         self.placement = self.whole_node(len(self.topology.cores), 'spread', 'cores')
-        self.executable_opts = self.stream(self.beyond_caches)
+        self.executable_opts = self.stream(*self.doubles(len(self.topology.cores)))

@@ -82,6 +82,7 @@ class LikwidPeakFlops(LikwidBench):
     """
 
     descr = 'likwid-bench peakflops'
+    seconds = 11
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
     usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
 
@@ -119,12 +120,17 @@ class LikwidBandwidth(LikwidBench):
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
         )
 
+    @run_after('init')
+    def choose_seconds(self):
+        self.seconds = 30 if self.level == 'memory' else 9
+
     def takes_seconds(self):
         return super().takes_seconds() and self.level in ('L1', 'memory')
 
     @run_after('setup')
     def choose_kernels(self):
-        self.metrics = []
+        self.metrics, groups = [], [group.cpus for group in self.cores_in_use.groups]
+        self.beyond = self.beyond_caches([*likwid.ARRAYS], *groups) if self.level == 'memory' else 0
         peak = 'memory_bandwidth' if self.level == 'memory' else None
         for kernel, arrays in likwid.ARRAYS.items():
             self.runs[kernel] = self.options(kernel, self.isas()[-1], functools.partial(self.size, arrays))
@@ -133,5 +139,5 @@ class LikwidBandwidth(LikwidBench):
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:
         """Return the bytes of all arrays together that put a work group on `cpus` into this level."""
         if self.level == 'memory':
-            return 4 * arrays * self.topology.last_level_cache_bytes(cpus)
+            return self.beyond * arrays * self.topology.last_level_cache_bytes(cpus)
         return self.topology.cache_bytes(int(self.level[1]), cpus) / 2

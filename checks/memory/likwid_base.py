@@ -1,9 +1,11 @@
 """likwid-bench: its kernels, what it prints of rates, cycles, threads and memory, and the base of its checks."""
 
 import re
+from collections.abc import Sequence
 
 from reframe.core.builtins import variable
 
+from checks.core import budget
 from checks.core.benchmark import Benchmark
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
@@ -14,6 +16,7 @@ ISAS = {
     'avx512': ('avx512f', '_avx512', '_avx512_fma'),
 }
 ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
+START = 1.5  # seconds until the loop that is measured: it is repeated until it lasts long enough
 WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
 # likwid's cycles are ticks of the nominal clock, whatever clock the cores run at.
 OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\S+)', r'^Using (\d+) threads')
@@ -43,6 +46,18 @@ class Likwid(Benchmark):
     usual_spread = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
+
+    def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
+        """Return the bytes of an array for each byte of the last-level caches: 4, or less within the time of a trial.
+
+        `kernels` run one after the other, each on all `groups` of cores; `runs` times so many do in a trial.
+        """
+        caches = sum(map(self.topology.last_level_cache_bytes, groups))
+        largest, touched = max(ARRAYS[kernel] for kernel in kernels), sum(ARRAYS[kernel] for kernel in kernels)
+        wanted = budget.BEYOND_CACHES * largest * caches
+        start = len(kernels) * (START + self.loop_seconds)
+        pace = touched / largest / budget.FIRST_TOUCH
+        return self.fit(wanted, wanted, lambda size: start + pace * size, runs=runs) / (largest * caches)
 
     def isas(self) -> list[str]:
         """Return the instruction sets of the processor, the widest last."""

@@ -17,6 +17,7 @@ from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
 
+CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
 Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
 
 
@@ -79,7 +80,7 @@ class LikwidOnDomains(NumaDomains, Likwid):
 
     def options(self, kernel: str, cores: int, memory: int) -> list[str]:
         arrays, cpus, (_, suffix, _) = ARRAYS[kernel], self.cpus[cores], ISAS[self.isas()[-1]]
-        size = f'{4 * arrays * self.topology.last_level_cache_bytes(cpus) / 1000:.0f}kB'
+        size = f'{self.beyond * arrays * self.topology.last_level_cache_bytes(cpus) / 1000:.0f}kB'
         group = f'M{cores}:{size}:{len(cpus)}:1:{self.topology.threads_per_core}'
         streams = ','.join(f'{array}:M{memory}' for array in range(arrays))
         return ['-t', kernel + suffix, '-s', str(self.loop_seconds), '-w', f'{group}-{streams}']
@@ -115,7 +116,7 @@ class Matrix(rfm.RegressionTestPlugin):
         }
         rows = [' '.join(map(str, row)) for row in self.topology.numa_distances]
         self.provenance['numa_distances'] = '; '.join(rows) or 'not known'
-        self.trial_time_limit = 30 * len(pairs)
+        self.trial_seconds *= len(pairs)  # its budget is of one pair
 
     def derive(self, record: Record):
         (quantity,) = record.metrics
@@ -136,6 +137,8 @@ class NumaBandwidth(Matrix, LikwidOnDomains):
     @run_after('setup')
     def choose_runs(self):
         self.add_pairs('bandwidth')
+        self.beyond = self.beyond_caches(['load'], max(self.cpus, key=len), runs=len(self.places))
+        self.estimates *= len(self.places)
         self.runs |= {run: self.options('load', *pair) for run, pair in self.places.items()}
         self.metrics = [self.rate('bandwidth', run, pair=name_of(pair)) for run, pair in self.places.items()]
         self.metrics.append(Metric('bandwidth', 'GB/s', 'higher', expected={'distance': [*self.classes]}))
@@ -162,7 +165,10 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
         self.add_pairs('latency')
         first_cores = [cpus[0] for cpus in self.cpus]
         cache = max(self.topology.last_level_cache_bytes((core,)) for core in first_cores)
-        self.memory_mib = 4 * math.ceil(8 * 2 * cache / 2**22)  # whole runs of 64 pages of up to 64 KiB
+        wanted, start = 16 * cache, 2 + self.half_seconds / 2
+        chain = self.fit(wanted, wanted / 2, lambda size: start + size / CHAIN_RATE, runs=len(self.places))
+        self.estimates *= len(self.places)
+        self.memory_mib = 4 * math.ceil(chain / 2**22)  # whole runs of 64 pages of up to 64 KiB
         for run, (cores, memory) in self.places.items():
             self.run_env[run] = {'PLUMBLINE_CPUS': str(first_cores[cores])}
             self.runs[run] = [
@@ -198,6 +204,7 @@ class NumaStream(LikwidOnDomains):
     @run_after('setup')
     def choose_runs(self):
         self.places = {f'triad_{i}': (i, i) for i in range(len(self.domains))}
+        self.beyond = self.beyond_caches(['stream'], *self.cpus)
         self.runs |= {run: self.options('stream', *place) for run, place in self.places.items()}
         self.metrics = [self.rate('triad', run, domain=domain) for run, (domain, _) in self.places.items()]
         self.metrics.append(Metric('triad_total', 'GB/s', 'higher'))

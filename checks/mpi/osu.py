@@ -34,6 +34,7 @@ class Osu(Benchmark):
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B')}
     own_programs = True
+    seconds = 60
     usual_spread = osu.USUAL_SPREAD
 
     def run_programs(self):
@@ -91,6 +92,7 @@ class OsuLatency(QuickOnOnePair, OsuPair):
 
     descr = 'MPI latency between two ranks'
     programs = ['osu_latency']
+    seconds = 5
 
     @run_after('setup')
     def add_published(self):
@@ -103,6 +105,7 @@ class OsuBandwidth(QuickOnOnePair, OsuPair):
 
     descr = 'MPI bandwidth between two ranks'
     programs = ['osu_bw', 'osu_bibw']
+    seconds = 12
 
 
 @rfm.simple_test

@@ -114,9 +114,9 @@ def chosen(numa_matrix, name: str, **fields):
     node.__dict__ |= {
         'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
         'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': Placement(1, None),
-        'loop_seconds': 1, 'half_seconds': 3,
+        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [],
     } | fields  # fmt: skip
-    for method in ('isas', 'rate', 'options', 'add_pairs', 'choose_runs', 'sanity_faults'):
+    for method in ('isas', 'rate', 'options', 'add_pairs', 'choose_runs', 'sanity_faults', 'beyond_caches', 'fit'):
         if function := getattr(check, method, None):
             setattr(node, method, function.__get__(node))
     node.choose_runs()

@@ -51,7 +51,8 @@ def run(node, *options: str, **environment: str) -> tuple[str, dict]:
 
 
 def test_replayed_bindings_reach_the_program_and_the_best_is_joined(node):
-    said, cases = run(node, '-n', 'BabelStreamBest', KMP_AFFINITY='compact', OMP_PLACES='sockets')
+    account = {'KMP_AFFINITY': 'compact', 'OMP_PLACES': 'sockets'}
+    said, cases = run(node, '-n', 'BabelStreamBest', '-S', 'BabelStreamHost.trial_seconds=300', **account)
     assert len(cases) == 9 and {case['result'] for case in cases.values()} == {'pass'}, said
     size = '--arraysize 33554432 --numtimes 100'
     assert sorted(set(node.log.read_text().splitlines())) == sorted(

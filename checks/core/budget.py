@@ -1,0 +1,70 @@
+"""What a trial may take, in seconds and memory, and the largest size that keeps to it.
+
+A size that follows from caches alone has no end: a virtual machine of 2 cores that reports 480 MiB of its host would
+solve dense systems for hours. Speeds are conservative: what nodes of the last ten years reach while they are busy.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from checks.core.topology import Topology
+from checks.core.trials import Metric
+
+#: Part of a node's memory that a benchmark fills, unless its purpose is to fill the memory.
+MEMORY_SHARE = 0.5
+#: STREAM's rule: each array at least four times the sum of all last-level caches (www.cs.virginia.edu/stream).
+BEYOND_CACHES = 4
+# Doubles of a vector by archspec's name, the widest first; a core of the slowest kind has one multiply-add pipeline
+_VECTORS = {'avx512f': 8, 'avx2': 4, 'avx': 4}
+_SLOW_CLOCK = 2e9
+_OF_PEAK = 0.4  # HPL reaches 60 to 90 % of the peak; a small matrix, or a busy machine, less
+_DENSE_OF_GPU = 2e12  # Flop/s: the oldest with much double precision, P100 and MI50, have peaks of 4.7 and 6.6e12
+# One core reaches 10 to 20 GB/s (003, Table 4: 8 to 19), and 2 to 5 GB/s beside all others (003, Table 4)
+_MEMORY_OF_CORE, _MEMORY_OF_EACH_CORE, _MEMORY_OF_ANY_NODE = 5e9, 2e9, 10e9
+#: Bytes/s at which one thread touches memory first: measured 0.6 GB/s on a busy virtual machine, 5 GB/s elsewhere.
+FIRST_TOUCH = 2.5e9
+
+
+def dense_rate(topology: Topology, peaks: Mapping[str, float], on_gpus: bool = False) -> float:
+    """Return the Flop/s of dense linear algebra that a node reaches at least: of its cores, or of its GPUs."""
+    if on_gpus:
+        return _DENSE_OF_GPU * len(topology.gpus)
+    if 'flops_dp' in peaks:
+        return _OF_PEAK * peaks['flops_dp']
+    doubles = next((width for name, width in _VECTORS.items() if topology.has_instructions(name)), 2)
+    return 0.75 * 2 * doubles * _SLOW_CLOCK * len(topology.cores)
+
+
+def memory_rate(topology: Topology, peaks: Mapping[str, float], threads: int | None = None) -> float:
+    """Return the bytes/s that so many threads, by default one a core, move to and from memory at least."""
+    threads = threads or len(topology.cores)
+    whole = max(_MEMORY_OF_ANY_NODE, _MEMORY_OF_EACH_CORE * len(topology.cores))
+    return min(_OF_PEAK * peaks.get('memory_bandwidth', whole / _OF_PEAK), _MEMORY_OF_CORE * threads)
+
+
+def largest(wanted: float, seconds_of: Callable[[float], float], seconds: float) -> float:
+    """Return `wanted`, or the largest smaller size that takes at most `seconds`; `seconds_of` grows with the size."""
+    if seconds_of(wanted) <= seconds:
+        return wanted
+    low, high = 0.0, wanted
+    for _ in range(50):
+        middle = (low + high) / 2
+        low, high = (middle, high) if seconds_of(middle) <= seconds else (low, middle)
+    return low
+
+
+def informational(metrics: Iterable[Metric], names: str = '*') -> list[Metric]:
+    """Return the metrics, those whose `names` match as of caches: judged only by a reference, and without a peak."""
+    return [
+        replace(metric, judged=False, peak=None) if fnmatchcase(metric.name, names) else metric for metric in metrics
+    ]
+
+
+def in_words(size: float) -> str:
+    """Return a number of bytes as text: ``1.5 GiB``."""
+    power = min(3, max(0, int(math.log2(max(size, 1)) // 10)))
+    return f'{size / 2 ** (10 * power):.3g} {("B", "KiB", "MiB", "GiB")[power]}'

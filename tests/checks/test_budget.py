@@ -1,0 +1,123 @@
+"""Sizes within the budget of a trial, whatever a machine reports, and caches that no processor has."""
+
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import each_row
+
+from checks.core import budget
+from checks.core.topology import LARGEST_CACHE_OF_CORE, Topology, topology_of
+from checks.core.trials import Metric
+from plumbline.sites import load_site, site_names
+
+GIB = 2**30
+STREAM = Metric('bandwidth', 'GB/s', 'higher', 'x', peak='memory_bandwidth')
+
+
+def node(cores: int, arch: str = '', gpus: tuple[str, ...] = (), memory: float | None = 8 * GIB) -> Topology:
+    cpus = frozenset(range(cores))
+    return Topology(tuple((cpu,) for cpu in range(cores)), (cpus,), (cpus,), (), arch, memory, gpus=gpus)
+
+
+def a_case(**fields):
+    """What `fit` needs of a check: 8 GiB of memory, 10 s a trial."""
+    of_a_check = {'trial_seconds': 10, 'num_nodes': 1, 'topology': node(2), 'provenance': {}, 'estimates': []}
+    return SimpleNamespace(**(of_a_check | {'below_caches': False} | fields))
+
+
+def fit(case, *args, **options):
+    from checks.core.benchmark import Benchmark  # after ReFrame's runtime is up
+
+    return Benchmark.fit(case, *args, **options)
+
+
+@given(st.floats(1, 1e15), st.floats(1e-3, 1e12), st.floats(1, 3), st.floats(0.1, 1e5))
+def test_the_largest_size_takes_no_longer_than_allowed(wanted, rate, power, seconds):
+    def takes(size):
+        return size**power / rate
+
+    found = budget.largest(wanted, takes, seconds)
+    assert 0 <= found <= wanted and takes(found) <= seconds
+    assert found == wanted or takes(found * 1.001 + 1e-9 * wanted) > seconds
+
+
+@each_row(
+    ('wanted', 'needed', 'seconds', 'size', 'says', 'informational'),
+    [
+        (1 * GIB, 1 * GIB, 5, 1 * GIB, [], False),
+        (3 * GIB, 1 * GIB, 5, 2 * GIB, ['2 GiB of 3 GiB', '10 s'], False),
+        (3 * GIB, 3 * GIB, 5, 2 * GIB, ['2 GiB of 3 GiB', '10 s', 'informational'], True),
+        (30 * GIB, 30 * GIB, 0.1, 4 * GIB, ['4 GiB of 30 GiB', '50% of the memory', 'informational'], True),
+    ],
+)
+def test_time_and_memory_cut_a_size_and_the_record_says_so(wanted, needed, seconds, size, says, informational):
+    case = a_case()
+    assert fit(case, wanted, needed, lambda size: seconds * size / GIB) == pytest.approx(size)
+    assert case.below_caches is informational
+    assert bool(case.provenance) is bool(says)
+    assert all(words in case.provenance['size_cut'] for words in says)
+
+
+def test_runs_of_a_trial_share_its_time_and_unknown_memory_does_not_cut():
+    assert fit(a_case(), GIB, 0, lambda size: 5 * size / GIB, runs=4) == pytest.approx(GIB / 2)
+    assert fit(a_case(topology=node(2, memory=None)), 100 * GIB, 0, lambda size: 1) == 100 * GIB
+
+
+@each_row(
+    ('topology', 'peaks', 'least', 'most'),
+    [
+        (node(2, 'zen4'), {}, 20e9, 93e9),  # measured: 93 GFlop/s
+        (node(1, 'x86_64'), {}, 1e9, 10e9),
+        (node(192, 'zen4'), {'flops_dp': 14.7e12}, 5e12, 10e12),
+        (node(2), {'flops_dp': 100e9}, 30e9, 60e9),
+    ],
+)
+def test_dense_algebra_is_estimated_slower_than_it_is(topology, peaks, least, most):
+    assert least <= budget.dense_rate(topology, peaks) <= most
+
+
+def test_gpus_are_estimated_by_their_number_and_memory_by_threads():
+    assert budget.dense_rate(node(8, gpus=('sm_90',) * 4), {}, on_gpus=True) == 4 * budget.dense_rate(
+        node(8, gpus=('sm_60',)), {}, on_gpus=True
+    )
+    assert budget.memory_rate(node(2), {}) == 10e9
+    assert budget.memory_rate(node(192), {}) == 384e9
+    assert budget.memory_rate(node(192), {}, threads=1) == 5e9
+    assert budget.memory_rate(node(192), {'memory_bandwidth': 900e9}) == 360e9
+
+
+def test_what_is_informational_is_not_judged_and_has_no_peak():
+    other = Metric('latency', 'us', 'lower', 'x')
+    of_stream, kept = budget.informational([STREAM, other], 'band*')
+    assert (of_stream.judged, of_stream.peak, kept) == (False, None, other)
+
+
+def test_a_cache_that_no_processor_has_is_reduced_and_said(tmp_path, monkeypatch):
+    from checks.core import topology as module
+
+    def described(cores: int, size: int):
+        processor = {
+            'num_cpus': cores, 'num_cpus_per_core': 1, 'num_sockets': 1,
+            'caches': {'L3': {'size': f'{size} MiB', 'num_cpus': cores}},
+        }  # fmt: skip
+        partition = load_site('localhost').partitions['node']
+        entry = {key: value for key, value in partition.entry.items() if key != 'devices'} | {'processor': processor}
+        site = SimpleNamespace(
+            partitions={'node': SimpleNamespace(**vars(partition) | {'entry': entry, 'processor': processor})}
+        )
+        monkeypatch.setattr(module, 'load_site', lambda name: site)
+        return topology_of.__wrapped__('localhost', 'node')
+
+    of_a_host = described(2, 480)
+    assert of_a_host.last_level_cache_bytes((0, 1)) == 2 * LARGEST_CACHE_OF_CORE
+    assert 'L3 of 480 MiB for 2 cores counts as 128 MiB' in of_a_host.cache_note
+    real = described(16, 768)  # EPYC 9184X, its caches as one
+    assert (real.last_level_cache_bytes((0,)), real.cache_note) == (768 * 2**20, '')
+
+
+@pytest.mark.parametrize('site', [name for name in site_names() if name != 'localhost'])
+def test_no_described_machine_has_a_cache_that_is_reduced(site):
+    partitions = [name for name, partition in load_site(site).partitions.items() if partition.processor]
+    assert all(not topology_of(site, name).cache_note for name in partitions)

@@ -20,6 +20,7 @@ from pathlib import Path
 from ci import cleanup, command, notify, outcome
 from ci.command import duration
 from ci.process import Ended
+from ci.progress import in_words
 from ci.rerun import rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, failed
 from ci.slurm_nodes import nodes_out
@@ -104,7 +105,11 @@ class Night:
         session, done = self._resumed(selection)
         session = session or Session.new(self.results, selection, len(cases))
         left = [case for case in cases if case not in done]
-        print(f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}', flush=True)
+        about = in_words(expected := selection.seconds_of(left, self.results))
+        print(
+            f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}'
+            f'{f", about {about}" if expected else ""}', flush=True,
+        )  # fmt: skip
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
         for node in nodes_out(self.site):
@@ -113,13 +118,19 @@ class Night:
         print(f'plumbline: all output of ReFrame: {session.log}', flush=True)
 
         session.remember()
-        ended = Ended()
+        ended, began = Ended(), time.monotonic()
         if left or not done:
             ended = session.run(self.deadline, dict.fromkeys(left, ()) if done else None)
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
+        content, elapsed = session.content(), time.monotonic() - began
         if ended.why:
-            self.problems.append(f'the session did not come to its end: {ended.why}')
-        content = session.content()
+            ran = sum(case['result'] != 'abort' for case in cases_in(content))
+            self.problems.append(
+                f'the session did not come to its end: {ended.why} after {ran} of {count(len(cases), "case")}'
+            )
+        elif expected:
+            print(f'plumbline: the cases took {in_words(elapsed)}, about {about} were expected', flush=True)
+            session.remember_seconds(content, elapsed)
         if not content['runs'][0]['testcases']:
             session.forget()
             return self._nothing_ran(session, ended, bool(cases))

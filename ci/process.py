@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TextIO
 
+from ci.progress import Progress, Seconds
 from plumbline import settings
 from plumbline.paths import ROOT
 
@@ -24,7 +25,6 @@ _TROUBLE = re.compile(
     r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
     r'|.*No space left on device.*|run session stopped.*'
 )
-_FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /\w+ @(\S+)')
 
 
 @dataclass
@@ -42,15 +42,19 @@ class Ended:
 
 
 class Process:
-    """Run a command and print a line of progress for each case that it finishes; its whole output goes to `log`.
+    """Run a command and print its :class:`ci.progress.Progress`; its whole output goes to `log`.
 
     At `deadline`, a value of ``time.monotonic()``, on SIGTERM, SIGHUP and Ctrl-C it is asked to end, which ReFrame does
-    by cancelling its jobs and writing its report. One that has not ended after ``PLUMBLINE_GRACE`` seconds is killed.
-    `owner` marks the process and all that it starts, see :func:`end_processes`.
+    by cancelling its jobs and writing its report. One that has not ended after ``PLUMBLINE_GRACE`` seconds, or at a
+    second Ctrl-C, is killed. `owner` marks the process and all that it starts, see :func:`end_processes`.
     """
 
-    def __init__(self, command: Sequence[str], log: Path, owner: str, deadline: float, variables: Mapping[str, str]):
+    def __init__(
+        self, command: Sequence[str], log: Path, owner: str, deadline: float, variables: Mapping[str, str],
+        seconds: Seconds | None = None,
+    ):  # fmt: skip
         self.command, self.log, self.owner, self.deadline = command, log, owner, deadline
+        self.progress = Progress(seconds or Seconds())
         self.environment = {**os.environ, settings.OWNER.name: owner, **variables}
         self._ended = Ended()
         self._process: subprocess.Popen[str] | None = None
@@ -66,13 +70,13 @@ class Process:
             budget = _later(self.deadline - time.monotonic(), self.end, 'the time budget is used up')
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signal.signal(number, lambda number, _: self.end(f'told to end by {signal.Signals(number).name}'))
-            try:
-                self._follow(log)
-            except KeyboardInterrupt:
-                self.end('interrupted')
+            before = signal.signal(signal.SIGINT, self._interrupt)
+            with self.progress:
                 self._follow(log)
             ended.code = self._process.wait()
             budget.cancel()
+            if not ended.told_to_end:  # else a further Ctrl-C must not keep what was measured from the store
+                signal.signal(signal.SIGINT, before)
         change = _clock_offset() - offset
         if abs(change) > CLOCK_TOLERANCE:
             direction = 'forward' if change > 0 else 'back'
@@ -95,6 +99,13 @@ class Process:
         for seconds, number in ((grace / 2, signal.SIGTERM), (grace, signal.SIGKILL)):
             _later(seconds, self._send, number)
 
+    def _interrupt(self, *_: object) -> None:
+        if self._ended.why:
+            self._send(signal.SIGKILL)
+            return
+        print('plumbline: interrupted: ends the running cases, then stores what was measured', flush=True)
+        self.end('interrupted')
+
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
@@ -103,16 +114,12 @@ class Process:
 
     def _follow(self, log: TextIO) -> None:
         assert self._process is not None and self._process.stdout is not None
-        started = time.monotonic()
         for line in self._process.stdout:
             with suppress(OSError):  # a full disk must not end the run
                 log.write(line)
             plain = COLOUR.sub('', line)
             self._ended.warnings += troubles([plain])
-            if found := _FINISHED.search(plain):
-                result, done, total, name, place = found.groups()
-                elapsed = time.strftime('%H:%M:%S', time.gmtime(time.monotonic() - started))
-                print(f'  {elapsed} [{done}/{total}] {result:<5} {name} @{place}', flush=True)
+            self.progress.follow(plain)
 
 
 def troubles(lines: Iterable[str]) -> list[str]:

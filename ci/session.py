@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from ci.process import COLOUR, Ended, Process, troubles
+from ci.progress import Seconds, budgets_in
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.errors import InputError
@@ -95,17 +96,28 @@ class Selection:
         Raises InputError where ReFrame cannot list them.
         """
         _, problems = self._checks
-        answer = subprocess.run(
-            [*self.command, '-lC'], cwd=ROOT, env={**os.environ, **(variables or {})}, capture_output=True, text=True,
-            check=False,
-        )  # fmt: skip
-        lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
+        lines = [COLOUR.sub('', line) for line in self._asked('-lC', variables).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
             found = (_LISTED.match(line) for line in lines)
             cases = list(dict.fromkeys((line[2], line[3]) for line in found if line))
             return cases, [*problems, *troubles(lines)]
         said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
+
+    def seconds_of(self, cases: Sequence[Case], results: Path) -> float:
+        """Return how long a session of `cases` should take; keep the budgets of those that never ran in `results`."""
+        known = Seconds.read(results)
+        if not all(map(known.of, cases)):
+            known.budgets |= budgets_in(self._asked('--describe'))
+            known.write(results)
+        return known.of_session(cases)
+
+    def _asked(self, action: str, variables: Mapping[str, str] | None = None) -> str:
+        """Return what ReFrame prints of the selected cases."""
+        environment = {**os.environ, **(variables or {})}
+        command = [*self.command, action]
+        answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+        return answer.stdout + answer.stderr
 
     @cached_property
     def _checks(self) -> tuple[list[Path], list[str]]:
@@ -214,7 +226,8 @@ class Session:
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
-        ended = Process(command, self.log, self.results, deadline, {**environment, **(variables or {})}).wait()
+        seconds = Seconds.read(Path(self.results))
+        ended = Process(command, self.log, self.results, deadline, {**environment, **(variables or {})}, seconds).wait()
         if ended.why and (said := cancel_jobs_below(Path(self.results, STAGE))):
             print(f'plumbline: {said}', flush=True)
         return ended
@@ -228,6 +241,16 @@ class Session:
         path = self.log.with_name(f'{self.stamp}{part}.cases')
         write_text(path, json.dumps({'generated': generated, 'cases': found}))
         return path
+
+    def remember_seconds(self, content: Content, elapsed: float) -> None:
+        """Keep how long the jobs of the cases took, for the estimate of the next session."""
+        seconds = Seconds.read(Path(self.results))
+        first = [case for case in content['runs'][0]['testcases'] if not case['fixture']]
+        took = {
+            case_of(case): case['time_run'] for case in first if case['result'] in _MEASURED and case.get('time_run')
+        }
+        seconds.learn(took, elapsed)
+        seconds.write(Path(self.results))
 
     def done(self) -> set[Case]:
         """Return the cases that have ended, by the journal."""

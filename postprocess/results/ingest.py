@@ -38,7 +38,8 @@ def ingest(
         sites.add(found.site)
         name = f'{session["report"]}: session {session["session"]} of {found.site}'
         if added:
-            ran, samples = count(session['ran'], 'case'), count(len(found.samples), 'sample')
+            of = f' of {expected}' if expected not in (None, session['ran']) else ''
+            ran, samples = count(session['ran'], 'case') + of, count(len(found.samples), 'sample')
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''

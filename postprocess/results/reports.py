@@ -183,7 +183,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
         for entry in _get(run, 'testcases', list, f'runs[{number}]'):
             where = f'a case of runs[{number}]'
             identity = tuple(_get(entry, key, str, where) for key in _IDENTITY)
-            if not _get(entry, 'fixture', bool, where):
+            if not _get(entry, 'fixture', bool, where) and entry.get('result') != 'abort':
                 identities.add(identity)
             entries.append((number, entry))
 
@@ -259,7 +259,7 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         'case_id': number, 'partition': entry['partition'], 'environ': entry['environ'], 'check': check,
         'params': params, 'name': entry['display_name'], 'fixture': entry['fixture'],
         'benchmark': 'record' in entry and not entry['fixture'], 'result': _get(entry, 'result', str, where),
-        'fail_phase': entry.get('fail_phase'), 'fail_reason': one_line(entry.get('fail_reason')),
+        'fail_phase': entry.get('fail_phase'), 'fail_reason': _fail_reason(entry),
         'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,
         'job_id': job.get('id') or entry.get('jobid'), 'job_state': job.get('state'),
         'job_exitcode': job.get('exitcode', entry.get('job_exitcode')), 'nodes': nodes,
@@ -268,6 +268,11 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         'draw': _json(record.draw), 'placement': _json(record.placement), 'provenance': _json(record.provenance),
         'evidence': record.evidence, **{key: entry.get(key) for key in _AS_THEY_ARE},
     }  # fmt: skip
+
+
+def _fail_reason(entry: dict[str, Any]) -> str | None:
+    """Return why a case failed; ReFrame names the signal that ended the session where it did not fail itself."""
+    return 'the session was aborted' if entry['result'] == 'abort' else one_line(entry.get('fail_reason'))
 
 
 def _json(value: dict[str, Any]) -> str:

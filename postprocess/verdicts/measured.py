@@ -112,7 +112,7 @@ def failure(case: dict[str, Any]) -> str | None:
     """Return why nothing that a case measured counts; None where it ended well, or failed only against references."""
     if reached_its_end(case['result'], case['fail_phase']):
         return None
-    if case['fail_reason']:
+    if case['fail_reason'] and case['result'] != 'abort':  # whose reason is how ReFrame was told
         phase = f' in {case["fail_phase"]}' if case['fail_phase'] else ''
         return f'failed{phase}: {case["fail_reason"]}'
     return {

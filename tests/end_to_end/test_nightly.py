@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -148,6 +149,24 @@ def alive(pid: int) -> bool:
         return 'State:\tZ' not in open(f'/proc/{pid}/status').read()
     except OSError:
         return False
+
+
+@pytest.mark.parametrize('times', [1, 2])
+def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
+    first, second = tmp_path / 'first', tmp_path / 'second'
+    demo.program(f'if mkdir {first}; then echo "rate: 50.5"; echo "delay: 1.25"; else touch {second}; sleep 300; fi')
+    running = start(demo, '--', '-Strials=1', '--repeat=4')
+    wait_for(second.exists, 120)
+    for _ in range(times):
+        running.send_signal(signal.SIGINT)
+        time.sleep(0.2)
+    said, _ = running.communicate(timeout=60)
+    assert running.returncode == 1, said
+    said = ' '.join(said.split())  # the summary breaks lines
+    assert re.search(r'mode nightly: 4 cases, about \d+ s', said), said
+    assert 'interrupted after 1 of 4 cases' in said and '4 cases expected, 1 ran' in said, said
+    assert 'Traceback' not in said and 'Keyboard' not in said, said
+    assert '[1/4] OK' in said
 
 
 def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):

@@ -1,0 +1,134 @@
+"""How long a session should take, and how far it is.
+
+The seconds of a case are those that its job took last; of one that never ran here, the budget that its check states.
+Nothing polls beside the benchmarks: a line of ReFrame's output prints a line, and a minute without one a sign of life.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plumbline.files import write_text
+from postprocess.text import count
+
+FILE = 'seconds-of-cases.json'  # below the results
+HEARTBEAT = 60.0
+BESIDES = 3.0  # seconds that ReFrame and the job take beside the trials
+_STARTED = re.compile(r'\[\s*RUN\s*\] (.*?) /(\w+) @(\S+)')
+_FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /(\w+) @(\S+)')
+
+
+def key(case: tuple[str, str]) -> str:
+    """Return the key of a case: ReFrame's hash and the place where it runs."""
+    return ' '.join(case)
+
+
+@dataclass
+class Seconds:
+    """The seconds of cases: `took` of their last jobs, by `key`; `budgets` of their checks, by ReFrame's hash.
+
+    `at_once`: how many jobs ran at the same time on average, in the last session.
+    """
+
+    took: dict[str, float] = field(default_factory=dict)
+    budgets: dict[str, float] = field(default_factory=dict)
+    at_once: float = 1.0
+
+    @classmethod
+    def read(cls, results: Path) -> Seconds:
+        """Return what :meth:`write` wrote; nothing where it cannot be read."""
+        with suppress(OSError, ValueError, TypeError):
+            return cls(**json.loads((results / FILE).read_text(encoding='utf-8')))
+        return cls()
+
+    def write(self, results: Path) -> None:
+        """Keep it for the next session."""
+        write_text(results / FILE, json.dumps(asdict(self)))
+
+    def of(self, case: tuple[str, str]) -> float:
+        """Return the seconds that a case should take; 0 where nothing is known."""
+        return self.took.get(key(case), self.budgets.get(case[0], 0.0))
+
+    def of_session(self, cases: Iterable[tuple[str, str]]) -> float:
+        """Return the seconds that a session of these cases should take."""
+        return sum(map(self.of, cases)) / self.at_once
+
+    def learn(self, cases: Mapping[tuple[str, str], float], elapsed: float) -> None:
+        """Take over what the jobs of a session took that ran for `elapsed` seconds."""
+        self.took |= {key(case): round(seconds, 1) for case, seconds in cases.items()}
+        if elapsed > 0 and len(cases) >= len(self.took) / 2:  # a few cases do not show how many jobs run at once
+            self.at_once = max(1.0, sum(cases.values()) / elapsed)
+
+
+def budgets_in(described: str) -> dict[str, float]:
+    """Return the budget of each check by ReFrame's hash, from what ``reframe --describe`` printed; else nothing."""
+    with suppress(ValueError, KeyError, TypeError):
+        found: list[dict[str, Any]] = json.loads(described[described.index('[\n') : described.rindex(']') + 1])
+        return {one['hashcode']: BESIDES + one['trials'] * one['trial_seconds'] for one in found}
+    return {}
+
+
+def in_words(seconds: float) -> str:
+    """Return a time as ``45 s``, ``8 min 30 s``, ``2 h 5 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f'{whole} s'
+    large, unit, small, rest = (whole // 60, 'min', whole % 60, 's')
+    if whole >= 3600:
+        large, unit, small, rest = (whole // 3600, 'h', whole % 3600 // 60, 'min')
+    return f'{large} {unit} {small} {rest}' if small else f'{large} {unit}'
+
+
+class Progress:
+    """Print a line for each case that ends, and one a minute where none does. A context: it ends the minute's line."""
+
+    def __init__(self, seconds: Seconds, heartbeat: float = HEARTBEAT):
+        self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
+        self._waiting: dict[tuple[str, str], str] = {}  # the cases that have started and not ended, and their names
+        self._done, self._total, self._moved = 0, 0, self.started
+        self._spoke, self._ended = threading.Event(), False
+        self._clock = threading.Thread(target=self._beat, daemon=True)
+
+    def __enter__(self) -> Progress:
+        self._clock.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended = True
+        self._spoke.set()
+
+    def follow(self, line: str) -> None:
+        """Take a line of ReFrame's output, without colours."""
+        if found := _STARTED.search(line):
+            self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}'
+        elif found := _FINISHED.search(line):
+            result, done, total, name, code, place = found.groups()
+            self._waiting.pop((code, place), None)
+            self._done, self._total, self._moved = int(done), int(total), time.monotonic()
+            self._say(f'{result:<5} {name} @{place}')
+            self._spoke.set()
+
+    def _say(self, what: str) -> None:
+        now = time.monotonic()
+        minutes, seconds = divmod(int(now - self.started), 60)
+        left = self.seconds.of_session(list(self._waiting)) - (now - self._moved)
+        about = f'; about {in_words(left)} left' if left > 0 else ''
+        clock = f'{minutes // 60:02}:{minutes % 60:02}:{seconds:02}'
+        print(f'  {clock} [{self._done}/{self._total or "?"}] {what}{about}', flush=True)
+
+    def _beat(self) -> None:
+        while not self._ended:
+            if self._spoke.wait(self.heartbeat):
+                self._spoke.clear()
+            elif names := list(self._waiting.values()):
+                self._say(f'{count(len(names), "case")} to end, first {names[0]}')
+            else:
+                self._say('ReFrame works')

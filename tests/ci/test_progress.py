@@ -1,0 +1,64 @@
+"""How long a session should take, how far it is, and that it says so while nothing ends."""
+
+import json
+import time
+
+from rows import each_row
+
+from ci.progress import Progress, Seconds, budgets_in, in_words
+
+RUN = '[ RUN      ] {} /{} @s:p+e'
+OK = '[       OK ] ({}/{}) {} /{} @s:p+e'
+A, B = ('aa', 's:p+e'), ('bb', 's:p+e')
+
+
+@each_row(
+    ('seconds', 'words'),
+    [(0.4, '0 s'), (59.4, '59 s'), (60, '1 min'), (510, '8 min 30 s'), (7500, '2 h 5 min'), (7200, '2 h')],
+)
+def test_times_in_words(seconds, words):
+    assert in_words(seconds) == words
+
+
+def test_what_a_case_took_counts_before_the_budget_of_its_check(tmp_path):
+    seconds = Seconds.read(tmp_path)
+    seconds.budgets = {'aa': 100.0, 'bb': 30.0}
+    assert seconds.of_session([A, B]) == 130
+    seconds.learn({A: 40.0}, elapsed=50)
+    assert seconds.of_session([A, B]) == 70
+    seconds.learn({A: 40.0, B: 60.0}, elapsed=50)  # two jobs at once
+    assert seconds.of_session([A, B]) == 50
+    seconds.write(tmp_path)
+    assert Seconds.read(tmp_path) == seconds
+    (tmp_path / 'seconds-of-cases.json').write_text('{"cut')
+    assert Seconds.read(tmp_path) == Seconds()
+
+
+def test_budgets_are_those_that_reframe_describes():
+    described = [{'hashcode': 'aa', 'trials': 3, 'trial_seconds': 10, 'more': [1]}]
+    printed = f'a warning [of something]\n{json.dumps(described, indent=2)}\nLog file(s) saved in ...\n'
+    assert budgets_in(printed) == {'aa': 33.0}
+    assert budgets_in('no JSON') == budgets_in('[\n]') == {}
+
+
+def test_a_line_for_each_case_that_ends_with_what_is_left(capsys):
+    progress = Progress(Seconds(budgets={'aa': 60.0, 'bb': 90.0}))
+    for line in (RUN.format('A %x=1', 'aa'), RUN.format('B', 'bb'), OK.format(1, 2, 'A %x=1', 'aa')):
+        progress.follow(line)
+    (line,) = capsys.readouterr().out.splitlines()
+    assert '00:00:00 [1/2] OK    A %x=1 @s:p+e; about 1 min' in line
+    progress.follow(OK.format(2, 2, 'B', 'bb'))
+    assert capsys.readouterr().out.rstrip().endswith('[2/2] OK    B @s:p+e')
+
+
+def test_a_sign_of_life_names_what_runs(capsys):
+    with Progress(Seconds(), heartbeat=0.02) as progress:
+        progress.follow(RUN.format('A', 'aa'))
+        printed = ''
+        for _ in range(500):
+            if 'first A @s:p+e' in (printed := printed + capsys.readouterr().out):
+                break
+            time.sleep(0.01)
+    assert '1 case to end, first A @s:p+e' in printed
+    progress._clock.join(5)
+    assert not progress._clock.is_alive()

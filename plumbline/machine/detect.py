@@ -10,6 +10,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import shutil
 import tempfile
 from contextlib import suppress
@@ -97,13 +98,37 @@ def lacking_on_path() -> dict[str, str | None]:
     for feature, wants in known_benchmarks().items():
         if programs := wants.get('executables'):
             absent = [name for name in programs if shutil.which(name) is None]
-            lacking[feature] = f'{", ".join(absent)} not on PATH' if absent else None
+            lacking[feature] = f'{", ".join(absent)} not on PATH' if absent else _fault_of(wants.get('works'))
     return lacking
+
+
+def _fault_of(command: list[str] | None) -> str | None:
+    """Return why a short run of a program fails here, None if it works or is not to be tried; kept until a reboot.
+
+    Such as likwid-bench where a container or virtual machine hides what it asks of the processor.
+    """
+    if not command:
+        return None
+    program = Path(shutil.which(command[0]) or command[0])
+    cached = _cache_file(f'works-{command[0]}', f'{program.resolve()} {program.stat().st_mtime_ns} {command}')
+    try:
+        return json.loads(cached.read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        pass
+    fault = None
+    try:
+        output_of(command, time_limit=20)
+    except ValueError as error:
+        fault = f'{shlex.join(command)} {error}'
+    with suppress(InputError):
+        write_text(cached, json.dumps(fault))
+    return fault
 
 
 def _machine() -> dict[str, Any]:
     """Return the facts of this machine as keys of a partition of site.yaml, from the cache if it has them."""
-    path = _cache_file()
+    code = hashlib.sha256(b''.join((_HERE / name).read_bytes() for name in _CODE)).hexdigest()
+    path = _cache_file('machine', code)
     try:
         return json.loads(path.read_text(encoding='utf-8'))
     except (OSError, ValueError):
@@ -113,13 +138,13 @@ def _machine() -> dict[str, Any]:
     return machine
 
 
-def _cache_file() -> Path:
+def _cache_file(kind: str, depends_on: str) -> Path:
+    """Return the file of facts that hold until a boot, for these hardware threads and while `depends_on` holds."""
     boot_id = _read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
-    code = hashlib.sha256(b''.join((_HERE / name).read_bytes() for name in _CODE)).hexdigest()
-    key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {code}'.encode()).hexdigest()[:16]
+    key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {depends_on}'.encode()).hexdigest()[:16]
     cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    return cache / 'plumbline' / f'machine-{platform.node()}-{key}.json'
+    return cache / 'plumbline' / f'{kind}-{platform.node()}-{key}.json'
 
 
 def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
@@ -151,9 +176,25 @@ def _processor() -> dict[str, Any]:
         command = [find_reframe() or 'reframe', f'--detect-host-topology={found}']
         try:
             output_of(command, env=environment, cwd=folder)
-            return json.loads(found.read_text(encoding='utf-8'))
+            processor = json.loads(found.read_text(encoding='utf-8'))
         except (OSError, ValueError) as error:
             raise SiteError(f'the processor cannot be detected: {" ".join(command)}: {error}') from None
+    processor['topology']['caches'] = processor['topology'].get('caches') or caches_of_libc(processor['topology'])
+    return processor
+
+
+def caches_of_libc(topology: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the caches as the C library knows them, where the kernel shows none, as in many containers.
+
+    It does not say who shares them: L1 and L2 count as those of a core, L3 as that of a socket.
+    """
+    found = []
+    for level, name, owners in ((1, 'LEVEL1_DCACHE_SIZE', 'cores'), (2, 'LEVEL2_CACHE_SIZE', 'cores'),
+                                (3, 'LEVEL3_CACHE_SIZE', 'sockets')):  # fmt: skip
+        with suppress(ValueError):
+            if size := int(output_of(['getconf', name])):
+                found.append({'type': f'L{level}', 'size': size, 'cpusets': topology[owners]})
+    return found
 
 
 def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:

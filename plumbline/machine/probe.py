@@ -86,10 +86,13 @@ def site_yaml() -> str:
         lines += _slurm_partition(nodes, others, of_this_node=nodes == here)
     if not slurm:
         lines += _local_partition()
-    features = [name for name, lacking in detect.lacking_on_path().items() if lacking is None]
+    found = detect.lacking_on_path()
+    features = [name for name, lacking in found.items() if lacking is None]
+    broken = [f'  # {name}: {why}' for name, why in found.items() if why and not why.endswith('not on PATH')]
     lines += [
         'environments:',
         f'  - {{name: system, provider: system, features: {_flow(features)}}}  # found on PATH',
+        *broken,
         '  # add {name: cpu, provider: spack, features: [hpcc, osu]} and its spack_envs/<site>/cpu, or modules',
     ]
     text = '\n'.join(lines) + '\n'
@@ -205,7 +208,10 @@ def _local_partition() -> list[str]:
         '    launcher: mpirun',
         '    environs: [system]',
         '    max_jobs: 1  # benchmarks of one node must not run at the same time',
-        '    env_vars: [[OMPI_MCA_hwloc_base_binding_policy, none]]  # the suite binds each rank itself',
+        '    env_vars:',
+        '      - [OMPI_MCA_hwloc_base_binding_policy, none]  # the suite binds each rank itself',
+        '      - [OMPI_ALLOW_RUN_AS_ROOT, 1]  # these two harm no other user; without them root starts no rank',
+        '      - [OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, 1]',
         *_node(_detected(), known=True),
     ]
 

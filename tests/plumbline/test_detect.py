@@ -42,7 +42,7 @@ def test_it_is_detected_once(tmp_path, monkeypatch):
         detect.complete('localhost', entry)
         assert entry['partitions'][0]['memory_per_node'] == '1 GiB'
     assert len(calls) == 1
-    (cached,) = (tmp_path / 'plumbline').iterdir()
+    (cached,) = (tmp_path / 'plumbline').glob('machine-*')
     cached.write_text('{"half')  # a torn file is made anew, not believed
     detect.complete('localhost', {'partitions': [{'name': 'node'}], 'environments': []})
     assert len(calls) == 2 and json.loads(cached.read_text())
@@ -59,11 +59,37 @@ def test_what_the_file_states_is_not_overwritten():
 
 
 def test_benchmarks_come_from_path_each_time(tmp_path, monkeypatch):
+    monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     monkeypatch.setenv('PATH', str(tmp_path))
     assert detect.lacking_on_path()['likwid'] == 'likwid-bench not on PATH'
     assert None not in detect.lacking_on_path().values()
-    (tmp_path / 'likwid-bench').touch(mode=0o755)
+    program = tmp_path / 'likwid-bench'
+    program.write_text('#!/bin/sh\necho "no access to the processor" >&2; exit 1')
+    program.chmod(0o755)
+    why = detect.lacking_on_path()['likwid']
+    assert 'likwid-bench -t load' in why and 'no access to the processor' in why
+    program.write_text('#!/bin/sh\nexit 0\n')  # another file: it is tried again
     assert [name for name, lacking in detect.lacking_on_path().items() if lacking is None] == ['likwid']
+    program.write_text('#!/bin/sh\nexit 1')
+    os.utime(program, ns=(0, 0))
+    detect.lacking_on_path()
+    program.write_text('#!/bin/sh\nexit 0')
+    os.utime(program, ns=(0, 0))
+    assert detect.lacking_on_path()['likwid'], 'it was tried twice without need'
+
+
+def test_caches_that_the_kernel_does_not_show_come_from_the_c_library(tmp_path, monkeypatch):
+    monkeypatch.setenv('PATH', str(tmp_path))
+    getconf = tmp_path / 'getconf'
+    getconf.write_text('#!/bin/sh\ncase $1 in LEVEL1*) echo 32768 ;; LEVEL2*) echo ;; *) echo 335544320 ;; esac')
+    getconf.chmod(0o755)
+    topology = {'cores': ['0x1', '0x2'], 'sockets': ['0x3']}
+    assert detect.caches_of_libc(topology) == [
+        {'type': 'L1', 'size': 32768, 'cpusets': ['0x1', '0x2']},
+        {'type': 'L3', 'size': 335544320, 'cpusets': ['0x3']},
+    ]
+    getconf.unlink()
+    assert detect.caches_of_libc(topology) == []
 
 
 def fake_smi(folder: Path, script: str):

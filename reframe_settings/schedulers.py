@@ -3,6 +3,7 @@
 import functools
 import logging
 import re
+import shlex
 import time
 from collections.abc import Callable
 from math import inf
@@ -141,6 +142,11 @@ class Slurm(SlurmJobScheduler):
             # For a state that ReFrame does not take for an end, it would have no list of nodes
             job._nodelist = osext.run_command(f'scontrol show hostname {job._nodespec}', log=False).stdout.split()
 
+    @staticmethod
+    def host_of(node: str) -> str:
+        """Return the host name that Slurm has of a node, for a rank whose host is called otherwise."""
+        return _host_of(node)
+
     def _forgotten(self, job):
         """Take a job that the controller no longer knows for ended, without an exit code, as ReFrame does."""
         if time.monotonic() - job.submitted > SqueueJobScheduler.SQUEUE_DELAY:
@@ -167,6 +173,13 @@ class Squeue(Slurm):
     """Slurm without accounting: the controller alone says how jobs ended."""
 
     accounting = False
+
+
+@functools.cache
+def _host_of(node: str) -> str:
+    answer = osext.run_command(f'scontrol -a show node -o {shlex.quote(node)}', log=False)
+    found = re.search(r'\bNodeHostName=(\S+)', answer.stdout)
+    return found[1] if found else node
 
 
 def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_Row]]:

@@ -245,8 +245,14 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']},
             provenance={'suite_version': checkout.version(), **self.provenance},
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
-            derive=self.derive,
+            derive=self.derive, host_of=self.host_of(),
         )  # fmt: skip
+
+    def host_of(self) -> Callable[[str], str] | None:
+        """Return the scheduler's function node -> host name; None where no scheduler chose the nodes."""
+        if self.job is None or self.is_local():
+            return None
+        return getattr(self.job.scheduler, 'host_of', str)
 
     # After the run
 

@@ -10,6 +10,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from checks.core.placement import UNBOUND
 from plumbline.errors import SiteError
 from plumbline.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
@@ -24,8 +25,10 @@ class ShellText(str):
 
 def prerun(check, activation: Sequence[str]) -> list[str]:
     """Return the lines before the program of `check.runs`."""
+    unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())
     return [
         f'unset {" ".join(check.placement.unset)}',
+        *([f'export {unbound}'] if check.mpi else []),  # after those of the site; a launcher must not bind
         *activation,
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
         *check.before_trials,

@@ -2,14 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
+from typing import Any
 
 from checks.core.topology import Topology, features_of_this_system, on_this_system
+from checks.core.watched import Watched, parse, parse_cpu_list
 
 _BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
+# Launcher or library -> what keeps it from binding the ranks, for job/rank.sh binds them. Each name with its source:
+# srun(1); mpirun(1) of Open MPI 1.7 to 4, on which Spectrum MPI is built; prte_info of PRRTE, in Open MPI 5; MPICH's
+# src/pm/hydra; Intel MPI's developer reference, Process Pinning; user guides of MVAPICH2 and MVAPICH 3; mpiexec(1) of
+# HPE PALS. Two have options only, which the launcher is given: jsrun --bind none, flux run -o cpu-affinity=off.
+UNBOUND = {
+    'SLURM_CPU_BIND': 'none',
+    'OMPI_MCA_hwloc_base_binding_policy': 'none',
+    'PRTE_MCA_hwloc_default_binding_policy': 'none',
+    'HYDRA_BINDING': 'none',
+    'I_MPI_PIN': '0',
+    'MV2_ENABLE_AFFINITY': '0',
+    'MVP_ENABLE_AFFINITY': '0',
+    'PALS_CPU_BIND': 'none',
+}
 _STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job; srun would limit its steps to them
 # Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
 _LISTS = {
@@ -120,19 +136,11 @@ def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = Non
     return Placement(ranks, tuple(cpus), threads=min(map(len, cpus)), proc_bind='close', places='cores')
 
 
-def parse_cpu_list(text: str) -> frozenset[int]:
-    """Parse the kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8; an empty text is no CPU."""
-    cpus: set[int] = set()
-    for part in filter(None, text.strip().split(',')):
-        first, _, last = part.partition('-')
-        cpus.update(range(int(first), int(last or first) + 1))
-    return frozenset(cpus)
-
-
 @dataclass(frozen=True)
 class Granted:
     """What one rank actually got; all but the CPUs only where it was requested.
 
+    `host`: the host name of its node. `watched`: what it had while its program ran.
     `devices`: the UUID of each by its number. `nics`: the rate of each by its name, where the kernel knows it.
     `switch`: what its node is connected to, where Slurm knows it. `sockets`, `numa`: of its CPUs, by the kernel's
     numbers.
@@ -145,6 +153,8 @@ class Granted:
     switch: str = ''
     sockets: frozenset[int] = frozenset()
     numa: frozenset[int] = frozenset()
+    host: str = field(default='', compare=False)
+    watched: Watched = field(default_factory=Watched, compare=False)
 
     def __str__(self) -> str:
         words = [','.join(map(str, sorted(self.cpus)))]
@@ -157,11 +167,11 @@ class Granted:
 def granted(trial: Path) -> dict[str, Granted]:
     """Return what each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote.
 
-    Their first line is the list of CPUs; ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``nic mlx5_0 200 Gb/sec (4X HDR)``,
-    ``switch spine.leaf``, ``socket 0``, ``numa 3`` follow.
+    Their first line is the list of CPUs; ``host n1``, ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``switch spine.leaf``,
+    ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the lines of ``job/watch.sh``.
     """
     return {
-        path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8').splitlines())
+        path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8', errors='replace').splitlines())
         for path in sorted(trial.glob('binding.*'))
     }
 
@@ -180,14 +190,24 @@ def _granted(lines: list[str]) -> Granted:
         switch=''.join(words[1] for words in found if words[:1] == ['switch']),
         sockets=numbers('socket'),
         numa=numbers('numa'),
+        host=''.join(words[1] for words in found if words[:1] == ['host']),
+        watched=parse(lines[1:]),
     )
 
 
-def binding_faults(placement: Placement, actual: dict[str, Granted], num_nodes: int) -> list[str]:
-    """Return one sentence for each rank that did not get what was requested, or did not report."""
+def binding_faults(
+    placement: Placement, actual: dict[str, Granted], num_nodes: int, nodes: Sequence[str] = (),
+    host_of: Callable[[str], str] | None = None,
+) -> list[str]:  # fmt: skip
+    """Return one sentence for each rank that did not get, or did not keep, what was requested, or did not report.
+
+    `nodes`: the nodes of the job by its scheduler; `host_of`: the scheduler's host name of a node, None where no
+    scheduler chose the nodes.
+    """
     expected, faults = placement.ranks_per_node * num_nodes, []
     if len(actual) != expected:
         faults.append(f'{expected} ranks were requested, {len(actual)} reported their binding')
+    faults += _host_faults(actual, nodes, host_of) if host_of else []
     for rank, has in actual.items():
         local_rank = int(rank.rpartition('.')[2])
         for name, what in (
@@ -201,12 +221,55 @@ def binding_faults(placement: Placement, actual: dict[str, Granted], num_nodes: 
             got = set(getattr(has, name))
             if lists is not None and requested != got:
                 faults.append(f'rank {rank} was requested to {what} {sorted(requested)} and got {sorted(got)}')
+        moved = has.watched.faults(has.cpus, UNBOUND | placement.env_vars) + _gpu_faults(placement, has)
+        faults += [f'rank {rank}: {fault}' for fault in moved]
     switches = [has.switch or 'one that Slurm does not name' for has in actual.values()]
     named = all(has.switch for has in actual.values())
     if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
         found = ' and '.join(switches)
         faults.append(f'{placement.switches} switches of the nodes were requested, and they are {found}')
     return faults + _relation_faults(placement, actual) + _device_faults(actual)
+
+
+def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Callable[[str], str]) -> list[str]:
+    """Compare the node by which each rank reported with those of the job, and with the host that it saw."""
+    faults = []
+    for rank, has in actual.items():
+        node = rank.rpartition('.')[0]
+        if nodes and _short(node) not in map(_short, nodes):
+            had = ','.join(nodes)
+            faults.append(f'rank {rank} says that it ran on {node}; its host is {has.host}, the job had {had}')
+        elif has.host and _short(has.host) not in (_short(node), _short(host := host_of(node))):
+            faults.append(f'rank {rank} ran on host {has.host}; the job says {node}, which is host {host}')
+    return faults
+
+
+def _short(host: str) -> str:
+    return host.partition('.')[0].lower()
+
+
+def _gpu_faults(placement: Placement, has: Granted) -> list[str]:
+    """Compare what the processes of a rank say that they see with what job/rank.sh set."""
+    if not has.devices:
+        return []
+    variable = 'ROCR_VISIBLE_DEVICES' if placement.gpu == 'rocm' else 'CUDA_VISIBLE_DEVICES'
+    others = ('HIP_VISIBLE_DEVICES', 'CUDA_VISIBLE_DEVICES') if placement.gpu == 'rocm' else ()
+    given = ','.join(map(str, has.devices)), ','.join(has.devices.values())
+    return has.watched.device_faults(variable, given, others)
+
+
+def add_actual(record: dict[str, Any], actual: Mapping[str, Granted], run: str = '') -> None:
+    """Add what the ranks of one trial got to `placement` of a record; of all trials the one with the fewest looks."""
+    got, watched = record.setdefault('actual', {}), record.setdefault('watched', {})
+    for rank, has in actual.items():
+        key = f'{run} {rank}'.strip()
+        got[key] = str(has)
+        watched[key] = min(watched.get(key, str(has.watched)), str(has.watched), key=_looks)
+
+
+def _looks(watched: str) -> int:
+    number = watched.partition(' ')[0]
+    return int(number) if number.isdecimal() else -1
 
 
 def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[str]:

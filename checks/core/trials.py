@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from checks.core.placement import Placement, binding_faults, granted
+from checks.core.placement import Placement, add_actual, binding_faults, granted
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
 
@@ -147,8 +147,9 @@ class Plan:
     """What a job was requested to measure, and the functions of its check that judge what it wrote.
 
     `runs`: name -> variables of that run alone. `output`: file of a run's folder that holds the numbers, or a pattern
-    of its name. `facts`: files of the job with key=value lines for the provenance. For `usual_spread` and the four
-    functions see :class:`checks.core.benchmark.Benchmark`.
+    of its name. `facts`: files of the job with key=value lines for the provenance. `host_of`: the scheduler's host name
+    of a node; None where no scheduler chose the nodes. For `usual_spread` and the four functions see
+    :class:`checks.core.benchmark.Benchmark`.
     """
 
     check: str
@@ -169,6 +170,7 @@ class Plan:
     complaints: Callable[[Path], list[str]] = _nothing
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
+    host_of: Callable[[str], str] | None = None
 
     def problems(self) -> list[str]:
         """Return one sentence for each metric that contradicts the plan or another metric."""
@@ -262,9 +264,9 @@ def _read_run(
     run = Run(folder.name, text_of(written[0]), text_of(folder / 'stderr'), trial, folder, record.provenance)
     yield from (line for line in run.errors.splitlines() if line.startswith('plumbline:'))  # of rank.sh
     actual, own = granted(folder), plan.runs[run.name]
-    for rank, has in actual.items():
-        record.placement['actual'][f'{run.name} {rank}' if 'PLUMBLINE_CPUS' in own else rank] = str(has)
-    yield from binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes)
+    add_actual(record.placement, actual, run.name if 'PLUMBLINE_CPUS' in own else '')
+    of_job = nodes.split(',') if nodes else []
+    yield from binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
     yield from plan.sanity_faults(run)
     lost = []
     for metric in metrics:

@@ -1,6 +1,7 @@
 """What was requested for each rank against what it got, and the wrapper that asks."""
 
 import os
+import re
 import shutil
 import subprocess
 
@@ -63,7 +64,8 @@ def other_sys(tmp_path):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(f'{text}\n')
         script = tmp_path / 'rank.sh'
-        script.write_text(RANK.read_text().replace('/sys/', f'{tmp_path}/sys/'))
+        script.write_text(re.sub('(?<!proc)/sys/', f'{tmp_path}/sys/', RANK.read_text()))
+        shutil.copy(RANK.parent / 'watch.sh', tmp_path)
         return script
 
     return other

@@ -164,7 +164,7 @@ def test_trials_become_a_record_without_reframe(tmp_path):
     assert series_of(record, 'latency', message_bytes=1).samples == [(1, 'n1', 0.5), (2, 'n1', 0.5)]
     assert 'trial 2' in series_of(record, 'latency', message_bytes=4).missing
     assert series_of(record, 'mean').samples == [(1, 'n1', pytest.approx(0.6))]
-    assert record.placement == {'requested': '0', 'actual': {'n1.0': '0'}}
+    assert record.placement == {'requested': '0', 'actual': {'n1.0': '0'}, 'watched': {'n1.0': 'not looked at'}}
     assert (record.trial_seconds, record.provenance) == ([3.0, 3.0], {'kernel': '6.1'})
     assert from_dict(json.loads(json.dumps(record.to_dict()))) == record
 

@@ -1,5 +1,6 @@
 #!/bin/bash
-# rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got, then becomes PROGRAM.
+# rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got, then becomes PROGRAM. `watch.sh` adds to
+# the record what it has while it runs.
 #
 # Each variable holds one list for each local rank, separated by colons; unset: the rank keeps what it was given.
 #   PLUMBLINE_CPUS     hardware threads
@@ -111,6 +112,7 @@ if requests PLUMBLINE_MEMORY; then
     done < <(numactl --show)
 fi
 if requests PLUMBLINE_DEVICES; then
+    export PLUMBLINE_SEES=$requested # tells watch.sh the environment of the program from that of this shell
     uuids=()
     case $PLUMBLINE_GPU in
         cuda) see_nvidia ;;
@@ -128,6 +130,10 @@ status=$(< /proc/self/status) # in one go: read line by line, it changes in betw
 [[ $status =~ Cpus_allowed_list:[[:space:]]+([0-9,-]+) ]]
 cpus=${BASH_REMATCH[1]}
 [ -z "$PLUMBLINE_LOCATE" ] || locate "$cpus"
-printf '%s\n' "$cpus" "${actual[@]}" > "binding.${SLURMD_NODENAME:-$HOSTNAME}.$local_rank"
+read -r host < /proc/sys/kernel/hostname # $HOSTNAME may be that of the login node
+binding=binding.${SLURMD_NODENAME:-$host}.$local_rank
+printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
 unset PLUMBLINE_BOUND
+source "${BASH_SOURCE[0]%/*}/watch.sh"
+watch "$binding"
 exec "$@"

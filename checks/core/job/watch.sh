@@ -1,0 +1,69 @@
+# watch.sh   to be sourced: looks at all threads of a program while it runs.
+#
+# `watch FILE` leaves a process beside this shell, which then becomes the program by `exec`, and appends to FILE:
+#   set NAME=VALUE             a variable by which an MPI, OpenMP or OpenCL library binds
+#   look MICROSECONDS          since the start; then a line for each thread of the program and of its children:
+#   PID TID RAN WAITED CPUS NAME   RAN and WAITED for a CPU in nanoseconds, CPUS where it may run
+#   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
+#   end MICROSECONDS OWN [alive]   the program has ended, and this took OWN nanoseconds of CPU time; alive: it has only
+#                              closed the pipe
+# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s; with more
+# threads they grow faster, so that all looks of a minute take less than 0.1 % of it from one CPU.
+# Nothing but the pipe tells the program: it has no child more, and keeps its pid, signals and exit code.
+watch() {
+    # The program inherits the end of the pipe that is written to: its end is the end of the pipe.
+    exec {held_by_the_program}> >(_watch "$1" <&0 > /dev/null 2>&1 &)
+    wait $! # the shell between, which else would be a child of the program
+}
+
+_watch() {
+    local LC_ALL=C name began=${EPOCHREALTIME/./} now=0 pause=20000 grow threads at=0 timeout own fd
+    exec 2> /dev/null >> "$1"
+    for fd in /proc/$BASHPID/fd/*; do # else a launcher would wait for the end of this process
+        fd=${fd##*/}
+        ((fd < 3 || fd == 255)) || exec {fd}>&-
+    done
+    for name in "${!OMP_@}" "${!GOMP_@}" "${!KMP_@}" "${!GOTOBLAS@}" "${!OPENBLAS@}" "${!POCL_@}" "${!OMPI_MCA_@}" \
+        "${!PRTE_MCA_@}" "${!HYDRA_@}" "${!I_MPI_@}" "${!MV2_@}" "${!MVP_@}" "${!PALS_@}" "${!SLURM_@}" "${!HSA_@}"; do
+        [[ ${name^^} =~ BIND|AFFINITY|PLACES|MAIN_FREE|_PIN|TOPO ]] && echo "set $name=${!name//[$'\n']/ }"
+    done
+    cd "/proc/$$" || return # of this very process: nothing is found here if another one gets its number
+    [ -e task/$$/children ] || echo 'children unknown'
+    _look
+    while
+        printf -v timeout '%d.%06d' $((pause / 1000000)) $((pause % 1000000))
+        read -r -t "$timeout"
+        (($? > 128)) # the time is over
+    do
+        _look
+        ((grow = 2 + threads / 24, pause *= grow, pause > grow * 5000000 && (pause = grow * 5000000)))
+    done
+    mapfile -t name < status
+    read -r own _ < /proc/$BASHPID/schedstat
+    [[ ${name[*]} = *VmPeak* ]] && fd=alive || fd= # a process that exits has no memory any more when it closes its files
+    echo "end $((${EPOCHREALTIME/./} - began)) $own $fd"
+}
+
+_look() {
+    local process processes=(.) out task ran waited status children entry
+    printf -v out 'look %d\n' $((${EPOCHREALTIME/./} - began))
+    threads=0
+    for ((process = 0; process < ${#processes[@]}; process++)); do
+        for task in "${processes[process]}"/task/*; do
+            read -r ran waited _ < "$task/schedstat" && mapfile -t status < "$task/status" || continue
+            if [[ ${status[at]} != Cpus_allowed_list:* ]]; then # the same line of all processes
+                for at in "${!status[@]}"; do [[ ${status[at]} != Cpus_allowed_list:* ]] || break; done
+            fi
+            out+="${processes[process]#../} ${task##*/} $ran $waited ${status[at]#*:?} ${status[0]#*:?}"$'\n'
+            children=()
+            read -r -a children < "$task/children" # no newline ends it
+            processes+=("${children[@]/#/../}")
+            ((threads++))
+        done
+        [ -n "$PLUMBLINE_SEES" ] && mapfile -d '' -t status < "${processes[process]}/environ" || continue
+        for entry in "${status[@]}"; do
+            [[ $entry != *_VISIBLE_DEVICES=* && $entry != PLUMBLINE_SEES=* ]] || out+="sees ${processes[process]#../} $entry"$'\n'
+        done
+    done
+    printf %s "$out"
+}

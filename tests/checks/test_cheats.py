@@ -1,0 +1,205 @@
+"""Programs that leave the CPUs they were given are found and named; and what the looks leave as it is."""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from scratch import ROOT
+
+from checks.core.placement import UNBOUND, Placement, binding_faults, granted
+from checks.core.watched import parse_cpu_list
+
+RANK = ROOT / 'checks/core/job/rank.sh'
+CPUS = sorted(os.sched_getaffinity(0))
+pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason='needs two CPUs')
+FIRST, SECOND = (CPUS * 2)[:2]
+ALL = Placement(1, (tuple(CPUS),))
+ONE = Placement(1, ((FIRST,),))
+SECONDS = '3'
+AS_ROOT = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
+
+
+@pytest.fixture(scope='module')
+def cheat(tmp_path_factory) -> str:
+    if (gcc := shutil.which('gcc')) is None:
+        pytest.skip('gcc is not installed')
+    path = tmp_path_factory.mktemp('cheat') / 'cheat'
+    source = Path(__file__).with_name('cheat.c')
+    subprocess.run([gcc, '-O1', '-pthread', source, '-o', path], check=True)
+    return str(path)
+
+
+class Rank:
+    """A program that runs through `rank.sh` in a folder of its own: `code`, `said`, and what the looks found."""
+
+    def __init__(self, folder: Path, *command: str, placement=ONE, launcher: tuple[str, ...] = (), **environment: str):
+        folder.mkdir(exist_ok=True)
+        clean = {k: v for k, v in os.environ.items() if not k.startswith(('OMPI', 'SLURM', 'PLUMBLINE', 'OMP_'))}
+        self.folder, self.placement = folder, placement
+        self.process = subprocess.Popen(
+            [*launcher, 'bash', RANK, *command], cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+            env=clean | AS_ROOT | placement.env_vars | environment,
+        )  # fmt: skip
+
+    def end(self, killed: bool = False):
+        """Waits for the program, and for the last line about it, which comes just after its end, if none was killed."""
+        self.said = ''.join(self.process.communicate(timeout=60))
+        self.code = self.process.returncode
+        deadline = time.monotonic() + 20
+        while not killed and not all('\nend ' in path.read_text() for path in self.folder.glob('binding.*')):
+            assert time.monotonic() < deadline, self.said
+            time.sleep(0.01)
+        self.got = granted(self.folder)
+        self.faults = binding_faults(self.placement, self.got, 1)
+        return self
+
+    @property
+    def watched(self):
+        (got,) = self.got.values()
+        return got.watched
+
+
+def test_programs_that_move_are_found_and_named(tmp_path, cheat, subtests):
+    """All at the same time: each needs a second, and its looks count waiting for a CPU as running."""
+    wrapped, many = f'taskset --cpu-list {SECOND} {cheat} honest 0 {SECONDS}; exit $?', len(CPUS) + 6
+    rows = [
+        (ONE, (cheat, 'start', SECOND), ['.0: thread 1 of 1 (cheat) may run on CPU', f'bound to CPU {FIRST}']),
+        (ONE, (cheat, 'start', -1), ['thread 1 of 1 (cheat) may run on CPU', f'bound to CPU {FIRST}']),
+        (ONE, (cheat, 'middle', SECOND), ['thread 1 of 1 (cheat) may run on', f'CPU {SECOND} ']),
+        (ONE, (cheat, 'thread', SECOND), ['thread 3 of 3 (cheat) may run on CPU', f'bound to CPU {FIRST}']),
+        (ONE, (cheat, 'child', SECOND), ['thread 2 of 2 (cheat, a child process) may run on CPU']),
+        (ONE, ('bash', '-c', wrapped), ['thread 2 of 2 (cheat, a child process) may run', f'CPU {SECOND} ']),
+        (ONE, (cheat, 'crowd', 3), [f' busy threads share CPU {FIRST}']),
+        (ALL, (cheat, 'crowd', many), [f' busy threads share CPU {FIRST}']),
+        (ONE, (cheat, 'honest', 0), []),
+        (ALL, (cheat, 'crowd', len(CPUS)), []),
+    ]
+    started = []
+    for number, (placement, command, _) in enumerate(rows):
+        command = (*command, SECONDS) if command[0] == cheat else command
+        started.append(Rank(tmp_path / str(number), *map(str, command), placement=placement))
+    for ran, (_, command, words) in zip(started, rows, strict=True):
+        with subtests.test(command=command):
+            assert ran.end().code == 7, ran.said
+            assert bool(ran.faults) == bool(words) and len(ran.faults) < 2, ran.faults
+            assert all(word in ran.faults[0] for word in words), ran.faults
+            assert ran.watched.looks[1:] and ', the last after ' in str(ran.watched)
+            assert 'middle' not in command or 'since 0.0' not in ran.faults[0]
+
+
+def test_stress_ng_that_binds_its_workers_is_found(tmp_path, program):
+    ran = Rank(tmp_path, program('stress-ng'), '--cpu', '1', '--taskset', str(SECOND), '--timeout', '1').end()
+    assert ran.code == 0, ran.said
+    assert '(stress-ng' in ran.faults[0] and f'may run on CPU {SECOND} ' in ran.faults[0]
+
+
+def test_pocl_that_binds_its_threads_is_found_with_its_variable(tmp_path, program):
+    """It counts CPUs from 0, whatever it may use. All of clpeak's tests would take ten seconds."""
+    words = ('timeout', '--foreground', '5', program('clpeak'), '--global-bandwidth')
+    ran = Rank(tmp_path, *words, placement=Placement(1, ((CPUS[-1],),)), POCL_AFFINITY='1').end()
+    if 'Device: ' not in ran.said:
+        pytest.skip('clpeak finds no device of OpenCL')
+    assert ' may run on CPU' in ran.faults[0] and '(set in its environment: POCL_AFFINITY=1)' in ran.faults[0]
+
+
+@pytest.mark.parametrize(('name', 'option'), [('mpirun.openmpi', '--bind-to'), ('mpirun.mpich', '-bind-to')])
+def test_a_rank_that_moves_under_a_launcher_that_binds_is_named(tmp_path, program, cheat, name, option):
+    asked = Placement(2, ((SECOND,), (FIRST,)))
+    given = {'placement': asked, 'launcher': (program(name), option, 'core', '-np', '2'), 'SLURMD_NODENAME': 'n1'}
+    named = {'OMPI_MCA_hwloc_base_binding_policy': 'core'}
+    moved = Rank(tmp_path / 'a', cheat, 'start', str(SECOND), '1', '0', **named, **given)
+    honest = Rank(tmp_path / 'b', cheat, 'honest', '0', '1', '0', **given)
+    assert len(moved.end().got) == 2 and len(moved.faults) == 1, moved.faults  # rank 0 was there already
+    for word in ('rank n1.1: thread 1 of', f'on CPU {SECOND} since', f'bound to CPU {FIRST}', 'binding_policy=core'):
+        assert word in moved.faults[0], moved.faults
+    assert honest.end().faults == [], 'what the launcher binds, rank.sh binds again'
+
+
+def test_no_launcher_binds_where_its_variable_is_set(tmp_path, program):
+    for name, variable in (
+        ('mpirun.openmpi', 'OMPI_MCA_hwloc_base_binding_policy'),
+        ('mpirun.mpich', 'HYDRA_BINDING'),
+    ):
+        words = [program(name), '-np', '2', 'bash', '-c', 'taskset --cpu-list --pid $$ >> seen']
+        for value, whole in (('core', False), (UNBOUND[variable], True)):
+            folder = tmp_path / f'{name}-{value}'
+            folder.mkdir()
+            subprocess.run(words, cwd=folder, check=True, env=os.environ | AS_ROOT | {variable: value})
+            seen = [parse_cpu_list(line.rpartition(' ')[2]) for line in (folder / 'seen').read_text().splitlines()]
+            assert [one == set(CPUS) for one in seen] == [whole, whole], (name, value, seen)
+
+
+# What the looks leave as it is
+
+
+def test_a_program_that_is_too_short_is_never_called_looked_at(tmp_path):
+    ran = Rank(tmp_path, 'true').end()
+    assert (ran.code, ran.faults) == (0, [])
+    assert str(ran.watched).startswith('too short to look at: 0.0')
+
+
+def test_a_program_that_closes_all_its_files_is_told_from_one_that_ended(tmp_path, cheat):
+    script = f'for fd in /proc/$$/fd/*; do fd=${{fd##*/}}; ((fd < 3)) || exec {{fd}}>&-; done; {cheat} honest 0 1; exit'
+    ran = Rank(tmp_path, 'bash', '-c', script).end()
+    assert ran.code == 7 and ran.watched.closed and not str(ran.watched).startswith('too short')
+
+
+@pytest.mark.parametrize('number', [signal.SIGSEGV, signal.SIGTERM, signal.SIGUSR1, signal.SIGKILL])
+def test_a_signal_that_ends_the_program_reaches_the_caller(tmp_path, number):
+    assert Rank(tmp_path, 'bash', '-c', f'sleep 0.2; kill -{number.value} $$').end().code == -number
+
+
+def test_a_signal_to_the_rank_is_handled_by_the_program(tmp_path):
+    ran = Rank(tmp_path, 'bash', '-c', 'trap "exit 5" USR1; echo > ready; while :; do sleep 0.01; done')
+    while not (tmp_path / 'ready').exists() and ran.process.poll() is None:
+        time.sleep(0.01)
+    ran.process.send_signal(signal.SIGUSR1)
+    assert ran.end().code == 5
+
+
+def test_nothing_is_left_when_the_program_has_ended(tmp_path):
+    ran = Rank(tmp_path, 'bash', '-c', 'sleep 0.1; exit 3').end()
+    open_here = [path for path in Path('/proc').glob('[0-9]*/fd/*') if _target(path).startswith(str(tmp_path))]
+    assert (ran.code, open_here) == (3, [])
+
+
+def _target(path: Path) -> str:
+    try:
+        return os.readlink(path)
+    except OSError:
+        return ''
+
+
+@pytest.mark.parametrize('name', ['mpirun.openmpi', 'mpirun.mpich'])
+def test_a_rank_that_dies_ends_its_job(tmp_path, program, name):
+    """The other rank would run for longer than the test waits."""
+    script = '[ "${OMPI_COMM_WORLD_RANK:-$PMI_RANK}" = 1 ] && kill -SEGV $$; sleep 200'
+    asked = Placement(2, ((FIRST,), (SECOND,)))
+    ran = Rank(tmp_path, 'bash', '-c', script, placement=asked, launcher=(program(name), '-np', '2'))
+    assert ran.end(killed=True).code != 0 and re.search('signal 11|EXIT CODE: 139', ran.said), ran.said
+
+
+def test_the_gpus_that_a_wrapper_changes_are_named(tmp_path, cheat):
+    tools = tmp_path / 'bin'
+    tools.mkdir()
+    (tools / 'nvidia-smi').write_text('#!/bin/bash\necho "GPU 0: A (UUID: GPU-aa)"; echo "GPU 1: A (UUID: GPU-bb)"\n')
+    (tools / 'nvidia-smi').chmod(0o755)
+    asked = Placement(1, ((FIRST,),), devices=((1,),), gpu='cuda')
+    path = {'PATH': f'{tools}:{os.environ["PATH"]}', 'CUDA_VISIBLE_DEVICES': '0'}
+    work = f'{cheat} honest 0 0.5'
+    for number, (script, shown) in enumerate(
+        [(f'CUDA_VISIBLE_DEVICES=0 {work}; exit', 'CUDA_VISIBLE_DEVICES=0'),
+         (f'unset CUDA_VISIBLE_DEVICES; {work}; exit', 'no CUDA_VISIBLE_DEVICES'),
+         (f'{work}; exit', None), (f'CUDA_VISIBLE_DEVICES=GPU-bb {work}; exit', None)]
+    ):  # fmt: skip
+        ran = Rank(tmp_path / str(number), 'bash', '-c', script, placement=asked, **path).end()
+        if shown is None:
+            assert ran.faults == []
+        else:
+            (fault,) = ran.faults
+            assert f'has {shown} since ' in fault and 'was given CUDA_VISIBLE_DEVICES=1' in fault

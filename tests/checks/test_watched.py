@@ -1,0 +1,152 @@
+"""What the looks at a running rank say: which threads were where they should not be, and how much was looked at."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import each_row
+
+from checks.core.placement import Granted, Placement, add_actual, binding_faults
+from checks.core.watched import cpu_list, parse, parse_cpu_list
+
+SECOND = 1_000_000_000  # of the times in nanoseconds
+BOUND = frozenset({4, 5})
+MAIN, HELPER = '. 100 {} {} {} xhpl', '. 101 {} {} {} xhpl'
+
+
+def watched(*looks: tuple[float, list[str]], end: str = ''):
+    lines = []
+    for at, threads in looks:
+        lines += [f'look {int(at * 1e6)}', *threads]
+    return parse([*lines, end] if end else lines)
+
+
+def busy(form: str, at: float, cpus: str) -> str:
+    return form.format(int(at * SECOND), 0, cpus)
+
+
+START = (0.0, [MAIN.format(0, 0, '4-5').replace('xhpl', 'bash')])
+
+
+@given(st.frozensets(st.integers(0, 300)))
+def test_cpus_are_written_as_they_are_read(cpus):
+    assert parse_cpu_list(cpu_list(cpus)) == cpus
+
+
+@each_row(
+    ('looks', 'said'),
+    [
+        # all threads where they belong
+        ([(1, '4-5', '4-5'), (2, '4-5', '4-5')], []),
+        ([(1, '4', '5'), (2, '4', '5')], []),
+        # since when, until when, and how many
+        ([(1, '4', '5'), (2, '4', '17')],
+         ['thread 2 of 2 (xhpl) may run on CPU 17 since 2.00 s; the rank was bound to CPU 4-5']),
+        ([(1, '4', '0-63'), (2, '4', '5')], ['thread 2 of 2 (xhpl) may run on CPU 0-63 from 1.00 to 1.00 s']),
+        ([(1, '0-63', '0-63'), (2, '0-63', '0-63')], ['2 of 2 threads (xhpl) may run on CPU 0-63 since 1.00 s']),
+        ([(1, '4', '3'), (2, '2', '3')],
+         ['thread 2 of 2 (xhpl) may run on CPU 3', 'thread 1 of 2 (xhpl) may run on CPU 2']),
+        # more busy threads than CPUs
+        ([(1, '4', '4'), (2, '4', '4')], ['2 busy threads share CPU 4 since 1.00 s; the rank was bound to CPU 4-5']),
+    ],
+)  # fmt: skip
+def test_threads_that_are_elsewhere_or_share_a_cpu_are_named(looks, said):
+    seen = watched(START, *((at, [busy(MAIN, at, main), busy(HELPER, at, helper)]) for at, main, helper in looks))
+    faults = seen.faults(BOUND, {})
+    assert len(faults) == len(said) and all(words in fault for words, fault in zip(said, faults, strict=True)), faults
+
+
+def test_a_thread_that_sleeps_may_be_anywhere_and_one_that_waits_for_its_cpu_counts():
+    sleeper = '. 101 50000000 0 0-63 helper'  # ran for 5 % of a second
+    assert watched(START, (1, [busy(MAIN, 1, '4'), sleeper])).faults(BOUND, {}) == []
+    waiting = [f'. {number} {SECOND // 16} {SECOND * 15 // 16} 4 xhpl' for number in range(100, 116)]
+    (fault,) = watched(START, (1, waiting)).faults(BOUND, {})
+    assert fault.startswith('16 busy threads share CPU 4 since 1.00 s')
+
+
+def test_threads_are_not_judged_before_they_are_bound():
+    """OpenMP creates its threads with the CPUs of all."""
+    early = [f'. {number} {SECOND} 0 4 xhpl' for number in range(100, 103)]
+    assert watched(START, (0.02, early), (0.06, early)).faults(BOUND, {}) == []
+
+
+def test_at_most_three_faults_of_a_rank_are_shown():
+    threads = [f'. {number} {SECOND} 0 {number} xhpl' for number in range(100, 110)]
+    faults = watched(START, (1, threads)).faults(BOUND, {})
+    assert len(faults) == 4 and faults[3] == 'and 7 more'
+
+
+def test_variables_that_bind_are_named_unless_they_are_ours():
+    lines = ['set GOMP_CPU_AFFINITY=0-3', 'set OMP_PROC_BIND=close', 'set HYDRA_BINDING=none', 'look 0', 'look 1000000']
+    seen = parse([*lines, busy(MAIN, 1, '7')])
+    (fault,) = seen.faults(BOUND, {'OMP_PROC_BIND': 'close'})
+    assert fault.endswith('(set in its environment: GOMP_CPU_AFFINITY=0-3)')
+    (fault,) = seen.faults(BOUND, {'OMP_PROC_BIND': 'close', 'GOMP_CPU_AFFINITY': '0-3'})
+    assert 'no variable explains it: look for taskset, numactl' in fault
+
+
+@each_row(
+    ('lines', 'said'),
+    [
+        ([], 'not looked at'),
+        (['look 0', busy(MAIN, 0, '4')], 'too short to look at'),
+        (['look 0', 'end 31000 200'], 'too short to look at: 0.03 s'),
+        (['look 0', 'look 20000', '. 100 0 0 4 xhpl', 'end 31000 200'], 'not looked at: this kernel does not tell'),
+        (['look 0', 'look 20000', busy(MAIN, 1, '4')], '1 look, the last after 0.02 s'),
+        (['look 0', 'look 20000', busy(MAIN, 1, '4'), 'end 31000 9'], '1 look, the last after 0.02 of 0.03 s'),
+        (['look 0', 'look 20000', busy(MAIN, 1, '4'), 'end 31000 9 alive'], 'it then closed all its files and ran on'),
+        (['children unknown', 'look 0', 'look 20000', busy(MAIN, 1, '4')], 'this kernel does not tell its children'),
+    ],
+)
+def test_how_much_was_looked_at(lines, said):
+    assert said in str(parse(lines))
+
+
+ENTRY = st.tuples(st.sampled_from(['.', '200']), st.integers(100, 104), st.sampled_from(['4', '5', '4-5']))
+HISTORY = st.lists(st.lists(ENTRY, max_size=6, unique_by=lambda one: one[:2]), max_size=6)
+
+
+@given(HISTORY, st.integers(0, 5), st.integers(0, 2000))
+def test_a_fault_is_never_found_in_a_part_alone_and_no_text_is_too_short(history, outside, cut):
+    """Threads that stay within the rank's CPUs are never said to be elsewhere; one that leaves is always said to be."""
+    lines = ['look 0']
+    for number, threads in enumerate(history, start=1):
+        lines.append(f'look {number * 1_000_000}')
+        lines += [f'{process} {thread} {number * SECOND} 0 {cpus} a b' for process, thread, cpus in threads]
+    assert not any('may run' in fault for fault in parse(lines).faults(BOUND, {}))
+    left = [*lines, f'look {(len(history) + 1) * 1_000_000}', f'. 99 {SECOND} 0 {outside + 6} a b']
+    assert any(f'may run on CPU {outside + 6} ' in fault for fault in parse(left).faults(BOUND, {}))
+    text = '\n'.join(lines)[:cut]  # of a job that was killed
+    assert not any('may run' in fault for fault in parse(text.splitlines()).faults(BOUND, {}))
+
+
+@given(st.lists(st.text(alphabet='look set.end sees=0-9,4 \t', max_size=30)))
+def test_no_text_is_misread_in_a_way_that_ends_the_reading(lines):
+    seen = parse(lines)
+    assert str(seen) and seen.faults(BOUND, {}) is not None
+
+
+def test_the_trial_with_the_fewest_looks_stays_in_the_record():
+    long = parse(['look 0', 'look 20000', busy(MAIN, 1, '4'), 'look 50000', busy(MAIN, 2, '4')])
+    placement = {'requested': '4'}
+    for seen in (long, parse(['look 0', 'end 10000 1']), long):
+        add_actual(placement, {'n1.0': Granted(BOUND, watched=seen)})
+    assert placement == {
+        'requested': '4', 'actual': {'n1.0': '4,5'}, 'watched': {'n1.0': 'too short to look at: 0.01 s'}
+    }  # fmt: skip
+
+
+@each_row(
+    ('node', 'host', 'nodes', 'slurm', 'said'),
+    [
+        ('n1', 'n1.cluster.org', ['n1'], 'n1', None),
+        ('n1', 'vm', ['n1'], 'vm', None),  # virtual nodes
+        ('n1', 'N1', ['n1.cluster.org'], 'n1', None),
+        ('n1', 'n2', ['n1'], 'n1', 'rank n1.0 ran on host n2; the job says n1, which is host n1'),
+        ('n7', 'n1', ['n1'], 'n7', 'rank n7.0 says that it ran on n7; its host is n1, the job had n1'),
+        ('n7', 'n1', [], 'n7', 'rank n7.0 ran on host n1; the job says n7, which is host n7'),
+    ],
+)
+def test_the_node_of_the_job_is_compared_with_that_of_the_rank(node, host, nodes, slurm, said):
+    got = {f'{node}.0': Granted(frozenset({0}), host=host)}
+    one = Placement(1, ((0,),))
+    assert binding_faults(one, got, 1, nodes, lambda _: slurm) == ([said] if said else [])
+    assert binding_faults(one, got, 1, nodes) == [], 'no scheduler chose the nodes'

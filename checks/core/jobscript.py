@@ -28,8 +28,8 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
     unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())
     return [
         f'unset {" ".join(check.placement.unset)}',
-        *([f'export {unbound}'] if check.mpi else []),  # after those of the site; a launcher must not bind
         *activation,
+        *([f'export {unbound}'] if check.mpi else []),  # after the site and its modules, which may set them
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
         *check.before_trials,
         'bash ./load.sh before > load.txt',

@@ -5,7 +5,7 @@
 
 ci/node-sweep, ReFrame and plumbline are real; Slurm's commands are stand-ins that say that NODES nodes are free, run
 the first place of a round for real, with a program that prints a recorded output, and copy what it left for all other
-places. BabelStream on every node, then OSU's latency on pairs in ROUNDS rounds. Prints, asserts nothing.
+places. BabelStream on every node, then OSU's latency on pairs in ROUNDS rounds, none if 0. Prints, asserts nothing.
 """
 
 import io
@@ -48,7 +48,7 @@ sed "s/^Array size: [0-9.]* MB/Array size: $mb MB/" {OUTPUTS}/babelstream-5.0-om
 """
 OSU = f'[ "$SLURM_PROCID" = 1 ] || cat {OUTPUTS}/osu_latency-7.4-all-sizes.txt'
 SLURM = {
-    'sinfo': """case "$*" in *--states=*) exit ;; *%E*) more='|none' ;; esac; sed "s/$/|idle$more/" FOLDER/nodes""",
+    'sinfo': """case "$*" in *--sta*) exit ;; *%E*) more='|root|none' ;; esac; sed "s/$/|idle$more/" FOLDER/nodes""",
     'salloc': 'echo "salloc: Granted job allocation 1" >&2',
     'squeue': ':',
     'scancel': ':',
@@ -75,7 +75,8 @@ def main(folder: Path, nodes: int, rounds: int):
     for name, script in SLURM.items():
         clone.program(script.replace('FOLDER', str(folder)), name)
     sweep(clone, f'BabelStream on {nodes} nodes', '-n', '^BabelStreamHost.*cores-spread')
-    sweep(clone, f'OSU on pairs of {nodes} nodes', '-n', '^OsuLatency.*two_nodes', rounds=rounds)
+    if rounds:
+        sweep(clone, f'OSU on pairs of {nodes} nodes', '-n', '^OsuLatency.*two_nodes', rounds=rounds)
 
 
 def sweep(clone: ScratchClone, title: str, *selection: str, rounds: int = 1):

@@ -1,6 +1,7 @@
 """Fixtures of all tests."""
 
 import functools
+import os
 import shutil
 
 import hypothesis
@@ -12,6 +13,9 @@ from scratch import OUTPUTS, ScratchClone
 # no test is judged by its time: this machine may be busy
 hypothesis.settings.register_profile('plumbline', deadline=None)
 hypothesis.settings.load_profile('plumbline')
+
+# tests lose no power, and a disk that others use takes 10 ms for each of thousands of small files
+os.fsync = lambda descriptor: None
 
 # CliRunner makes all commands of the application anew at each call, which takes longer than many of them
 typer.testing._get_command = functools.cache(typer.main.get_command)

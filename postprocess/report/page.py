@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import platform
@@ -45,6 +46,27 @@ _FEWEST_SESSIONS = 3  # that make a history, or a usual range
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
+@jinja2.pass_context
+def _link(context: jinja2.runtime.Context, path: Path) -> str:
+    return quote(os.path.relpath(path, context['folder']))
+
+
+@functools.cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
+        undefined=jinja2.StrictUndefined,
+    )  # fmt: skip
+    environment.filters |= {
+        'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken, 'named': _named,
+        'parsed': json.loads, 'link': _link,
+    }  # fmt: skip
+    environment.globals |= {
+        'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
+    }  # fmt: skip
+    return environment.get_template('report.html.j2')
+
+
 def to_html(
     comparison: Comparison, store: Store, digest: Digest, root: Path = SITES, folder: Path | None = None
 ) -> str:
@@ -53,18 +75,6 @@ def to_html(
     Raises InputError where the store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
-    to = folder or results
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        undefined=jinja2.StrictUndefined,
-    )  # fmt: skip
-    environment.filters |= {
-        'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken, 'named': _named,
-        'parsed': json.loads, 'link': lambda path: quote(os.path.relpath(path, to)),
-    }  # fmt: skip
-    environment.globals |= {
-        'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-    }  # fmt: skip
     series = judged_series(comparison)
     judged = [one for one in series if one.worst.verdict != 'informational']
     cases = {case['case_id']: case for case in store.rows('cases', session)}
@@ -72,7 +82,8 @@ def to_html(
     samples = _samples(store, session, shown)
     ids = {(one.series, one.quantity): one.id for one in judged}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
-    return environment.get_template('report.html.j2').render(
+    return _template().render(
+        folder=folder or results,
         comparison=comparison, session=session, headline=comparison.headline, digest=digest, first=_FIRST, jobs=_JOBS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         how_to_record=Markup(re.sub('`(.+?)`', r'<code>\1</code>', coverage.HOW_TO_RECORD)),

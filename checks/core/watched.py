@@ -13,7 +13,7 @@ _RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may 
 _BUSY = 0.5  # from which it needs a CPU of its own
 _LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
 _SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
-_OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none')  # values that bind nothing
+_OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
 _MARK = 'PLUMBLINE_SEES'  # in the environment of the program, and not in that of the wrapper
 Cpus = frozenset[int]
 
@@ -73,15 +73,17 @@ class Watched:
     def __str__(self) -> str:
         """Return how much was looked at; never that all is well."""
         seen = [look for _, _, look in self._intervals()]
-        if not self.looks:
-            return 'not looked at'
+        if not seen and self.closed:
+            return f'not looked at: it closed all its files after {self.ended:.2f} s, and ran on'
+        if not seen and self.ended is not None:
+            return f'too short to look at: {self.ended:.2f} s'
         if not seen:
-            return 'too short to look at' + ('' if self.ended is None else f': {self.ended:.2f} s')
+            return 'not looked at'
         if not any(thread.ran for thread in seen[-1].threads):
             return 'not looked at: this kernel does not tell which threads ran'
         of = ' s' if self.ended is None else f' of {self.ended:.2f} s'
         words = [f'{len(seen)} look{"s" * (len(seen) > 1)}, the last after {seen[-1].at:.2f}{of}']
-        words += ['it then closed all its files and ran on'] * self.closed
+        words += ['it then closed all its files, and ran on'] * self.closed
         words += ['this kernel does not tell its children'] * self.only_itself
         return '; '.join(words)
 

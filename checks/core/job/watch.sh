@@ -23,11 +23,11 @@ _watch() {
         fd=${fd##*/}
         ((fd < 3 || fd == 255)) || exec {fd}>&-
     done
+    cd "/proc/$$" || { echo 'end 0 0'; return; } # of this very process: nothing is found here if another gets its number
     for name in "${!OMP_@}" "${!GOMP_@}" "${!KMP_@}" "${!GOTOBLAS@}" "${!OPENBLAS@}" "${!POCL_@}" "${!OMPI_MCA_@}" \
         "${!PRTE_MCA_@}" "${!HYDRA_@}" "${!I_MPI_@}" "${!MV2_@}" "${!MVP_@}" "${!PALS_@}" "${!SLURM_@}" "${!HSA_@}"; do
-        [[ ${name^^} =~ BIND|AFFINITY|PLACES|MAIN_FREE|_PIN|TOPO ]] && echo "set $name=${!name//[$'\n']/ }"
+        [[ ${name^^} =~ BIND|AFFINITY|PLACES|MAIN_FREE|_PIN ]] && echo "set $name=${!name//[$'\n']/ }"
     done
-    cd "/proc/$$" || return # of this very process: nothing is found here if another one gets its number
     [ -e task/$$/children ] || echo 'children unknown'
     _look
     while

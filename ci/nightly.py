@@ -100,7 +100,8 @@ class Night:
         return code
 
     def _measure(self, selection: Selection) -> int:
-        cases, problems = selection.list_cases()
+        named, problems = selection.list_cases()
+        cases = list(named)
         self.problems += problems
         session, done = self._resumed(selection)
         session = session or Session.new(self.results, selection, len(cases))

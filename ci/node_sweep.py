@@ -16,24 +16,21 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.process import Ended
-from ci.session import Content, Entry, Selection, Session, cases_in
+from ci.session import Case, Content, Selection, Session, cases_in
 from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
+from ci.sweep import PART, STATE, Part, Sweep
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
 from plumbline.sites import Partition, Site
+from postprocess.text import count
 
-STATE = 'node-sweep-unfinished.json'  # below the results: the reports of a node sweep that has nodes left
-RESUMABLE = 7 * 86400  # seconds after which a node sweep that was killed starts again from the first node
 NODES = 'node-sweep-nodes'  # below the results: the nodes of an allocation, one a line, for ReFrame and for Slurm
-PART = '-part'  # of the names of what belongs to one allocation
 MARGIN = 60  # seconds at the end of an allocation for ending what runs
 READING = 1800  # seconds after the allocation that ReFrame may take to read what the nodes left
 MOST_PAIRS = 50_000  # of nodes, of all cases of an allocation: with OSU's latency they take 4 GB of memory to judge
@@ -72,7 +69,7 @@ def partition_of(site: Site, name: str | None) -> Partition:
 
 
 class NodeSweep:
-    """One node sweep. `done`: the run report and the nodes of each allocation that has ended."""
+    """The command: what `sweep` lacks is run, and all of it stored."""
 
     def __init__(self, site: Site, arguments: argparse.Namespace, results: Path):
         self.site, self.results, self.time_limit = site, results, arguments.time_limit
@@ -81,50 +78,57 @@ class NodeSweep:
         self.selection = Selection(self.place, arguments.mode, tuple(arguments.selection), ('node_sweep',))
         self.max_nodes = arguments.max_nodes
         self.problems: list[str] = []  # what went wrong outside the cases
-        self.done: list[dict[str, Any]] = [] if arguments.anew else self._resumed()
         if arguments.rounds:
             os.environ[settings.NODE_SWEEP_ROUNDS.name] = str(arguments.rounds)
+        left = Sweep.unfinished(results)
+        if left and (arguments.anew or not left.can_resume(self.selection, results)):
+            print('plumbline: stores an earlier node sweep, of which something is missing, and starts a new one')
+            self._store(left, left.content()[0])
+            (results / STATE).unlink()
+            left = None
+        self.sweep = left or Sweep.new(self.selection)
 
     def run(self) -> int:
         """Return the exit code; the caller holds the lock of the results directory."""
         if 'SLURM_JOB_ID' in os.environ:  # of scrontab, say: srun would take its nodes and tasks for those of ours
             for name in [name for name in os.environ if name.startswith('SLURM_') and name != 'SLURM_CONF']:
                 del os.environ[name]
-        free, seen = free_nodes(self.partition), {node for chunk in self.done for node in chunk['nodes']}
-        left = [node for node in free if node not in seen]
-        if not free and not self.done:
+        free, sweep = free_nodes(self.partition), self.sweep
+        if not free and not sweep.parts:
             raise InputError(f'{self.place}: no node is free')
-        size = self.max_nodes or len(left)
-        if left:
-            cases = self._count_cases(left[:size])
-            print(f'plumbline: {self.place}: {cases} cases on each of {len(left)} free nodes', flush=True)
-        self._name_others({*free, *seen})
-        if seen:
-            print(f'plumbline: resumes a node sweep: {len(seen)} nodes are done')
-        while left:
-            free_now = set(free_nodes(self.partition))
-            chunk = [node for node in left if node in free_now][:size]
-            if not chunk:
-                self.problems.append(f'{len(left)} nodes were not measured: no longer free: {_some(left)}')
-                break
-            held = set(chunk)
-            left = [node for node in left if node not in held]
-            if ended := self._measure(chunk):
-                print(f'plumbline: {ended}; the same command resumes', file=sys.stderr)
-                return 1
-        if not self.done:
-            print(f'plumbline: {"; ".join(self.problems)}', file=sys.stderr)
-            return 1
-        return self._conclude()
-
-    def _resumed(self) -> list[dict[str, Any]]:
-        """Return what a node sweep of the same cases left that was killed before it had all nodes."""
+        work: list[tuple[list[str], list[Case] | None]] = []
+        if sweep.parts:
+            _, missing = sweep.content()
+            sweep.round += 1
+            work += sweep.left(missing)
+            again = {node for nodes, _ in work for node in nodes}
+            done = len(set(sweep.nodes) - again)
+            print(f'plumbline: resumes a node sweep: {count(done, "node")} done, {len(again)} not yet')
+        if new := [node for node in free if node not in sweep.nodes]:
+            sweep.nodes += new
+            sweep.cases |= self._cases_on(new[: self.max_nodes])
+            work.append((new, None))
+            print(f'plumbline: {self.place}: {len(sweep.cases)} cases on each of {len(new)} free nodes', flush=True)
+        self._name_others({*free, *sweep.nodes})
         try:
-            state = json.loads((self.results / STATE).read_text(encoding='utf-8'))
-            same = state['command'] == self.selection.command and 0 <= time.time() - state['time'] < RESUMABLE
-            return state['done'] if same else []
-        except (OSError, ValueError, KeyError):
-            return []
+            ended = self._work_off(work)
+        except KeyboardInterrupt:
+            ended = 'interrupted'
+        return self._conclude(ended)
+
+    def _work_off(self, work: list[tuple[list[str], list[Case] | None]]) -> str:
+        """Run cases on nodes, in one allocation after the other; return why the node sweep must end here."""
+        for left, cases in work:
+            while left:
+                free = set(free_nodes(self.partition))
+                chunk = [node for node in left if node in free][: self.max_nodes]
+                if not chunk:
+                    self.sweep.absent |= dict.fromkeys(left, 'the node was no longer free')
+                    break
+                left = [node for node in left if node not in set(chunk)]
+                if ended := self._measure(chunk, cases):
+                    return ended
+        return ''
 
     def _name_others(self, known: set[str]) -> None:
         """Name the nodes that take no jobs or are busy."""
@@ -141,8 +145,8 @@ class NodeSweep:
         path.write_text('\n'.join([*nodes, '']), encoding='utf-8')
         return path
 
-    def _count_cases(self, nodes: Sequence[str]) -> int:
-        """Return the number of cases on such nodes. Raises InputError on none, and on too many pairs of nodes."""
+    def _cases_on(self, nodes: Sequence[str]) -> dict[Case, str]:
+        """Return the names of the cases on such nodes. Raises InputError on none, and on too many pairs of nodes."""
         variables = {settings.NODE_SWEEP.name: str(self._nodes_file(nodes))}
         cases, problems = self.selection.list_cases(variables)
         self.problems += problems
@@ -158,26 +162,25 @@ class NodeSweep:
                     f'rounds; expected at most {MOST_PAIRS} pairs of all cases: choose a sample, --rounds '
                     f'{max(1, MOST_PAIRS // at_once // of_pairs)} or less, or fewer cases, or lower --max-nodes'
                 )
-        return len(cases)
+        return cases
 
-    def _measure(self, nodes: list[str]) -> str:
+    def _measure(self, nodes: list[str], cases: list[Case] | None) -> str:
         """Run the cases on some nodes; return why the node sweep must end here, empty where it may go on."""
-        session = Session.new(self.results, self.selection, 0)
-        ended = self._hold_and_run(session, nodes)
-        why, report = ended.why, session.part(PART)
-        for_all = why if why.startswith(('interrupted', 'told to end')) else ''
-        if not report.exists():
-            cause = why or 'ReFrame wrote no report'
-            self.problems.append(f'{len(nodes)} nodes were not measured: {cause}: {session.log}')
-            return for_all
-        self.problems += [f'the measurement of {len(nodes)} nodes was ended: {why}'] if why else []
-        self.done.append({'report': str(report), 'nodes': nodes})
-        state = {'command': self.selection.command, 'time': time.time(), 'done': self.done}
-        write_text(self.results / STATE, json.dumps(state))
-        return for_all
+        part = Part(Session.new(self.results, self.selection, 0), nodes, cases, round=self.sweep.round)
+        self.sweep.parts.append(part)
+        self.sweep.remember(self.results)
+        try:
+            part.why = self._hold_and_run(part)
+        except KeyboardInterrupt:
+            part.why = 'interrupted'
+        self.sweep.remember(self.results)
+        if part.why:
+            self.problems.append(f'the measurement of {count(len(nodes), "node")} was ended: {part.why}')
+        return part.why if part.why.startswith(('interrupted', 'told to end')) else ''
 
-    def _hold_and_run(self, session: Session, nodes: list[str]) -> Ended:
-        """Run ReFrame in an allocation of these nodes."""
+    def _hold_and_run(self, part: Part) -> str:
+        """Run ReFrame in an allocation of the nodes; return why it was ended before it had run all cases."""
+        session, nodes = part.session, part.nodes
         stage = session.stage(PART)
         stage.mkdir(parents=True)
         names = self._nodes_file(nodes)
@@ -190,73 +193,63 @@ class NodeSweep:
         )  # fmt: skip
         job = re.search(r'Granted job allocation (\d+)', answer.stderr)
         if not job:
-            return Ended(why=' '.join(answer.stderr.split()))
-        print(f'plumbline: job {job[1]} holds {len(nodes)} nodes for at most {self.time_limit} s', flush=True)
+            return ' '.join(answer.stderr.split()) or 'salloc gave no job'
+        print(f'plumbline: job {job[1]} holds {count(len(nodes), "node")} for at most {self.time_limit} s', flush=True)
         until = time.time() + max(self.time_limit - MARGIN, self.time_limit / 2)
         variables = {
             settings.NODE_SWEEP.name: str(names), settings.NODE_SWEEP_UNTIL.name: str(int(until)),
-            'SLURM_JOB_ID': job[1],
+            settings.JOURNAL.name: str(session.journal), 'SLURM_JOB_ID': job[1],
         }  # fmt: skip
         try:
-            return session.run(time.monotonic() + self.time_limit + READING, part=PART, variables=variables)
+            wanted = None if part.cases is None else dict.fromkeys(part.cases, ())
+            ended = session.run(time.monotonic() + self.time_limit + READING, wanted, PART, variables)
+            state = ask('squeue', '--noheader', f'--jobs={job[1]}', '--states=all', '--format=%T') or ''
+            if ended.why or state.strip() in ('RUNNING', ''):
+                return ended.why
+            return f'job {job[1]} ended in state {state.strip()}'
         finally:
             ask('scancel', job[1])
             cancel_jobs_below(stage)
 
-    def _conclude(self) -> int:
-        """Store the allocations as one session, judge it and write its page."""
-        contents = [json.loads(Path(chunk['report']).read_text(encoding='utf-8')) for chunk in self.done]
-        names = [{case['display_name'] for case in cases_in(content)} for content in contents]
-        for chunk, ran in zip(self.done, names, strict=True):  # a single node that is left over has no pairs
-            lacks = sorted(set().union(*names) - ran)
-            self.problems += [f'{name}: not run on {_some(chunk["nodes"])}' for name in lacks]
-        content = merge(contents, self.selection)
-        path = self.results / 'reports' / Path(self.done[-1]['report']).name.replace(PART, '')
-        write_text(path, json.dumps(content))
-        cases = cases_in(content)
-        for case in cases:
+    def _conclude(self, ended: str) -> int:
+        """Store the allocations as one session, judge it and write its page; keep what can be resumed."""
+        if not self.sweep.parts:
+            print(f'plumbline: {ended or self._name_absent()}', file=sys.stderr)
+            return 1
+        content, missing = self.sweep.content()
+        for case in cases_in(content):
             if case['result'] != 'pass':
                 print(f'plumbline: {case["display_name"]}: {case["fail_reason"]}')
-        uuid = content['session_info']['uuid']
-        for sentence in outcome.store(self.results, path, len(cases), self.problems, self.site.name):
-            print(f'plumbline: {sentence}', flush=True)
-        (self.results / STATE).unlink(missing_ok=True)
-        judged = outcome.judge(self.results, uuid, path.with_suffix('.xml'))
+        path = self._store(self.sweep, content)
+        judged = outcome.judge(self.results, self.sweep.uuid, path.with_suffix('.xml'))
         print(judged.summary, end='', flush=True)
-        faults = outcome.look_back(self.results, uuid).faults
-        for fault in faults:
-            print(f'plumbline: {fault}', file=sys.stderr)
+        looked = outcome.look_back(self.results, self.sweep.uuid)
+        print(*(f'plumbline: {line}\n' for line in looked.lines), sep='', end='', flush=True)
+        print(*(f'plumbline: {fault}\n' for fault in looked.faults), sep='', end='', file=sys.stderr)
         print(f'plumbline: report: {self.results / "report.html"}')
-        print(f'plumbline: which nodes stand out: plumbline fleet {uuid[:8]} --results={self.results}')
-        return judged.exit_code or int(bool(faults))
+        print(f'plumbline: which nodes stand out: plumbline fleet {self.sweep.uuid[:8]} --results={self.results}')
+        if not missing:
+            (self.results / STATE).unlink(missing_ok=True)
+            return judged.exit_code or int(bool(looked.faults))
+        self.sweep.remember(self.results)
+        nodes = list(dict.fromkeys(node for _, place in missing for node in place))
+        print(
+            f'plumbline: {f"{ended}; " if ended else ""}{count(len(missing), "case")} did not run, on {_some(nodes)}; '
+            'the same command resumes', file=sys.stderr,
+        )  # fmt: skip
+        return judged.exit_code or 1
 
+    def _name_absent(self) -> str:
+        return f'{len(self.sweep.absent)} nodes were not measured: no longer free: {_some(list(self.sweep.absent))}'
 
-def merge(contents: Sequence[Content], selection: Selection) -> Content:
-    """Return one run report of several allocations, with a case for each place of each case.
-
-    ReFrame writes the same of ``--distribute``.
-    """
-    cases: list[Entry] = []
-    for case in (case for content in contents for run in content['runs'] for case in run['testcases']):
-        places = case.get('record', {}).get('swept', []) if isinstance(case.get('record'), dict) else []
-        cases += [_of_place(case, place) for place in places] if places and not case['fixture'] else [case]
-    started = contents[0]['session_info']['time_start_unix']
-    info = contents[-1]['session_info'] | {'time_start_unix': started, **selection.recorded}
-    return {'session_info': info, 'runs': [{'run_index': 0, 'testcases': cases}]}
-
-
-def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
-    """Return the case of one place, a node or a pair of nodes, of the case of all places."""
-    record = dict(place)
-    faults, breaches, nodes = record.pop('faults'), record.pop('breaches'), record['job']['nodes']
-    wrong, phase = (faults, 'sanity') if faults else (breaches, 'performance')
-    return case | {
-        'display_name': f'{case["display_name"]} %.nid={",".join(nodes)}',
-        'unique_name': f'{case["unique_name"]}_{"_".join(nodes)}',
-        'record': record, 'job_nodelist': nodes, 'jobid': record['job']['id'], 'scheduler': 'slurm', 'perfvalues': {},
-        'result': 'fail' if wrong else 'pass', 'fail_phase': phase if wrong else None,
-        'fail_reason': f'{",".join(nodes)}: {"; ".join(wrong[:3])}' if wrong else None,
-    }  # fmt: skip
+    def _store(self, sweep: Sweep, content: Content) -> Path:
+        """Store a node sweep as one session; return its run report."""
+        problems = [*self.problems, *sweep.problems(content)]
+        path = sweep.parts[0].session.report
+        write_text(path, json.dumps(content))
+        for sentence in outcome.store(self.results, path, len(cases_in(content)), problems, self.site.name):
+            print(f'plumbline: {sentence}', flush=True)
+        return path
 
 
 def _some(nodes: Sequence[str]) -> str:

@@ -90,8 +90,8 @@ class Selection:
         """Whether ReFrame makes a case for each node."""
         return any(word.startswith('--dist') for word in self.words)
 
-    def list_cases(self, variables: Mapping[str, str] | None = None) -> tuple[list[Case], list[str]]:
-        """Return the cases without their fixtures, and a sentence for each check file that was left out.
+    def list_cases(self, variables: Mapping[str, str] | None = None) -> tuple[dict[Case, str], list[str]]:
+        """Return the names of the cases without their fixtures, and a sentence for each check file that was left out.
 
         Raises InputError where ReFrame cannot list them.
         """
@@ -99,8 +99,7 @@ class Selection:
         lines = [COLOUR.sub('', line) for line in self._asked('-lC', variables).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
             found = (_LISTED.match(line) for line in lines)
-            cases = list(dict.fromkeys((line[2], line[3]) for line in found if line))
-            return cases, [*problems, *troubles(lines)]
+            return {(line[2], line[3]): line[1].strip() for line in found if line}, [*problems, *troubles(lines)]
         said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
 
@@ -256,10 +255,11 @@ class Session:
         """Return the cases that have ended, by the journal."""
         return {case_of(entry) for entry in self._journal_entries() if not entry['fixture']}
 
-    def content(self) -> Content:
-        """Return the run report, with the cases of the journal that it lacks; without a report, of these alone."""
+    def content(self, part: str = '') -> Content:
+        """Return the run report of the session or of its only part, with the cases of the journal that it lacks;
+        without a report, of these alone."""
         try:
-            content = json.loads(self.report.read_text(encoding='utf-8'))
+            content = json.loads((self.part(part) if part else self.report).read_text(encoding='utf-8'))
         except (OSError, ValueError):
             content = self._without_report()
         content['session_info'] |= {'time_start_unix': self.started, **self.recorded}

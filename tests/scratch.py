@@ -84,9 +84,9 @@ def site_text(partition: str, *features: str, launcher: str = 'local', prefix: P
     return re.sub('|'.join(values), lambda match: values[match[0]], DEMO_SITE)
 
 
-def cases_in(report: Path) -> list[dict]:
-    """The cases of the last run of a run report, without fixtures; of each the record as `plain` gives it."""
-    cases = [case for case in json.loads(report.read_text())['runs'][-1]['testcases'] if not case['fixture']]
+def cases_in(report: Path, run: int = -1) -> list[dict]:
+    """The cases of a run of a run report, the last one, without fixtures; of each the record as `plain` gives it."""
+    cases = [case for case in json.loads(report.read_text())['runs'][run]['testcases'] if not case['fixture']]
     return [
         case | {'record': plain(case['record'])} if isinstance(case.get('record'), dict) else case for case in cases
     ]

@@ -401,6 +401,8 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     @property
     def record(self) -> dict:
         """All that `plumbline ingest` reads of this case; in a node sweep `swept` has the records of its places."""
+        if self.result is None and node_sweep.began(self.stagedir):  # ended before its last place
+            self.swept, self.result = node_sweep.read_places(Path(self.stagedir), self.plan(), {})
         record = self.result or self.plan().empty_record()
         if job := self.job:
             record.job = {'id': str(job.jobid), 'state': job.state, 'exitcode': job.exitcode}

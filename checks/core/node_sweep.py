@@ -75,6 +75,11 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
     ]
 
 
+def began(stage: str | None) -> bool:
+    """Return whether the job of a case in this stage directory was one of all places."""
+    return bool(swept_nodes() and stage and Path(stage, 'rounds').is_dir())
+
+
 def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[list[dict[str, Any]], Record]:
     """Return the record of each place, with its ``faults`` and ``breaches``, and that of the worst place by series.
 

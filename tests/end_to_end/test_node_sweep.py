@@ -63,7 +63,8 @@ def only(fleet, first: int, last: int):
 def swept(fleet) -> dict[str, dict]:
     """Return the cases of the last node sweep by node."""
     (path,) = fleet.clone.results.glob('reports/*Z.json')
-    cases = cases_in(path)
+    cases = [case for number in range(len(json.loads(path.read_text())['runs'])) for case in cases_in(path, number)]
+    assert len({case['display_name'] for case in cases}) == len(cases)
     return {','.join(case['job_nodelist']): case for case in cases}
 
 
@@ -96,27 +97,70 @@ def test_three_of_sixteen_nodes_fail(fleet):
     assert fleet.queue() == ''
 
 
-def test_a_node_sweep_that_is_killed_is_resumed(fleet):
+def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
+    """A node sweep of n5 to n8 whose n7 hangs, once it does and node `done` has ended."""
     only(fleet, 5, 8)
-    fleet.clone.program(f'[ $SLURMD_NODENAME = n7 ] && [ ! -e {fleet.folder}/on ] && sleep 300\n{GOOD}')
+    hangs = f'[ $SLURMD_NODENAME = n7 ] && [ ! -e {fleet.folder}/on ] && touch {fleet.folder}/hangs && sleep 300'
+    slow = f'[ $SLURMD_NODENAME = n6 ] && [ -e {fleet.folder}/slow ] && echo "rate: 10.5" && echo "delay: 1" && exit'
+    fleet.clone.program(f'{hangs}\n{slow}\n{GOOD}')
     running = subprocess.Popen(
-        command('--max-nodes=2'), cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True,
+        command(*options), cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    wait_for(lambda: list(fleet.clone.results.glob('nightly-stage/*/*/*/*/Fault*/places/n7/trial_1/run/binding*')))
+    wait_for(lambda: list(fleet.clone.results.glob(f'nightly-stage/*/*/*/*/Fault*/places/{done}.tar')), 60)
+    wait_for((fleet.folder / 'hangs').exists, 60)
+    (fleet.folder / 'hangs').unlink()
+    return running
+
+
+def test_a_node_sweep_that_is_killed_is_resumed(fleet):
+    running = start_and_hang(fleet, 'n8', '--max-nodes=2')
     running.send_signal(signal.SIGKILL)
     running.communicate()
-    assert fleet.queue().count('\n') == 1, 'the kill left no allocation behind, so this test shows nothing'
     (fleet.folder / 'on').touch()
+    assert fleet.queue().count('\n') == 1, 'the kill left no allocation behind, so this test shows nothing'
     answer = fleet.clone.run(*command('--max-nodes=2'), **fleet.slurm)
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert 'cancelled 1 jobs of it in the queue' in answer.stdout
-    assert 'resumes a node sweep: 2 nodes are done' in answer.stdout
+    assert 'resumes a node sweep: 2 nodes done, 2 not yet' in answer.stdout
     assert answer.stdout.count('holds 2 nodes') == 1
     assert 'left out: n9 of fleet is drained (away)' in answer.stdout
     results = {node: case['result'] for node, case in swept(fleet).items()}
     assert results == dict.fromkeys(['n5', 'n6', 'n7', 'n8'], 'pass')
     assert fleet.queue() == ''
+
+
+def test_a_node_sweep_that_is_interrupted_names_every_node_and_resumes_the_missing_ones(fleet):
+    """First its job is cancelled under it, then it is interrupted itself; what was measured is kept each time."""
+    fleet.clone.site_file.with_name('published.csv').write_text(REFERENCE)
+    (fleet.folder / 'slow').touch()
+
+    def ended(running: subprocess.Popen) -> tuple[str, dict[tuple[str, str], dict]]:
+        output, _ = running.communicate(timeout=120)
+        assert running.returncode == 1, output
+        assert fleet.queue() == ''
+        assert sorted(swept(fleet)) == ['n5', 'n6', 'n7', 'n8'], output
+        found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)['verdicts']
+        return output, {(row['nodes'][0], row['metric']): row for row in found}
+
+    first = start_and_hang(fleet, 'n5', '--max-nodes=3')
+    fleet.tell('scancel', '--name=plumbline-node-sweep')
+    output, verdicts = ended(first)
+    assert re.search('case did not run, on n7; the same command resumes', output)
+    assert verdicts['n7', 'rate']['verdict'] == 'missing' and verdicts['n8', 'rate']['verdict'] == 'ok'
+    assert re.search(r'job \d+ ended in state CANCELLED', verdicts['n7', 'rate']['cause'])
+    second = start_and_hang(fleet, 'n5', '--max-nodes=3')
+    second.send_signal(signal.SIGINT)
+    output, verdicts = ended(second)
+    assert 'resumes a node sweep: 3 nodes done, 1 not yet' in output and 'holds 1 node' in output
+    assert (verdicts['n7', 'rate']['verdict'], verdicts['n7', 'rate']['cause']) == ('missing', 'interrupted')
+    (fleet.folder / 'on').touch()
+    (fleet.folder / 'hangs').touch()
+    output, verdicts = ended(start_and_hang(fleet, 'n5', '--max-nodes=3'))
+    assert {node: row['verdict'] for (node, metric), row in verdicts.items() if metric == 'rate'} == {
+        'n5': 'ok', 'n6': 'regressed', 'n7': 'ok', 'n8': 'ok',
+    }  # fmt: skip
+    assert re.search(r'NODE n6: -7\d', output), 'the slow node is not in the summary'
 
 
 def test_each_place_is_judged_by_itself(fleet):

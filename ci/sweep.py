@@ -1,0 +1,209 @@
+"""What a node sweep was to run, what it has, and what is missing: kept in a file until nothing is."""
+
+from __future__ import annotations
+
+import json
+import time
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ci.session import RESUMABLE, Case, Content, Entry, Selection, Session, case_of, cases_in
+from plumbline.files import write_text
+from plumbline.record import from_dict
+from plumbline.rounds import Place, rounds_of
+
+STATE = 'node-sweep-unfinished.json'  # below the results, while anything is missing
+PART = '-part'  # of the names of what belongs to one allocation
+_KILLED = 'ci/node-sweep was killed'
+_CANCELLED = 'CANCELLED'  # Slurm's state of what can be resumed
+
+
+@dataclass
+class Part:
+    """One allocation. `cases`: None for all of the node sweep; `why` it was ended before it had run them; `round`: how
+    often the node sweep had been resumed by then."""
+
+    session: Session
+    nodes: list[str]
+    cases: list[Case] | None = None
+    why: str = _KILLED
+    round: int = 0
+
+
+@dataclass
+class Sweep:
+    """One node sweep. `cases`: name by case; `nodes`: those that were to run; `absent`: why one did not."""
+
+    command: list[str]
+    recorded: dict[str, str]
+    cases: dict[Case, str] = field(default_factory=dict)
+    nodes: list[str] = field(default_factory=list)
+    parts: list[Part] = field(default_factory=list)
+    absent: dict[str, str] = field(default_factory=dict)
+    round: int = 0
+    uuid: str = field(default_factory=lambda: str(uuid.uuid4()))
+
+    @classmethod
+    def new(cls, selection: Selection) -> Sweep:
+        """Return a node sweep of no nodes yet."""
+        return cls(selection.command, selection.recorded)
+
+    @classmethod
+    def unfinished(cls, results: Path) -> Sweep | None:
+        """Return the node sweep of which something is missing, if there is one."""
+        try:
+            content = json.loads((results / STATE).read_text(encoding='utf-8'))
+            cases = {(name, place): text for name, place, text in content.pop('cases')}
+            parts = [Part(**part | {'session': Session(**part['session'])}) for part in content.pop('parts')]
+            for part in parts:
+                part.cases = part.cases and [(name, place) for name, place in part.cases]
+            return cls(**content, cases=cases, parts=parts)
+        except (OSError, ValueError, TypeError, KeyError):
+            return None
+
+    def can_resume(self, selection: Selection, results: Path) -> bool:
+        """Return whether the same was selected, not long ago."""
+        try:
+            age = time.time() - (results / STATE).stat().st_mtime
+        except OSError:
+            return False
+        return self.command == selection.command and 0 <= age < RESUMABLE
+
+    def remember(self, results: Path) -> None:
+        """Persist it for :meth:`unfinished`."""
+        cases = [[*case, name] for case, name in self.cases.items()]
+        write_text(results / STATE, json.dumps(asdict(self) | {'cases': cases}))
+
+    def content(self) -> tuple[Content, list[tuple[Case, Place]]]:
+        """Return one run report of all allocations, and each case and place that is missing.
+
+        A case that did not run on a place is there all the same, its metrics missing with the cause. ReFrame writes
+        the same of ``--distribute``. Each time that it was resumed is a further run of the report.
+        """
+        contents = [part.session.content(PART) for part in self.parts]
+        ran = [{case_of(case): case for case in cases_in(content)} for content in contents]
+        known = {case: entry for entries in reversed(ran) for case, entry in entries.items()}
+        found: dict[tuple[Case, Place], Entry] = {}
+        runs: dict[tuple[Case, Place], int] = {}
+        for part, entries in zip(self.parts, ran, strict=True):
+            for case in part.cases or self.cases:
+                for place in self._places(part.nodes, known.get(case)):
+                    if is_missing(found.get((case, place))):
+                        found[case, place] = self._entry(case, place, part, entries.get(case), known.get(case))
+                        runs[case, place] = self.round if is_missing(found[case, place]) else part.round
+        for case in self.cases:
+            for node in self.nodes if nodes_of_place(known.get(case)) == 1 else ():
+                if (case, (node,)) not in found:
+                    why = self.absent.get(node, 'the node sweep was ended before its turn')
+                    found[case, (node,)] = _missing(case, self.cases[case], known.get(case), (node,), why)
+        info = contents[-1]['session_info'] | {'uuid': self.uuid, 'time_start_unix': self.parts[0].session.started}
+        rest = [case for content in contents for run in content['runs'] for case in run['testcases'] if case['fixture']]
+        missing = [key for key, entry in found.items() if is_missing(entry)]
+        cases: list[list[Entry]] = [rest, *([] for _ in range(self.round))]
+        for key, entry in found.items():
+            cases[runs.get(key, self.round)].append(entry)
+        numbered = [{'run_index': number, 'testcases': entries} for number, entries in enumerate(cases)]
+        return {'session_info': info | self.recorded, 'runs': numbered}, missing
+
+    def problems(self, content: Content) -> list[str]:
+        """Return a sentence for each case on two nodes and each node that had no other node."""
+        pairs = {case_of(case) for case in cases_in(content) if nodes_of_place(case) > 1}
+        return [
+            f'{self.cases[case]}: not run on {part.nodes[0]}'
+            for case in self.cases
+            for part in self.parts
+            if case in pairs and len(part.nodes) == 1
+        ]
+
+    def _places(self, nodes: list[str], case: Entry | None) -> Iterator[Place]:
+        return (place for places in rounds_of(nodes, nodes_of_place(case)) for place in places)
+
+    def _entry(self, case: Case, place: Place, part: Part, ran: Entry | None, template: Entry | None) -> Entry:
+        """Return a case on a place of an allocation. `ran`: what ReFrame wrote of all places."""
+        name, why = self.cases[case], part.why or 'ReFrame ended without it'
+        places = {tuple(one['job']['nodes']): one for one in _record(ran).get('swept', ())}
+        if ran and place in places:
+            # one that has neither an end nor a fault of its own was ended with all others
+            job = places[place]['job']
+            ended = part.why and job['exitcode'] is None and job['state'] != _CANCELLED
+            return _missing(case, name, ran, place, why) if ended else _of_place(ran, places[place])
+        if ran and ran['result'] not in ('abort', 'pass'):
+            failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}
+            return _missing(case, name, ran, place, str(ran['fail_reason'])) | failed
+        return _missing(case, name, template, place, why)
+
+    def left(self, missing: Iterable[tuple[Case, Place]]) -> list[tuple[list[str], list[Case]]]:
+        """Return the nodes that must run again, each list with its cases; of pairs all that met."""
+        nodes_of_case: dict[Case, list[str]] = {}
+        for case, place in missing:
+            nodes = nodes_of_case.setdefault(case, [])
+            nodes += [node for node in self._met(place) if node not in nodes]
+        groups: dict[tuple[str, ...], list[Case]] = {}
+        for case, nodes in nodes_of_case.items():
+            groups.setdefault(tuple(sorted(nodes, key=self.nodes.index)), []).append(case)
+        return [(list(nodes), cases) for nodes, cases in groups.items()]
+
+    def _met(self, place: Place) -> Sequence[str]:
+        if len(place) == 1:
+            return place
+        return next((part.nodes for part in self.parts if set(place) <= set(part.nodes)), place)
+
+
+def nodes_of_place(case: Entry | None) -> int:
+    """Return on how many nodes a case runs; 1 where ReFrame wrote nothing of it."""
+    return int((case or {}).get('num_nodes') or 1)
+
+
+def is_missing(case: Entry | None) -> bool:
+    """Return whether a case did not come to its end, for no fault of its place: it can be resumed."""
+    return case is None or case['job_state'] == _CANCELLED
+
+
+def _record(case: Entry | None) -> dict[str, Any]:
+    """Return the record of a case; empty where it ended too early for one."""
+    record = (case or {}).get('record')
+    return record if isinstance(record, dict) else {}
+
+
+def _of_place(case: Entry, place: dict[str, Any]) -> Entry:
+    """Return the case of one place, a node or a pair of nodes, of the case of all places."""
+    record = dict(place)
+    faults, breaches, job = record.pop('faults'), record.pop('breaches'), record['job']
+    nodes = ','.join(job['nodes'])
+    wrong, phase = (faults, 'sanity') if faults else (breaches, 'performance')
+    return case | _names(case['display_name'], case['unique_name'], job['nodes']) | {
+        'record': record, 'job_nodelist': job['nodes'], 'jobid': job['id'], 'scheduler': 'slurm', 'perfvalues': {},
+        'job_state': job['state'], 'result': 'fail' if wrong else 'pass', 'fail_phase': phase if wrong else None,
+        'fail_reason': f'{nodes}: {"; ".join(wrong[:3])}' if wrong else None,
+    }  # fmt: skip
+
+
+def _missing(case: Case, name: str, template: Entry | None, place: Place, why: str) -> Entry:
+    """Return a case that did not run on a place, with the series of `template`, the same case elsewhere."""
+    system, _, rest = case[1].partition(':')
+    partition, _, environ = rest.partition('+')
+    entry: Entry = {
+        'unique_name': name.replace(' %', '_'), 'hashcode': case[0], 'fixture': False, 'system': system,
+        'partition': partition, 'environ': environ,
+    }  # fmt: skip
+    job = {'id': '', 'nodes': list(place), 'state': _CANCELLED, 'exitcode': None}
+    entry |= template or {}
+    if known := _record(template):
+        record = from_dict({key: value for key, value in known.items() if key != 'swept'})
+        record.job, record.trial_seconds, record.evidence = job, [], ''
+        for _, _, series in record.series():
+            series.samples, series.invalid, series.missing = [], None, why
+        entry['record'] = record.to_dict()
+    return entry | _names(name, entry['unique_name'], place) | {
+        'job_nodelist': list(place), 'jobid': None, 'job_state': _CANCELLED, 'perfvalues': {}, 'result': 'fail',
+        'fail_phase': 'run', 'fail_reason': f'{",".join(place)}: {why}', 'job_exitcode': None,
+    }  # fmt: skip
+
+
+def _names(display_name: str, unique_name: str, nodes: Sequence[str]) -> dict[str, str]:
+    return {
+        'display_name': f'{display_name} %.nid={",".join(nodes)}', 'unique_name': f'{unique_name}_{"_".join(nodes)}'
+    }  # fmt: skip

@@ -1,0 +1,126 @@
+"""What a node sweep has and lacks: no node that was to run is without a row."""
+
+import json
+import os
+import time
+
+import pytest
+from test_session import case
+
+from ci import sweep as module
+from ci.session import RESUMABLE, Selection, Session
+from ci.sweep import PART, STATE, Part, Sweep
+from plumbline.record import MetricRecord, Record, Series
+
+SELECTION = Selection('s', 'quick')
+ONE, TWO = ('hash-one', 's:p+e'), ('hash-two', 's:p+e')
+
+
+def record(*nodes: str, code: int | None = 0, state: str = 'COMPLETED', faults=()) -> dict:
+    job = {'id': '7', 'nodes': list(nodes), 'exitcode': code, 'state': state}
+    rate = MetricRecord('GB/s', 'higher', [Series(samples=[(1, nodes[0], 5.0)] if code == 0 else [])])
+    return Record('one', (), metrics={'rate': rate}, job=job).to_dict() | {'faults': list(faults), 'breaches': []}
+
+
+def entry(name: str, *places: dict, **more) -> dict:
+    empty = Record(name, (), metrics={'rate': MetricRecord('GB/s', 'higher', [Series()])}).to_dict()
+    return case(name, **{'record': empty | ({'swept': list(places)} if places else {}), 'num_nodes': 1, **more})
+
+
+@pytest.fixture
+def sweep(tmp_path):
+    found = Sweep.new(SELECTION)
+    found.cases, found.nodes = {ONE: 'one', TWO: 'two'}, ['n1', 'n2', 'n3']
+    return found
+
+
+def add(sweep, results, nodes: list[str], *entries: dict, why: str = '', cases=None, round: int = 0):
+    """An allocation; ReFrame wrote no report of it where there are no entries."""
+    session = Session.new(results, SELECTION, 0, f'part{len(sweep.parts)}')
+    sweep.parts.append(Part(session, nodes, cases, why, round))
+    if entries:
+        path = session.part(PART)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        info = {'uuid': 'theirs', 'time_start_unix': 1, 'time_end_unix': 2}
+        path.write_text(json.dumps({'session_info': info, 'runs': [{'run_index': 0, 'testcases': list(entries)}]}))
+
+
+def rows(content: dict, run: int = 0) -> dict[tuple[str, str], tuple[str, str]]:
+    cases = content['runs'][run]['testcases']
+    return {(one['hashcode'], ','.join(one['job_nodelist'])): (one['result'], one['fail_reason']) for one in cases}
+
+
+def test_every_node_has_a_row_also_without_a_report_and_without_an_allocation(sweep, tmp_path):
+    """Of the case that ran elsewhere it has the series, of the other only its name and the cause."""
+    sweep.absent['n3'] = 'the node was no longer free'
+    add(sweep, tmp_path, ['n1'], entry('one', record('n1')), why='told to end by SIGTERM')
+    add(sweep, tmp_path, ['n2'], why='job 8 ended in state PREEMPTED')
+    content, missing = sweep.content()
+    assert rows(content) == {
+        ('hash-one', 'n1'): ('pass', None),
+        ('hash-two', 'n1'): ('fail', 'n1: told to end by SIGTERM'),
+        ('hash-one', 'n2'): ('fail', 'n2: job 8 ended in state PREEMPTED'),
+        ('hash-two', 'n2'): ('fail', 'n2: job 8 ended in state PREEMPTED'),
+        ('hash-one', 'n3'): ('fail', 'n3: the node was no longer free'),
+        ('hash-two', 'n3'): ('fail', 'n3: the node was no longer free'),
+    }
+    lost = next(one for one in content['runs'][0]['testcases'] if one['display_name'] == 'one %.nid=n2')
+    assert lost['record']['metrics']['rate']['series'][0]['missing'] == 'job 8 ended in state PREEMPTED'
+    assert content['session_info']['uuid'] == sweep.uuid and content['session_info']['plumbline_mode'] == 'quick'
+    assert sorted(sweep.left(missing)) == [(['n1', 'n2', 'n3'], [TWO]), (['n2', 'n3'], [ONE])]
+
+
+def test_a_node_that_failed_is_no_missing_one(sweep, tmp_path):
+    """To resume would hide that. A node without an exit code went down, unless the whole allocation ended."""
+    down = record('n1', code=None, state='NODE_FAIL', faults=['did not end'])
+    late = record('n3', code=None, state='CANCELLED', faults=['not run: the time of the allocation was used up'])
+    one = entry('one', down, record('n2', code=3, state='FAILED', faults=['exit code 3']), late)
+    two = entry('two', result='fail', fail_phase='setup', fail_reason='no such stack')
+    add(sweep, tmp_path, sweep.nodes, one, two)
+    content, missing = sweep.content()
+    assert missing == [(ONE, ('n3',))]
+    assert rows(content)['hash-one', 'n1'] == ('fail', 'n1: did not end')
+    assert [rows(content)['hash-two', node] for node in sweep.nodes] == [
+        ('fail', f'{node}: no such stack') for node in sweep.nodes
+    ]
+    sweep.parts[0].why = 'interrupted'
+    content, missing = sweep.content()
+    assert missing == [(ONE, ('n1',)), (ONE, ('n3',))] and rows(content)['hash-one', 'n1'][1] == 'n1: interrupted'
+
+
+def test_what_was_resumed_takes_the_place_of_what_was_missing(sweep, tmp_path):
+    """As a further run: the store takes a report of the same session only with more of them."""
+    sweep.cases, sweep.nodes = {ONE: 'one'}, ['n1', 'n2']
+    ended = record('n2', code=None, state='NODE_FAIL', faults=['did not end'])
+    add(sweep, tmp_path, ['n1', 'n2'], entry('one', record('n1'), ended, result='abort'), why='interrupted')
+    sweep.round = 1
+    add(sweep, tmp_path, ['n2'], entry('one', record('n2')), cases=[ONE], round=1)
+    content, missing = sweep.content()
+    assert not missing
+    assert [rows(content, run) for run in (0, 1)] == [
+        {('hash-one', 'n1'): ('pass', None)}, {('hash-one', 'n2'): ('pass', None)},
+    ]  # fmt: skip
+
+
+def test_pairs_of_nodes(sweep, tmp_path):
+    """All that met run again; a node without a partner is a problem, not a missing place."""
+    pairs = entry('two', record('n1', 'n2', code=None, state='NODE_FAIL'), num_nodes=2)
+    add(sweep, tmp_path, ['n1', 'n2'], entry('one', record('n1'), record('n2')), pairs, why='interrupted')
+    add(sweep, tmp_path, ['n3'], entry('one', record('n3')))
+    content, missing = sweep.content()
+    assert missing == [(TWO, ('n1', 'n2'))] and sweep.left(missing) == [(['n1', 'n2'], [TWO])]
+    assert sweep.problems(content) == ['two: not run on n3']
+
+
+def test_a_node_sweep_is_kept_for_resumption(sweep, tmp_path):
+    assert Sweep.unfinished(tmp_path) is None
+    add(sweep, tmp_path, ['n1'], cases=[ONE])
+    sweep.remember(tmp_path)
+    assert Sweep.unfinished(tmp_path) == sweep
+    assert sweep.can_resume(SELECTION, tmp_path) and not sweep.can_resume(Selection('s', 'nightly'), tmp_path)
+    old = time.time() - RESUMABLE - 1
+    os.utime(tmp_path / STATE, (old, old))
+    assert not sweep.can_resume(SELECTION, tmp_path)
+    (tmp_path / STATE).write_text('{"command": ["reframe"], "done": []}')
+    assert Sweep.unfinished(tmp_path) is None
+    assert module.is_missing(None)

@@ -11,6 +11,7 @@ import contextlib
 import json
 import os
 import shlex
+import shutil
 import subprocess
 import sys
 import time
@@ -70,6 +71,12 @@ def parse(words: list[str]) -> argparse.Namespace:
         '--evidence', type=float, default=20, metavar='GIB', help="to keep of benchmarks' output (default: %(default)s)"
     )
     parser.add_argument('--quiet', action='store_true', help='print nothing when all was judged and is ok')
+    parser.add_argument(
+        '--publish',
+        type=Path,
+        metavar='DIR',
+        help='report.html, verdicts.md and verdicts.xml of this run; without a result there are none',
+    )
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     return parser.parse_args(words)
 
@@ -90,6 +97,7 @@ class Night:
             load_site.cache_clear()
             site = load_site(site.name)
         self.site, self.results = site, results
+        self._clear_published()
         mode = self.arguments.mode or ('quick' if site.name == UNDESCRIBED else 'nightly')
         self.deadline = time.monotonic() + (self.arguments.duration or duration(BUDGET[mode]))
         words = list(self.arguments.selection)
@@ -141,6 +149,13 @@ class Night:
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
 
+    def _clear_published(self) -> None:
+        """Remove what an earlier run published: it must not pass for a result of this one."""
+        if folder := self.arguments.publish:
+            folder.mkdir(parents=True, exist_ok=True)
+            for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
+                (folder / name).unlink(missing_ok=True)
+
     def _resumed(self, selection: Selection) -> tuple[Session | None, set[Case]]:
         """Return the session that was killed, if it can be resumed, and its cases that ended; else store it."""
         killed = Session.unfinished(self.results)
@@ -191,12 +206,16 @@ class Night:
                 outcome.store, self.results, session.report, session.expected, self.problems, self.site.name
             )
             rerun(session, content, self.site, self.deadline, again)
-        judged = outcome.judge(self.results, uuid, session.report.with_suffix('.xml'))
-        self.outcome = judged
+        junit, folder = session.report.with_suffix('.xml'), self.arguments.publish
+        self.outcome = judged = outcome.judge(self.results, uuid, junit, folder and folder / 'verdicts.md')
         summary = self.results / cleanup.SUMMARY
         summary.write_text(judged.summary, encoding='utf-8')
         print(judged.summary, end='', flush=True)
         looked = self._look_back(uuid, summary)
+        if folder:
+            shutil.copy(junit, folder / 'verdicts.xml')
+            if looked:
+                shutil.copy(self.results / 'report.html', folder)
         code = judged.exit_code or int(not looked)
         if self.arguments.prometheus:
             notify.write_prometheus(self.arguments.prometheus, judged, code)

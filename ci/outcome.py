@@ -131,18 +131,18 @@ def in_doubt(results: Path, uuid: str) -> set[tuple[str, str, str]]:
 
 
 @isolated
-def judge(results: Path, uuid: str, junit: Path) -> Outcome:
-    """Judge a session by the references of its site and write its verdicts as JUnit XML.
+def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -> Outcome:
+    """Judge a session by the references of its site and write its verdicts as JUnit XML, and what is wrong as Markdown.
 
     What the benchmarks wrote in cases that fell short is kept longer.
     """
     from plumbline.evidence import keep
-    from plumbline.files import write_whole
+    from plumbline.files import write_text, write_whole
     from postprocess.history.digest import digest
     from postprocess.report.junit import to_junit
     from postprocess.verdicts.verdict import BAD
     from postprocess.views.incidents import to_row
-    from postprocess.views.verdicts import summary
+    from postprocess.views.verdicts import published, summary
 
     store, found = _judged(results, uuid)
     wrong = {row.case_id: row.verdict for row in found.verdicts if row.verdict in BAD or row.verdict == 'warning'}
@@ -151,6 +151,8 @@ def judge(results: Path, uuid: str, junit: Path) -> Outcome:
             keep(results, case['evidence'], wrong[case['case_id']])
     session, whole = found.session, digest(store, found)
     write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
+    if markdown:
+        write_text(markdown, published(found, whole))
     return Outcome(
         session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
         summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints,

@@ -18,6 +18,7 @@ from plumbline.rounds import Place, rounds_of
 STATE = 'node-sweep-unfinished.json'  # below the results, while anything is missing
 PART = '-part'  # of the names of what belongs to one allocation
 _KILLED = 'ci/node-sweep was killed'
+_KILLS = (130, 137, 143)  # exit codes of what SIGINT, SIGKILL and SIGTERM ended
 _CANCELLED = 'CANCELLED'  # Slurm's state of what can be resumed
 
 
@@ -126,9 +127,8 @@ class Sweep:
         name, why = self.cases[case], part.why or 'ReFrame ended without it'
         places = {tuple(one['job']['nodes']): one for one in _record(ran).get('swept', ())}
         if ran and place in places:
-            # one that has neither an end nor a fault of its own was ended with all others
-            job = places[place]['job']
-            ended = part.why and job['exitcode'] is None and job['state'] != _CANCELLED
+            job = places[place]['job']  # without an end, or killed: it was ended with all others
+            ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED
             return _missing(case, name, ran, place, why) if ended else _of_place(ran, places[place])
         if ran and ran['result'] not in ('abort', 'pass'):
             failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}

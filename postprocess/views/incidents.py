@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from postprocess.history.incidents.known import commands, since
 from postprocess.text import count, named, percent, quantity
 from postprocess.views.series import SERIES, in_percent, interval
-from postprocess.views.table import Column, Row, View
+from postprocess.views.table import Column, Row, View, in_markdown
 
 if TYPE_CHECKING:
     from postprocess.history.incidents.incident import Value
@@ -149,12 +149,12 @@ def outputs(known: Known) -> list[str]:
 def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
     """Yield the incidents of a session as lines of GitHub's Markdown."""
     for one in known:
-        yield f'- **{one.state(day)}** `{one.id}` {title(one)}; {since(one, day)}'
+        yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{title(one)}; {since(one, day)}")}'
         if one.incident.changed:
-            yield f'  - changed then: {"; ".join(one.incident.changed)}'
+            yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
         nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
         if nodes:
-            yield f'  - on {named(nodes)}'
+            yield f'  - on {in_markdown(named(nodes))}'
 
 
 def _on(names: Sequence[str]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,9 +103,14 @@ def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
     lines = [
         [column.title or '' for column in shown],
         ['---:' if column.number else '---' for column in shown],
-        *([column.text(row).replace('|', '\\|').replace('\n', ' ') for column in shown] for row in rows),
+        *([in_markdown(column.text(row)) for column in shown] for row in rows),
     ]
     return ''.join(f'| {" | ".join(cells)} |\n' for cells in lines)
+
+
+def in_markdown(text: str) -> str:
+    """Return text that GitHub's Markdown shows as it stands: what a benchmark or a person wrote is no markup."""
+    return re.sub(r'[\\`*<|&\[\]]', r'\\\g<0>', text.replace('\n', ' '))
 
 
 def to_json(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Collection, Iterable, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
@@ -12,13 +13,14 @@ from postprocess.verdicts import coverage
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
 from postprocess.views.series import QUANTITY, SERIES, in_percent, interval, of_series
-from postprocess.views.table import Column, Row, View
+from postprocess.views.table import Column, Row, View, in_markdown
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
 
 SUMMARY_WIDTH = 80
 _FIRST = 10  # of the warnings
+_PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
 
 
 def _source(kind: str, source: str) -> str:
@@ -114,6 +116,13 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
     )  # fmt: skip
 
 
+def published(found: Comparison, digest: Digest) -> str:
+    """Return what is wrong in a session as GitHub's Markdown, short enough for a comment."""
+    view = comparison(found, digest)
+    wrong = [row for row in view.rows if row['verdict'] in (*BAD, 'warning')]
+    return replace(view, rows=wrong[:_PUBLISHED]).render('markdown')
+
+
 def guarded(found: Comparison) -> View:
     """Return which series can fail, and the loss that each would notice, the least guarded first."""
     return View(
@@ -163,12 +172,14 @@ def origin(found: Comparison) -> str:
 
 def _findings(found: Comparison, digest: Digest | None) -> str:
     """Return verdict, incidents and causes as GitHub's Markdown."""
-    lines = [f'**{_word(digest or found)}** {(digest or found).headline}', '', origin(found), '']
+    lines = [f'**{_word(digest or found)}** {in_markdown((digest or found).headline)}', '']
+    lines += [in_markdown(origin(found)), '']
     if digest:
         lines += views.markdown(digest.known, digest.day)
+        causes: Iterable[str] = ()
     else:
-        lines += [f'- {line}' for line in (*found.problems, *map(str, found.common), *_causes(found.verdicts))]
-    lines += [f'- {line}' for line in _warnings(found, digest)]
+        causes = (*found.problems, *map(str, found.common), *_causes(found.verdicts))
+    lines += [f'- {in_markdown(line)}' for line in (*causes, *_warnings(found, digest))]
     return '\n'.join([*lines, '', *_guard(found)])
 
 

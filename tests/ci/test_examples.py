@@ -135,6 +135,59 @@ def test_pipeline_scripts_are_shell():
         assert answer.returncode == 0, (script, answer.stderr)
 
 
+def scripts_of_check() -> dict[str, tuple[str, str]]:
+    """Of each pipeline the script that measures, and the one that comments."""
+    gitlab = yaml.safe_load((ROOT / 'ci/pipelines/gitlab.yml').read_text())
+    github = yaml.safe_load((ROOT / 'ci/pipelines/github.yml').read_text())['jobs']
+    comment = '\n'.join(gitlab['comment']['script']).partition('curl')[0]
+    return {
+        'gitlab': ('\n'.join(gitlab['check']['script']), comment),
+        'github': (
+            github['check']['steps'][-2]['run'], github['comment']['steps'][-1]['run'].partition('gh pr')[0],
+        ),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize('which', ['gitlab', 'github'])
+@each_row(
+    'nightly, code, comment',
+    [
+        ('exit 0', 1, None),
+        ('exit 2', 2, None),
+        ('mkdir -p published/mpi; exit 1', 1, None),
+        ('mkdir -p published/mpi; echo fine > published/mpi/verdicts.md', 0, '### mpi\nfine\n\n'),
+        ('mkdir -p published/mpi; echo bad > published/mpi/verdicts.md; exit 1', 1, '### mpi\nbad\n\n'),
+    ],
+)
+def test_pipelines_publish_only_what_this_run_stored(which, nightly, code, comment, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('pipeline')
+    stale = folder / 'published/mpi/verdicts.md'
+    stale.parent.mkdir(parents=True)
+    stale.write_text('of yesterday')
+    (folder / 'ci').mkdir()
+    (folder / 'ci/nightly').write_text(f'#!/bin/sh\n{nightly}\n')
+    (folder / 'ci/nightly').chmod(0o755)
+    check, says = scripts_of_check()[which]
+    variables = {'PATH': '/usr/bin:/bin', 'CLASS': 'mpi', 'MODE': 'quick', 'PLUMBLINE_MODE': 'quick',
+                 'RESULTS': 'r', 'PLUMBLINE_RESULTS': 'r', 'GITHUB_STEP_SUMMARY': 'summary'}  # fmt: skip
+
+    def sh(script):
+        return subprocess.run(['bash', '-e', '-c', script], cwd=folder, env=variables, capture_output=True, check=False)
+
+    assert sh(check).returncode == code
+    said = sh(says)
+    assert (said.returncode == 0) == (comment is not None), 'a comment of nothing looks like a good one'
+    assert comment is None or (folder / 'comment.md').read_text() == comment
+
+
+def test_gitlab_makes_one_pipeline_of_a_commit():
+    rules = yaml.safe_load((ROOT / 'ci/pipelines/gitlab.yml').read_text())['workflow']['rules']
+    sources = [re.findall('CI_PIPELINE_SOURCE == "([a-z_]+)"', rule['if']) for rule in rules]
+    assert {name for found in sources for name in found} == {'merge_request_event', 'schedule', 'web', 'api'}
+    assert all(sources), 'a rule without a source holds for pushes, too'
+    assert rules[0]['when'] == 'never' and 'CI_MERGE_REQUEST_SOURCE_PROJECT_PATH != ' in rules[0]['if']
+
+
 def test_addresses_are_known_to_apprise():
     addresses = (EXAMPLES / 'notify').read_text().split()
     assert len(addresses) == 4

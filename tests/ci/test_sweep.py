@@ -91,7 +91,7 @@ def test_a_node_that_failed_is_no_missing_one(sweep, tmp_path):
 def test_what_was_resumed_takes_the_place_of_what_was_missing(sweep, tmp_path):
     """As a further run: the store takes a report of the same session only with more of them."""
     sweep.cases, sweep.nodes = {ONE: 'one'}, ['n1', 'n2']
-    ended = record('n2', code=None, state='NODE_FAIL', faults=['did not end'])
+    ended = record('n2', code=143, state='FAILED', faults=['exit code 143'])
     add(sweep, tmp_path, ['n1', 'n2'], entry('one', record('n1'), ended, result='abort'), why='interrupted')
     sweep.round = 1
     add(sweep, tmp_path, ['n2'], entry('one', record('n2')), cases=[ONE], round=1)

@@ -83,9 +83,13 @@ def test_a_check_file_that_does_not_load_fails_the_session_and_not_the_other_che
 
 
 def test_no_case_at_all_is_never_a_pass(demo):
-    answer = demo.nightly('--', '-n', 'NoSuchCheck')
+    stale = demo.root / 'published/verdicts.md'
+    stale.parent.mkdir()
+    stale.write_text('of yesterday')
+    answer = demo.nightly('--publish', stale.parent, '--', '-n', 'NoSuchCheck')
     assert answer.returncode == 1
     assert '0 cases' in answer.stdout
+    assert not list(stale.parent.iterdir()), 'yesterday passes for today'
 
 
 def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):

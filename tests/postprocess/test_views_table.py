@@ -8,7 +8,7 @@ import pytest
 from rows import each_row
 
 from postprocess.text import quantity, signed
-from postprocess.views.table import Column, View
+from postprocess.views.table import Column, View, to_markdown
 
 COLUMNS = [
     Column('name', 'name'),
@@ -59,3 +59,9 @@ def test_without_a_name_json_is_the_list_of_rows():
 @each_row('format', ['table', 'markdown', 'csv'])
 def test_a_table_without_rows_is_no_error(format):
     assert View(COLUMNS, []).render(format).endswith('\n')
+
+
+def test_text_of_others_is_no_markup_in_a_table():
+    row = {'a': 'n1 | `x` <img src=x> *b*\n[l](u) \\| &lt;', 'b': 1}
+    (_, _, line) = to_markdown([row], [Column('a', 'a'), Column('b', 'b')]).splitlines()
+    assert line == r'| n1 \| \`x\` \<img src=x> \*b\* \[l\](u) \\\| \&lt; | 1 |'

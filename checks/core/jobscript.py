@@ -18,6 +18,12 @@ from plumbline.stacks.manifest import Installed
 
 CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'  # uptime cannot be set
 
+# of a job that ends early; one that has its own trap, to clean up a file system, changes no node
+COMPARE_AT_EXIT = (
+    'started_in=$PWD; '
+    """trap '[ -e "$started_in/changes.txt" ] || { cd "$started_in" && bash ./load.sh changes load.txt; }' EXIT"""
+)
+
 
 class ShellText(str):
     """An option of a program that is not quoted, so that the job's shell expands it."""
@@ -31,6 +37,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         *activation,
         *([f'export {unbound}'] if check.mpi else []),  # after the site and its modules, which may set them
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
+        COMPARE_AT_EXIT,
         *check.before_trials,
         'bash ./load.sh before > load.txt',
         *['declare -A started'] * check.concurrent,

@@ -227,6 +227,7 @@ def read(folder: Path, plan: Plan, nodes: str = '') -> tuple[Record, list[str]]:
     for name in plan.facts:
         lines = text_of(folder / name).splitlines()
         record.provenance |= dict(line.split('=', 1) for line in lines if '=' in line)
+    faults += [f'{nodes.partition(",")[0]}: {line}' for line in text_of(folder / 'changes.txt').splitlines()]
     series = {(name, one.dims): one for name, _, one in record.series()}
     for trial in range(1, plan.trials + 1):
         of_trial = folder / f'trial_{trial}'

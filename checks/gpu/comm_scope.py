@@ -4,13 +4,15 @@ Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes
 copies powers of two from 2^8 on.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
 
 import reframe as rfm
 import reframe.utility.typecheck as typ
-from reframe.core.builtins import parameter, run_after, variable
+from reframe.core.builtins import parameter, run_after, run_before, variable
+from reframe.core.exceptions import SanityError
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
@@ -49,6 +51,8 @@ class CommScope(Benchmark):
     min_time = variable(float, value=0.05)
     #: Repetitions of each benchmark in a trial, whose mean is the value.
     repetitions = variable(int, value=1, loggable=True)
+    #: Whether it may run as root: upstream's program then turns the CPUs' turbo off, and leaves it off where killed.
+    as_root = variable(typ.Bool, value=False)
     requires = 'comm-scope-cuda'  # until the model is known
     executable = 'comm_scope'
     output = 'benchmarks.json'
@@ -61,6 +65,15 @@ class CommScope(Benchmark):
     def choose_offer(self):
         if self.model:
             self.requires, *_ = MODELS[self.model]
+
+    @run_before('run')
+    def leave_clocks_alone(self):
+        ours = self.stack.provider == 'spack'  # our recipe of libscope takes that out
+        if os.geteuid() == 0 and not (ours or self.as_root or self.is_dry_run()):
+            raise SanityError(
+                'not run as root: Comm|Scope would set governor and turbo of the CPUs; run it as another user, from a '
+                'Spack stack, or with -S as_root=true'
+            )
 
     def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
         """Fill the metrics and options. A copy resets its devices before each round, which takes about a second."""

@@ -1,8 +1,12 @@
 """The two looks at a node, before the first trial and after the last one."""
 
+import os
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
+
+import pytest
 
 from plumbline.paths import ROOT
 
@@ -43,14 +47,67 @@ def test_a_process_that_runs_all_the_time_is_seen(tmp_path):
 def test_the_quieter_look_counts(tmp_path):
     """What the benchmark before or ReFrame itself still does for a moment is no load beside this one."""
     with busy_cpu():
-        busy, steal, throttled, _ = look(tmp_path, 'before').split()
+        busy, steal, throttled, _ = look(tmp_path, 'before').splitlines()[0].split()
         (tmp_path / 'load.txt').write_text(f'{busy} {steal} {throttled} 3\n')  # the first look saw 0.03 CPUs
         found = facts(look(tmp_path, 'after', 'load.txt'))
     assert found['load_beside'] == 0.03
 
 
 def test_stolen_time_and_throttling_are_those_since_the_first_look(tmp_path):
-    busy, steal, _, beside = map(lambda word: int(word) if word != '-' else 0, look(tmp_path, 'before').split())
+    busy, steal, _, beside = map(
+        lambda word: int(word) if word != '-' else 0, look(tmp_path, 'before').splitlines()[0].split()
+    )
     # as if since then 1000 hundredths of a second were wanted, and a tenth of them stolen
     (tmp_path / 'load.txt').write_text(f'{busy - 900} {steal - 100} - {beside}\n')
     assert 5 < facts(look(tmp_path, 'after', 'load.txt'))['cpu_steal'] <= 10.5
+
+
+CPUS = 'sys/devices/system/cpu'
+NODE = {
+    f'{CPUS}/cpu0/cpufreq/scaling_governor': 'ondemand', f'{CPUS}/cpu11/cpufreq/scaling_governor': 'ondemand',
+    f'{CPUS}/intel_pstate/no_turbo': '0', 'sys/kernel/mm/transparent_hugepage/enabled': 'always [madvise] never',
+}  # fmt: skip
+
+
+@pytest.fixture
+def node(tmp_path):
+    """A look at files of its own in place of those of the kernel."""
+    for name, value in NODE.items():
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(value + '\n')
+    script = tmp_path / 'load.sh'
+    text = re.sub(r'/(sys/(?:devices|kernel)|proc/sys)/', lambda found: f'{tmp_path}/{found[1]}/', LOAD.read_text())
+    script.write_text(text.replace('$EUID', '${AS:-$EUID}'))
+
+    def run(*words, **variables):
+        command = ['bash', script, *words]
+        environment = os.environ | variables
+        answer = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True, env=environment)
+        assert not answer.stderr
+        return answer.stdout
+
+    (tmp_path / 'load.txt').write_text(run('before'))
+    return run
+
+
+def test_a_node_that_stays_as_it_was(node, tmp_path):
+    node('after', 'load.txt')
+    assert (tmp_path / 'changes.txt').read_text() == ''
+
+
+@pytest.mark.parametrize(('user', 'then'), [('0', ', and was set back'), ('1000', '')])
+def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path, user, then):
+    changed = dict.fromkeys(NODE, 'performance') | {
+        f'{CPUS}/intel_pstate/no_turbo': '1', 'sys/kernel/mm/transparent_hugepage/enabled': '[always] madvise never',
+    }  # fmt: skip
+    for name, value in changed.items():
+        (tmp_path / name).write_text(value + '\n')
+    node('changes', 'load.txt', AS=user)
+    assert sorted((tmp_path / 'changes.txt').read_text().splitlines()) == [
+        f'cpufreq/scaling_governor changed from ondemand to performance while the job ran{then}, on 2 CPUs',
+        f'intel_pstate/no_turbo changed from 0 to 1 while the job ran{then}',
+        f'transparent_hugepage/enabled changed from madvise to always while the job ran{then}',
+    ]
+    found = {name: (tmp_path / name).read_text().strip() for name in NODE}
+    assert found == (NODE | {'sys/kernel/mm/transparent_hugepage/enabled': 'madvise'} if then else changed)

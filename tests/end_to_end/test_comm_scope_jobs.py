@@ -38,7 +38,7 @@ def node(clone):
 
 
 def run(clone, name: str, *options: str):
-    return clone.run_case(name, '-S', 'trials=2', *options, checks=CHECK)
+    return clone.run_case(name, '-S', 'trials=2', '-S', 'as_root=true', *options, checks=CHECK)
 
 
 def values(case) -> dict[str, float]:
@@ -81,6 +81,28 @@ def test_stand_in_kernels_from_the_nearest_socket(node):
     assert {metric['unit'] for metric in case['record']['metrics'].values()} == {'us'}
     assert case['record']['provenance']['nearest_numa_domain'] == '0'
     assert case['record']['placement']['actual'].popitem()[1] == '0,1'
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can change clocks')
+def test_it_does_not_run_as_root_unless_told_to(node, tmp_path):
+    node.stand_in(after=f'touch {tmp_path}/ran')
+    case = run(node, 'CommScopeKernel.*device=2', '-S', 'as_root=false')
+    assert case['result'] == 'fail' and 'would set governor and turbo of the CPUs' in case['fail_reason']
+    assert not (tmp_path / 'ran').exists()
+
+
+@needs_two_cpus
+@pytest.mark.parametrize('code', [0, 3])
+def test_a_setting_of_the_node_that_it_changed_is_a_finding_of_that_node(node, tmp_path, code):
+    """Here a file stands for the kernel's: as if it had held another value at the first look."""
+    setting = tmp_path / 'scaling_governor'
+    setting.write_text('performance\n')
+    node.stand_in(after=f'echo "{setting} powersave" >> ../../load.txt; exit {code}')
+    case = run(node, 'CommScopeKernel.*device=2')
+    assert case['result'] == 'fail'
+    changed = f'{os.uname().nodename}: {setting} changed from powersave to performance while the job ran'
+    assert changed in case['fail_reason'], 'the change is not named'
+    assert setting.read_text() == ('powersave\n' if os.geteuid() == 0 else 'performance\n')
 
 
 @needs_two_cpus

@@ -4,6 +4,8 @@
 #   load_beside      CPUs that other processes kept busy, in the quieter of the two looks
 #   cpu_steal        CPU time that the hypervisor took for others during the trials, in % of what was wanted
 #   clock_throttled  how often heat lowered the clock of a CPU during the trials
+# load.sh changes FILE  compares how this node is set with the first look, and writes changes.txt: a line for each change.
+#   As root it sets back what it can. Part of `after`; a job that ends early calls it alone.
 # No trial runs meanwhile, so all of this costs two tenths of a second beside none of them.
 read_cpus() {
     read -r _ user nice system _ _ irq softirq steal _ < /proc/stat # in hundredths of a second of all CPUs
@@ -11,6 +13,43 @@ read_cpus() {
     busy=$((user + nice + system + irq + softirq)) now=${uptime/./}
 }
 
+# The files that say how the node is set, of which a benchmark that runs as root may change some
+settings() {
+    shopt -s nullglob
+    local cpu=/sys/devices/system/cpu
+    printf '%s\n' $cpu/cpu[0-9]*/cpufreq/{scaling_governor,boost} \
+        $cpu/{cpufreq/boost,intel_pstate/no_turbo,smt/control} \
+        /sys/kernel/mm/transparent_hugepage/{enabled,defrag} /proc/sys/kernel/numa_balancing
+}
+
+# chosen VALUE...: of `always [madvise] never` the word in brackets
+chosen() {
+    [[ $* =~ \[(.+)\] ]] && set -- "${BASH_REMATCH[1]}"
+    value=$*
+}
+
+# compare FILE: what differs from its lines, each a path and a value
+compare() {
+    local -A changed
+    local path was now what
+    while read -r path was; do
+        { read -r now < "$path"; } 2> /dev/null || continue
+        chosen $now && now=$value
+        [ "$now" = "$was" ] && continue
+        what=${path#/sys/devices/system/cpu/} what=${what#cpu[0-9]*/}
+        what="${what#/sys/kernel/mm/} changed from $was to $now while the job ran"
+        { [ $EUID = 0 ] && echo "$was" > "$path"; } 2> /dev/null && what+=', and was set back'
+        : $((changed[$what] += 1))
+    done < <(tail --lines=+2 "$1")
+    for what in "${!changed[@]}"; do
+        ((changed[$what] == 1)) && echo "$what" || echo "$what, on ${changed[$what]} CPUs"
+    done > changes.txt
+}
+
+if [ "$1" = changes ]; then
+    [ ! -e "$2" ] || compare "$2"
+    exit 0
+fi
 throttled=
 for file in /sys/devices/system/cpu/cpu[0-9]*/thermal_throttle/*_throttle_count; do
     { read -r count < "$file"; } 2> /dev/null && ((throttled += count))
@@ -27,8 +66,12 @@ read_cpus
 beside=$(((busy - first_busy) * 100 / (now - first))) # hundredths of a CPU
 if [ "$1" = before ]; then
     echo "$busy $steal ${throttled:--} $beside"
-    exit
+    settings | while read -r path; do
+        { read -r value < "$path"; } 2> /dev/null && chosen $value && echo "$path $value"
+    done
+    exit 0
 fi
+compare "$2"
 ((beside < before_beside)) || beside=$before_beside
 hundredths() { printf '%s=%d.%02d\n' "$1" $(($2 / 100)) $(($2 % 100)); }
 hundredths load_beside "$beside"

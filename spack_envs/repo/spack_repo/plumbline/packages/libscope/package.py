@@ -66,6 +66,8 @@ class Libscope(CMakePackage, CudaPackage, ROCmPackage):
         # CMake refuses to install a target that refers to folders of its own build.
         cmake.filter(r'^\s+include$', '$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>')
         cmake.filter(r'\$\{PROJECT_BINARY_DIR\}/include/\)', '$<BUILD_INTERFACE:${PROJECT_BINARY_DIR}/include>)')
+        # As root it would turn the CPUs' turbo off and set their governor, and leave them so where it is killed.
+        filter_file(r'^  stabilize_system_state\(\);$', '', 'src/init.cpp')
         with open('CMakeLists.txt', 'a') as f:
             f.write(INSTALL_RULES)
         with open('scope-config.cmake', 'w') as f:

@@ -3,6 +3,16 @@
 # default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for. POSIX shell; root is needed
 # for system packages only.
 
+# before anything runs: what plumbline/paths.py refuses
+case $PWD in
+    *[]['$`"\:*?{}%#&;()<>|!^']* | *\'* | *[[:cntrl:]]*)
+        printf "plumbline: %s: ReFrame or a shell would not take all of it for a name; move or rename the folder\n" "$PWD" |
+            tr '\n\t' '? ' >&2
+        echo >&2
+        exit 2
+        ;;
+esac
+
 _FIT='import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 10))'
 
 # Started with sudo in a clone of the user who asked: go on as this user, so that nothing in it becomes root's.

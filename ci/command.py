@@ -21,7 +21,7 @@ from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
-from plumbline.paths import results_directory
+from plumbline.paths import ROOT, results_directory, usable
 from plumbline.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
 
@@ -65,8 +65,10 @@ def run(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int
         os.environ[settings.RESULTS.name] = str(Path(arguments.results).absolute())
 
     def locked() -> int:
+        usable(ROOT)
+        results = results_directory()
         name = choose_site(arguments.site)
-        results = _writable(results_directory())
+        _writable(results)
         with _lock(results):
             _clean_up_after_a_kill(results)
             return work(load_site(name), results)
@@ -96,7 +98,7 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     return 1
 
 
-def _writable(results: Path) -> Path:
+def _writable(results: Path) -> None:
     if re.search(r'\s', str(results)):
         raise InputError(f'{results}: ReFrame cannot run jobs below a path with a blank; choose another with --results')
     try:
@@ -109,7 +111,6 @@ def _writable(results: Path) -> Path:
         tempfile.TemporaryFile(dir=results).close()
     except OSError as error:
         raise InputError(f'{results}: the results directory cannot be written: {error.strerror}') from None
-    return results
 
 
 @contextlib.contextmanager

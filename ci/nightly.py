@@ -27,7 +27,7 @@ from ci.session import Case, Content, Selection, Session, case_of, cases_in, fai
 from ci.slurm_nodes import nodes_out
 from plumbline import settings
 from plumbline.files import write_text
-from plumbline.paths import ROOT, results_directory
+from plumbline.paths import ROOT
 from plumbline.references import MODES
 from plumbline.sites import UNDESCRIBED, Site, load_site
 from postprocess.text import count
@@ -44,7 +44,7 @@ def main() -> int:
         code = command.run(arguments, night.run)
         silence.is_broken = code != 0 or night.needs_attention
         if silence.is_broken:
-            notify.notify(addresses, results_directory(), started, night.outcome)
+            notify.notify(addresses, night.summary, started, night.outcome)
     quiet = arguments.quiet and not silence.is_broken
     for hint in night.outcome.hints if quiet and night.outcome else ():
         print(f'plumbline: {hint}')
@@ -88,6 +88,7 @@ class Night:
         self.arguments = arguments
         self.needs_attention = False
         self.outcome: outcome.Outcome | None = None
+        self.summary: Path | None = None  # its file, once it is known where
         self.problems: list[str] = []  # what went wrong outside the cases
 
     def run(self, site: Site, results: Path) -> int:
@@ -96,7 +97,7 @@ class Night:
             provision(results)
             load_site.cache_clear()
             site = load_site(site.name)
-        self.site, self.results = site, results
+        self.site, self.results, self.summary = site, results, results / cleanup.SUMMARY
         self._clear_published()
         mode = self.arguments.mode or ('quick' if site.name == UNDESCRIBED else 'nightly')
         self.deadline = time.monotonic() + (self.arguments.duration or duration(BUDGET[mode]))

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from ci.cleanup import SUMMARY
 from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
@@ -38,10 +37,10 @@ def take_addresses() -> list[str]:
     return text.split()
 
 
-def notify(addresses: list[str], results: Path, since: float, outcome: Outcome | None = None) -> None:
-    """Send the summary, if one was written after `since`, to each address; a failure is named without the address.
+def notify(addresses: list[str], summary: Path | None, since: float, outcome: Outcome | None = None) -> None:
+    """Send the text of a file, if it was written after `since`, to each address.
 
-    The title is what to act on first in `outcome`, where the session was judged.
+    A failure is named without the address. The title is what to act on first in `outcome`, if it was judged.
     """
     if not addresses:
         return
@@ -54,8 +53,8 @@ def notify(addresses: list[str], results: Path, since: float, outcome: Outcome |
     site = settings.SITE.get() or platform.node()
     body = f'ci/nightly on {platform.node()} ended with an error; its log has the cause'
     with suppress(OSError):
-        if (results / SUMMARY).stat().st_mtime >= since:
-            body = (results / SUMMARY).read_text(encoding='utf-8')
+        if summary and summary.stat().st_mtime >= since:
+            body = summary.read_text(encoding='utf-8')
     title = outcome.title if outcome else f'{site} is not as it was'
     for number, address in enumerate(addresses, start=1):
         one = apprise.Apprise()

@@ -19,7 +19,7 @@ from ci import command
 from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
-from plumbline.paths import ROOT, software_directory
+from plumbline.paths import ROOT, software_directory, usable
 from plumbline.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
@@ -37,6 +37,7 @@ def main() -> int:
     arguments = parse(sys.argv[1:])
 
     def work() -> int:
+        usable(ROOT)
         name = command.choose_site(arguments.site)
         if arguments.import_:
             import_folder(Path(arguments.import_).absolute())

@@ -1,10 +1,14 @@
 """Locate the checkout, its parts, and the directories of results and software."""
 
+import re
 import sys
 from pathlib import Path
 
 from plumbline import settings
+from plumbline.errors import InputError
 
+# ReFrame runs `$(...)` in paths and replaces $, % and {}; to DuckDB *, ? and [] are patterns, to PATH a colon is an end
+_SPECIAL = re.compile(r"""[\x00-\x1f\x7f$`"'\\:*?\[\]{}%#&;()<>|!^]""")
 _PACKAGE = Path(__file__).resolve().parent
 
 
@@ -42,6 +46,16 @@ def add_library() -> None:
         sys.path.insert(0, str(_LIBRARY))
 
 
+def usable(folder: Path) -> Path:
+    """Return a folder of ours that every program takes for a name. Raises InputError."""
+    if found := _SPECIAL.findall(str(folder)):
+        which = ', '.join(sorted({repr(one) for one in found}))
+        raise InputError(
+            f'{str(folder)!r}: ReFrame, a shell or DuckDB would not take {which} as part of a name; move or rename it'
+        )
+    return folder
+
+
 def results_directory() -> Path:
     """Return ``$PLUMBLINE_RESULTS``, else ``results/`` of the checkout.
 
@@ -60,8 +74,8 @@ def software_directory() -> Path:
 
 def _folder(name: str, setting: settings.Setting[str]) -> Path:
     if chosen := setting.get():
-        return Path(chosen).absolute()
-    return Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name
+        return usable(Path(chosen).absolute())
+    return usable(Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name)
 
 
 def site_folder(site: str, root: Path = SITES, file: str = 'site.yaml') -> Path:

@@ -21,8 +21,8 @@ sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
 from plumbline import settings  # noqa: E402
-from plumbline.errors import SiteError  # noqa: E402
-from plumbline.paths import results_directory  # noqa: E402
+from plumbline.errors import InputError, SiteError  # noqa: E402
+from plumbline.paths import results_directory, usable  # noqa: E402
 from plumbline.references import MODES  # noqa: E402
 from plumbline.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings import schedulers  # noqa: E402
@@ -56,7 +56,11 @@ def _sites() -> list[Site]:
     return [replace(own, hostnames=('.*',)), *others]
 
 
-_RESULTS = results_directory()
+try:
+    usable(ROOT)
+    _RESULTS = results_directory()
+except InputError as error:
+    raise ConfigError(str(error)) from None
 _SLURM_OPTIONS = {
     # An outage of minutes of the accounting database or the controller must not end the session or fail its cases
     'max_sacct_failures': 1000,

@@ -97,9 +97,9 @@ def _settings(
 
 def _results(given: Path | None) -> Path:
     """Return the results directory: the one given, else the one that ReFrame writes to. Raises InputError."""
-    from plumbline.paths import results_directory
+    from plumbline.paths import results_directory, usable
 
-    results = given or results_directory()
+    results = usable(given.absolute()) and given if given else results_directory()
     if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB know no other names
         raise InputError(f'{results}: expected a results directory whose name is UTF-8')
     return results

@@ -50,7 +50,7 @@ def test_a_webhook_gets_the_summary_and_no_secret_is_printed(webhook, tmp_path, 
     monkeypatch.setenv('PLUMBLINE_SITE', 'demo')
     (tmp_path / cleanup.SUMMARY).write_text('FAILED: 1 regressed\n')
     addresses = [f'json://user:hush@{address}/good', f'json://user:hush@{address}/bad', 'nosuch://hush']
-    notify.notify(addresses, tmp_path, 0, of_incidents())
+    notify.notify(addresses, tmp_path / cleanup.SUMMARY, 0, of_incidents())
     assert [path for path, _ in posted] == ['/good', '/bad']
     assert 'FAILED: 1 regressed' in posted[0][1] and 'plumbline: demo: NODE n5 and 1 more' in posted[0][1]
     printed = ''.join(capfd.readouterr())

@@ -50,12 +50,15 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     (report,) = demo.results.glob('reports/*.json')
     session, node = json.loads(report.read_text())['session_info']['uuid'], os.uname().nodename
     ledger.write_text(f'date,session,node,kind,how\n2026-01-31,{session},{node},NODE,a test\n')
-    second = demo.nightly('--quiet', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
+    publish = demo.root / 'published'
+    second = demo.nightly('--quiet', f'--publish={publish}', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
     assert second.returncode == 1
     assert f'DEVICE {node} device 3: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(
         second.stdout.split()
     )
     assert 'number 1 of 1 could not be reached' in second.stderr
+    assert sorted(path.name for path in publish.iterdir()) == ['report.html', 'verdicts.md', 'verdicts.xml']
+    assert f'DEVICE {node} device 3' in (publish / 'verdicts.md').read_text()
     assert '2026-01-31' in (demo.results / 'report.html').read_text()
     assert len(list((demo.results / 'incidents/demo').iterdir())) == 1
 

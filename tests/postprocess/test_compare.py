@@ -445,18 +445,17 @@ def curve(factors):
 )
 def test_every_size_of_a_curve_counts(work, lost, share):
     rng = random.Random(1)
-    sizes = range(20)
-    rows = [
-        reference(check='Osu', params='nodes=2', metric='latency', dims=f'message_bytes={2**power}', unit='us',
-                  better='lower', mean=1 + 2**power / 1000, std=0.01 * (1 + 2**power / 1000))
-        for power in sizes
-    ]  # fmt: skip
-    work.reference(*rows)
-    noise = [math.exp(rng.gauss(0, 0.01)) for _ in sizes]
-    work.ingest(report(curve(noise), uuid='aaaa'))
+
+    def noise():
+        return [math.exp(rng.gauss(0, 0.01)) for _ in range(20)]
+
+    work.ingest(*(report(curve(noise()), uuid=f'{day}000', began=BEGAN + 86400 * day) for day in range(8)))
+    assert work.run('record', 'propose').exit_code == 0
+    work.run('record', 'accept')
+    work.ingest(report(curve(noise()), uuid='aaaa', began=BEGAN + 86400 * 8))
     assert work.compare('aaaa')['counts'] == {'ok': 20}
-    slow = [factor * (share if power in lost else 1) for power, factor in enumerate(noise)]
-    work.ingest(report(curve(slow), uuid='bbbb'))
+    slow = [factor * (share if power in lost else 1) for power, factor in enumerate(noise())]
+    work.ingest(report(curve(slow), uuid='bbbb', began=BEGAN + 86400 * 9))
     document = work.compare('bbbb')
     assert document['exit_code'] == 1
     regressed = {row['dims'] for row in document['verdicts'] if row['verdict'] == 'regressed'}

@@ -40,7 +40,7 @@ from postprocess.verdicts.common import Groups  # noqa: E402
 from postprocess.verdicts.levels import Values, estimate  # noqa: E402
 from postprocess.verdicts.night import FALSE, FALSE_SHORT, judge  # noqa: E402
 from postprocess.verdicts.stats import inliers, moderate, quantile, shift_between  # noqa: E402
-from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline  # noqa: E402
+from postprocess.verdicts.trailing import SHORT, Baseline  # noqa: E402
 from postprocess.verdicts.windows import CERTAIN, Change, certainties  # noqa: E402
 
 SEED = 20261122
@@ -136,7 +136,7 @@ class Site:
     """What a row of the table simulates: noise, CVs and how a check describes them, the baseline and the nights.
 
     `kinds`: CV and prior of each half of the metrics, in place of `cv` and `prior`. `lost_cv`: of the metrics that
-    lose. `printed`: digits after the point of values of about 1; `absent`: the share of values that are missing.
+    lose, after so many healthy nights `before`. `printed`: digits after the point of values of about 1; `absent`: the share of values that are missing.
     """
 
     noise: Night = normal
@@ -152,6 +152,7 @@ class Site:
     printed: int | None = None
     absent: float = 0.0
     reruns: bool = True
+    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -195,7 +196,7 @@ def limits_before(sessions: ndarray) -> ndarray:
     """Return the limit of each metric by the earlier rule; minus infinity where it did not gate."""
     if sessions.shape[1] < SHORT:
         return numpy.full(METRICS, -math.inf)
-    stay = numpy.isfinite(sessions) & inliers(numpy.exp(sessions))
+    stay = inliers(sessions)
     n = stay.sum(axis=1)
     variance, df = moderate(sessions.var(axis=1, ddof=1, where=stay), n - 1.0)
     loss = -numpy.expm1(-quantile(0.99, df) * numpy.sqrt(variance * (1 + 1 / n)))
@@ -209,10 +210,10 @@ def values_of(site: Site, rng: Generator) -> Iterator[ndarray]:
     if site.loss:
         cvs[site.lost] = site.lost_cv or site.cv
     last = None
-    for night in range(site.n + site.nights):
+    for night in range(site.n + site.before + site.nights):
         last = site.noise(rng, night, last)
         values = last * cvs[:, None]
-        if site.loss and night >= site.n:
+        if site.loss and night >= site.n + site.before:
             values[site.lost] += math.log1p(-site.loss)
         if site.printed is not None:
             values = numpy.log(numpy.maximum(numpy.round(numpy.exp(values), site.printed), 0.1**site.printed))
@@ -239,14 +240,14 @@ def simulate(site: Site, number: int) -> Outcome:
     for values in nights:
         tonight = numpy.full((METRICS, 1, JOBS[-1]), math.nan)
         tonight[:, 0, 0] = values[:, 0]
-        history = numpy.concatenate([history, tonight], axis=1)[:, -2 * WINDOWS[-1] :]
+        history = numpy.concatenate([history, tonight], axis=1)
         answer = nightly(baseline, history, values, site.reruns)
         red_before = (values[:, 0] < bad) & (numpy.median(values[:, :3], axis=1) < bad)
         rows.append((
             answer.red.any() or answer.common, (answer.red & (answer.p < alone))[site.lost], red_before.any(),
             red_before[site.lost], (answer.jobs > 1).mean(), (answer.jobs - 1).mean(), answer.two_levels,
         ))  # fmt: skip
-    return Outcome(*map(numpy.array, zip(*rows, strict=True)))
+    return Outcome(*map(numpy.array, zip(*rows[site.before :], strict=True)))
 
 
 @dataclass(frozen=True)
@@ -356,6 +357,12 @@ HEALTHY = {
     'two levels, low on 0.1, n = 30': (Site(two_levels(0.1), n=30), '<= 3'),
     'n = 1': (Site(n=1), '<= 2'),
     'n = 1, AR(1) 0.5': (Site(correlated, n=1), '<= 2'),
+    'after 30 nights, n = 10': (Site(before=30, nights=30), '<= 1'),
+    'after 30 nights, n = 10, left-skewed': (Site(gamma, before=30, nights=30), '<= 2'),
+    'after 30 nights, n = 10, AR(1) 0.5': (Site(correlated, before=30, nights=30), '<= 2'),
+    'after 30 nights, n = 10, slow jobs': (Site(slow_jobs, before=30, nights=30), '<= 2'),
+    'after 30 nights, n = 10, weekly': (Site(weekly, before=30, nights=30), '<= 2'),
+    'after 30 nights, n = 1': (Site(n=1, before=30, nights=30), '<= 2'),
     'n = 3': (Site(n=3), '<= 2'),
     'n = 3, AR(1) 0.5': (Site(correlated, n=3), '<= 2'),
     'n = 1, all CVs 10 %, prior 10 %': (Site(n=1, cv=0.1, prior=0.1, factor=1.3), '<= 2'),
@@ -379,6 +386,8 @@ LOSSES = {
     '-5 %, CV 3 %': (Site(loss=0.05, lost_cv=0.03), (1, 14), '-; 69'),
     '-5 %, CV 3 %, n = 20': (Site(loss=0.05, lost_cv=0.03, n=20), (1, 14), '-; 91'),
     '-5 %, CV 3 %, n = 30': (Site(loss=0.05, lost_cv=0.03, n=30), (1, 14), '-; 97'),
+    '-5 %, CV 3 %, after 34 accepted nights': (Site(loss=0.05, lost_cv=0.03, before=34), (1, 14), '-; 97'),
+    '-5 %, CV 3 %, n = 1, after 34 accepted nights': (Site(loss=0.05, lost_cv=0.03, n=1, before=34), (1, 14), '-'),
     '-50 %, n = 1, CV 5 %': (Site(loss=0.5, lost_cv=0.05, n=1, nights=1), (1,), '99.5'),
     '-50 %, n = 1, CV 10 %': (Site(loss=0.5, lost_cv=0.1, n=1, nights=1), (1,), '99.5'),
     '-50 %, n = 1, CV 10 %, left-skewed': (Site(gamma, loss=0.5, lost_cv=0.1, n=1, nights=1), (1,), '-'),

@@ -90,7 +90,7 @@ def _at_share(share: float, history: History, row: Reference) -> float:
 def _baseline(history: History) -> Reference:
     """Return what `plumbline record` makes of the first sessions, but for the spread of the other series."""
     values = history.values[:BASELINE]
-    values = values[inliers(values)]
+    values = values[inliers(numpy.log(values))]
     return Reference(
         id=history.series, quantity=history.quantity, mean=float(values.mean()), std=float(values.std(ddof=1)),
         n=len(values), kind='baseline', source='backtest', spread=float(numpy.log(values).std(ddof=1)),

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import numpy
 from numpy import ndarray
 
 from plumbline.limits import LIKENESS_OF_JOBS
-from postprocess.verdicts.stats import fit_prior, scatter
-from postprocess.verdicts.trailing import SHORT, Baseline, Likeness, Nights
+from postprocess.verdicts.stats import fit_prior, inliers, scatter
+from postprocess.verdicts.trailing import LONG, SHORT, WINDOWS, Baseline, Likeness, Nights
 
 _ENOUGH_SERIES = 20  # from which something is estimated over a site
 _MOST_DF = 30.0  # that the spread of a kind of metric has on a site
 _LEVELS_APART = 8.0  # standard deviations between two levels of a series
 _RHO_WEIGHT = 40.0  # the inverse of the variance of the correlation of jobs that is assumed
 _SLOW = 4.0  # standard deviations from which a session is slow
+_SAME_LEVEL = 2.0  # standard errors within which later sessions are at the level of the baseline
 _CLIP = 6.0  # standard deviations at which a value counts no further
 
 
@@ -83,6 +85,40 @@ def with_fitted_spread(baseline: Baseline, nights: Nights) -> Baseline:
     variance[unknown] = prior * min(max(factor, 1 / 9), 100)
     df[unknown] = min(max(d0, 1), _MOST_DF)
     return replace(baseline, variance=variance, df=df)
+
+
+def with_accepted_sessions(baseline: Baseline, jobs: ndarray) -> Baseline:
+    """Return the baseline sharpened by the sessions after it that are older than all windows, up to `LONG` together.
+
+    The first jobs of sessions count, without outliers, where their mean is within `_SAME_LEVEL` standard errors of the
+    accepted one: so the level moves by less than that of its own error, and never on. `jobs`: as `night.judge` has
+    them.
+    """
+    first = jobs[..., 0]
+    there = numpy.isfinite(first)
+    older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > WINDOWS[-1])
+    older &= older.cumsum(axis=1) <= (LONG - baseline.n)[:, None]
+    enough = older.sum(axis=1) >= SHORT
+    used = numpy.zeros_like(older)
+    if enough.any():
+        used[enough] = inliers(numpy.where(older, first, numpy.nan)[enough])
+    sd = numpy.sqrt(baseline.variance)
+    level = baseline.mean + sd * _mean_of(_deviations(first, baseline, _CLIP), older)
+    k = used.sum(axis=1)
+    error = sd * numpy.sqrt(1 / baseline.n + 1 / numpy.maximum(k, 1))
+    alike = enough & (abs(baseline.mean - level) < _SAME_LEVEL * error)
+    k = numpy.where(alike, k, 0)
+    squares = (numpy.where(used, first - _mean_of(first, used)[:, None], 0.0) ** 2).sum(axis=1)
+    n, df = baseline.n + k, baseline.df + numpy.maximum(k - 1, 0)
+    return replace(
+        baseline,
+        mean=(baseline.n * baseline.mean + k * level) / n,
+        variance=numpy.where(alike, (baseline.df * baseline.variance + squares) / df, baseline.variance),
+        df=df,
+        n=n,
+        assumed=baseline.assumed & ~alike,
+        sessions=numpy.concatenate([baseline.sessions, numpy.where(older & alike[:, None], first, numpy.nan)], axis=1),
+    )
 
 
 def scale_of_tonight(baseline: Baseline, nights: Nights, likeness: Likeness) -> float:

@@ -6,6 +6,7 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from statistics import fmean, median
 
 import numpy
@@ -17,7 +18,7 @@ from plumbline.references import Reference
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.common import Groups
 from postprocess.verdicts.measured import Measured
-from postprocess.verdicts.trailing import WINDOWS, Baseline
+from postprocess.verdicts.trailing import LONG, WINDOWS, Baseline
 
 _SESSIONS = 2 * WINDOWS[-1]  # that are read: not every session has every series
 _EXACT = 10**6  # sessions of a published number whose own error is not known: it says what the machine must do
@@ -103,10 +104,13 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
     earlier = [one for one in store.history(last) if one.session != last.session]
     named = [_sessions_named(row.reference.provenance) for row in rows]
     every = frozenset().union(*set(named))
-    chosen = [one for one in earlier if one.session[:8] in every]
-    chosen = sorted(
-        {one.session: one for one in [*chosen, *earlier[-_SESSIONS:]]}.values(), key=lambda one: one.started
-    )
+    wanted = {one.session for one in earlier if one.session[:8] in every} | {
+        one.session for one in earlier[-_SESSIONS:]
+    }
+    for since in {row.reference.recorded_at for row in rows}:
+        after = (one.session for one in earlier if f'{one.started:%Y-%m-%d}' >= since and one.session[:8] not in every)
+        wanted |= set(islice(after, LONG))
+    chosen = [one for one in earlier if one.session in wanted]
     if not chosen:
         return numpy.full((len(rows), 0), numpy.nan), numpy.full((len(rows), 0, MOST_JOBS), numpy.nan)
     values = _read(store, chosen, rows)

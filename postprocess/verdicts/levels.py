@@ -89,7 +89,7 @@ def _level(of: Values) -> Level:
         return Level(numpy.isin(of.sessions, sessions[low]), levels=found, switched=switched)
     if len(sessions) < _ENOUGH_SESSIONS:
         return Level(numpy.ones(len(logs), bool))
-    used = inliers(of.values)
+    used = inliers(logs)
     return Level(used, dropped=int((~used).sum()))
 
 

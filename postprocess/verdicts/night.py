@@ -14,7 +14,13 @@ from numpy import ndarray
 
 from plumbline.limits import MOST_JOBS
 from postprocess.verdicts.common import Groups, judge_groups
-from postprocess.verdicts.expected import likeness_of, scale_of_tonight, with_fitted_spread, with_lower_level
+from postprocess.verdicts.expected import (
+    likeness_of,
+    scale_of_tonight,
+    with_accepted_sessions,
+    with_fitted_spread,
+    with_lower_level,
+)  # fmt: skip
 from postprocess.verdicts.stats import chance, false_discovery_rates, quantile
 from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline, Likeness, Nights, Windows, windows
 
@@ -81,7 +87,7 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     """
     nights = Nights.of(jobs)
     baseline, two_levels = with_lower_level(baseline, nights)
-    baseline = with_fitted_spread(baseline, nights)
+    baseline = with_accepted_sessions(with_fitted_spread(baseline, nights), jobs)
     likeness = likeness_of(baseline, nights)
     baseline = likeness.with_whole_spread(baseline)
     scale = scale_of_tonight(baseline, nights, likeness)
@@ -93,7 +99,9 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     suspect &= ~(certain & (nights.k[:, -1] >= ENOUGH_JOBS))
     common = None
     if groups is not None and groups.members:
-        common = _common(groups, baseline, nights, judge_groups(groups, baseline, jobs, likeness))
+        common = _common(
+            groups, baseline, nights, judge_groups(groups, baseline, jobs[:, -2 * WINDOWS[-1] :], likeness)
+        )
         for index in map(int, numpy.flatnonzero(common.suspect)):
             members = groups.members[index]
             suspect[members] |= nights.k[members, -1] < COMMON_JOBS[1]
@@ -162,6 +170,7 @@ def _suspects(baseline: Baseline, nights: Nights, likeness: Likeness, found: Win
     suspect |= (jobs < ENOUGH_JOBS) & (baseline.mean - _typical(nights) > baseline.cap)
     suspect |= (baseline.n < SHORT) & (found.loss[0] > _log(LARGE))
     sure = (jobs >= ENOUGH_JOBS) & (p < FALSE / 3 / baseline.weight.sum() * baseline.weight)
+    sure &= baseline.mean - numpy.nanmax(nights.tonight, axis=1) >= least  # no job of tonight was healthy
     return suspect & ~sure & (jobs < MOST_JOBS)
 
 

@@ -45,19 +45,20 @@ def mean_of(summary: Summary) -> float:
     return math.nan if summary.mean is None else summary.mean
 
 
-def inliers(values: ndarray) -> ndarray:
-    """Return True for each value within 4 scaled MAD of the median, on the log scale along the last axis.
+def inliers(logs: ndarray) -> ndarray:
+    """Return True for each logarithm within 4 scaled MAD of the median, along the last axis; False for what is none.
 
     All values stay where more than a fifth would be dropped: those are a second level of the machine rather than
     outliers, and a limit without them would fail every other session.
     """
     import numpy
 
-    logs = numpy.log(values)
-    distance = abs(logs - numpy.median(logs, axis=-1, keepdims=True))
-    scale = numpy.median(distance, axis=-1, keepdims=True) / _MAD_OF_NORMAL
-    near = distance <= OUTLYING * scale
-    return near | (scale == 0) | ((~near).mean(axis=-1, keepdims=True) > 0.2)
+    there = numpy.isfinite(logs)
+    centre = numpy.nan_to_num(numpy.nanmedian(logs, axis=-1, keepdims=True))
+    distance = abs(logs - centre)
+    scale = numpy.nan_to_num(numpy.nanmedian(distance, axis=-1, keepdims=True)) / _MAD_OF_NORMAL
+    far = there & (distance > OUTLYING * scale) & (scale > 0)
+    return there & ~(far & (far.sum(axis=-1, keepdims=True) <= 0.2 * there.sum(axis=-1, keepdims=True)))
 
 
 def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = None) -> tuple[ndarray, ndarray]:

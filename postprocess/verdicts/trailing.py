@@ -18,6 +18,7 @@ from postprocess.verdicts.stats import chance
 #: Sessions over which a series is judged: one finds what is large and sudden, fourteen what is small and lasting.
 WINDOWS = (1, 2, 3, 7, 14)
 SHORT = 5  # a baseline of fewer sessions says little of its series' own spread
+LONG = 30  # sessions beyond which more would hardly sharpen a baseline
 
 
 @dataclass(frozen=True)

@@ -52,9 +52,9 @@ def test_a_sample_that_is_not_finite_shows_in_the_mean():
 
 def test_nights_beyond_4_mad_go_and_all_others_stay():
     nights = numpy.array([100.0, 101, 99, 100.5, 99.5, 100.2, 99.8, 100.4, 99.6, 60])
-    assert inliers(nights).tolist() == [True] * 9 + [False]
-    assert inliers(1 / nights).tolist() == [True] * 9 + [False]  # a time, as a rate
-    assert inliers(numpy.array([nights, nights[::-1]]))[1].tolist() == [False] + [True] * 9
+    assert inliers(numpy.log(nights)).tolist() == [True] * 9 + [False]
+    assert inliers(-numpy.log(nights)).tolist() == [True] * 9 + [False]  # a time, as a rate
+    assert inliers(numpy.log([nights, nights[::-1]]))[1].tolist() == [False] + [True] * 9
 
 
 @each_row(
@@ -67,7 +67,7 @@ def test_nights_beyond_4_mad_go_and_all_others_stay():
     ],
 )
 def test_a_second_level_of_the_machine_is_no_outlier(nights):
-    assert inliers(numpy.array(nights)).all()
+    assert inliers(numpy.log(nights)).all()
 
 
 def test_the_prior_of_the_spreads_is_found_again():

@@ -31,17 +31,17 @@ LIKENESS_OF_JOBS = 0.3
 class Tolerance:
     """Losses of performance, between 0 and 1: a smaller one than floor never counts, a larger one than cap always.
 
-    `usual_spread`: coefficient of variation between sessions that the check states; None: `DEFAULT_SPREAD`.
+    `usual_spread`: coefficient of variation between sessions that the check states.
     """
 
     floor: float = DEFAULT_FLOOR
     cap: float = DEFAULT_CAP
-    usual_spread: float | None = None
+    usual_spread: float = DEFAULT_SPREAD
 
     @property
     def prior(self) -> float:
         """The variance of the logarithm of a session's value that is usual for the kind of metric."""
-        return (self.usual_spread or DEFAULT_SPREAD) ** 2
+        return self.usual_spread**2
 
 
 @dataclass(frozen=True)
@@ -161,4 +161,5 @@ def tolerance_for(
     for rule in policy.get('rules', []):
         if all(fnmatchcase(texts[name], rule.get(name, '*')) for name in ('check', 'params', 'metric', 'dims')):
             floor, cap = rule['floor'], rule['cap']
-    return Tolerance(min(floor, cap), cap, usual_spread)  # a cap of the site may be below the floor of the check
+    # a cap of the site may be below the floor of the check
+    return Tolerance(min(floor, cap), cap, usual_spread or DEFAULT_SPREAD)

@@ -6,11 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 from statistics import median
 
-from plumbline.limits import Tolerance, limits, spread_of
+from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
 from postprocess.text import count
-from postprocess.verdicts.levels import USUAL_SPREAD
-from postprocess.verdicts.stats import PRIOR_DF
 
 _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
@@ -48,5 +46,5 @@ def _of_sessions(row: Reference, tolerance: Tolerance, n: int) -> Reference:
         return row
     spread, df = spread_of(row)
     if spread is None or df is None:
-        spread, df = tolerance.usual_spread or USUAL_SPREAD, PRIOR_DF
+        spread, df = tolerance.usual_spread, PRIOR_DF
     return replace(row, n=n, spread=spread, df=df + n - row.n, spread_n=n)

@@ -33,7 +33,7 @@ from postprocess.verdicts.candidates import (
     read_unmeasured,
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
-from postprocess.verdicts.levels import USUAL_SPREAD, Level, Values, estimate
+from postprocess.verdicts.levels import Level, Values, estimate
 from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, summary_of, two_levels, worse
 from postprocess.verdicts.stats import mean_of
 
@@ -214,8 +214,7 @@ class _Recorder:
 
     def values(self, of: Candidate) -> Values:
         tolerance = self.tolerance(of)
-        usual = tolerance.usual_spread or USUAL_SPREAD
-        return Values(of.values, of.nights, of.quantity.sign, usual, tolerance.floor)
+        return Values(of.values, of.nights, of.quantity.sign, tolerance.usual_spread, tolerance.floor)
 
     def tolerance(self, of: Candidate) -> Tolerance:
         return tolerance_for(self.policy, of.id, **of.stated)

@@ -76,15 +76,20 @@ def judge_session(
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
     verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases, history=against is None)
-    for place, row in enumerate(rows):
-        if row.lost and verdicts[place].verdict not in BAD:
-            lost = row.lost[0]
-            verdicts[place] = replace(verdicts[place], verdict=lost.status, cause=lost.cause, nodes=lost.nodes)
+    verdicts = [lost_number(verdict, row) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     return Comparison(
         session, against, worst_first(verdicts), problems, common=common, suspects=suspects, hints=hints(verdicts)
     )
+
+
+def lost_number(verdict: Verdict, row: Measured) -> Verdict:
+    """Return the verdict of a series whose other jobs do not make up for one that lost its number."""
+    if not row.lost or verdict.verdict in BAD:
+        return verdict
+    lost = row.lost[0]
+    return replace(verdict, verdict=lost.status, cause=lost.cause, nodes=lost.nodes)
 
 
 def with_spread(reference: Reference, own: References) -> Reference:
@@ -344,7 +349,7 @@ def not_measured(
             cause = f'no case of this {session.mode} session measured it'
         else:
             cause = failure(case) or 'its case ran and does not declare this metric'
-        bound = limits(row, tolerance_for(policy, row.id))
+        bound = limits(row, tolerance_for(policy, row.id, **row.stated))
         verdicts.append(Verdict('missing', row.id, row.quantity, NOTHING, row, bound, cause, session=session.session))
     return verdicts
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy
 from numpy import ndarray
 
+from plumbline.limits import DEFAULT_FLOOR, DEFAULT_SPREAD
 from postprocess.verdicts.stats import ENOUGH_METRICS, inliers, moderate
 
-USUAL_SPREAD = 0.02  # between sessions, where a check states none
 _ENOUGH_SESSIONS = 5  # from which an outlier is told from usual variation
 _APART = 12.0  # standard deviations inside the levels that lie between two of them
 _LEAST_SPREAD = 0.25  # of the usual spread: printed values are rounded, and may be equal
@@ -46,8 +46,8 @@ class Values:
     values: ndarray
     sessions: ndarray
     sign: int = 1
-    usual: float = USUAL_SPREAD
-    floor: float = 0.02
+    usual: float = DEFAULT_SPREAD
+    floor: float = DEFAULT_FLOOR
 
 
 def estimate(series: Sequence[Values]) -> list[Level]:

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 
 import numpy
 
-from plumbline.limits import Tolerance
+from plumbline.limits import PRIOR_DF, Tolerance
 from plumbline.references import Reference
 from postprocess.results.store import Session
 from postprocess.text import count, number
 from postprocess.verdicts.candidates import Candidate, Doubt
-from postprocess.verdicts.levels import USUAL_SPREAD, Level
-from postprocess.verdicts.stats import PRIOR_DF, quantile
+from postprocess.verdicts.levels import Level
+from postprocess.verdicts.stats import quantile
 
 #: Kinds of objections that stay true, so that a reason once accepted holds for the next baseline, too.
 LASTING = ('levels', 'published')
@@ -62,7 +62,7 @@ def worse(
     new: Reference, in_force: Reference | None, published: Reference | None, tolerance: Tolerance
 ) -> list[Objection]:
     """Return the references of this machine that a new row falls short of: by more than the floor, and than chance."""
-    spread, df = new.spread or tolerance.usual_spread or USUAL_SPREAD, new.df or PRIOR_DF
+    spread, df = new.spread or tolerance.usual_spread, new.df or PRIOR_DF
     found = []
     for kind, row, name in (('in_force', in_force, 'in force'), ('published', published, 'published')):
         if row is None or row.kind == 'elsewhere' or row.quantity != new.quantity:

@@ -16,7 +16,7 @@ from plumbline.record import Summary, summarize
 from plumbline.references import Reference, References, load_references
 from postprocess.results.store import Session, Store
 from postprocess.text import number
-from postprocess.verdicts.compare import judge, not_measured, session_problems, site_policy, with_spread
+from postprocess.verdicts.compare import judge, lost_number, not_measured, session_problems, site_policy, with_spread
 from postprocess.verdicts.measured import Measured, measured, measured_in
 from postprocess.verdicts.stats import (
     ENOUGH_METRICS,
@@ -73,7 +73,8 @@ def compare_windows(
     references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
     cases = store.rows('cases', newest)
     latest = measured(cases, store.rows('metrics', newest))
-    bad = {row.id: row for row in latest if row.status != 'measured'}  # of earlier sessions only good numbers count
+    # of earlier sessions only good numbers count
+    bad = {row.id: row for row in latest if row.status != 'measured' or row.lost}
     verdicts, changes = [], []
     for key, group in new.items():
         good = _usable(group)
@@ -81,7 +82,8 @@ def compare_windows(
         reference = references.get(key) if row.judged else None
         tolerance = tolerance_for(policy, key, **row.stated)
         rules = [(reference, limits(reference, tolerance))] if reference else []
-        verdicts.append(judge(row, rules, newest.session))
+        verdict = judge(row, rules, newest.session)
+        verdicts.append(lost_number(verdict, row) if key in bad else verdict)
         if reference and good and verdicts[-1].verdict == 'ok':
             shift = shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
             changes.append(Change(len(verdicts) - 1, shift, tolerance, with_spread(reference, own)))
@@ -205,8 +207,8 @@ def _usable(group: Sequence[Measured]) -> list[Measured]:
 def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
     """Return what each set of nodes measured, a summary for each job."""
     found: dict[str, list[Summary]] = {}
-    for row in rows:
-        found.setdefault(','.join(sorted(row.nodes)), []).append(row.summary)
+    for job in (job for row in rows for job in row.measuring if job.value > 0):
+        found.setdefault(','.join(sorted(job.nodes)), []).append(job.summary)
     return found
 
 

@@ -98,7 +98,7 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
         COMPARED,
         [{'incident': of_series.get(row.id, ''), **to_row(row)} for row in found.verdicts],
         before='\n'.join(views.first_lines(incidents, digest.day)) if digest else '',
-        after=summary(found, digest, with_incidents=False),
+        after=summary(found, digest, alone=False),
         markdown=_findings(found, digest),
         name='verdicts',
         document={
@@ -134,15 +134,18 @@ def guarded(found: Comparison) -> View:
     )
 
 
-def summary(found: Comparison, digest: Digest | None = None, with_incidents: bool = True) -> str:
+def summary(found: Comparison, digest: Digest | None = None, alone: bool = True) -> str:
     """Return the incidents, the worst deviations and counts in lines of 80 characters.
 
     Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
+    What is not `alone` follows the incidents and the table.
     """
-    worst = [row for row in found.verdicts if row.deviation is not None and round(row.worse_by, 1) > 0]
+    told = {of for one in digest.known for of in one.incident.series} if digest else set()
+    rest = [row for row in found.verdicts if row.id not in told and (digest or row.verdict not in BAD)]
+    worst = [row for row in rest if alone and row.deviation is not None and round(row.worse_by, 1) > 0]
     worst.sort(key=lambda row: row.worse_by, reverse=True)
     parts = [_wrap(origin(found))]
-    if digest and with_incidents and digest.known:
+    if digest and alone and digest.known:
         parts += ['', *views.first_lines(digest.known, digest.day)][:-1]
     for title, lines in (
         (

@@ -16,6 +16,7 @@ from postprocess.cli import app
 from postprocess.verdicts.verdict import Verdict
 
 SITE = 'cluster'
+UNITS = {'higher': 'GB/s', 'lower': 'us'}
 BEGAN = 1_795_257_531.0  # 2026-11-21 10:38:51 UTC
 _SITE_YAML = """\
 descr: a site for tests
@@ -30,8 +31,9 @@ tolerance: {floor: 0.02}
 """
 
 
-def metric(values=(), unit='GB/s', better='higher', void=None, node='n1'):
-    """A metric of a record with a trial for each value."""
+def metric(values=(), unit='', better='higher', void=None, node='n1'):
+    """A metric of a record with a trial for each value: a bandwidth, or a time where lower is better."""
+    unit = unit or UNITS[better]
     samples = [[trial, node, value] for trial, value in enumerate(values, 1)]
     return {'unit': unit, 'better': better, 'samples': samples, 'void': void}
 
@@ -94,10 +96,11 @@ def report(*cases, uuid='aaaa1111', cmdline='reframe -r', mode=None, began=BEGAN
 
 
 def reference(**fields):
-    """A row of a reference file, as text: a baseline of 100 +- 1 GB/s over 10 values, but for `fields`."""
+    """A row of a reference file, as text: a baseline of 100 +- 1 over 10 values, of a `metric`, but for `fields`."""
+    unit = UNITS[fields.get('better', 'higher')]
     row = {
         'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big', 'metric': 'triad',
-        'dims': '-', 'unit': 'GB/s', 'better': 'higher', 'mean': '100', 'std': '1', 'n': '10', 'kind': 'baseline',
+        'dims': '-', 'unit': unit, 'better': 'higher', 'mean': '100', 'std': '1', 'n': '10', 'kind': 'baseline',
         'source': 'session x', 'recorded_at': '2026-01-01', 'mode': 'quick', 'note': '',
     }  # fmt: skip
     assert fields.keys() <= {*COLUMNS, *RECORDED}

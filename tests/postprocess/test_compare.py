@@ -180,7 +180,7 @@ def test_a_reference_in_another_unit_fails_with_a_sentence(work):
 
 
 def test_a_reference_with_the_other_direction_fails_with_a_sentence(work):
-    row = only(work.judge(case(metrics={'triad': metric([100.0])}), reference(better='lower')))
+    row = only(work.judge(case(metrics={'triad': metric([100.0], unit='1')}), reference(unit='1', better='lower')))
     assert row['verdict'] == 'failed'
     assert row['cause'].startswith('better differs: measured higher')
 

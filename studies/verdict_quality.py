@@ -136,7 +136,8 @@ class Site:
     """What a row of the table simulates: noise, CVs and how a check describes them, the baseline and the nights.
 
     `kinds`: CV and prior of each half of the metrics, in place of `cv` and `prior`. `lost_cv`: of the metrics that
-    lose, after so many healthy nights `before`. `printed`: digits after the point of values of about 1; `absent`: the share of values that are missing.
+    lose, after so many healthy nights `before`. `printed`: digits after the point of values of about 1; `absent`: the
+    share of values that are missing.
     """
 
     noise: Night = normal

@@ -90,6 +90,7 @@ class Store:
     def __init__(self, results: Path):
         self.folder = results / 'store'
         self._usable: set[Path] = set()  # files that were opened
+        self._read: dict[Path, tuple[Any, list[Session]]] = {}
 
     # Writing
 
@@ -273,13 +274,11 @@ class Store:
     def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
         """Yield the rows of each session in the present schema; those of earlier schemas from one query."""
         if old := [session for session in sessions if session.schema < SCHEMA]:
-            import pyarrow.compute as pc  # takes a tenth of a second
-
             names = ', '.join(f'"{name}"' for name in TABLES[table].names)
             rows = self._query(f'SELECT {names} FROM {table}', {}, old).cast(TABLES[table])
         for session in sessions:
             if session.schema < SCHEMA:
-                yield rows.filter(pc.equal(rows['session'], session.session))
+                yield rows if len(old) == 1 else _of_session(rows, session.session)
             else:
                 alone = not session.file.startswith(_TOGETHER)
                 yield _read(self._path(table, session), None if alone else session.session)
@@ -290,14 +289,25 @@ class Store:
         def read(_: object) -> list[Session]:
             files = [path for path in self.files(site, month) if path.name.startswith((name, _TOGETHER))]
             found: dict[tuple[str, str], Session] = {}
-            for path, rows in sorted(((path, _read(path)) for path in files), key=lambda item: -item[1].num_rows):
-                for row in rows.to_pylist():
-                    session = Session(*_place(path), path.stem, **_in_schema(row))
+            for stored in sorted(map(self._sessions_in, files), key=len, reverse=True):
+                for session in stored:
                     if session.session.startswith(name):
                         found.setdefault((session.site, session.session), session)
             return sorted(found.values(), key=_order)
 
         return self._follow([], read)
+
+    def _sessions_in(self, path: Path) -> list[Session]:
+        """Return the sessions of a file of the table `sessions`; one that did not change is read once."""
+        try:
+            now = path.stat()
+        except OSError:
+            now = None
+        state = now and (now.st_ino, now.st_mtime_ns, now.st_size)
+        if path not in self._read or self._read[path][0] != state:
+            rows = _read(path).to_pylist()
+            self._read[path] = state, [Session(*_place(path), path.stem, **_in_schema(row)) for row in rows]
+        return self._read[path][1]
 
     def _follow(self, sessions: list[Session], action: Callable[[list[Session]], _Result]) -> _Result:
         """Return ``action(sessions)``; repeat it with their new files if another process compacted them meanwhile."""
@@ -371,7 +381,23 @@ def _read(path: Path, session: str | None = None) -> pa.Table:
     with _opened(path) as file:
         if session is None:
             return file.read()
-        return pq.read_table(path, filters=[('session', '==', session)], partitioning=None)
+        # not by a filter, which imports pandas: that takes longer than to read the file
+        column = file.schema_arrow.names.index('session')
+        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
+        found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
+        return file.read_row_groups(found)
+
+
+def _of_session(rows: pa.Table, session: str) -> pa.Table:
+    import pyarrow.compute as pc  # imports pandas
+
+    return rows.filter(pc.equal(rows['session'], session))
+
+
+def _only_text(column: pq.ColumnChunkMetaData) -> str | None:
+    """Return the text that all rows of a part of a column have; None where they have several."""
+    values = column.statistics
+    return values.min if values and values.min == values.max else None
 
 
 def _in_schema(row: dict[str, Any]) -> dict[str, Any]:

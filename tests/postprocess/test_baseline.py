@@ -7,7 +7,7 @@ import math
 
 import numpy
 import pytest
-from run_reports import BEGAN, SITE, case, metric, reference, report, with_dims
+from run_reports import BEGAN, SITE, UNITS, case, metric, reference, report, with_dims
 
 from plumbline.references import COLUMNS, RECORDED, read_references
 
@@ -353,7 +353,8 @@ def test_of_two_levels_both_are_shown_and_the_worse_one_is_recorded(work, better
         work.ingest(report(entry, uuid=f'night{night:02}', began=BEGAN + night * 86400))
     refused = work.run('record propose')
     assert refused.exit_code == 1
-    worse, better_one = ('95 GB/s in 3 sessions', '120 GB/s in 5 sessions')[:: 1 if better == 'higher' else -1]
+    unit = UNITS[better]
+    worse, better_one = (f'95 {unit} in 3 sessions', f'120 {unit} in 5 sessions')[:: 1 if better == 'higher' else -1]
     assert f'two levels, {worse} and {better_one}; the worse one is taken' in refused.stdout
     assert work.run('record accept').exit_code == 2
     assert work.run('record propose', '--although', 'memory has two speeds').exit_code == 0

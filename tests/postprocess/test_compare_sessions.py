@@ -59,6 +59,26 @@ def test_two_jobs_are_compared_by_what_is_usual_for_such_metrics(work):
     assert only(work.compare('aaaa', 'aaaa'))['verdict'] == 'ok'
 
 
+def test_every_job_of_a_session_counts_and_one_that_lost_its_number_fails(work):
+    def jobs(uuid, day, *values):
+        runs = [
+            case(metrics={'triad': metric([value] if value else [])}, missing={'triad': 'no line'}) for value in values
+        ]
+        content = report(runs[-1], uuid=uuid, began=BEGAN + day * 86400, earlier_runs=[[run] for run in runs[:-1]])
+        work.ingest(content)
+
+    jobs('aaaa', 0, 100, 101, 99)
+    jobs('bbbb', 1, 94, 93, 95)
+    jobs('cccc', 2, 100, 101, 0)
+    row = only(work.compare('aaaa', 'bbbb'))
+    assert (row['verdict'], row['n'], row['expected_n']) == ('regressed', 3, 3)
+    assert row['limit_why'].endswith('3 jobs against 3')
+    said = work.run('compare', 'aaaa', 'bbbb').stdout
+    assert said.count('triad') == 2 and 'notice losses above' in said  # in the table, and with its cause
+    row = only(work.compare('aaaa', 'cccc'))
+    assert (row['verdict'], row['cause']) == ('missing', 'no line')
+
+
 def test_a_change_below_the_floor_is_ok(work):
     work.ingest(night(100, 'aaaa', 1), night(99, 'bbbb', 2))
     row = only(work.compare('aaaa', 'bbbb'))

@@ -93,6 +93,16 @@ def test_a_loss_that_is_over_tonight_is_not_red():
     assert not judge(baseline(), nights(*history, [0.0])).red[0]
 
 
+def test_the_first_sessions_after_a_baseline_narrow_it_and_a_loss_among_them_does_not_move_it():
+    jobs = nights(*[[0.002 * (night % 3 - 1)] for night in range(40)])
+    before, after = (judge(baseline(n=3, df=4.0), jobs[:, -sessions:]) for sessions in (14, 40))
+    widths = [numpy.median(found.high - found.low) for found in (before, after)]
+    assert widths[1] < 0.7 * widths[0]
+    lost = nights(*[[-0.05 + 0.002 * (night % 3 - 1)] * 5 for night in range(60)])
+    assert judge(baseline(), lost).red[0]
+    assert judge(baseline(), lost).loss[0] == pytest.approx(0.05, abs=0.005)
+
+
 def test_sessions_without_a_value_are_left_out_of_the_windows():
     history = nights(*[[-0.03]] * 7)
     gaps = numpy.full((40, 14, 9), math.nan)

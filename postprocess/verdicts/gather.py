@@ -107,8 +107,8 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
     wanted = {one.session for one in earlier if one.session[:8] in every} | {
         one.session for one in earlier[-_SESSIONS:]
     }
-    for since in {row.reference.recorded_at for row in rows}:
-        after = (one.session for one in earlier if f'{one.started:%Y-%m-%d}' >= since and one.session[:8] not in every)
+    for day in {row.reference.recorded_at for row in rows}:
+        after = (one.session for one in earlier if f'{one.started:%Y-%m-%d}' >= day and one.session[:8] not in every)
         wanted |= set(islice(after, LONG))
     chosen = [one for one in earlier if one.session in wanted]
     if not chosen:

@@ -140,9 +140,8 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True)
     Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
     What is not `alone` follows the incidents and the table.
     """
-    told = {of for one in digest.known for of in one.incident.series} if digest else set()
-    rest = [row for row in found.verdicts if row.id not in told and (digest or row.verdict not in BAD)]
-    worst = [row for row in rest if alone and row.deviation is not None and round(row.worse_by, 1) > 0]
+    rest = [row for row in found.verdicts if alone and (digest or row.verdict not in BAD)]
+    worst = [row for row in rest if row.deviation is not None and round(row.worse_by, 1) > 0]
     worst.sort(key=lambda row: row.worse_by, reverse=True)
     parts = [_wrap(origin(found))]
     if digest and alone and digest.known:

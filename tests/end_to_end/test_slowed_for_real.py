@@ -110,7 +110,7 @@ def test_a_baseline_of_one_night_a_loss_of_half_that_is_acknowledged_and_heals(d
     runaway.unlink()
     for healthy in (1, 2):
         measure(demo)
-        assert [(one['state'], one['healthy_for']) for one in incidents(demo, 0)] == [('acknowledged', healthy)]
+        assert [(one['state'], one['healthy_for']) for one in incidents(demo, 0)] == [('healing', healthy)]
     last = demo.nightly('--quiet', *ONE_TRIAL)
     assert (last.returncode, last.stdout) == (0, ''), last.stdout + last.stderr
     assert [(known['id'], known['state']) for known in incidents(demo, 0)] == [(one['id'], 'closed')]

@@ -16,7 +16,9 @@ from statistics import median
 import numpy
 from numpy import ndarray
 
+from postprocess.history.spread import MAD_OF_NORMAL
 from postprocess.verdicts.stats import false_discovery_rates
+from postprocess.verdicts.trailing import Likeness
 
 SHORTEST = 5  # values of a segment: a step is found at its fifth value
 FALSE_STEPS = 0.007  # chance of any false step at a site without one; with several, share of steps that are false
@@ -27,7 +29,6 @@ _SLOPE = 1.3  # standard error of the slope used here in that of least squares o
 _SERIES_AT_ONCE = 128  # as many as the processor's cache holds
 _LEVELS = 128
 _FAR = 3  # standard deviations of a level beyond which a value says no more than that it is far away
-_MAD_OF_NORMAL = 0.67449
 
 
 @dataclass(frozen=True)
@@ -53,11 +54,6 @@ class Control:
     far: float
     series: int
     chance: float = 0.0
-
-    def variance_of_mean(self, n: int) -> float:
-        """Return the variance of the mean of n neighboring values, in variances of one: an AR(1) process."""
-        apart = numpy.arange(1, n)
-        return float(1 + 2 * ((1 - apart / n) * self.likeness**apart).sum()) / n
 
     @property
     def freedom(self) -> float:
@@ -114,7 +110,7 @@ def noise(values: ndarray) -> ndarray:
 
     Steps do not show in those.
     """
-    return numpy.median(abs(numpy.diff(values)), axis=1) / _MAD_OF_NORMAL / math.sqrt(2)
+    return numpy.median(abs(numpy.diff(values)), axis=1) / MAD_OF_NORMAL / math.sqrt(2)
 
 
 def levels(scaled: ndarray, penalty: float) -> list[list[int]]:
@@ -183,7 +179,7 @@ class _Rest:
         middles = [float(numpy.median(part)) for part in self.parts]
         rest = [part - middle for part, middle in zip(self.parts, middles, strict=True)]
         n = max(len(values), 2)
-        scale = float(numpy.median(abs(numpy.concatenate(rest)))) / _MAD_OF_NORMAL * n / (n - 1.25 * len(rest))
+        scale = float(numpy.median(abs(numpy.concatenate(rest)))) / MAD_OF_NORMAL * n / (n - 1.25 * len(rest))
         bound = _FAR * scale or math.inf
         self.far = sum(int((abs(part) > bound).sum()) for part in rest)
         rest = [numpy.clip(part, -bound, bound) for part in rest]
@@ -254,7 +250,7 @@ def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
     """
     from scipy.special import bdtrc, stdtr  # takes a tenth of a second
 
-    variances = [control.variance_of_mean(len(part)) for part in rest.parts]
+    variances = Likeness(control.likeness).error_of_mean(numpy.array([len(part) for part in rest.parts], float))
     freedom = sum(len(part) * (1 - of) for part, of in zip(rest.parts, variances, strict=True))
     sd = max(math.sqrt(rest.squares / freedom), floor / 20)
     df = max(freedom * control.freedom, 1)

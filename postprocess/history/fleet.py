@@ -19,9 +19,11 @@ from plumbline.limits import limits
 from plumbline.paths import SITES, site_folder
 from plumbline.references import References, load_references
 from postprocess.history import ledger
-from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, LARGE, Flag, NodeTable, Recorded, outliers, tables, until
+from postprocess.history.incidents.grouping import Key, explain
+from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
 from postprocess.history.provenance import ALL, Provenance
 from postprocess.history.series import by_node
+from postprocess.history.spread import LARGE
 from postprocess.results.store import Session, Store
 from postprocess.text import count, percent
 from postprocess.verdicts.baseline import parts_of
@@ -185,48 +187,29 @@ def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places
     by_node: dict[str, list[Flag]] = defaultdict(list)
     for flag in flags:
         by_node[flag.node].append(flag)
-    slow = {names: set(names.split(',')) for names in by_node if ',' in names}
-    healthy = [set(names.split(',')) for names in measured if ',' in names and names not in slow]
-    found = {node: _event('NODE', node, own) for node, own in by_node.items() if node not in slow}
-    for node, event in found.items():
-        jobs = [names for names, nodes in slow.items() if node in nodes]
-        if jobs:
-            found[node] = replace(event, evidence=(f'its jobs with other nodes are slow, too: {len(jobs)}',))
-        for names in jobs:
-            del slow[names]
-    events = list(found.values())
-    while slow:
-        kind, place, jobs = _explanation(slow, healthy, located)
-        own = [flag for names in jobs for flag in by_node[names]]
-        of = len(jobs) + sum(_touches(nodes, place, located) for nodes in healthy)
-        events.append(_event(kind, place, own, f'slow: {len(jobs)} of {of} jobs over several nodes there'))
-        for names in jobs:
-            del slow[names]
-    return sorted(events, key=lambda event: event.change)
+    jobs = [names for names in by_node if ',' in names]
+    found = []
+    for node in (name for name in by_node if ',' not in name):
+        own = [names for names in jobs if node in names.split(',')]
+        evidence = [f'its jobs with other nodes are slow, too: {len(own)}'] if own else []
+        found.append(_event('NODE', node, by_node[node], *evidence))
+    slow = [names for names in jobs if not by_node.keys() & set(names.split(','))]
+    healthy = [_scopes(names, located) for names in measured if ',' in names and names not in jobs]
+    for group in explain([_scopes(names, located) for names in slow], healthy):
+        own = [slow[place] for place in group.places]
+        of = len(own) + sum(group.key in scopes for scopes in healthy)
+        evidence = [f'slow: {len(own)} of {of} jobs over several nodes there']
+        flags_of = [flag for names in own for flag in by_node[names]]
+        kind, where = map(str, group.key)
+        found.append(_event('NODE' if kind == 'node' else 'FABRIC', where, flags_of, *evidence))
+    return sorted(found, key=lambda event: event.change)
 
 
-def _touches(nodes: set[str], place: str, located: Places) -> bool:
-    return place in nodes or any(place in located.get(node, ()) for node in nodes)
-
-
-def _explanation(
-    slow: Mapping[str, set[str]], healthy: Sequence[set[str]], located: Places
-) -> tuple[str, str, list[str]]:
-    """Return NODE or FABRIC, the node or place with the most slow jobs beyond its healthy ones, and those jobs.
-
-    Where no place has two slow jobs more than healthy ones: the nodes of one job.
-    """
-    nodes = sorted(set().union(*slow.values()))
+def _scopes(names: str, located: Places) -> list[Key]:
+    """Return what may make a job over several nodes slow: what lies between just these, a node, a place."""
+    nodes = sorted(names.split(','))
     places = sorted({place for node in nodes for place in located.get(node, ())})
-    first = next(iter(slow))
-    most, best = 1, ('FABRIC', first, [first])
-    for kind, candidates in (('NODE', nodes), ('FABRIC', places)):
-        for place in candidates:
-            hit = [names for names, of in slow.items() if _touches(of, place, located)]
-            score = len(hit) - sum(_touches(of, place, located) for of in healthy)
-            if score > most:
-                most, best = score, (kind, place, hit)
-    return best
+    return [('job', names), *(('node', node) for node in nodes), *(('place', place) for place in places)]
 
 
 def _with_software(store: Store, sessions: Sequence[Session], events: list[Event]) -> list[Event]:

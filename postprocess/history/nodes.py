@@ -13,15 +13,23 @@ from numpy import ndarray
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.limits import Tolerance
 from postprocess.history.series import History
+from postprocess.history.spread import (
+    FEWEST_SESSIONS,
+    MAD_OF_NORMAL,
+    Levels,
+    after_fall,
+    bound_of,
+    median,
+    two_way,
+    until_last,
+)
 from postprocess.text import count
-from postprocess.verdicts.stats import OUTLYING, chance, false_discovery_rates, moderate
+from postprocess.verdicts.stats import OUTLYING, chance, false_discovery_rates
 
 FEWEST_NODES = 4  # that are compared with each other
-FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and spread
 ACCEPTED = 20  # first sessions of a node whose level is what it should keep
 FALSE_NODES = 0.04  # expected nodes flagged in a session of healthy nodes
 FALSE_SYSTEMS = 0.05  # share of the series flagged for the whole system that are false
-FEW, LARGE = 16, 0.15  # values that say so little of their spread that only such a loss counts
 WHOLE = '*'  # in place of a node: the whole fleet
 #: Last sessions whose mean is compared with the accepted level, and the share of the false nodes that each may cause:
 #: one session finds what is large, several find what is small and lasts.
@@ -30,11 +38,6 @@ WINDOWS = {1: 0.25, 2: 0.15, 4: 0.5, 7: 0.1}
 #: ``socket0`` and ``socket1``. Pairs of GPUs are alike within a link class.
 PARTS = ('device', 'domain', 'layout')
 PAIR, LINK_CLASS = 'pair', 'link_class'
-_MAD_OF_NORMAL = 0.67449
-_FALL = 0.001  # chance of a fall among the accepted sessions of a node that did not fall
-_HEAVY = 0.15  # least weight of the tails, as 1 / df: so few values cannot show that there is none
-# Ratio of the 95 % to the 75 % quantile of Student's t by 1 / df: how heavy the tails of a distribution are
-_TAILS = ((2.44, 0.0), (2.60, 0.1), (2.77, 0.2), (3.08, 0.333), (3.58, 0.5), (6.31, 1.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -164,20 +167,20 @@ class _Fleet:
         reviewed = (usable & columns).sum(axis=1) >= FEWEST_SESSIONS
         self.accepted[reviewed] = (usable & columns)[reviewed]
         self.left, self.own, self.levels = two_way(table.performance, self.accepted)
-        self.accepted &= ~_after_fall(self.left, self.accepted, self.floor)
+        self.accepted &= ~after_fall(self.left, self.accepted, self.floor)
         self._reject_unlike(~reviewed)
         # a run that was slow by chance says how often that happens, and nothing of the level and spread
-        past = _until_last(self.accepted)
+        past = until_last(self.accepted)
         apart = numpy.where(self.accepted[:, past], abs(self.left[:, past]), numpy.nan)
         self.steady = self.accepted.copy()
-        self.steady[:, past] &= apart <= OUTLYING / _MAD_OF_NORMAL * _median(apart, axis=1)[:, None]
+        self.steady[:, past] &= apart <= OUTLYING / MAD_OF_NORMAL * median(apart, axis=1)[:, None]
 
     def _reject_unlike(self, nodes: ndarray) -> None:
         """Let those of `nodes` without a level of their own whose level is far below that of the others."""
         known = numpy.isfinite(self.own)
         if known.sum() >= FEWEST_NODES:
             apart = self.own - numpy.median(self.own[known])
-            self.accepted[nodes & known & (apart < -_bound(apart[known], self.p, self.table.tolerance))] = False
+            self.accepted[nodes & known & (apart < -bound_of(apart[known], self.p, self.table.tolerance))] = False
 
     def flags(self) -> Iterator[Flag]:
         """Yield the nodes below their own level; those of few accepted sessions also if below the others."""
@@ -217,19 +220,21 @@ class _Fleet:
                 before = self.steady.copy()
                 numpy.put_along_axis(before, last[:, -size:], False, axis=1)
             if levels is None or before is not self.steady:
-                levels = _Levels(self.left, self.accepted, before, self.floor)
+                levels = Levels(self.left, self.accepted, before, self.floor)
             means = recent[:, -size:].mean(axis=1)  # NaN of fewer sessions
             change = means - levels.own
             of = numpy.flatnonzero(judged & (change < -self.floor) & (recent[:, -1] - levels.own < -self.floor / 2))
             of = of[levels.n[of] >= FEWEST_SESSIONS]
             if not len(of):
                 continue
+            error_of = levels.likeness.error_of_mean
+            error = error_of(numpy.array(float(size)))
             change, sd, df = change[of], levels.sd[of], levels.df[of]
             if size > 1:  # the last sessions tell of the spread, too
-                further = size * (1 - levels.of_mean[size])
+                further = size * (1 - error)
                 squares = recent[of, -size:].var(axis=1) * size
                 sd, df = numpy.sqrt((df * sd**2 + squares) / (df + further)), df + further
-            p = stdtr(df, change / (sd * numpy.sqrt(levels.of_mean[size] + levels.of_mean[levels.n[of]])))
+            p = stdtr(df, change / (sd * numpy.sqrt(error + error_of(levels.n[of]))))
             low = change / 2 if size > 1 else change
             lows = (recent[of, -size:] - levels.own[of, None] <= low[:, None]).sum(axis=1)
             p = numpy.maximum(p, bdtrc(lows - 1, size, levels.share_below(low / sd))) / share
@@ -240,14 +245,14 @@ class _Fleet:
     def _new(self, new: ndarray, sessions: ndarray) -> Iterator[Flag]:
         """Yield those of the `new` nodes that are below their few sessions, the other nodes or the recorded limit."""
         now = self.table.performance[:, -1]
-        apart = now - _median(now)
+        apart = now - median(now)
         p = self.p / 2  # of two comparisons
-        beside = _bound(apart[numpy.isfinite(apart)], p, self.table.tolerance)
+        beside = bound_of(apart[numpy.isfinite(apart)], p, self.table.tolerance)
         moved = self.left[:, -1] / numpy.sqrt(1 + 1 / numpy.maximum(sessions, 1))
         moved[sessions == 0] = numpy.nan
         known = moved[numpy.isfinite(moved)]
-        bound = max(_bound(known, p, None), self.floor) if len(known) >= FEWEST_NODES else math.inf
-        is_well = self.recorded is not None and _median(now) >= self.recorded[0] - self.floor
+        bound = max(bound_of(known, p, None), self.floor) if len(known) >= FEWEST_NODES else math.inf
+        is_well = self.recorded is not None and median(now) >= self.recorded[0] - self.floor
         for i in numpy.flatnonzero(new).tolist():
             if moved[i] < -bound:
                 how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
@@ -264,159 +269,17 @@ class _Fleet:
             return Flag(self.table.series, self.table.quantity, WHOLE, loss, how), self.table.tolerance, p
 
         accepted = (self.accepted.sum(axis=0) > 0) & numpy.isfinite(self.levels)
-        accepted &= ~_after_fall(self.levels[None], accepted[None], self.floor)[0]
+        accepted &= ~after_fall(self.levels[None], accepted[None], self.floor)[0]
         past, last = self.levels[accepted], self.levels[-1]
         if len(past) >= FEWEST_SESSIONS and numpy.isfinite(last):
             loss = last - past.mean()
             sd = max(past.std(ddof=1), 1e-6) * math.sqrt(1 + 1 / len(past))
             p = chance(numpy.array(-loss / sd), numpy.array(len(past) - 1))
             return whole(float(loss), f'the {len(past)} sessions before', float(p))
-        middle = _median(self.table.performance[:, -1])
+        middle = median(self.table.performance[:, -1])
         if self.recorded and middle < self.recorded[1]:
             return whole(float(middle - self.recorded[0]), 'the recorded baseline', 0.0)
         return None
-
-
-class _Levels:
-    """The own level of each node, the spread `sd` of its runs with `df` degrees of freedom, from `n` steady sessions.
-
-    `of_mean`: variance of the mean of so many neighboring sessions, in variances of one.
-    """
-
-    def __init__(self, left: ndarray, accepted: ndarray, steady: ndarray, floor: float):
-        past = _until_last(accepted)
-        left, accepted, steady = left[:, past], accepted[:, past], steady[:, past]
-        self.n = steady.sum(axis=1)
-        with numpy.errstate(invalid='ignore'):
-            self.own = numpy.where(steady, left, 0.0).sum(axis=1) / self.n
-        rest = left - self.own[:, None]
-        squares = numpy.where(steady, rest, 0.0)
-        enough = self.n >= FEWEST_SESSIONS
-        like = _likeness(squares[enough], self.n[enough]) if enough.any() else 0.0
-        self.of_mean = _variance_of_mean(like, max(int(self.n.max(initial=0)), *WINDOWS))
-        self.sd, self.df = numpy.full(len(left), numpy.nan), numpy.full(len(left), numpy.nan)
-        n = self.n[enough]
-        variances = (squares[enough] ** 2).sum(axis=1) / (n * (1 - self.of_mean[n]))
-        variances = numpy.maximum(variances, (floor / 20) ** 2)
-        variances, self.df[enough] = moderate(variances, (n - 1.0) * (1 - like**2) / (1 + like**2))
-        self.sd[enough] = numpy.sqrt(variances)
-        with numpy.errstate(invalid='ignore'):
-            self._below = numpy.sort((rest / self.sd[:, None])[accepted & enough[:, None]])
-
-    def share_below(self, deviations: ndarray) -> ndarray:
-        """Return the share of all accepted values, in spreads of their nodes, that are below each of `deviations`."""
-        return numpy.searchsorted(self._below, deviations) / max(len(self._below), 1)
-
-
-def two_way(performance: ndarray, accepted: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-    """Return what is left without each node's own level and the fleet's level of each session, and both levels.
-
-    `accepted`: the values that a node's level is the median of; without any, the rest of its row is NaN. Where some
-    nodes have enough of them, the fleet's levels come from those first: a node cannot tell its own level from that of
-    its only session.
-    """
-    columns = _until_last(accepted)
-    chosen, past = accepted[:, columns], performance[:, columns]
-    own = _median(numpy.where(chosen, past, numpy.nan), axis=1)
-    few = chosen.sum(axis=1) < FEWEST_SESSIONS
-    if not few.all():
-        own[few] = numpy.nan
-    fleet = _median(past - own[:, None], axis=0)
-    own = _median(numpy.where(chosen, past - fleet, numpy.nan), axis=1)  # again: it may have been away
-    apart = performance - own[:, None]
-    fleet = _median(apart, axis=0)
-    return apart - fleet, own, fleet
-
-
-def _after_fall(left: ndarray, accepted: ndarray, floor: float) -> ndarray:
-    """Return True for the values of each row after its mean fell by at least `floor`: no level to keep.
-
-    The fall is where Student's t between the accepted values before and after it is largest.
-    """
-    from scipy.special import stdtrit
-
-    found = numpy.zeros(left.shape, bool)
-    past = _until_last(accepted)
-    if past.stop < FEWEST_SESSIONS + 2:
-        return found
-    accepted = accepted[:, past]
-    values = numpy.where(accepted, left[:, past], 0.0)
-    n, total = accepted.cumsum(axis=1), values.cumsum(axis=1)
-    possible = accepted & (n >= FEWEST_SESSIONS) & (n <= n[:, -1:] - 2)
-    with numpy.errstate(divide='ignore', invalid='ignore'):
-        fall = total / n - (total[:, -1:] - total) / (n[:, -1:] - n)
-    possible &= fall >= floor
-    rows = numpy.flatnonzero(possible.any(axis=1))
-    if not len(rows):
-        return found
-    values, n, total, fall, possible = values[rows], n[rows], total[rows], fall[rows], possible[rows]
-    every, after = n[:, -1:], n[:, -1:] - n
-    with numpy.errstate(divide='ignore', invalid='ignore'):
-        squares = (values**2).sum(axis=1, keepdims=True) - total**2 / n - (total[:, -1:] - total) ** 2 / after
-        within = squares / (every - 2) + (floor / 20) ** 2
-        t = numpy.where(possible, fall / numpy.sqrt(within * (1 / n + 1 / after)), -numpy.inf)
-    fell = t.max(axis=1) > -stdtrit(every[:, 0] - 2, _FALL)
-    place = t.argmax(axis=1)
-    found[rows] = (numpy.arange(left.shape[1]) > place[:, None]) & fell[:, None]
-    return found
-
-
-def _until_last(accepted: ndarray) -> slice:
-    """Return the columns up to the last one with an accepted value."""
-    columns = numpy.flatnonzero(accepted.any(axis=0))
-    return slice(0, int(columns[-1]) + 1 if len(columns) else 0)
-
-
-def _likeness(rest: ndarray, n: ndarray) -> float:
-    """Return the correlation of neighboring sessions of a node from those of all, corrected for their own levels."""
-    squares = (rest**2).sum()
-    lost = len(n) / n.sum()
-    r = (rest[:, 1:] * rest[:, :-1]).sum() / squares if squares else 0.0
-    r = (r + lost) / (1 - 3 * lost) if lost < 0.2 else r + lost
-    return float(min(max(r - 2 / math.sqrt(n.sum()), 0.0), 0.9))
-
-
-def _variance_of_mean(like: float, most: int) -> ndarray:
-    """Return the variance of the mean of 0, 1, ... neighboring values, in variances of one: an AR(1) process."""
-    apart = numpy.arange(1, most + 1)
-    sums = [1 + 2 * ((1 - apart[: n - 1] / n) * like ** apart[: n - 1]).sum() for n in apart]
-    return numpy.array([numpy.nan, *sums]) / numpy.array([1, *apart])
-
-
-def _bound(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
-    """Return the distance below the median of `values` that a healthy one exceeds with chance `p`.
-
-    Their spread is the median absolute deviation, as uncertain as the standard deviation of 0.37 n. How heavy the tails
-    are comes from the better half: the worse one holds the slow nodes. With a tolerance, at least its floor; of few
-    values `LARGE`.
-    """
-    from scipy.special import stdtrit
-
-    n = len(values)
-    apart = values - numpy.median(values)
-    scale = float(numpy.median(abs(apart))) / _MAD_OF_NORMAL
-    df = max(0.37 * n - 1, 1)
-    if n >= FEW and scale > 0:
-        near, far = numpy.quantile(apart[apart >= 0], [0.5, 0.9])
-        ratios, inverse = zip(*_TAILS, strict=True)
-        heavy = float(numpy.interp(far / near, ratios, inverse)) if near > 0 else 1.0
-        df = max(1 / (1 / df + max(heavy, _HEAVY)), 1)
-        scale *= _MAD_OF_NORMAL / float(stdtrit(df, 0.75))
-    least = -math.log1p(-max(tolerance.floor, LARGE if n < FEW else 0.0)) if tolerance else 0.0
-    return max(-float(stdtrit(df, p)) * scale, least)
-
-
-def _median(values: ndarray, axis: int = 0) -> ndarray:
-    """Return the median of the finite values; NaN where there is none."""
-    if not values.shape[axis]:
-        return numpy.full(numpy.delete(values.shape, axis), numpy.nan)
-    if axis == 0 and numpy.isfinite(values).all():
-        return numpy.median(values, axis=0)  # faster than to sort long columns
-    ordered = numpy.sort(values, axis=axis)  # puts NaN last
-    n = numpy.expand_dims(numpy.isfinite(values).sum(axis=axis), axis)
-    low, high = (numpy.take_along_axis(ordered, numpy.maximum(place, 0), axis) for place in ((n - 1) // 2, n // 2))
-    low, high = low.squeeze(axis), numpy.where(n.squeeze(axis) > 0, high.squeeze(axis), numpy.nan)
-    return (low + high) / 2
 
 
 # Siblings: the like parts of a node
@@ -466,14 +329,14 @@ def _without_name(pairs: Pairs, name: str) -> Pairs:
 def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
     """Yield the parts below the others of their node, further than such parts differ in all nodes together."""
     performance, tolerance = family.performance, family.parts[0].tolerance
-    others = [_median(numpy.delete(performance, column, axis=1), axis=1) for column in range(len(family.parts))]
+    others = [median(numpy.delete(performance, column, axis=1), axis=1) for column in range(len(family.parts))]
     apart = performance - numpy.stack(others, axis=1)
     if len(family.nodes) >= FEWEST_NODES:
-        apart = apart - _median(apart, axis=0)  # the first device may be slower in every node
+        apart = apart - median(apart, axis=0)  # the first device may be slower in every node
     measured = numpy.isfinite(apart)
     # of two or three, one that is slow makes up the spread
     several = apart[measured] if measured.sum() >= FEWEST_NODES else numpy.zeros(1)
-    bound = _bound(several, p, tolerance)
+    bound = bound_of(several, p, tolerance)
     for row, column in zip(*numpy.nonzero(apart < -bound), strict=True):
         part, how = family.parts[column], f'the other {measured[row].sum() - 1} of its node'
         yield Flag(

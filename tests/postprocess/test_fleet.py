@@ -13,6 +13,7 @@ from plumbline.limits import Tolerance
 from plumbline.references import RECORDED
 from postprocess.history import ledger, nodes
 from postprocess.history.nodes import NodeTable, outliers, siblings, until
+from postprocess.history.spread import Levels
 
 DAY = 86400
 RECORDED_ROW = reference() | dict.fromkeys(RECORDED, '')
@@ -101,7 +102,7 @@ def test_the_spread_of_each_node_is_its_own(nights):
     true = numpy.repeat([0.004, 0.016], 200)
     performance = 0.03 * rng.standard_normal((400, 1)) + true[:, None] * rng.standard_normal((400, nights + 1))
     fleet = nodes._Fleet(table(performance), 1e-4, None, ([], []), ())
-    sd = nodes._Levels(fleet.left, fleet.accepted, fleet.steady, 0.02).sd
+    sd = Levels(fleet.left, fleet.accepted, fleet.steady, 0.02).sd
     for spread in (0.004, 0.016):
         assert numpy.sqrt((sd[true == spread] ** 2).mean()) == pytest.approx(spread, rel=0.15)
 

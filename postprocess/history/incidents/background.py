@@ -6,39 +6,45 @@ import math
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from plumbline.identity import CaseId, to_text
+from postprocess.history.incidents.draft import Draft, case_of
 from postprocess.history.incidents.incident import Incident, Scope
 from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.verdict import Comparison, Verdict
 
-if TYPE_CHECKING:
-    from postprocess.history.incidents.draft import Draft
-
 _BACK = 60  # sessions in which the beginning of an incident is looked for
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
 _SERIES = 20  # of an incident, the worst, whose history and provenance are read
 _SHOWN = 3  # series, cases and archives in the evidence
 WELL = ('ok', 'improved')
-_LOSSES = """
-    SELECT number, night, median(wanted.sign * ln(mean / expected)) AS level
-    FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
-    WHERE metrics.dims = wanted.dims AND status = 'measured' AND mean > 0
-        AND (wanted.node = '' OR list_contains(cases.nodes, wanted.node))
-    GROUP BY ALL
+# The first session that shows an incident, by its `number`, of those before the last without a healthy one after it.
+# `wanted`: its series or cases and nodes.
+_FIRST = """
+    WITH seen AS (
+        SELECT number, cases.night AS night, {is_bad} AS is_bad
+        FROM wanted JOIN cases USING ("partition", environ, "check", params) {more}
+        WHERE cases.night < (SELECT max(night) FROM nights) AND (node = '' OR list_contains(cases.nodes, node))
+        GROUP BY ALL
+    ), healthy AS (
+        SELECT number, coalesce(max(night) FILTER (NOT is_bad), -1) AS last FROM seen GROUP BY number
+    )
+    SELECT number, min(night) AS night FROM seen JOIN healthy USING (number) WHERE night > last GROUP BY number
 """
-_FAILURES = """
-    SELECT number, night, bool_or(NOT (
-        result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance')) AS failed
-    FROM cases JOIN wanted USING ("partition", environ, "check", params)
-    WHERE wanted.node = '' OR list_contains(cases.nodes, wanted.node)
-    GROUP BY ALL
-"""
+_FIRST_LOSS = _FIRST.format(
+    is_bad='median(sign * ln(mean / expected)) < any_value(least)',
+    more="""JOIN metrics ON (metrics.night, metrics.case_id, metrics.metric, metrics.dims)
+        = (cases.night, cases.case_id, wanted.metric, wanted.dims) AND status = 'measured' AND mean > 0""",
+)
+_FIRST_FAILURE = _FIRST.format(
+    is_bad="""bool_or(NOT (result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance'))""",
+    more='',
+)
 
 
 class Background:
@@ -75,52 +81,18 @@ class Background:
 
     def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
         """Return the place of the session since which each incident is seen, without a healthy one between."""
-        losses = self._nights(_LOSSES, self._lost_series(drafts, found), 'level')
-        failures = self._nights(_FAILURES, self._failed_cases(drafts, found), 'failed')
-        begins = []
-        for i, incident in enumerate(found):
-            first = last = len(self.sessions) - 1
-            of_loss = incident.sort == 'loss'
-            nights = (losses if of_loss else failures).get(i, {})
-            for night in sorted(nights.keys() - {last}, reverse=True):
-                bad = -math.expm1(nights[night]) > (incident.loss or 0.0) / 2 if of_loss else nights[night]
-                if not bad:
-                    break
-                first = night
-            begins.append(first)
-        return begins
+        both = list(enumerate(zip(drafts, found, strict=True)))
+        losses = [row for i, (draft, one) in both if one.sort == 'loss' for row in _lost_series(i, draft, one)]
+        failures = [row for i, (draft, _) in both if draft.failed for row in _failed_cases(i, draft)]
+        begins = self._first_nights(_FIRST_FAILURE, failures) | self._first_nights(_FIRST_LOSS, losses)
+        return [begins.get(i, len(self.sessions) - 1) for i in range(len(found))]
 
-    def _nights(self, sql: str, wanted: Sequence[Sequence], value: str) -> dict[int, dict[int, Any]]:
+    def _first_nights(self, sql: str, wanted: Sequence[dict[str, Any]]) -> dict[int, int]:
+        """Return the place of the first session of each number among `wanted`."""
         if len(self.sessions) < 2 or not wanted:
             return {}
-        columns = ['number', 'partition', 'environ', 'check', 'params', 'node', 'metric', 'dims', 'expected', 'sign']
-        rows = self.store.query(
-            sql, self.sessions, wanted=dict(zip(columns, map(list, zip(*wanted, strict=True)), strict=False))
-        )
-        found: dict[int, dict[int, Any]] = defaultdict(dict)
-        for i, night, one in zip(*(rows[name].to_pylist() for name in ('number', 'night', value)), strict=True):
-            found[i][night] = one
-        return found
-
-    def _lost_series(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[tuple]:
-        wanted = []
-        for i, (draft, incident) in enumerate(zip(drafts, found, strict=True)):
-            rows = {row.id: row for row in draft.rows if row.expected} if incident.sort == 'loss' else {}
-            for of in [of for of in incident.series if of in rows][:_SERIES]:
-                text = of.to_row()
-                for node in _places(incident.where):
-                    place = (i, of.partition, of.environ, of.check, text['params'], node)
-                    wanted.append((*place, of.metric, text['dims'], rows[of].expected, rows[of].quantity.sign))
-        return wanted
-
-    def _failed_cases(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[tuple]:
-        return [
-            (i, case.partition, case.environ, case.check, to_text(case.params), node)
-            for i, (draft, incident) in enumerate(zip(drafts, found, strict=True))
-            if draft.failed
-            for case in sorted(draft.cases)[:_SERIES]
-            for node in _places(incident.where)
-        ]
+        rows = self.store.query(sql, self.sessions, wanted={name: [one[name] for one in wanted] for name in wanted[0]})
+        return dict(zip(rows['number'].to_pylist(), rows['night'].to_pylist(), strict=True))
 
     # What changed
 
@@ -145,7 +117,7 @@ class Background:
     def _ran(self, rows: Sequence[Verdict], failed: Sequence[Mapping[str, Any]]) -> list[tuple[CaseId, str]]:
         """Return cases with the nodes that they ran on."""
         found = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
-        found |= {(_id_of(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
+        found |= {(case_of(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
         return list(found)[:_SERIES]
 
     def _changed(
@@ -269,7 +241,7 @@ class Background:
             check, *params = case['name'].split(' %')
             own = '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
             names[CaseId(case['partition'], case['environ'], case['check'], ())] = check
-            names[_id_of(case)] = own
+            names[case_of(case)] = own
         known = [names.get(case, case.check) for case in sorted(draft.cases)]
         if len(known) > _SHOWN:
             known = sorted({name.partition('%')[0] for name in known})
@@ -280,15 +252,26 @@ def _places(of: Scope) -> Sequence[str]:
     return of.nodes[:_SERIES] or ('',)
 
 
+def _lost_series(number: int, draft: Draft, incident: Incident) -> Iterator[dict[str, Any]]:
+    """Yield the worst series of an incident on each of its nodes; `least` is half of its loss."""
+    rows = {row.id: row for row in draft.rows if row.expected}
+    least = math.log1p(-(incident.loss or 0.0) / 2)
+    for of in [of for of in incident.series if of in rows][:_SERIES]:
+        known = {'number': number, 'expected': rows[of].expected, 'sign': rows[of].quantity.sign, 'least': least}
+        yield from (of.to_row() | known | {'node': node} for node in _places(incident.where))
+
+
+def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
+    """Yield the cases of an incident on each of its nodes."""
+    for case in sorted(draft.cases)[:_SERIES]:
+        names = {'partition': case.partition, 'environ': case.environ, 'check': case.check}
+        known = names | {'number': number, 'params': to_text(case.params)}
+        yield from (known | {'node': node} for node in _places(draft.where))
+
+
 def _on(nodes: Sequence[str]) -> str:
     return f' on {named(nodes)}' if nodes else ''
 
 
 def _of_case(case: CaseId) -> str:
     return f'{case.check} {to_text(case.params)}'
-
-
-def _id_of(case: Mapping[str, Any]) -> CaseId:
-    from plumbline.identity import from_text
-
-    return CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))

@@ -1,0 +1,155 @@
+"""Levels and spreads of the nodes of a series, which slow nodes and sessions do not move."""
+
+from __future__ import annotations
+
+import math
+
+import numpy
+from numpy import ndarray
+
+from plumbline.limits import Tolerance
+from postprocess.verdicts.stats import moderate
+from postprocess.verdicts.trailing import Likeness
+
+FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and spread
+FEW, LARGE = 16, 0.15  # values that say so little of their spread that only such a loss counts
+MAD_OF_NORMAL = 0.67449
+_FALL = 0.001  # chance of a fall among the accepted sessions of a node that did not fall
+_HEAVY = 0.15  # least weight of the tails, as 1 / df: so few values cannot show that there is none
+# Ratio of the 95 % to the 75 % quantile of Student's t by 1 / df: how heavy the tails of a distribution are
+_TAILS = ((2.44, 0.0), (2.60, 0.1), (2.77, 0.2), (3.08, 0.333), (3.58, 0.5), (6.31, 1.0))
+
+
+class Levels:
+    """The own level of each node, the spread `sd` of its runs with `df` degrees of freedom, from `n` steady sessions.
+
+    `likeness`: of neighboring sessions.
+    """
+
+    def __init__(self, left: ndarray, accepted: ndarray, steady: ndarray, floor: float):
+        past = until_last(accepted)
+        left, accepted, steady = left[:, past], accepted[:, past], steady[:, past]
+        self.n = steady.sum(axis=1)
+        with numpy.errstate(invalid='ignore'):
+            self.own = numpy.where(steady, left, 0.0).sum(axis=1) / self.n
+        rest = left - self.own[:, None]
+        squares = numpy.where(steady, rest, 0.0)
+        enough = self.n >= FEWEST_SESSIONS
+        like = _correlation(squares[enough], self.n[enough]) if enough.any() else 0.0
+        self.likeness = Likeness(like)
+        self.sd, self.df = numpy.full(len(left), numpy.nan), numpy.full(len(left), numpy.nan)
+        n = self.n[enough]
+        variances = (squares[enough] ** 2).sum(axis=1) / (n * (1 - self.likeness.error_of_mean(n)))
+        variances = numpy.maximum(variances, (floor / 20) ** 2)
+        variances, self.df[enough] = moderate(variances, (n - 1.0) * (1 - like**2) / (1 + like**2))
+        self.sd[enough] = numpy.sqrt(variances)
+        with numpy.errstate(invalid='ignore'):
+            self._below = numpy.sort((rest / self.sd[:, None])[accepted & enough[:, None]])
+
+    def share_below(self, deviations: ndarray) -> ndarray:
+        """Return the share of all accepted values, in spreads of their nodes, that are below each of `deviations`."""
+        return numpy.searchsorted(self._below, deviations) / max(len(self._below), 1)
+
+
+def two_way(performance: ndarray, accepted: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+    """Return what is left without each node's own level and the fleet's level of each session, and both levels.
+
+    `accepted`: the values that a node's level is the median of; without any, the rest of its row is NaN. Where some
+    nodes have enough of them, the fleet's levels come from those first: a node cannot tell its own level from that of
+    its only session.
+    """
+    columns = until_last(accepted)
+    chosen, past = accepted[:, columns], performance[:, columns]
+    own = median(numpy.where(chosen, past, numpy.nan), axis=1)
+    few = chosen.sum(axis=1) < FEWEST_SESSIONS
+    if not few.all():
+        own[few] = numpy.nan
+    fleet = median(past - own[:, None], axis=0)
+    own = median(numpy.where(chosen, past - fleet, numpy.nan), axis=1)  # again: it may have been away
+    apart = performance - own[:, None]
+    fleet = median(apart, axis=0)
+    return apart - fleet, own, fleet
+
+
+def after_fall(left: ndarray, accepted: ndarray, floor: float) -> ndarray:
+    """Return True for the values of each row after its mean fell by at least `floor`: no level to keep.
+
+    The fall is where Student's t between the accepted values before and after it is largest.
+    """
+    from scipy.special import stdtrit
+
+    found = numpy.zeros(left.shape, bool)
+    past = until_last(accepted)
+    if past.stop < FEWEST_SESSIONS + 2:
+        return found
+    accepted = accepted[:, past]
+    values = numpy.where(accepted, left[:, past], 0.0)
+    n, total = accepted.cumsum(axis=1), values.cumsum(axis=1)
+    possible = accepted & (n >= FEWEST_SESSIONS) & (n <= n[:, -1:] - 2)
+    with numpy.errstate(divide='ignore', invalid='ignore'):
+        fall = total / n - (total[:, -1:] - total) / (n[:, -1:] - n)
+    possible &= fall >= floor
+    rows = numpy.flatnonzero(possible.any(axis=1))
+    if not len(rows):
+        return found
+    values, n, total, fall, possible = values[rows], n[rows], total[rows], fall[rows], possible[rows]
+    every, after = n[:, -1:], n[:, -1:] - n
+    with numpy.errstate(divide='ignore', invalid='ignore'):
+        squares = (values**2).sum(axis=1, keepdims=True) - total**2 / n - (total[:, -1:] - total) ** 2 / after
+        within = squares / (every - 2) + (floor / 20) ** 2
+        t = numpy.where(possible, fall / numpy.sqrt(within * (1 / n + 1 / after)), -numpy.inf)
+    fell = t.max(axis=1) > -stdtrit(every[:, 0] - 2, _FALL)
+    place = t.argmax(axis=1)
+    found[rows] = (numpy.arange(left.shape[1]) > place[:, None]) & fell[:, None]
+    return found
+
+
+def until_last(accepted: ndarray) -> slice:
+    """Return the columns up to the last one with an accepted value."""
+    columns = numpy.flatnonzero(accepted.any(axis=0))
+    return slice(0, int(columns[-1]) + 1 if len(columns) else 0)
+
+
+def _correlation(rest: ndarray, n: ndarray) -> float:
+    """Return the correlation of neighboring sessions of a node from those of all, corrected for their own levels."""
+    squares = (rest**2).sum()
+    lost = len(n) / n.sum()
+    r = (rest[:, 1:] * rest[:, :-1]).sum() / squares if squares else 0.0
+    r = (r + lost) / (1 - 3 * lost) if lost < 0.2 else r + lost
+    return float(min(max(r - 2 / math.sqrt(n.sum()), 0.0), 0.9))
+
+
+def bound_of(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
+    """Return the distance below the median of `values` that a healthy one exceeds with chance `p`.
+
+    Their spread is the median absolute deviation, as uncertain as the standard deviation of 0.37 n. How heavy the tails
+    are comes from the better half: the worse one holds the slow nodes. With a tolerance, at least its floor; of few
+    values `LARGE`.
+    """
+    from scipy.special import stdtrit
+
+    n = len(values)
+    apart = values - numpy.median(values)
+    scale = float(numpy.median(abs(apart))) / MAD_OF_NORMAL
+    df = max(0.37 * n - 1, 1)
+    if n >= FEW and scale > 0:
+        near, far = numpy.quantile(apart[apart >= 0], [0.5, 0.9])
+        ratios, inverse = zip(*_TAILS, strict=True)
+        heavy = float(numpy.interp(far / near, ratios, inverse)) if near > 0 else 1.0
+        df = max(1 / (1 / df + max(heavy, _HEAVY)), 1)
+        scale *= MAD_OF_NORMAL / float(stdtrit(df, 0.75))
+    least = -math.log1p(-max(tolerance.floor, LARGE if n < FEW else 0.0)) if tolerance else 0.0
+    return max(-float(stdtrit(df, p)) * scale, least)
+
+
+def median(values: ndarray, axis: int = 0) -> ndarray:
+    """Return the median of the finite values; NaN where there is none."""
+    if not values.shape[axis]:
+        return numpy.full(numpy.delete(values.shape, axis), numpy.nan)
+    if axis == 0 and numpy.isfinite(values).all():
+        return numpy.median(values, axis=0)  # faster than to sort long columns
+    ordered = numpy.sort(values, axis=axis)  # puts NaN last
+    n = numpy.expand_dims(numpy.isfinite(values).sum(axis=axis), axis)
+    low, high = (numpy.take_along_axis(ordered, numpy.maximum(place, 0), axis) for place in ((n - 1) // 2, n // 2))
+    low, high = low.squeeze(axis), numpy.where(n.squeeze(axis) > 0, high.squeeze(axis), numpy.nan)
+    return (low + high) / 2

@@ -91,6 +91,9 @@ def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     except (InputError, SiteError, StackError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print('plumbline: interrupted', file=sys.stderr)
+        return 130
     except CrashError as error:
         print(f'plumbline: {error}', file=sys.stderr)
     except OSError as error:

@@ -7,11 +7,13 @@ to ``$PLUMBLINE_RESULTS``, by default ``results/`` of this clone.
 import argparse
 import os
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 
 from reframe.core.exceptions import ConfigError
+from reframe.core.logging import log_files
 
 ROOT = Path(__file__).resolve().parent.parent
 os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is installed
@@ -131,3 +133,7 @@ site_configuration = {
         }
     ],
 }  # fmt: skip
+
+with suppress(AttributeError):  # where it is not ReFrame's command that loads this file, none was begun
+    for path in log_files():  # of the time before ReFrame read this file: each start would leave one in /tmp
+        Path(path).unlink(missing_ok=True)

@@ -175,7 +175,7 @@ def _processor() -> dict[str, Any]:
         found = Path(folder, 'processor.json')
         command = [find_reframe() or 'reframe', f'--detect-host-topology={found}']
         try:
-            output_of(command, env=environment, cwd=folder)
+            output_of(command, env=environment | {'TMPDIR': folder}, cwd=folder)  # where it leaves a log
             processor = json.loads(found.read_text(encoding='utf-8'))
         except (OSError, ValueError) as error:
             raise SiteError(f'the processor cannot be detected: {" ".join(command)}: {error}') from None

@@ -105,6 +105,13 @@ def _results(given: Path | None) -> Path:
     return results
 
 
+def in_a_folder(given: Path | None) -> Path | None:
+    """Return the file to write; its folder is not made. Raises InputError."""
+    if given and not given.parent.is_dir():
+        raise InputError(f'{given}: there is no folder {given.parent}; make it, or correct the name')
+    return given
+
+
 def _references(given: Path | None) -> Path:
     from plumbline.paths import SITES
 

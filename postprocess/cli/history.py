@@ -8,7 +8,18 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import DEFAULT, Format, References, Results, SessionName, SiteName, app, days_before, show
+from postprocess.cli.app import (
+    DEFAULT,
+    Format,
+    References,
+    Results,
+    SessionName,
+    SiteName,
+    app,
+    days_before,
+    in_a_folder,
+    show,
+)
 
 if TYPE_CHECKING:
     from postprocess.results.store import Session, Store
@@ -93,7 +104,9 @@ def export(
         Literal['samples', 'metrics', 'cases', 'sessions'],
         typer.Option(help='Which table; docs/results-api.md explains the columns.'),
     ] = 'metrics',
-    output: Annotated[Path | None, typer.Option('--output', '-o', help='File in place of standard output.')] = None,
+    output: Annotated[
+        Path | None, typer.Option('--output', '-o', callback=in_a_folder, help='File in place of standard output.')
+    ] = None,
     site: SiteName = None,
     days: Annotated[float | None, days_before('Only so many days up to the newest session of each site.')] = None,
     check: Annotated[str, typer.Option(help='Only this check, or those of a pattern such as Osu*.')] = '*',
@@ -111,8 +124,7 @@ def export(
     if to == 'parquet' and output is None:
         raise InputError('--to parquet writes a binary file: name it with --output')
     opened = frames.Results(results)
-    if not opened.store.sites():
-        raise InputError(f'{opened.store.folder}: holds no session; `plumbline ingest REPORT` puts one there')
+    opened.store.find()  # raises
     wanted = {'site': site, 'days': days, 'check': check, 'dims': dims}
     known = {'sessions': ('site', 'days'), 'cases': ('site', 'days', 'check')}.get(table, wanted)
     frame = getattr(opened, table)(**{name: wanted[name] for name in known})

@@ -20,6 +20,7 @@ from postprocess.cli.app import (
     app,
     complain,
     days_before,
+    in_a_folder,
     show,
 )  # fmt: skip
 
@@ -92,7 +93,9 @@ def compare(
     summary: Annotated[
         bool, typer.Option('--summary', help='Print only counts, the worst and the failures, in 80 columns.')
     ] = False,
-    junit: Annotated[Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False)] = None,
+    junit: Annotated[
+        Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False, callback=in_a_folder)
+    ] = None,
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -150,7 +153,10 @@ def report(
     rerun: Reruns = None,
     days: Annotated[int, days_before('Days before the session whose history is shown.')] = 90,
     output: Annotated[
-        Path | None, typer.Option(help='The file to write. [default: report.html of the results]', dir_okay=False)
+        Path | None,
+        typer.Option(
+            help='The file to write. [default: report.html of the results]', dir_okay=False, callback=in_a_folder
+        ),
     ] = None,
     results: Results = DEFAULT,
     references: References = DEFAULT,

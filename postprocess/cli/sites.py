@@ -86,12 +86,16 @@ def tables(
     references: References = DEFAULT,
 ) -> None:
     """Print the tables of a paper, and under each of its rows what a session of that site measured."""
+    from plumbline.paths import site_folder
     from postprocess.papers import tables as published_tables
     from postprocess.results.store import Store
+    from postprocess.sites import must_exist
     from postprocess.views import papers as views
 
     if style not in published_tables.STYLES:
         raise InputError(f'tables {style}: expected one of {", ".join(published_tables.STYLES)}')
+    for name in sites or ():
+        must_exist(name, site_folder(name, references).parent)
     store = None if published else Store(results)
     found = published_tables.tables(style, sites or [], store, session, references)
     typer.echo(views.tables(found, format), nl=False)

@@ -188,7 +188,10 @@ class Store:
         if not found:
             wanted = 'no session' if name == 'latest' else f'no session whose uuid begins with {name!r}'
             of_site = f' of site {site}' if site else ''
-            raise InputError(f'{self.folder}: holds {wanted}{of_site}; `plumbline ingest REPORT` puts one there')
+            hint = 'run ci/nightly, or `plumbline ingest REPORT`' if not self.sites() else ''
+            if re.match(r'\d{4}-\d\d-', name):
+                hint = 'that is no uuid; days are FROM..TO, such as 2026-11-01..2026-11-30'
+            raise InputError(f'{self.folder}: holds {wanted}{of_site}{hint and ": " + hint}')
         return found[0]
 
     def _latest(self, site: str) -> list[Session]:

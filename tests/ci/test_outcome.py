@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ci import outcome
+from ci import command, outcome
 from plumbline.errors import InputError
 
 
@@ -25,6 +25,12 @@ def wrong():
 @outcome.isolated
 def refused():
     raise InputError('reports/x.json: cannot be read')
+
+
+@outcome.isolated
+def interrupted() -> str:
+    os.kill(os.getpid(), signal.SIGINT)
+    return 'went on'
 
 
 @outcome.isolated
@@ -48,6 +54,18 @@ def test_the_traceback_of_a_crash_is_printed():
     variables = os.environ | {'PYTHONPATH': f'{here}:{here.parent.parent}'}
     answer = subprocess.run([sys.executable, '-c', steps], env=variables, capture_output=True, text=True, check=False)
     assert "KeyError: 'nothing'" in answer.stderr and 'CrashError: wrong: ended with' in answer.stderr
+
+
+def test_an_interrupt_at_the_terminal_is_left_to_the_command():
+    assert interrupted() == 'went on'
+
+
+def test_an_interrupt_outside_a_run_is_one_line(tmp_path, capsys):
+    def work():
+        raise KeyboardInterrupt
+
+    assert command.exit_code_of(work, lambda: tmp_path) == 130
+    assert capsys.readouterr().err == 'plumbline: interrupted\n'
 
 
 def test_an_input_error_is_the_same_error():

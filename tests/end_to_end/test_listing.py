@@ -28,9 +28,19 @@ def test_the_configuration_set_once_suffices(clone, tmp_path):
     assert answer.returncode == 0 and 'Demo' in answer.stdout
 
 
-def test_listing_writes_nothing(clone):
-    clone.reframe('-l')
-    assert not clone.results.exists()
+def test_listing_writes_nothing(clone, tmp_path):
+    """Beside what was detected of the machine: neither results, nor logs in /tmp, nor below the home directory."""
+    home, temporary = tmp_path / 'home', tmp_path / 'tmp'
+    home.mkdir(), temporary.mkdir()
+    places = {'HOME': str(home), 'XDG_CACHE_HOME': str(tmp_path / 'cache'), 'TMPDIR': str(temporary)}
+    assert clone.reframe('-l', PLUMBLINE_SITE='localhost', **places).returncode == 0
+    assert [*home.iterdir(), *temporary.iterdir()] == [] and not clone.results.exists()
+
+
+def test_without_the_settings_a_hint_names_them(clone):
+    answer = clone.fork('reframe', '-c', clone.root / 'checks', '-l')
+    assert 'Found 0 check(s)' in answer.stdout
+    assert (answer.stdout + answer.stderr).count(f'-C {clone.root}/reframe_settings/settings.py') == 1
 
 
 def test_only_what_the_site_offers_is_listed(clone):

@@ -26,7 +26,7 @@ def triad(value=100.0, unit='GB/s', **fields):
 def test_an_empty_store_is_said(work, command):
     result = work.run(command)
     assert result.exit_code == 2
-    assert 'holds no session; `plumbline ingest REPORT` puts one there' in result.stderr
+    assert 'holds no session: run ci/nightly, or `plumbline ingest REPORT`' in result.stderr
 
 
 @pytest.mark.parametrize('command', COMMANDS)

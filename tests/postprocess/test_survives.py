@@ -192,7 +192,7 @@ CONDITIONS = [
     (a_metric_that_vanished, 1, 'its case ran and does not declare this metric'),
     (numbers_that_are_none, 1, 'a sample is not a finite number'),
     (words_that_are_not_utf_8, 1, 'failed in run: red'),
-    (nothing_ingested, 2, 'holds no session; `plumbline ingest REPORT` puts one there'),
+    (nothing_ingested, 2, 'holds no session: run ci/nightly, or `plumbline ingest REPORT`'),
     (a_file_for_a_folder, 2, 'store/sessions: cannot be read: Not a directory'),
     (cut_off, 2, '0011.parquet: damaged, or not a file of the store'),
     (foreign, 2, '0011.parquet: damaged, or not a file of the store: it has no columns schema and session'),
@@ -277,19 +277,29 @@ def test_coverage_of_nothing_and_of_what_vanished_is_no_success(work):
     [
         ('compare 2026-11-01..2026-11-30', 'give AFTER, too'),
         ('compare 2026-11-01..2026-13-30 latest', 'expected two days such as'),
+        ('compare 2026-99-99', 'days are FROM..TO'),
+        ('tables doe nosuch', "has no site 'nosuch'"),
+        ('compare --junit {0}/nosuch/junit.xml', 'nosuch/junit.xml: there is no folder'),
+        ('report --output {0}/nosuch/page.html', 'nosuch/page.html: there is no folder'),
+        ('export --to csv --output {0}/nosuch/all.csv', 'nosuch/all.csv: there is no folder'),
         ('compare 00', 'is the beginning of several sessions: 0000 of cluster, 0001 of cluster'),
         ('compare --against nosuch', "no session whose uuid begins with 'nosuch'"),
         ('compare --rerun {0}/reports', 'reports: cannot be read: Is a directory'),
         ('trend --site *', 'holds no session of site *'),
         ('tables mn5 --session nosuch', "no session whose uuid begins with 'nosuch'"),
         ('tables mn5 --session 0000', 'is of site cluster, which was not asked for'),
-        ('report --output {0}/reports/0000.json/x.html', 'reports/0000.json: cannot be written'),
+        ('report --output {0}/reports/0000.json/x.html', 'there is no folder'),
         ('record accept --site nosuch', 'no proposal for site nosuch'),
     ],
 )
 def test_an_argument_that_cannot_be_used_is_said(work, words, says):
     healthy(work)
     assert says in run(work, words).stderr
+
+
+def test_an_option_that_does_not_exist_is_never_ignored(work):
+    result = work.run('sites', 'cluster', '--cases')
+    assert result.exit_code == 2 and 'No such option: --cases' in result.stderr
 
 
 def test_results_below_a_name_that_is_not_utf_8_are_refused(work):

@@ -12,7 +12,7 @@ from plumbline.errors import SiteError
 from plumbline.files import read_yaml
 from plumbline.paths import SITES
 from plumbline.site_file import read_site_file
-from plumbline.units import in_base_unit
+from plumbline.units import in_base_unit, seconds
 
 UNDESCRIBED = 'localhost'  # the site of a host that no other site describes
 
@@ -35,6 +35,7 @@ class Environ:
     provider: str
     features: tuple[str, ...] = ()
     prefix: str | None = None
+    mpi: str | None = None  # family, a key of plumbline.mpi.FAMILIES
     modules: tuple[str, ...] = ()
     env_vars: tuple[tuple[str, str], ...] = ()
 
@@ -74,6 +75,7 @@ class Partition:
     peaks: dict[str, float] = field(default_factory=dict)
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
+    max_time: int | None = None  # seconds; no job of it asks for more
     memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
@@ -219,11 +221,18 @@ def _partition(item: dict[str, Any]) -> Partition:
         peaks={key: in_base_unit(value) for key, value in peaks.items()},
         flop_per_cycle=flop_per_cycle,
         num_nodes=item.get('num_nodes', 1),
+        max_time=_max_time(item),
         memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),
         file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
         link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
     )
+
+
+def _max_time(item: dict[str, Any]) -> int | None:
+    """Return the seconds that a job may ask for: no batch scheduler is asked for weeks. None on the machine itself."""
+    stated = item.get('max_time') or (None if item['scheduler'] in ('local', 'ssh') else '1d')
+    return seconds(stated) if stated else None
 
 
 def _link_class(item: dict[str, Any]) -> LinkClass:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,7 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import Quantity, SeriesId, natural, to_text
+from plumbline.job_rules import RULES, faults_of_script, missing_words
 from plumbline.paths import SITES
 from plumbline.programs import find_reframe
 from plumbline.references import FILES, Reference, read_rows
@@ -21,6 +23,7 @@ from plumbline.sites import Site, load_site, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
 from postprocess.rehearsal import ANY, Case, rehearse
 from postprocess.sites import must_exist
+from postprocess.text import count
 
 _Rows = Sequence[tuple[str, Reference]]  # file and line, row
 
@@ -80,6 +83,38 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
     if unlisted:
         message = 'known only when they run; their references were not checked'
         found.notes.append(f'{name}: the metrics of {_some(unlisted)} are {message}')
+    return found
+
+
+def check_jobs(name: str, root: Path = SITES) -> Checked:
+    """Check the job scripts of all cases of a site, with the trials of the longest mode.
+
+    They stay where a mistake names them. Raises InputError, also where ReFrame is not installed.
+    """
+    must_exist(name, root)
+    site, found, reframe = load_site(name, root), Checked(name), find_reframe()
+    if reframe is None:
+        raise InputError('reframe is not on PATH: it writes the job scripts that are checked')
+    folder = Path(tempfile.mkdtemp(prefix=f'plumbline-jobs-{name}-'))
+    cases = [case for case in rehearse(reframe, name, folder) if case.submitted] if _has_cases(site) else []
+    by_fault: dict[tuple[str, str, str], list[str]] = {}
+    to_state: set[str] = set()
+    for case in cases:
+        partition, text = site.partitions[case.partition], case.script.read_text(encoding='utf-8')
+        for line, option, why in faults_of_script(text, partition):
+            by_fault.setdefault((case.partition, option, why), []).append(f'{case.script}:{line}')
+        to_state |= set(missing_words(text, partition))
+    for (_, option, why), places in by_fault.items():
+        others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
+        found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
+    if not found.mistakes:
+        shutil.rmtree(folder)
+    if to_state:
+        what = ', '.join(sorted(to_state))
+        found.notes.append(f'{name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm')
+    if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*RULES}:
+        found.notes.append(f'{name}: no rules of scheduler {_some(unjudged)} are known: its scripts were not checked')
+    found.cases = len(cases)
     return found
 
 

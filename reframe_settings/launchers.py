@@ -1,4 +1,4 @@
-"""Launchers that ReFrame lacks, and its srun for jobs that place their ranks themselves."""
+"""Launchers that ReFrame lacks, and its srun and aprun for jobs that place their ranks themselves."""
 
 from reframe.core.backends import register_launcher
 from reframe.core.launchers import JobLauncher
@@ -27,6 +27,15 @@ class SrunOnWholeNodes(SrunLauncher):
     def __init__(self):
         super().__init__()
         self.use_cpus_per_task = False
+
+
+@register_launcher('aprun-on-whole-nodes')
+class AprunOnWholeNodes(JobLauncher):
+    """Launch with Cray's aprun; all hardware threads of the node are shared out, and no rank is bound to its share."""
+
+    def command(self, job):
+        ranks = job.num_tasks_per_node or 1
+        return ['aprun', f'-n {job.num_tasks}', f'-N {ranks}', f'-d {job.cpus_of_node // ranks}', '-j 0', '-cc none']
 
 
 @register_launcher('pals')

@@ -182,6 +182,15 @@ def _host_of(node: str) -> str:
     return found[1] if found else node
 
 
+class OnWholeNodes:
+    """Mixin for PBS: ask for all CPUs of the nodes, as with cgroups a job can use no others."""
+
+    def emit_preamble(self, job):
+        ranks = '{num_tasks_per_node}'
+        self.TASKS_OPT = f'-l select={{num_nodes}}:mpiprocs={ranks}:ncpus={getattr(job, "cpus_of_node", ranks)}'
+        return super().emit_preamble(job)
+
+
 def _rows(text: str, exit_code: Callable[[str], int]) -> dict[str, list[_Row]]:
     """Parse lines such as ``12_1|COMPLETED|0:0|1700000000|n[1-2]``; return them by job."""
     found: dict[str, list[_Row]] = {}
@@ -201,7 +210,8 @@ def register(word: str) -> str:
     except ConfigError:
         return word  # ReFrame says so itself, and of which partition
     base = {'slurm': Slurm, 'squeue': Squeue}.get(word, theirs)
-    ours = type(f'Steady{base.__name__}', (SteadyClock, base), {})
+    mixins = (SteadyClock, OnWholeNodes) if word in ('pbs', 'pbspro') else (SteadyClock,)
+    ours = type(f'Steady{base.__name__}', (*mixins, base), {})
     register_scheduler(f'plumbline-{word}', local=theirs.is_local)(ours)
     ours.registered_name = word  # in reports, logs and `%scheduler=` of a check it keeps ReFrame's word
     return f'plumbline-{word}'

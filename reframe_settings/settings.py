@@ -64,6 +64,8 @@ try:
 except InputError as error:
     raise ConfigError(str(error)) from None
 _SLURM_OPTIONS = {
+    # ReFrame unsets all others of the user's; a site with one account for each user has it nowhere else
+    'slurm_envvar_whitelist': ['SBATCH_ACCOUNT', 'SBATCH_QOS', 'SBATCH_PARTITION', 'SBATCH_RESERVATION'],
     # An outage of minutes of the accounting database or the controller must not end the session or fail its cases
     'max_sacct_failures': 1000,
     'resubmit_on_errors': ['Unable to contact slurm controller'],
@@ -79,8 +81,8 @@ def _system(site: Site) -> dict:
             partition['sched_options'] = _SLURM_OPTIONS | partition.get('sched_options', {})
             # A second run of a job would find in its directory what the first one left
             partition['access'] = ['--no-requeue', *partition.get('access', [])]
-        if partition['launcher'] == 'srun':
-            partition['launcher'] = 'srun-on-whole-nodes'
+        own = {'srun': 'srun-on-whole-nodes', 'alps': 'aprun-on-whole-nodes'}
+        partition['launcher'] = own.get(partition['launcher'], partition['launcher'])
         if settings.NODE_SWEEP.get():  # ci/node-sweep holds the nodes; each job uses them all, the second waits
             partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 2}
         partition['scheduler'] = schedulers.register(partition['scheduler'])

@@ -23,6 +23,7 @@ from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
+from plumbline.mpi import FAMILIES
 from plumbline.paths import results_directory
 from plumbline.record import Dim, Record
 from plumbline.references import load_references
@@ -157,6 +158,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.result: Record | None = None
         self.faults: list[str] = []
         self.swept: list[dict] = []  # in a node sweep: the record of each of its places
+        self.hurries = False  # whether the queue may not allow a job the time for all trials
 
     @run_after('init', always_last=True)
     def select(self):
@@ -204,16 +206,23 @@ class Benchmark(rfm.RunOnlyRegressionTest):
             raise SanityError(f'{self.check}: {"; ".join(problems[:3])}')
         ranks = self.placement.ranks_per_node
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
-        self.num_cpus_per_task = max(len(cpus) for cpus in self.placement.cpus) if self.placement.cpus else None
+        # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
+        self.job.cpus_of_node = len(self.topology.all_cpus)  # for schedulers and launchers that must be told
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
         self.trial_time_limit = self.trial_time_limit or 60 + 4 * self.trial_seconds
-        self.time_limit = self.time_limit or f'{60 + self.trials * self.trial_time_limit}s'
+        needed, most = 60 + self.trials * self.trial_time_limit, self.partition.max_time or math.inf
+        self.hurries = not self.time_limit and most < needed
+        self.time_limit = f'{min(self.time_limit or needed, most):.0f}s'
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
+        if self.mpi and self.placement.gpu and self.stack.mpi:
+            aware = FAMILIES[self.stack.mpi]
+            self.env_vars |= aware.env_vars.get(self.placement.gpu, {})
+            self.job.launcher.options += aware.options.get(self.job.launcher.registered_name, [])
         self.runs = self.runs or {'run': self.executable_opts}
         self.prerun_cmds = jobscript.prerun(self, jobscript.activation(self.stack, self.installed))
         self.postrun_cmds = jobscript.postrun(self)

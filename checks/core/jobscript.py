@@ -42,6 +42,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         'bash ./load.sh before > load.txt',
         *['declare -A started'] * check.concurrent,
         f'for trial in {" ".join(str(i + 1) for i in range(check.trials))}; do',
+        *(_unless_late(check) if check.hurries else ()),
         'mkdir trial_$trial',
         f'{CLOCKS} > trial_$trial/started',
         f'for run in {" ".join(check.runs)}; do',
@@ -53,6 +54,11 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         'esac',
         'code=0',
     ]
+
+
+def _unless_late(check) -> list[str]:
+    """Return the line that ends the trials before the time that the queue allows a job is over."""
+    return [f'bash ./time_left.sh $trial {check.trials} {int(check.time_limit)} $SECONDS >> provenance.txt || break']
 
 
 def command(check) -> tuple[str, list[str]]:

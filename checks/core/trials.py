@@ -229,7 +229,8 @@ def read(folder: Path, plan: Plan, nodes: str = '') -> tuple[Record, list[str]]:
         record.provenance |= dict(line.split('=', 1) for line in lines if '=' in line)
     faults += [f'{nodes.partition(",")[0]}: {line}' for line in text_of(folder / 'changes.txt').splitlines()]
     series = {(name, one.dims): one for name, _, one in record.series()}
-    for trial in range(1, plan.trials + 1):
+    record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer where the queue allows no more time
+    for trial in range(1, record.trials + 1):
         of_trial = folder / f'trial_{trial}'
         for run in plan.runs:
             if found := list(_read_run(of_trial / run, plan, record, series, trial, nodes)):

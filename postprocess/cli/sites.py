@@ -32,19 +32,26 @@ def sites(
     check: Annotated[
         bool, typer.Option('--check', help='Validate every file, and that each reference has a case.')
     ] = False,
+    jobs: Annotated[
+        bool, typer.Option('--jobs', help='Check the job script of every case of SITE by the rules of its scheduler.')
+    ] = False,
     format: Format = 'table',
     references: References = DEFAULT,
 ) -> None:
-    """List the sites, show one, or validate their files."""
+    """List the sites, show one, or validate their files or their job scripts."""
     from postprocess import site_check
     from postprocess import sites as module
     from postprocess.views import sites as views
 
-    if check:
-        checked = site_check.check(site, references)
+    if jobs and site is None:
+        raise InputError('--jobs: expected the name of a SITE')
+    if check or jobs:
+        checked = site_check.check(site, references) if check else []
+        if jobs and site:
+            checked.append(site_check.check_jobs(site, references))
         for message in dict.fromkeys(message for one in checked for message in (*one.mistakes, *one.notes)):
             complain(message)
-        typer.echo(views.outcome(checked))
+        typer.echo(views.outcome(checked, jobs))
         raise typer.Exit(2 if any(one.mistakes for one in checked) else 0)
     if site is None:
         show(views.overview(module.overview(references)), format)

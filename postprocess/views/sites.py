@@ -43,11 +43,18 @@ def details(site: dict[str, Any]) -> View:
     return View(_PARTITIONS, site['partitions'], '\n'.join(before), '\n'.join(after), name='partitions', document=site)
 
 
-def outcome(checked: Sequence[Checked]) -> str:
-    """Return ``ok: 102 cases, 41 references`` or the number of mistakes; of several sites in all."""
+def outcome(checked: Sequence[Checked], jobs: bool = False) -> str:
+    """Return ``ok: 102 cases, 41 references`` or the number of mistakes; of several sites in all.
+
+    `jobs`: the last is about the job scripts, one of each case.
+    """
     mistakes = sum(len(one.mistakes) for one in checked)
     if mistakes:
         return count(mistakes, 'mistake')
+    if jobs and len(checked) == 1:
+        return f'ok: {count(checked[0].cases, "job script")}'
+    scripts = f', {count(checked[-1].cases, "job script")}' if jobs else ''
+    checked = checked[:-1] if jobs else checked
     sites = f'{count(len(checked), "site")}, ' if len(checked) > 1 else ''
     cases, references = sum(one.cases for one in checked), sum(one.references for one in checked)
-    return f'ok: {sites}{count(cases, "case")}, {count(references, "reference")}'
+    return f'ok: {sites}{count(cases, "case")}, {count(references, "reference")}{scripts}'

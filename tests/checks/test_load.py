@@ -1,4 +1,4 @@
-"""The two looks at a node, before the first trial and after the last one."""
+"""The two looks at a node, before the first trial and after the last one; and whether there is time for one more."""
 
 import os
 import re
@@ -111,3 +111,22 @@ def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path,
     ]
     found = {name: (tmp_path / name).read_text().strip() for name in NODE}
     assert found == (NODE | {'sys/kernel/mm/transparent_hugepage/enabled': 'madvise'} if then else changed)
+
+
+@pytest.mark.parametrize(
+    ('trial', 'elapsed', 'code'),
+    [(1, 7100, 0), (3, 60, 0), (3, 7000, 0), (3, 7081, 1), (3, 7200, 1)],  # 7200 - 60 - half as long again as 40 s
+)
+def test_no_trial_begins_that_would_not_end_in_time(tmp_path, trial, elapsed, code):
+    for number, seconds in enumerate((20, 40), start=1):
+        (tmp_path / f'trial_{number}').mkdir()
+        (tmp_path / f'trial_{number}' / 'started').write_text('1700000000.000000 100.00\n')
+        (tmp_path / f'trial_{number}' / 'ended').write_text(f'1700000000.000000 {100 + seconds}.00\n')
+    words = ['bash', LOAD.with_name('time_left.sh'), str(trial), '100', '7200', str(elapsed)]
+    answer = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (answer.returncode, answer.stderr) == (code, '')
+    said = dict(line.split('=', 1) for line in answer.stdout.splitlines())
+    assert list(said) == (['trials_run', 'trials_left_out'] if code else [])
+    if code:
+        assert said['trials_run'] == '2'
+        assert said['trials_left_out'].startswith('98 of 100 trials: one takes up to 41 s')

@@ -169,6 +169,15 @@ def test_trials_become_a_record_without_reframe(tmp_path):
     assert from_dict(json.loads(json.dumps(record.to_dict()))) == record
 
 
+def test_trials_for_which_the_queue_had_no_time_are_no_fault_and_are_told(tmp_path):
+    folder = folder_of(tmp_path, '\n'.join(ROWS), '\n'.join(ROWS))
+    with (folder / 'provenance.txt').open('a') as stream:
+        stream.write('trials_run=2\ntrials_left_out=98 of 100 trials: too long\n')
+    record, faults = read(folder, plan(trials=100), 'n1')
+    assert (faults, record.trials) == ([], 2)
+    assert record.provenance == {'kernel': '6.1', 'trials_left_out': '98 of 100 trials: too long'}
+
+
 def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
     asked = plan(
         sanity_faults=lambda run: [f'{run.name} is wrong'],

@@ -44,6 +44,13 @@ def slurm():
         assert cluster('down').returncode == 0
 
 
+@pytest.fixture(scope='module')
+def free_port():
+    """A port for a daemon of one file of tests, with 40 more behind it."""
+    with free_ports() as port:
+        yield port
+
+
 @contextmanager
 def free_ports() -> Iterator[int]:
     """Yield the first of 41 ports that no other cluster of this user has: a lock file for each 50 ports says so."""

@@ -9,13 +9,17 @@ import copy
 import json
 import random
 import re
+import tempfile
 import uuid
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 from scratch import ROOT, ScratchClone
+from slurm_judge import judge_of
 
 from plumbline.identity import SeriesId, pairs, to_text
+from plumbline.job_rules import faults_of_script
 from plumbline.references import MODES, Reference, load_references
 from plumbline.sites import load_site, site_names
 from postprocess.results.reports import read_report
@@ -112,16 +116,81 @@ def test_every_row_is_met_by_a_case_in_the_smallest_mode_that_has_it(dry_run, si
         assert row.mode == next(mode for mode in MODES if any(mode in metric['tags'] for metric in met)), row.id
 
 
+def cases_of(report: dict) -> list[tuple[dict, Path]]:
+    """The cases of a dry run, each with its job script."""
+    cases = [case for case in report['runs'][0]['testcases'] if not case['fixture']]
+    return [(case, Path(case['stagedir'], 'rfm_job.sh')) for case in cases]
+
+
 @pytest.mark.parametrize('site', WITH_LIMITS)
-def test_jobs_are_those_of_the_snapshot(clone, dry_run, site, file_regression):
-    jobs = []
-    for case in dry_run(site)['runs'][0]['testcases']:
-        if not case['fixture']:
-            folder = clone.results / 'stage' / site / case['partition'] / case['environ']
-            name = case['name'].split()[0]
-            (script,) = (*folder.glob(f'{name}/rfm_job.sh'), *folder.glob(f'{name}_{case["hashcode"]}/rfm_job.sh'))
-            jobs.append(f'{case["partition"]} {case["environ"]} {case["display_name"]}\n{job_of(script)}')
+def test_jobs_are_those_of_the_snapshot(dry_run, site, file_regression):
+    jobs = [
+        f'{case["partition"]} {case["environ"]} {case["display_name"]}\n{job_of(script)}'
+        for case, script in cases_of(dry_run(site))
+    ]
     file_regression.check('\n'.join(sorted(jobs)), basename=site)
+
+
+@pytest.mark.parametrize('site', WITH_LIMITS)
+def test_no_scheduler_would_reject_a_job_by_its_documented_rules(dry_run, site):
+    partitions = load_site(site).partitions
+    submitted = [(case, script) for case, script in cases_of(dry_run(site)) if not case['local']]
+    faults = {
+        (case['display_name'], fault)
+        for case, script in submitted
+        for fault in faults_of_script(script.read_text(), partitions[case['partition']])
+    }
+    assert faults == set()
+
+
+ON_SLURM = [
+    site
+    for site in WITH_LIMITS
+    if any(partition.entry['scheduler'] in ('slurm', 'squeue') for partition in load_site(site).partitions.values())
+]
+
+
+@pytest.fixture(scope='module')
+def slurm_judge(free_port):
+    with ExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix='plumbline-judge-'))
+        yield stack.enter_context(judge_of(map(load_site, ON_SLURM), Path(folder), free_port))
+
+
+@pytest.mark.parametrize('site', ON_SLURM)
+def test_slurm_accepts_every_job_of_its_sites(dry_run, slurm_judge, site):
+    refused = {
+        case['display_name']: refusal
+        for case, script in cases_of(dry_run(site))
+        if not case['local'] and (refusal := slurm_judge.refusal(script, f'{site}-{case["partition"]}'))
+    }
+    assert refused == {}
+
+
+#: A mistake in a job of Frontier, what Slurm says of it and what our check does; None: it passes there.
+PLANTED = [
+    ('--time=', '--time=3:00:00 #', 'time limit', 'time limit'),
+    ('--ntasks-per-node=', '--cpus-per-task=129 #', 'Requested node configuration', 'cpus'),
+    ('--exclusive', '--exclusive\n#SBATCH --gres=gpu:9', 'Requested node configuration', 'gpus'),
+    ('--exclusive', '--exclusive\n#SBATCH --gres=gpus:1', 'generic resource', None),
+    ('--exclusive', '--exclusive\n#SBATCH -p nosuch', 'partition', None),
+    ('--threads-per-core=2', '--threads-per-core=4', 'Requested node configuration', 'threads-per-core'),
+    ('--threads-per-core=2', '--threads-per-core=1\n#SBATCH --cpus-per-task=128', 'Requested node conf', 'cpus'),
+    ('--no-requeue', '--no-reqeue', 'unrecognized option', '--no-reqeue'),
+    ('-S 0', '--comment=0', None, 'PLUMBLINE_CPUS'),  # Slurm passes it, and the job gets 56 of 64 cores
+    ('#SBATCH --threads-per-core=2\n', '', None, 'PLUMBLINE_CPUS'),
+]
+
+
+@pytest.mark.parametrize(('right', 'mistake', 'slurm_says', 'we_say'), PLANTED)
+def test_a_planted_mistake_is_named(dry_run, slurm_judge, tmp_path, right, mistake, slurm_says, we_say):
+    script, wrong = next(s for c, s in cases_of(dry_run('frontier')) if 'BabelStream' in c['name']), tmp_path / 'job.sh'
+    assert right in script.read_text()
+    wrong.write_text(script.read_text().replace(right, mistake, 1))
+    refusal = slurm_judge.refusal(wrong, None if '-p ' in mistake else 'frontier-gpu')
+    assert bool(refusal) is bool(slurm_says) and (slurm_says or '') in refusal
+    named = [option for _, option, _ in faults_of_script(wrong.read_text(), load_site('frontier').partitions['gpu'])]
+    assert we_say is None or we_say in named
 
 
 def job_of(script: Path) -> str:

@@ -149,11 +149,14 @@ def test_schedulers_and_launchers_are_those_of_reframe_and_our_own():
     from reframe.core import backends
 
     import reframe_settings.launchers  # noqa: F401  registers ours
+    from plumbline.mpi import FAMILIES
     from plumbline.paths import SCHEMAS
 
-    known = json.loads((SCHEMAS / 'site.schema.json').read_text())['$defs']['partition']['properties']
+    schema = json.loads((SCHEMAS / 'site.schema.json').read_text())['$defs']
+    assert set(schema['stack']['properties']['mpi']['enum']) == set(FAMILIES)
+    known = schema['partition']['properties']
     for kind in ('scheduler', 'launcher'):
         for module in getattr(backends, f'_{kind}_backend_modules'):
             importlib.import_module(module)
         registered = {name for name in getattr(backends, f'_{kind}s') if not name.startswith('plumbline-')}
-        assert set(known[kind]['enum']) == registered - {'srun-on-whole-nodes'}
+        assert set(known[kind]['enum']) == {name for name in registered if not name.endswith('-on-whole-nodes')}

@@ -1,0 +1,100 @@
+"""The check of job scripts: what each scheduler would reject or ignore, with its line and option."""
+
+import pytest
+
+from plumbline.job_rules import faults_of_script, missing_words
+from plumbline.sites import load_site
+
+SLURM = """\
+#!/bin/bash
+#SBATCH --job-name="rfm_job"
+#SBATCH --ntasks=4
+#SBATCH --ntasks-per-node=2
+#SBATCH --time=1:30:0
+#SBATCH --exclusive
+#SBATCH --no-requeue
+#SBATCH -S 0
+#SBATCH --threads-per-core=2
+export PLUMBLINE_CPUS=0-63
+export PLUMBLINE_CPUS=0,64:1,127
+srun bash ../../rank.sh
+"""
+KNL = SLURM.replace('-S 0', '-C knl')
+PBS = """\
+#!/bin/bash
+#PBS -N rfm_job
+#PBS -l walltime=0:31:0
+#PBS -l select=2:mpiprocs=2:ncpus=64
+#PBS -l filesystems=home
+#PBS -l place=scatter:excl
+export PLUMBLINE_CPUS=0:24
+mpiexec -n 4 --ppn 2 --cpu-bind none bash ../../rank.sh
+"""
+LSF = """\
+#!/bin/bash
+#BSUB -J rfm_job
+#BSUB -nnodes 2
+#BSUB -W 31
+#BSUB -x
+export PLUMBLINE_CPUS=0:4
+jsrun --nrs 2 --rs_per_host 1 --tasks_per_rs 2 --cpu_per_rs ALL_CPUS bash ../../rank.sh
+"""
+APRUN = """\
+#!/bin/bash
+#PBS -l walltime=0:31:0
+#PBS -l select=1:mpiprocs=2:ncpus=256
+#PBS -l place=scatter:excl
+export PLUMBLINE_CPUS=0:1
+aprun -n 2 -N 2 -d 128 -j 0 -cc none bash ../../rank.sh
+"""
+#: Site, its script, what is right, the mistake, line, option, words of the reason.
+MISTAKES = [
+    ('frontier', SLURM, '1:30:0', '2:00:01', 5, 'time limit', '7201 s, and max_time of gpu allows 7200 s'),
+    ('frontier', SLURM, '1:30:0', '1-0', 5, 'time limit', '86400 s'),
+    ('frontier', SLURM, '#SBATCH --time=1:30:0\n', '', 1, 'time limit', 'none is stated'),
+    ('frontier', SLURM, '-S 0', '--cpus-per-task=65', 8, 'cpus', '130 of a node, and the job gets 112'),
+    ('frontier', SLURM, '-S 0\n#SBATCH --threads-per-core=2', '-S 0\n#SBATCH -c 64', 9, 'cpus', 'the job gets 64'),
+    ('frontier', SLURM, '#SBATCH --threads-per-core=2\n', '', 10, 'PLUMBLINE_CPUS', '--threads-per-core=2'),
+    ('frontier', SLURM, '-S 0', '--comment=x', 10, 'PLUMBLINE_CPUS', '8 cores are kept for the system'),
+    ('frontier', SLURM, '1,127', '1,128', 11, 'PLUMBLINE_CPUS', 'CPU 128, and a node has 128'),
+    ('frontier', SLURM, '=2\nexport', '=4\nexport', 9, 'threads-per-core', '4, and a core has 2'),
+    ('frontier', SLURM, '--exclusive', '--gpus-per-node=9 --exclusive', 6, 'gpus', '9 of a node, and it has 8'),
+    ('frontier', SLURM, '#SBATCH --exclusive\n', '', 1, 'exclusive', 'whole nodes'),
+    ('frontier', SLURM, '--exclusive', '--exlusive --exclusive', 6, '--exlusive', 'did you mean exclusive'),
+    ('frontier', SLURM, '--ntasks=4', '--ntasks=4 -N 9857', 3, 'nodes', '9857, and gpu has 9856'),
+    ('frontier', SLURM, 'srun', '#SBATCH -p batch\nsrun', 12, '#SBATCH -p batch', 'the first command, in line 10'),
+    ('trinity', KNL, '-C knl', '--comment=x', 1, 'constraint', 'knl needs'),
+    ('polaris', PBS, 'ncpus=64', 'ncpus=2', 4, 'cpus', '2 of a node, and a rank is bound to CPU 24: ask for all 64'),
+    ('polaris', PBS, 'ncpus=64', 'ncpus=65', 4, 'cpus', '65 of a node, and the job gets 64'),
+    ('polaris', PBS, '0:31:0', '1:31:0', 3, 'time limit', 'allows 3600 s'),
+    ('polaris', PBS, 'scatter:excl', 'scatter', 6, 'exclusive', 'whole nodes'),
+    ('polaris', PBS, '-n 4', '-n 5', 8, '-n', '5 ranks'),
+    ('polaris', PBS, ' --ppn 2', '', 8, '--ppn', 'fills the first node'),
+    ('summit', LSF, '#BSUB -x', '#BSUB -x\n#BSUB -R "affinity[core(176)]"', 6, '-R', 'beside -nnodes in line 3'),
+    ('summit', LSF, '-W 31', '-W 3:00', 4, 'time limit', '10800 s'),
+    ('summit', LSF, '-nnodes 2', '-nodes 2', 3, '-nodes', 'did you mean nnodes'),
+    ('summit', LSF, '--nrs 2', '--nrs 3', 7, '--nrs', '3 resource sets'),
+    ('theta', APRUN, '-d 128', '-d 129', 6, '-d', '2 ranks of 129 CPUs, and a node has 256'),
+    ('theta', APRUN, '-cc none', '-cc cpu', 6, '-cc', 'none expected'),
+    ('theta', APRUN, '-n 2 ', '-n 3 ', 6, '-n', '3 ranks'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(('site', 'script', 'right', 'mistake', 'line', 'option', 'words'), MISTAKES)
+def test_a_mistake_is_named_with_its_line_and_option(site, script, right, mistake, line, option, words):
+    (partition,) = load_site(site).partitions.values()
+    assert list(faults_of_script(script, partition)) == []
+    assert script.count(right) == 1
+    found = list(faults_of_script(script.replace(right, mistake), partition))
+    assert any((n, name) == (line, option) and words in why for n, name, why in found), found
+
+
+def test_what_only_a_user_can_state_is_told_and_no_mistake():
+    (partition,) = load_site('frontier').partitions.values()
+    assert missing_words(SLURM, partition) == ['account']
+    assert missing_words(SLURM.replace('-S 0', '-S 0\n#SBATCH -A x'), partition) == []
+
+
+def test_a_scheduler_without_rules_is_not_judged():
+    (partition,) = load_site('castorc').partitions.values()
+    assert list(faults_of_script('#!/bin/bash\n', partition)) == []

@@ -10,7 +10,7 @@ from typing import Any
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.paths import SCHEMAS
-from plumbline.site_rules import Fault, inconsistencies
+from plumbline.site_rules import Fault, inconsistencies, omissions
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
 
@@ -25,7 +25,7 @@ def read_site_file(path: Path) -> dict[str, Any]:
 def faults_of_site_file(path: Path) -> list[str]:
     """Return a sentence for each mistake in a ``site.yaml``, in the order of its lines."""
     try:
-        found = set(_messages(path, read_yaml(path)))
+        found = set(_messages(path, read_yaml(path), complete=True))
     except SiteError as error:
         return [str(error)]
     return sorted(found, key=lambda message: (int(message.removeprefix(f'{path}:').partition(':')[0]), message))
@@ -38,7 +38,7 @@ def place_of(path: Path, *key: str | int) -> str:
     return f'{path}:{_line_in(lines, place)}: {".".join(place)}'
 
 
-def _messages(path: Path, entry: Any) -> Iterator[str]:
+def _messages(path: Path, entry: Any, complete: bool = False) -> Iterator[str]:
     document = read_yaml(path, 'compose')
     lines: dict[tuple[str, ...], int] = {(): document.start_mark.line + 1 if document else 1}
     for place, line in _lines(document):
@@ -46,7 +46,7 @@ def _messages(path: Path, entry: Any) -> Iterator[str]:
             yield f'{path}:{line}: {".".join(place)}: is there twice, first in line {lines[place]}'
         else:
             lines[place] = line
-    for where, wrong in _faults(entry):
+    for where, wrong in _faults(entry, complete):
         place = tuple(map(str, where))
         yield f'{path}:{_line_in(lines, place)}: {".".join(place) or "the file"}: {wrong}'
 
@@ -67,15 +67,18 @@ def _lines(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
         yield from _lines(value, (*path, name))
 
 
-def _faults(entry: Any) -> Iterator[Fault]:
-    """Yield path and fault; only parts of the right form are looked at further."""
+def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
+    """Yield path and fault, `complete` also what is left out; only parts of the right form are looked at further."""
     broken = set()
     for error in _validator().iter_errors(entry):
         for path, wrong in _explain(error):
             broken.add(tuple(path[:2]))
             yield path, wrong
     if isinstance(entry, dict) and not any(len(path) < 2 for path in broken):
-        yield from inconsistencies(entry, broken)
+        found = [*inconsistencies(entry, broken)]
+        yield from found
+        if complete and not (broken or found):
+            yield from omissions(entry)
 
 
 @functools.cache

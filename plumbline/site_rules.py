@@ -119,7 +119,7 @@ def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
 
 
 def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each pair that is not two GPUs of the partition, is in two classes, or is in none."""
+    """Yield each pair that is not two GPUs of the partition, or that is in two classes."""
     classes = partition.get('link_classes', {})
     gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
     first: dict[frozenset[int], str] = {}
@@ -134,10 +134,19 @@ def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
                 yield path, f'{pair}: is in class {first[numbers]} already'
             else:
                 first[numbers] = name
-    lacking = [pair for pair in combinations(range(gpus), 2) if frozenset(pair) not in first] if classes else []
-    if lacking:
-        some = ', '.join(f'[{a}, {b}]' for a, b in lacking[:5]) + (', ...' if lacking[5:] else '')
-        yield ['link_classes'], f'expected a class for each pair of the {gpus} GPUs; {len(lacking)} are in none: {some}'
+
+
+def omissions(entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield pairs of GPUs without a class, which no case would measure; a site that loads may have them."""
+    for number, partition in enumerate(entry['partitions']):
+        classes = partition.get('link_classes', {})
+        gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
+        known = {frozenset(pair) for item in classes.values() for pair in item['pairs']}
+        lacking = [pair for pair in combinations(range(gpus), 2) if classes and frozenset(pair) not in known]
+        if lacking:
+            some = ', '.join(f'[{a}, {b}]' for a, b in lacking[:5]) + (', ...' if lacking[5:] else '')
+            why = f'expected a class for each pair of the {gpus} GPUs; {len(lacking)} are in none: {some}'
+            yield ['partitions', number, 'link_classes'], why
 
 
 def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:

@@ -113,7 +113,7 @@ MI250X = (48, 56, 16, 24, 0, 8, 32, 40)  # two devices in each of four NUMA doma
         ('frontier', 'rocm', MI250X, 'ABCD'), ('rzvernal', 'rocm', MI250X, 'ABCD'), ('tioga', 'rocm', MI250X, 'ABCD'),
         ('summit', 'cuda', (0, 28, 56, 88, 116, 144), 'AB'), ('polaris', 'cuda', (24, 16, 8, 0), 'A'),
         ('sierra', 'cuda', (0, 44, 88, 132), 'AB'), ('lassen', 'cuda', (0, 44, 88, 132), 'AB'),
-        ('perlmutter', 'cuda', (0, 16, 32, 48), 'A'),
+        ('perlmutter', 'cuda', (48, 32, 16, 0), 'A'),
     ],
 )  # fmt: skip
 def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, gpu, firsts, classes):

@@ -266,7 +266,7 @@ MI250X = (3, 3, 1, 1, 0, 0, 2, 2)
     ('site', 'model', 'near', 'classes'),
     [
         ('frontier', 'hip', MI250X, 'ABCD'), ('summit', 'cuda', (0, 0, 0, 8, 8, 8), 'AB'),
-        ('sierra', 'cuda', (0, 0, 8, 8), 'AB'), ('perlmutter', 'cuda', (0, 0, 0, 0), 'A'),
+        ('sierra', 'cuda', (0, 0, 8, 8), 'AB'), ('perlmutter', 'cuda', (3, 2, 1, 0), 'A'),
         ('polaris', 'cuda', (3, 2, 1, 0), 'A'), ('lassen', 'cuda', (0, 0, 8, 8), 'AB'),
         ('rzvernal', 'hip', MI250X, 'ABCD'), ('tioga', 'hip', MI250X, 'ABCD'),
     ],

@@ -23,7 +23,6 @@ from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
-from plumbline.mpi import FAMILIES
 from plumbline.paths import results_directory
 from plumbline.record import Dim, Record
 from plumbline.references import load_references
@@ -211,18 +210,13 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
         self.trial_time_limit = self.trial_time_limit or 60 + 4 * self.trial_seconds
-        needed, most = 60 + self.trials * self.trial_time_limit, self.partition.max_time or math.inf
-        self.hurries = not self.time_limit and most < needed
-        self.time_limit = f'{min(self.time_limit or needed, most):.0f}s'
+        jobscript.limit_time(self)
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
-        if self.mpi and self.placement.gpu and self.stack.mpi:
-            aware = FAMILIES[self.stack.mpi]
-            self.env_vars |= aware.env_vars.get(self.placement.gpu, {})
-            self.job.launcher.options += aware.options.get(self.job.launcher.registered_name, [])
+            jobscript.pass_buffers_of_gpus(self)
         self.runs = self.runs or {'run': self.executable_opts}
         self.prerun_cmds = jobscript.prerun(self, jobscript.activation(self.stack, self.installed))
         self.postrun_cmds = jobscript.postrun(self)

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 import functools
+import math
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
 from checks.core.placement import UNBOUND
 from plumbline.errors import SiteError
+from plumbline.mpi import FAMILIES
 from plumbline.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
@@ -27,6 +29,21 @@ COMPARE_AT_EXIT = (
 
 class ShellText(str):
     """An option of a program that is not quoted, so that the job's shell expands it."""
+
+
+def limit_time(check):
+    """Set the time limit of the job: that of all trials, but no more than the queue allows."""
+    needed, most = 60 + check.trials * check.trial_time_limit, check.partition.max_time or math.inf
+    check.hurries = not check.time_limit and most < needed
+    check.time_limit = f'{min(check.time_limit or needed, most):.0f}s'
+
+
+def pass_buffers_of_gpus(check):
+    """Make MPI pass buffers of GPUs without a copy through the host, where ranks have GPUs."""
+    if check.placement.gpu and check.stack.mpi:
+        aware = FAMILIES[check.stack.mpi]
+        check.env_vars |= aware.env_vars.get(check.placement.gpu, {})
+        check.job.launcher.options += aware.options.get(check.job.launcher.registered_name, [])
 
 
 def prerun(check, activation: Sequence[str]) -> list[str]:

@@ -143,6 +143,19 @@ def test_no_scheduler_would_reject_a_job_by_its_documented_rules(dry_run, site):
     assert faults == set()
 
 
+def test_no_job_of_the_longest_mode_exceeds_its_queue(clone):
+    path = clone.results / 'reports' / 'acceptance.json'
+    named = '--name=OsuOneSided|BabelStreamAllDevices|OsuDeviceLatency'
+    run(clone, 'frontier', '--dry-run', '--mode=acceptance', named, f'--report-file={path}')
+    partition, seen = load_site('frontier').partitions['gpu'], set()
+    for case, script in cases_of(json.loads(path.read_text())):
+        assert list(faults_of_script(script.read_text(), partition)) == []
+        hurries = case['trials'] * case['trial_time_limit'] + 60 > partition.max_time
+        assert ('time_left.sh' in script.read_text()) is hurries
+        seen.add(hurries)
+    assert seen == {True, False}
+
+
 ON_SLURM = [
     site
     for site in WITH_LIMITS

@@ -14,8 +14,12 @@ from lxml import etree
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
 
 from plumbline.identity import SeriesId
+from postprocess.history.digest import digest
 from postprocess.history.incidents.grouping import explain
+from postprocess.results.store import Store
+from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Common
+from postprocess.views import verdicts as views
 
 DAY = 86400
 NODES = [f'n{i}' for i in range(16)]
@@ -270,8 +274,11 @@ def test_failed_jobs_on_some_of_1200_nodes_name_their_nodes_in_every_output(work
     (one,) = site.judged(1)
     assert one['kind'] == 'NODE'
     assert one['nodes'] == sorted(lost)
-    texts = [work.run('compare', '--format', format).stdout for format in ('table', 'markdown', 'csv', 'json')]
-    texts += [work.run('compare', '--summary', '--junit', tmp_path / 'x.xml').stdout, work.run('incidents').stdout]
+    texts = [work.run('compare', '--summary', '--junit', tmp_path / 'x.xml').stdout, work.run('incidents').stdout]
+    store = Store(work.results)
+    comparison = judge_session(store, store.find('latest'), root=work.sites)
+    view = views.comparison(comparison, digest(store, comparison, work.sites))
+    texts += [view.render(format) for format in ('table', 'markdown', 'csv', 'json')]
     names = [element.get('name') for element in etree.parse(tmp_path / 'x.xml').findall('.//testcase')]
     assert len(names) == len(set(names))
     texts.append(etree.parse(tmp_path / 'x.xml').find('.//failure').get('message'))
@@ -389,7 +396,7 @@ def test_judging_a_session_again_changes_nothing(site):
     site.judged(1)
     first = {path.name: path.read_text() for path in folder.iterdir()}
     assert len(first) == 3
-    for command in ('compare', 'report', 'compare --summary'):
+    for command in ('report', 'compare --summary'):
         site.work.run(command)
         assert {path.name: path.read_text() for path in folder.iterdir()} == first
 
@@ -425,6 +432,8 @@ def test_a_node_that_only_the_other_nodes_accuse_counts_when_it_is_seen_again(wo
     site.run(slow_node(0.96))
     (one,) = site.judged(0)
     assert (one['kind'], one['where'], one['state']) == ('NODE', 'n3', 'suspected')
+    (row,) = json.loads(work.run('incidents show', one['id'], '--format', 'json').stdout)['series']
+    assert row['value'] == pytest.approx(0.96 * row['expected'], rel=0.01)
     site.run(slow_node(0.96))
     (one,) = site.judged(1)
     assert one['state'] == 'open'
@@ -432,7 +441,7 @@ def test_a_node_that_only_the_other_nodes_accuse_counts_when_it_is_seen_again(wo
 
 def test_a_slow_node_stays_open_until_it_is_as_it_was(work):
     """Its new level is never its usual one, however long that lasts."""
-    site = Site(work, rest=False)
+    site = Site(work, NODES[:8], rest=False, metrics=2)
     work.reference()
     site.healthy(6)
     for nights in (1, 19, 20):

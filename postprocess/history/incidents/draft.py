@@ -67,6 +67,7 @@ class Draft:
     evidence: list[str] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
     certain: bool = True
+    values: dict[SeriesId, Value] = field(default_factory=dict)
 
     def finish(self) -> Incident:
         """Return the incident, without what only its history tells."""
@@ -78,7 +79,7 @@ class Draft:
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
             levels=tuple(self.levels), certain=self.certain,
-            values={of: _value(row) for of, row in self._worst.items() if of in self.series},
+            values=self.values | {of: value_of(row) for of, row in self._worst.items() if of in self.series},
         )  # fmt: skip
 
     @property
@@ -87,8 +88,10 @@ class Draft:
         return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
 
 
-def _value(row: Verdict) -> Value:
-    return Value(row.quantity.unit, row.value, row.measured.n, row.expected, row.loss, row.interval)
+def value_of(row: Verdict, expected: float | None = None, loss: float | None = None) -> Value:
+    """Return what a series measured; `expected` and `loss`: where they are not those of its reference."""
+    against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, None)
+    return Value(row.quantity.unit, row.value, row.measured.n, *against)
 
 
 def pooled(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:

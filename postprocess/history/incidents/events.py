@@ -9,10 +9,11 @@ from dataclasses import replace
 from statistics import median
 
 from postprocess.history.fleet import Event, Fleet
-from postprocess.history.incidents.draft import Draft, Night
+from postprocess.history.incidents.draft import Draft, Night, value_of
 from postprocess.history.incidents.incident import Level, Scope
 from postprocess.text import percent
 from postprocess.verdicts.compare import NOTHING_MEASURED
+from postprocess.verdicts.verdict import Verdict
 
 #: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
 CERTAIN = 0.1
@@ -37,13 +38,17 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
             where = replace(where, environ='', place=event.where)
         elif nodes:
             where = replace(where, device=event.part)
-        seen = set(nodes) or ({node for row in night.comparison.verdicts if row.id == of for node in row.nodes})
+        rows = [row for row in night.comparison.verdicts if row.id == of]
+        own = [row for row in rows if nodes and set(row.nodes) == set(nodes)]
+        levels = _levels(event, nodes, rows)
+        expected = levels[0].value if levels else None
         loss = -event.change / 100
         drafts.append(
             Draft(
-                'DEVICE' if where.device else event.kind, where, 'loss', cases={of.case}, series={of}, nodes=seen,
-                loss=loss, evidence=evidence,
-                levels=_levels(event, nodes, night), certain=loss >= CERTAIN or event.sessions > 1,
+                'DEVICE' if where.device else event.kind, where, 'loss', cases={of.case}, series={of},
+                nodes=set(nodes) or {node for row in rows for node in row.nodes}, loss=loss, evidence=evidence,
+                levels=levels, certain=loss >= CERTAIN or event.sessions > 1,
+                values={of: value_of(own[0], expected, loss)} if own else {},
             )
         )  # fmt: skip
 
@@ -78,14 +83,12 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
     return found
 
 
-def _levels(event: Event, nodes: Sequence[str], night: Night) -> list[Level]:
+def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[Level]:
     """Return the values that nodes should have in the worst series of an event, and those relative to other nodes."""
     if len(nodes) != 1:
         return []
     values = {
-        row.nodes[0]: row.value
-        for row in night.comparison.verdicts
-        if row.id == event.series and len(row.nodes) == 1 and row.value is not None and row.value > 0
+        row.nodes[0]: row.value for row in rows if len(row.nodes) == 1 and row.value is not None and row.value > 0
     }
     if nodes[0] not in values or event.change <= -100:
         return []

@@ -15,6 +15,7 @@ from pathlib import Path
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import Quantity, SeriesId, natural, to_text
 from plumbline.job_rules import RULES, faults_of_script, missing_words
+from plumbline.mpi import FAMILIES
 from plumbline.paths import SITES
 from plumbline.programs import find_reframe
 from plumbline.references import FILES, Reference, read_rows
@@ -78,6 +79,7 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
     found.cases = len(cases)
     found.mistakes += [f'{name}: {case.name}: cannot be prepared: {case.fault}' for case in cases if case.fault]
     found.mistakes += _unknown_features(site, root / name / 'site.yaml', cases)
+    found.notes += _unstated_mpi(site, root / name / 'site.yaml')
     found.mistakes += _unmet_rows(site, rows, cases)
     unlisted = {case.record.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
@@ -140,6 +142,14 @@ def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator
             if feature not in known:
                 where = place_of(path, 'environments', number, 'features', index)
                 yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
+
+
+def _unstated_mpi(site: Site, path: Path) -> Iterator[str]:
+    """Yield environs with buffers on GPUs whose MPI is not known: it may copy them through the host."""
+    for number, stack in enumerate(site.environs.values()):
+        if {'osu-cuda', 'osu-rocm'} & set(stack.features) and stack.mpi is None:
+            families = ', '.join(FAMILIES)
+            yield f'{place_of(path, "environments", number)}: state mpi, the family of its MPI: one of {families}'
 
 
 def _unmet_rows(site: Site, rows: _Rows, cases: Sequence[Case]) -> Iterator[str]:

@@ -141,6 +141,16 @@ def test_a_feature_that_no_check_requires_is_named_with_its_line(work, rehearsed
     assert 'did you mean babelstream-omp' in result.stderr
 
 
+@pytest.mark.parametrize(('mpi', 'told'), [('', True), (', mpi: openmpi', False)])
+def test_an_mpi_that_may_copy_buffers_of_gpus_through_the_host_is_asked_for(work, rehearsed, mpi, told):
+    path = work.sites / 'cluster' / 'site.yaml'
+    new = f'provider: system, features: [osu-cuda]{mpi}}}'
+    path.write_text(path.read_text().replace('provider: system}', new, 1))
+    result = work.run('sites', 'cluster', '--check')
+    assert result.exit_code == 0
+    assert ('environments.0: state mpi' in result.stderr) is told
+
+
 def test_all_faults_of_all_sites_are_listed(work, rehearsed):
     (work.sites / 'broken').mkdir()
     (work.sites / 'broken' / 'site.yaml').write_text('descr: x\nhostname: y\n')

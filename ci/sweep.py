@@ -91,10 +91,10 @@ class Sweep:
         runs: dict[tuple[Case, Place], int] = {}
         for part, entries in zip(self.parts, ran, strict=True):
             for case in part.cases or self.cases:
-                for place in self._places(part.nodes, known.get(case)):
+                for place, entry in self._of_part(case, part, entries.get(case), known.get(case)):
                     if is_missing(found.get((case, place))):
-                        found[case, place] = self._entry(case, place, part, entries.get(case), known.get(case))
-                        runs[case, place] = self.round if is_missing(found[case, place]) else part.round
+                        found[case, place] = entry
+                        runs[case, place] = self.round if is_missing(entry) else part.round
         for case in self.cases:
             for node in self.nodes if nodes_of_place(known.get(case)) == 1 else ():
                 if (case, (node,)) not in found:
@@ -119,21 +119,22 @@ class Sweep:
             if case in pairs and len(part.nodes) == 1
         ]
 
-    def _places(self, nodes: list[str], case: Entry | None) -> Iterator[Place]:
-        return (place for places in rounds_of(nodes, nodes_of_place(case)) for place in places)
-
-    def _entry(self, case: Case, place: Place, part: Part, ran: Entry | None, template: Entry | None) -> Entry:
-        """Return a case on a place of an allocation. `ran`: what ReFrame wrote of all places."""
+    def _of_part(
+        self, case: Case, part: Part, ran: Entry | None, template: Entry | None
+    ) -> Iterator[tuple[Place, Entry]]:
+        """Yield a case on each place of an allocation. `ran`: what ReFrame wrote of all places."""
         name, why = self.cases[case], part.why or 'ReFrame ended without it'
-        places = {tuple(one['job']['nodes']): one for one in _record(ran).get('swept', ())}
-        if ran and place in places:
-            job = places[place]['job']  # without an end, or killed: it was ended with all others
-            ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED
-            return _missing(case, name, ran, place, why) if ended else _of_place(ran, places[place])
-        if ran and ran['result'] not in ('abort', 'pass'):
-            failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}
-            return _missing(case, name, ran, place, str(ran['fail_reason'])) | failed
-        return _missing(case, name, template, place, why)
+        swept = {tuple(one['job']['nodes']): one for one in _record(ran).get('swept', ())}
+        for place in (place for places in rounds_of(part.nodes, nodes_of_place(template)) for place in places):
+            if ran and place in swept:
+                job = swept[place]['job']  # without an end, or killed: it was ended with all others
+                ended = part.why and job['exitcode'] in (None, *_KILLS) and job['state'] != _CANCELLED
+                yield place, _missing(case, name, ran, place, why) if ended else _of_place(ran, swept[place])
+            elif ran and ran['result'] not in ('abort', 'pass'):
+                failed = {'result': ran['result'], 'fail_phase': ran['fail_phase'], 'job_state': 'FAILED'}
+                yield place, _missing(case, name, ran, place, str(ran['fail_reason'])) | failed
+            else:
+                yield place, _missing(case, name, template, place, why)
 
     def left(self, missing: Iterable[tuple[Case, Place]]) -> list[tuple[list[str], list[Case]]]:
         """Return the nodes that must run again, each list with its cases; of pairs all that met."""

@@ -63,3 +63,9 @@ def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, use
     assert node.by_slurm == by_slurm
     assert bool(node.problem) == by_slurm, 'planned maintenance is no finding'
     assert not by_slurm or events._LOST_NODE.fullmatch(node.problem).groups() == ('n1', 'p')
+
+
+def test_a_node_whose_prolog_failed(recorded, monkeypatch):
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: recorded('sinfo-22.05.8-prolog-error.txt'))
+    (node,) = slurm_nodes.nodes_out(SITE)
+    assert node.problem == 'n1 of p is drained (Prolog error) by Slurm itself, not by a person'

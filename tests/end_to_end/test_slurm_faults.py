@@ -167,10 +167,13 @@ def test_one_night_with_many_faults(night):
     # its time is up in a second, and Slurm ends it within half a minute; no limit can be less than a minute
     night.after('late', 'sh', '-c', 'scontrol update JobId={job} EndTime=$(date -d "1 sec" +%FT%T)')
     night.after('requeued', 'sh', '-c', 'scontrol requeue {job}; scancel {job}')
-    answer = night.nightly()
+    answer = night.nightly(selection=('-n', 'Fault'))
     assert answer.returncode == 1, answer.stdout + answer.stderr
     assert night.queue() == ''
     cases, incidents = night.cases(), [one for one in night.incidents() if one['kind'] == 'NODE']
+    (retry,) = night.clone.results.glob('reports/parts/*-retry.json')
+    ran = [case['fault'] for run in json.loads(retry.read_text())['runs'] for case in run['testcases']]
+    assert sorted(ran) == sorted({*cases} - {'none'}), 'not exactly what failed ran again, whatever was selected'
     for fault, words in {
         'node': 'NODE_FAIL', 'preempted': 'PREEMPTED', 'memory': 'exit code', 'requeued': 'CANCELLED',
         'late': 'TIMEOUT',

@@ -14,18 +14,15 @@ read_cpus() {
 }
 
 # The files that say how the node is set, of which a benchmark that runs as root may change some
-settings() {
-    shopt -s nullglob
-    local cpu=/sys/devices/system/cpu
-    printf '%s\n' $cpu/cpu[0-9]*/cpufreq/{scaling_governor,boost} \
-        $cpu/{cpufreq/boost,intel_pstate/no_turbo,smt/control} \
-        /sys/kernel/mm/transparent_hugepage/{enabled,defrag} /proc/sys/kernel/numa_balancing
-}
+cpu=/sys/devices/system/cpu
+settings=($cpu/cpu[0-9]*/cpufreq/{scaling_governor,boost} $cpu/{cpufreq/boost,intel_pstate/no_turbo,smt/control}
+    /sys/kernel/mm/transparent_hugepage/{enabled,defrag} /proc/sys/kernel/numa_balancing)
 
-# chosen VALUE...: of `always [madvise] never` the word in brackets
+# chosen TEXT: of `always [madvise] never` the word in brackets
 chosen() {
-    [[ $* =~ \[(.+)\] ]] && set -- "${BASH_REMATCH[1]}"
-    value=$*
+    value=$1
+    [[ $1 =~ \[(.+)\] ]] && value=${BASH_REMATCH[1]}
+    return 0
 }
 
 # compare FILE: what differs from its lines, each a path and a value
@@ -33,16 +30,17 @@ compare() {
     local -A changed
     local path was now what
     while read -r path was; do
-        { read -r now < "$path"; } 2> /dev/null || continue
-        chosen $now && now=$value
+        [[ $path = /* ]] && { read -r now < "$path"; } 2> /dev/null || continue
+        chosen "$now"
+        now=$value
         [ "$now" = "$was" ] && continue
         what=${path#/sys/devices/system/cpu/} what=${what#cpu[0-9]*/}
         what="${what#/sys/kernel/mm/} changed from $was to $now while the job ran"
         { [ $EUID = 0 ] && echo "$was" > "$path"; } 2> /dev/null && what+=', and was set back'
-        : $((changed[$what] += 1))
-    done < <(tail --lines=+2 "$1")
+        changed[$what]=$((${changed[$what]:-0} + 1))
+    done < "$1"
     for what in "${!changed[@]}"; do
-        ((changed[$what] == 1)) && echo "$what" || echo "$what, on ${changed[$what]} CPUs"
+        [ "${changed[$what]}" = 1 ] && echo "$what" || echo "$what, on ${changed[$what]} CPUs"
     done > changes.txt
 }
 
@@ -66,8 +64,8 @@ read_cpus
 beside=$(((busy - first_busy) * 100 / (now - first))) # hundredths of a CPU
 if [ "$1" = before ]; then
     echo "$busy $steal ${throttled:--} $beside"
-    settings | while read -r path; do
-        { read -r value < "$path"; } 2> /dev/null && chosen $value && echo "$path $value"
+    for path in "${settings[@]}"; do
+        { read -r value < "$path"; } 2> /dev/null && chosen "$value" && echo "$path $value"
     done
     exit 0
 fi

@@ -36,6 +36,8 @@ STUDIES = {
     'overhead hpl': None,
     'overhead osu': None,
     'overhead ior': None,
+    'overhead watch': None,
+    'overhead looks': None,
     'overhead best': None,
     'overhead stack': None,
     'fleet_cost {0}': None,

@@ -7,6 +7,8 @@
     python studies/overhead.py stream  BabelStream triad by the suite and by hand, with the same binding
     python studies/overhead.py hpl     HPL of the quick size by the suite and by hand, with the same input
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
+    python studies/overhead.py watch   HPL, STREAM and likwid-bench with the looks at their threads, and without
+    python studies/overhead.py looks   CPU time of the looks at a program of 1 to 256 threads in a minute
     python studies/overhead.py ior     IOR by the suite and by hand on tmpfs, the same files and bytes
     python studies/overhead.py best    the best binding of the suite and the best of 20 random ones
     python studies/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
@@ -22,6 +24,7 @@ import json
 import os
 import random
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -37,6 +40,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 from scratch import ScratchClone, cases_in  # noqa: E402
 
 from checks.core.jobscript import activation  # noqa: E402
+from checks.core.placement import granted  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from plumbline.sites import Environ  # noqa: E402
 from plumbline.stacks.install import environment, find_spack  # noqa: E402
@@ -294,6 +298,90 @@ def ior_by_hand_and_by_suite(rounds: int):
         compare_with_hand(f'IOR {name}', 'MiB/s', suite[name], hand[name])
 
 
+RANK = ROOT / 'checks/core/job/rank.sh'
+LIKWID_ITERATIONS = 150
+HPCC_INPUT = Path('/usr/share/doc/hpcc/examples/_hpccinf.txt')
+
+
+def watching(rounds: int):
+    """Three runs a round, in an order that changes: by hand, again by hand, and by rank.sh, on the same CPU.
+
+    One rank on one CPU: CPU seconds of the same work are much less disturbed by other load than its rate is.
+    """
+    cpu = str(min(os.sched_getaffinity(0)))
+    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMP_NUM_THREADS': '1'}
+    programs = {
+        'likwid-bench': (
+            f'likwid-bench -t stream -w N:200MB:1 -i {LIKWID_ITERATIONS}', {'stream': r'^MByte/s:\s+(\S+)'}
+        ),
+        'hpcc': ('hpcc', {'HPL': r'^HPL_Tflops=(\S+)', 'STREAM triad': r'^StarSTREAM_Triad=(\S+)'}),
+    }  # fmt: skip
+    found: dict[str, dict[str, list[float]]] = {}
+    own = []
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        one_rank = re.sub(r'^2(\s+[PQ]s)', r'1\1', HPCC_INPUT.read_text(), flags=re.MULTILINE)
+        (folder / 'hpccinf.txt').write_text(re.sub(r'^1000(\s+Ns)', r'1500\1', one_rank, flags=re.MULTILINE))
+        for number in range(rounds):
+            for program, (command, patterns) in programs.items():
+                launch = 'mpirun --bind-to none -np 1 ' if program == 'hpcc' else ''
+                hand = f'{launch}taskset --cpu-list {cpu} {command}'
+                ways = [('hand', hand), ('again', hand), ('rank.sh', f'{launch}bash {RANK} {command}')]
+                for way, words in ways[number % 3 :] + ways[: number % 3]:
+                    (folder / 'hpccoutf.txt').unlink(missing_ok=True)
+                    before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+                    said = subprocess.run(
+                        shlex.split(words), cwd=folder, env=os.environ | root | {'PLUMBLINE_CPUS': cpu},
+                        capture_output=True, text=True, check=True,
+                    ).stdout  # fmt: skip
+                    took = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before
+                    found.setdefault(f'{program} CPU time', {}).setdefault(way, []).append(1 / took)
+                    said += (folder / 'hpccoutf.txt').read_text() if program == 'hpcc' else ''
+                    for what, pattern in patterns.items():
+                        value = float(re.search(pattern, said, re.MULTILINE)[1])
+                        found.setdefault(f'{program} {what}', {}).setdefault(way, []).append(value)
+                time.sleep(0.1)  # for the last line of the looks
+                own += [one.watched.own / one.watched.ended for one in granted(folder).values() if one.watched.own]
+    for what, values in found.items():
+        for way in ('again', 'rank.sh'):
+            ratios = [a / b for a, b in zip(values[way], values['hand'], strict=True)]
+            draw = random.Random(1)
+            medians = sorted(median(draw.choices(ratios, k=rounds)) for _ in range(2000))
+            print(f'{what:<22} {way:<8} {median(ratios):.4f}, between {medians[50]:.3f} and {medians[-51]:.3f}')
+    print(f'CPU time of the looks: {median(own):.4%} of one core, at most {max(own):.4%}')
+
+
+SLEEPER = """
+#include <pthread.h>
+#include <stdlib.h>
+#include <unistd.h>
+void *work(void *a) { sleep(60); return a; }
+int main(int count, char **words) {
+    pthread_t thread;
+    for (int i = atoi(words[1]); --i;) pthread_create(&thread, 0, work, 0);
+    work(0);
+}
+"""
+
+
+def looks(_: int):
+    """All programs at the same time, for a minute: sleeping threads cost as much to look at as busy ones."""
+    with tempfile.TemporaryDirectory() as name:
+        compiler = ['gcc', '-pthread', '-x', 'c', '-', '-o', f'{name}/sleeper']
+        subprocess.run(compiler, input=SLEEPER, text=True, check=True)
+        started = []
+        for threads in (1, 8, 32, 64, 128, 256):
+            folder = Path(name, str(threads))
+            folder.mkdir()
+            started.append((threads, folder, subprocess.Popen(['bash', RANK, '../sleeper', str(threads)], cwd=folder)))
+        for threads, folder, process in started:
+            process.wait()
+            time.sleep(0.2)
+            (one,) = granted(folder).values()
+            number, cost = len(one.watched.looks), one.watched.own / one.watched.ended
+            print(f'{threads:>4} threads: {number} looks, {one.watched.own * 1e3:.1f} ms, {cost:.4%} of one core')
+
+
 PROC_BIND = [None, 'true', 'close', 'spread', 'master']
 PLACES = [None, 'cores', 'threads', 'sockets']
 
@@ -357,7 +445,7 @@ def stacks(rounds: int):
 WHAT = {
     'list': listing, 'wide': wide_listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite,
     'stream': stream_by_hand_and_by_suite, 'hpl': hpl_by_hand_and_by_suite, 'osu': osu_by_hand_and_by_suite,
-    'ior': ior_by_hand_and_by_suite, 'best': best_binding, 'stack': stacks,
+    'ior': ior_by_hand_and_by_suite, 'watch': watching, 'looks': looks, 'best': best_binding, 'stack': stacks,
 }  # fmt: skip
 
 if __name__ == '__main__':

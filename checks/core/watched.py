@@ -81,7 +81,7 @@ class Watched:
             return 'not looked at'
         if not any(thread.ran for thread in seen[-1].threads):
             return 'not looked at: this kernel does not tell which threads ran'
-        of = ' s' if self.ended is None else f' of {self.ended:.2f} s'
+        of = ' s' if self.ended is None or self.closed else f' of {self.ended:.2f} s'
         words = [f'{len(seen)} look{"s" * (len(seen) > 1)}, the last after {seen[-1].at:.2f}{of}']
         words += ['it then closed all its files, and ran on'] * self.closed
         words += ['this kernel does not tell its children'] * self.only_itself

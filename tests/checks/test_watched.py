@@ -89,7 +89,7 @@ def test_variables_that_bind_are_named_unless_they_are_ours():
         ([], 'not looked at'),
         (['look 0', busy(MAIN, 0, '4')], 'not looked at'),  # killed with all of its process group
         (['end 0 0'], 'too short to look at: 0.00 s'),
-        (['look 0', 'end 15000 9 alive'], 'not looked at: it closed all its files after 0.02 s, and ran on'),
+        (['look 0', 'end 16000 9 alive'], 'not looked at: it closed all its files after 0.02 s, and ran on'),
         (['look 0', 'end 31000 200'], 'too short to look at: 0.03 s'),
         (['look 0', 'look 20000', '. 100 0 0 4 xhpl', 'end 31000 200'], 'not looked at: this kernel does not tell'),
         (['look 0', 'look 20000', busy(MAIN, 1, '4')], '1 look, the last after 0.02 s'),

@@ -5,7 +5,7 @@ import shutil
 import subprocess
 
 import pytest
-from scratch import cases_in
+from scratch import DEMO_PARTITION, GOOD_PROGRAM, cases_in
 
 
 def case(clone, *options, **environment):
@@ -37,6 +37,17 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     assert {'cpu_model', 'governor', 'smt_active', 'transparent_hugepages', 'suite_version'} <= set(provenance)
     assert float(provenance['load_beside']) >= 0 and 0 <= float(provenance['cpu_steal']) <= 100
     assert record['job']['state'] == 'SUCCESS'
+
+
+def test_a_job_stops_before_the_time_that_its_queue_allows_is_over(clone):
+    clone.describe(f'{DEMO_PARTITION}max_time: 1m4s\n', 'demo')  # a minute is kept for what follows the trials
+    clone.program(f'sleep 1; {GOOD_PROGRAM}')
+    code, found = case(clone, '-S', 'trials=100')
+    record = found['record']
+    assert (code, found['result']) == (0, 'pass'), found['fail_reason']
+    assert 1 <= record['trials'] <= 3 and len(record['metrics']['rate']['samples']) == record['trials']
+    assert f'{100 - record["trials"]} of 100 trials' in record['provenance']['trials_left_out']
+    assert 'of the 64 s that the queue allows' in record['provenance']['trials_left_out']
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import time
 from itertools import combinations
 
 import pytest
+from rows import each_row
 from scratch import ROOT, cases_in
 from storage_stand_in import DISK, NODE, install
 from test_slurm_faults import Night, wait_for
@@ -33,7 +34,7 @@ def fleet(clone, slurm, tmp_path):
     one.prepare('none')
     empty(one)  # of the jobs of other tests, too
     yield one
-    empty(one)
+    one.tell('scancel', '--user=root', '--full')
 
 
 def empty(fleet):
@@ -45,9 +46,9 @@ def empty(fleet):
         return len(states) == 16 and all(state.endswith(' idle') for state in states) and not fleet.queue().strip()
 
     fleet.tell('scancel', '--user=root', '--full')
-    for _ in range(2):
-        wait_for(all_free, 90)
-        time.sleep(1)
+    wait_for(all_free, 90)
+    time.sleep(1)
+    wait_for(all_free, 90)
 
 
 def command(*options: str) -> list[str]:
@@ -299,7 +300,7 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
         assert set(case['record']['placement']['actual']) == {f'{node}.0' for node in pair.split(',')}
 
 
-@pytest.mark.parametrize(
+@each_row(
     ('options', 'words'),
     [
         (['--partition=nosuch'], 'expected one of site demo: fleet; found nosuch'),
@@ -309,7 +310,7 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
     ],
 )
 def test_usage_errors(fleet, options, words):
-    answer = fleet.clone.run(sys.executable, '-m', 'ci.node_sweep', *options, **fleet.slurm)
+    answer = fleet.clone.fork('ci.node_sweep', *options, **fleet.slurm)
     assert answer.returncode == 2
     assert words in answer.stderr and 'Traceback' not in answer.stderr
 

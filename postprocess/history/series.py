@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy
 import pyarrow as pa
@@ -103,15 +102,10 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list
     columns = [_numbers(table[name].combine_chunks(), kind) for name, kind in lists.items()]
     found = []
     for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
-        series = series_of(row)
+        series = SeriesId.from_row(row)
         bounds = tolerance(series, row['floor'])
         found.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
     return sorted(found, key=lambda history: (history.series, history.quantity))
-
-
-def series_of(row: dict[str, Any]) -> SeriesId:
-    """Return the series that a row of the store names in its columns."""
-    return SeriesId.from_row(row)
 
 
 def _medians(history: History) -> History:

@@ -28,7 +28,6 @@ from plumbline.units import UNITS
 from postprocess.history.digest import Digest
 from postprocess.history.incidents.known import commands, since
 from postprocess.history.nodes import FEWEST_NODES
-from postprocess.history.series import series_of
 from postprocess.history.trend import Change
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.plots import Plot, all_drawable, history, strip
@@ -256,7 +255,7 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
         before,
         wanted={'check': [check for check, _ in wanted], 'metric': [metric for _, metric in wanted]},
     )
-    return {series_of(row): (row['low'], row['high']) for row in rows.to_pylist()}
+    return {SeriesId.from_row(row): (row['low'], row['high']) for row in rows.to_pylist()}
 
 
 def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:

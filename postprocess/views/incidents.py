@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from postprocess.history.incidents.known import commands, since
+from postprocess.history.incidents.known import commands, since, with_options
 from postprocess.text import count, named, percent, quantity
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, Row, View, in_markdown
@@ -111,7 +111,8 @@ def first_lines(known: Sequence[Known], day: str) -> Iterator[str]:
         yield from text(one, day)
         yield ''
     if len(shown) > _FIRST:
-        yield from (f'and {count(len(shown) - _FIRST, "other incident")}: plumbline incidents', '')
+        yield from _wrap(f'and {count(len(shown) - _FIRST, "other incident")}:')
+        yield from (*_command(f'$ {with_options("plumbline incidents", shown[0])}'), '')
     for one in known[len(shown) :]:
         became = f'; {since(one, day)}' if one.state(day) == 'healing' else ''
         yield from _wrap(f'{one.id} {one.state(day)}: {title(one)}{became}')

@@ -310,23 +310,26 @@ def since(known: Known, day: str) -> str:
 
 
 def commands(known: Known, day: str) -> list[str]:
-    """Return what to run next, with the options that find the results; where all is healthy, nothing is measured."""
+    """Return what to run next; where all is healthy, nothing has to be measured."""
     state = known.state(day)
-    found = [*(() if known.healthy_for else known.incident.next_steps), f'plumbline incidents show {known.id}']
+    measure = () if state in ('healing', 'closed') else known.incident.next_steps
+    found = [*measure, f'plumbline incidents show {known.id}']
     if state in ('open', 'suspected'):
         found.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
-    options = _options(known.results, known.incident.where.site)
-    return [_with_options(command, options) for command in found]
+    return [with_options(command, known) for command in found]
 
 
 @lru_cache
 def _options(results: Path, site: str) -> str:
     """Return the options of commands on a site: none where they are those of the checkout and its only site."""
+    results = results.absolute()
     elsewhere = [f'--results {shlex.quote(str(results))}'] if results != ROOT / 'results' else []
     return ' '.join([*elsewhere, f'--site {shlex.quote(site)}'] if elsewhere or len(Store(results).sites()) > 1 else [])
 
 
-def _with_options(command: str, options: str) -> str:
+def with_options(command: str, known: Known) -> str:
+    """Return one of our commands with the options that find the results of an incident; others as they are."""
+    options = _options(known.results, known.incident.where.site)
     if not options or command.split()[0] not in ('plumbline', 'ci/nightly'):
         return command
     own, separator, of_reframe = command.partition(' -- ')

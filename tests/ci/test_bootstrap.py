@@ -112,6 +112,14 @@ def test_a_user_is_told_the_command_for_debian_packages(machine, shell):
     assert 'apt-get' not in machine.calls()
 
 
+@pytest.mark.parametrize('answer', ["*config*) echo 'global.index-url=http://mirror' ;;", '*uv*) exit 1 ;;'])
+def test_pip_installs_where_it_has_an_index_of_its_own_or_uv_cannot_be_had(machine, shell, answer):
+    machine.program('python', f'case "$*" in {answer} esac')
+    assert machine.bootstrap(shell, 'install_python_packages python .').returncode == 0
+    *_, last = machine.calls().splitlines()
+    assert last == 'python -m pip install --quiet --disable-pip-version-check --no-compile --editable .'
+
+
 def test_progress_is_said_while_a_command_runs(machine, shell):
     machine.program('sleep', '/bin/sleep 0.1')
     answer = machine.bootstrap(

@@ -41,7 +41,12 @@ def main() -> int:
     silence = command.Silence()
     with silence if arguments.quiet else contextlib.nullcontext():
         night = Night(arguments)
-        code = command.run(arguments, night.run)
+
+        def work() -> int:
+            night.clear_published()  # before anything can end this run
+            return command.run(arguments, night.run)
+
+        code = command.exit_code_of(work, Path.cwd)
         silence.is_broken = code != 0 or night.needs_attention
         if silence.is_broken:
             notify.notify(addresses, night.summary, started, night.outcome)
@@ -98,7 +103,6 @@ class Night:
             load_site.cache_clear()
             site = load_site(site.name)
         self.site, self.results, self.summary = site, results, results / cleanup.SUMMARY
-        self._clear_published()
         mode = self.arguments.mode or ('quick' if site.name == UNDESCRIBED else 'nightly')
         self.deadline = time.monotonic() + (self.arguments.duration or duration(BUDGET[mode]))
         words = list(self.arguments.selection)
@@ -150,7 +154,7 @@ class Night:
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
 
-    def _clear_published(self) -> None:
+    def clear_published(self) -> None:
         """Remove what an earlier run published: it must not pass for a result of this one."""
         if folder := self.arguments.publish:
             folder.mkdir(parents=True, exist_ok=True)

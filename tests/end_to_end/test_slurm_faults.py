@@ -99,7 +99,7 @@ class Night:
 
     def job_of(self, fault: str) -> tuple[str, str]:
         """Job and node of a case, once it runs."""
-        wait_for(lambda: (self.folder / fault).exists() and len((self.folder / fault).read_text().split()) == 2)
+        wait_for(lambda: (self.folder / fault).exists() and len((self.folder / fault).read_text().split()) == 2, 120)
         return tuple((self.folder / fault).read_text().split())
 
     def after(self, fault: str, *words: str):

@@ -98,21 +98,16 @@ class Background:
 
     def _changes(self, drafts: Sequence[Draft], begins: Sequence[int]) -> list[tuple[tuple[str, ...], bool]]:
         """Return what changed when each incident began, and whether it is software that changed just there."""
-        pairs, sides, wanted = [], [], []
+        asked = []
         for draft, begin in zip(drafts, begins, strict=True):
-            sides.append(
-                (range(max(begin - _AROUND, 0), begin), range(begin, min(begin + _AROUND, len(self.sessions))))
-            )
-            bad = self._ran(draft.rows, draft.failed) or [(case, ALL) for case in sorted(draft.cases)[:_SERIES]]
             own = {row.id for row in draft.rows}
+            bad = self._ran(draft.rows, draft.failed) or [(case, ALL) for case in sorted(draft.cases)[:_SERIES]]
             well = self._ran([row for row in self.comparison.verdicts if row.id in own and row.verdict in WELL], [])
-            pairs.append((bad, well))
-            wanted += [(case, night) for case, _ in bad + well for side in sides[-1] for night in side]
+            before, after = range(max(begin - _AROUND, 0), begin), range(begin, len(self.sessions))[:_AROUND]
+            asked.append((draft, bad, well, before, after))
+        wanted = [(case, n) for _, bad, well, *sides in asked for case, _ in bad + well for side in sides for n in side]
         provenance = Provenance.read(self.store, self.sessions, wanted)
-        return [
-            self._changed(provenance, draft, *of, *around)
-            for draft, of, around in zip(drafts, pairs, sides, strict=True)
-        ]
+        return [self._changed(provenance, *one) for one in asked]
 
     def _ran(self, rows: Sequence[Verdict], failed: Sequence[Mapping[str, Any]]) -> list[tuple[CaseId, str]]:
         """Return cases with the nodes that they ran on."""

@@ -109,6 +109,7 @@ class Progress:
         """Take a line of ReFrame's output, without colours."""
         if found := _STARTED.search(line):
             self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}'
+            self._total = max(self._total, self._done + len(self._waiting))
         elif found := _FINISHED.search(line):
             result, done, total, name, code, place = found.groups()
             self._waiting.pop((code, place), None)
@@ -119,10 +120,12 @@ class Progress:
     def _say(self, what: str) -> None:
         now = time.monotonic()
         minutes, seconds = divmod(int(now - self.started), 60)
-        left = self.seconds.of_session(list(self._waiting)) - (now - self._moved)
+        waiting = list(self._waiting)
+        runs_for = min(now - self._moved, self.seconds.of_session(waiting[:1]))  # the first one
+        left = self.seconds.of_session(waiting) - runs_for
         about = f'; about {in_words(left)} left' if left > 0 else ''
         clock = f'{minutes // 60:02}:{minutes % 60:02}:{seconds:02}'
-        print(f'  {clock} [{self._done}/{self._total or "?"}] {what}{about}', flush=True)
+        print(f'  {clock} [{self._done}/{self._total}] {what}{about}', flush=True)
 
     def _beat(self) -> None:
         while not self._ended:

@@ -46,7 +46,10 @@ def check(name: str | None, root: Path = SITES) -> list[Checked]:
         must_exist(name, root)
     names = [name] if name else site_names(root)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(partial(_check_site, root=root, reframe=find_reframe()), names))
+        found = list(pool.map(partial(_check_site, root=root, reframe=find_reframe()), names))
+    if name is not None and found[0].cases and not found[0].mistakes:
+        found[0].notes += _lacks(load_site(name, root))
+    return found
 
 
 def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
@@ -118,6 +121,23 @@ def check_jobs(name: str, root: Path = SITES) -> Checked:
         found.notes.append(f'{name}: no rules of scheduler {_some(unjudged)} are known: its scripts were not checked')
     found.cases = len(cases)
     return found
+
+
+def _lacks(site: Site) -> Iterator[str]:
+    """Yield what a site does not say, and what that costs: no mistake, but silence would look like all is there."""
+    for partition in site.partitions.values():
+        caches = partition.processor.get('topology', partition.processor).get('caches')
+        for key, is_there, costs in (
+            ('processor.caches', caches, 'checks whose sizes follow from them fail'),
+            ('memory_per_node', partition.memory_bytes, 'sizes may exceed the memory'),
+            ('peaks.memory_bandwidth', partition.peaks.get('memory_bandwidth'), 'no bandwidth is too high to be true'),
+        ):  # fmt: skip
+            if partition.processor and not is_there:
+                yield f'{site.name}: partition {partition.name} has no {key}: {costs}'
+    offered = {feature for environ in site.environs.values() for feature in environ.features}
+    wanted = {name for name, row in known_benchmarks().items() if 'gpu' not in row and not row.get('optional')}
+    if absent := sorted(wanted - offered):
+        yield f'{site.name}: no environ offers {", ".join(absent)}: their checks have no case'
 
 
 def _has_cases(site: Site) -> bool:

@@ -167,6 +167,19 @@ def test_all_faults_of_all_sites_are_listed(work, rehearsed):
     assert work.run('sites', 'cluster', '--check').stderr.count('\n') == 2
 
 
+def test_what_a_site_does_not_say_is_named_with_what_it_costs(work, rehearsed):
+    path = work.sites / 'cluster' / 'site.yaml'
+    processor = 'processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}'
+    path.write_text(path.read_text().replace('environs:', f'{processor}, environs:', 1))
+    result = work.run('sites', 'cluster', '--check')
+    assert result.exit_code == 0, result.stderr
+    said = result.stderr
+    for words in ('has no processor.caches', 'has no memory_per_node', 'has no peaks.memory_bandwidth', 'hpcc'):
+        assert words in said
+    assert 'comm-scope' not in said, 'a machine without GPUs lacks nothing of theirs'
+    assert work.run('sites', '--check').stderr == '', 'of all sites, only mistakes are named'
+
+
 def test_without_reframe_the_rest_is_checked(work, monkeypatch):
     monkeypatch.setattr(site_check, 'find_reframe', lambda: None)
     work.reference(reference(metric='scale'))

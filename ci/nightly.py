@@ -119,11 +119,9 @@ class Night:
         session, done = self._resumed(selection)
         session = session or Session.new(self.results, selection, len(cases))
         left = [case for case in cases if case not in done]
-        about = in_words(expected := selection.seconds_of(left, self.results))
-        print(
-            f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}'
-            f'{f", about {about}" if expected else ""}', flush=True,
-        )  # fmt: skip
+        expected = selection.estimate(left, self.results)
+        words = [f'plumbline: site {self.site.name}, mode {selection.mode}: {count(len(cases), "case")}', expected]
+        print(*filter(None, words), sep=', ', flush=True)
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
         for node in nodes_out(self.site):
@@ -142,8 +140,9 @@ class Night:
             self.problems.append(
                 f'the session did not come to its end: {ended.why} after {ran} of {count(len(cases), "case")}'
             )
-        elif expected:
-            print(f'plumbline: the cases took {in_words(elapsed)}, about {about} were expected', flush=True)
+        else:
+            words = [f'plumbline: the cases took {in_words(elapsed)}', expected and f'expected {expected}']
+            print(*filter(None, words), sep=', ', flush=True)
             session.remember_seconds(content, elapsed)
         if not content['runs'][0]['testcases']:
             session.forget()

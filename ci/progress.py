@@ -10,7 +10,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -60,6 +60,14 @@ class Seconds:
     def of_session(self, cases: Iterable[tuple[str, str]]) -> float:
         """Return the seconds that a session of these cases should take."""
         return sum(map(self.of, cases)) / self.at_once
+
+    def words_for(self, cases: Sequence[tuple[str, str]]) -> str:
+        """Return how long a session of these cases should take, and how that is known; empty where nothing is."""
+        if not (seconds := self.of_session(cases)):
+            return ''
+        known = sum(key(case) in self.took for case in cases)
+        by = 'their last jobs' if known == len(cases) else 'their last jobs or budgets' if known else 'their budgets'
+        return f'about {in_words(seconds)} by {by}'
 
     def learn(self, cases: Mapping[tuple[str, str], float], elapsed: float) -> None:
         """Take over what the jobs of a session took that ran for `elapsed` seconds."""

@@ -103,13 +103,13 @@ class Selection:
         said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
 
-    def seconds_of(self, cases: Sequence[Case], results: Path) -> float:
-        """Return how long a session of `cases` should take; keep the budgets of those that never ran in `results`."""
+    def estimate(self, cases: Sequence[Case], results: Path) -> str:
+        """Return in words how long `cases` should take; keep the budgets of those that never ran in `results`."""
         known = Seconds.read(results)
         if not all(map(known.of, cases)):
             known.budgets |= budgets_in(self._asked('--describe'))
             known.write(results)
-        return known.of_session(cases)
+        return known.words_for(cases)
 
     def _asked(self, action: str, variables: Mapping[str, str] | None = None) -> str:
         """Return what ReFrame prints of the selected cases."""

@@ -118,9 +118,8 @@ class HPCC(Benchmark):
         ranks = self.placement.ranks_per_node * self.num_nodes
         beyond = matrix_beyond_caches(self.topology, self.num_nodes)
         wanted = 8 * (math.ceil(math.sqrt(max(beyond.values()) / 8) / self.block_size) * self.block_size) ** 2
-        share = budget.MEMORY_SHARE
+        share = budget.MEMORY_SHARE if self.size == 'quick' else self.memory_fraction
         if self.size == 'full':
-            share = self.memory_fraction
             wanted = share * self.topology.memory_bytes * self.num_nodes
         dense = budget.dense_rate(self.topology, self.partition.peaks) * self.num_nodes
         size = self.fit(wanted, 0, lambda matrix: seconds_of(matrix, ranks, dense), share)

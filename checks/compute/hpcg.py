@@ -66,8 +66,11 @@ class HPCG(ScaledBenchmark):
         usual = RUN_SECONDS[self.size]
         seconds = self.run_seconds or (settings.get('run_seconds', usual) if self.size == 'full' else usual)
         self.trial_seconds += seconds - usual
-        self.beside = seconds + START
-        self.grid = tuple(settings.get('grid') or local_grid(self.bytes_of_data() / all_ranks / BYTES_PER_POINT))
+        beyond = budget.BEYOND_CACHES * self.topology.last_level_cache_bytes(self.topology.cpu_of_core) * self.nodes
+        full = self.size == 'full' and self.memory_fraction * self.topology.memory_bytes * self.nodes
+        pace = FLOP_PER_POINT / BYTES_PER_POINT / (FLOP_OF_CORE * len(self.topology.cores) * self.nodes)
+        data = self.fit(full or beyond, beyond, lambda size: seconds + START + pace * size, self.memory_fraction)
+        self.grid = tuple(settings.get('grid') or local_grid(data / all_ranks / BYTES_PER_POINT))
         lines = ('HPCG benchmark input file', 'of Plumbline', ' '.join(map(str, self.grid)), str(seconds))
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
         self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
@@ -81,20 +84,6 @@ class HPCG(ScaledBenchmark):
         and one rank with two threads 0.99 (medians of six runs).
         """
         return next(n for n in range(len(self.topology.cores), 0, -1) if accepts(n))
-
-    def bytes_of_data(self) -> float:
-        """Return the bytes that all ranks together fill."""
-        caches = self.nodes * self.topology.last_level_cache_bytes(self.topology.cpu_of_core)
-        beyond = budget.BEYOND_CACHES * caches
-        part_of_memory = self.memory_fraction * self.topology.memory_bytes * self.nodes
-        return self.fit(
-            part_of_memory if self.size == 'full' else beyond, beyond, self.seconds_of, self.memory_fraction
-        )
-
-    def seconds_of(self, data: float) -> float:
-        """Return the estimate for so many bytes."""
-        rate = FLOP_OF_CORE * len(self.topology.cores) * self.nodes
-        return self.beside + data / BYTES_PER_POINT * FLOP_PER_POINT / rate
 
     def sanity_faults(self, run):
         ranks = self.placement.ranks_per_node * self.num_nodes

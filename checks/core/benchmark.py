@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import reframe as rfm
@@ -35,7 +34,7 @@ FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 
 
-class Benchmark(rfm.RunOnlyRegressionTest):
+class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     """A check states `requires`, `executable`, its options, `metrics`, `dims` and `placement`; the rest is done here.
 
     One job has `trials` trials. A trial executes the program once, or once for each of `runs` (kernels, say), each in a
@@ -50,10 +49,6 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     mode = variable(str, type(None), value=None)
     #: Trials in the job; None: what `trials_by_mode` says of the mode.
     trials = variable(int, type(None), value=None, loggable=True)
-    #: Seconds that all runs of one trial should take at most: the sizes are chosen for it; None: what `seconds` says.
-    trial_seconds = variable(int, type(None), value=None, loggable=True)
-    #: Seconds after which a trial is ended; None: four times `trial_seconds` and a minute, as for a busy machine.
-    trial_time_limit = variable(int, type(None), value=None)
     #: Whether the launcher starts it; other benchmarks run as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     num_nodes = variable(int, value=1, loggable=True)
@@ -68,8 +63,6 @@ class Benchmark(rfm.RunOnlyRegressionTest):
 
     #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
     trials_by_mode: Mapping[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
-    #: The budget of a trial: a number, or by the parameter `size`.
-    seconds: int | Mapping[str, int] = 10
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
@@ -119,31 +112,6 @@ class Benchmark(rfm.RunOnlyRegressionTest):
     def derive(self, record: Record) -> None:
         """Add the samples of the computed metrics after all trials are read."""
 
-    # For the checks
-
-    def fit(
-        self, wanted: float, needed: float, seconds_of: Callable[[float], float],
-        share: float = budget.MEMORY_SHARE, runs: int = 1,
-    ) -> float:  # fmt: skip
-        """Return the bytes of data on all nodes: `wanted`, or as many as the budget of a trial allows.
-
-        `seconds_of`: estimate for so many bytes. `share` of the memory may be filled. `runs` have equal parts of the
-        time, and a call each. With less than `needed` the caches count, and all metrics are informational. The record
-        says what was cut.
-        """
-        seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
-        room = min(wanted, share * memory * self.num_nodes)
-        size = budget.largest(room, seconds_of, seconds)
-        self.estimates.append(seconds_of(size))
-        if size < wanted:
-            why = f'{seconds:.0f} s' if size < room else f'{share:.0%} of the memory'
-            cut = f'{budget.in_words(size)} of {budget.in_words(wanted)}, which take at most {why}'
-            if size < needed:
-                self.below_caches = True
-                cut += f'; informational, as data beyond the caches take {budget.in_words(needed)}'
-            self.provenance['size_cut'] = cut
-        return size
-
     # Before the run
 
     @run_after('init')
@@ -152,8 +120,6 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.run_env: dict[str, dict[str, str]] = {}  # name -> variables of that run alone
         self.before_run: dict[str, str] = {}  # name -> a shell command just before it
         self.provenance: dict[str, str] = {}
-        self.estimates: list[float] = []  # seconds of what was sized
-        self.below_caches = False
         self.result: Record | None = None
         self.faults: list[str] = []
         self.swept: list[dict] = []  # in a node sweep: the record of each of its places
@@ -165,8 +131,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.tags = self.tags | {Path(self.prefix).name}  # the folder of the check: compute, gpu, memory, mpi, storage
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
-        if self.trial_seconds is None:
-            self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
+        self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
         if hasattr(self, '.nid'):  # --distribute makes a test for each node of each partition
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == getattr(self, '.part')]
@@ -207,9 +172,7 @@ class Benchmark(rfm.RunOnlyRegressionTest):
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
         self.job.cpus_of_node = len(self.topology.all_cpus)  # for schedulers and launchers that must be told
-        if self.estimates:
-            self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
-        self.trial_time_limit = self.trial_time_limit or 60 + 4 * self.trial_seconds
+        self.limit_trial()
         jobscript.limit_time(self)
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 
+import reframe as rfm
+from reframe.core.builtins import variable
+
 from checks.core.topology import Topology
 from checks.core.trials import Metric
 
@@ -68,3 +71,50 @@ def in_words(size: float) -> str:
     """Return a number of bytes as text: ``1.5 GiB``."""
     power = min(3, max(0, int(math.log2(max(size, 1)) // 10)))
     return f'{size / 2 ** (10 * power):.3g} {("B", "KiB", "MiB", "GiB")[power]}'
+
+
+class Budgeted(rfm.RegressionTestPlugin):
+    """What each benchmark has of this: the seconds of its trials, and `fit`, which keeps sizes within them."""
+
+    #: Seconds that all runs of one trial should take at most: the sizes are chosen for it; None: what `seconds` says.
+    trial_seconds = variable(int, type(None), value=None, loggable=True)
+    #: Seconds after which a trial is ended; None: four times `trial_seconds` and a minute, as for a busy machine.
+    trial_time_limit = variable(int, type(None), value=None)
+
+    #: The budget of a trial: a number, or by the parameter `size`.
+    seconds: int | Mapping[str, int] = 10
+    below_caches = False  # whether a size is too small for what it should measure
+
+    def choose_budget(self):
+        self.estimates: list[float] = []  # seconds of what was sized
+        if self.trial_seconds is None:
+            self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
+
+    def limit_trial(self):
+        """Lower the seconds to the estimates of what was sized, and derive the time limit from them."""
+        if self.estimates:
+            self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
+        self.trial_time_limit = self.trial_time_limit or 60 + 4 * self.trial_seconds
+
+    def fit(
+        self, wanted: float, needed: float, seconds_of: Callable[[float], float],
+        share: float = MEMORY_SHARE, runs: int = 1,
+    ) -> float:  # fmt: skip
+        """Return the bytes of data on all nodes: `wanted`, or as many as the budget of a trial allows.
+
+        `seconds_of`: estimate for so many bytes. `share` of the memory may be filled. `runs` have equal parts of the
+        time, and a call each. With less than `needed` the caches count, and all metrics are informational. The record
+        says what was cut.
+        """
+        seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
+        room = min(wanted, share * memory * self.num_nodes)
+        size = largest(room, seconds_of, seconds)
+        self.estimates.append(seconds_of(size))
+        if size < wanted:
+            why = f'{seconds:.0f} s' if size < room else f'{share:.0%} of the memory'
+            cut = f'{in_words(size)} of {in_words(wanted)}, which take at most {why}'
+            if size < needed:
+                self.below_caches = True
+                cut += f'; informational, as data beyond the caches take {in_words(needed)}'
+            self.provenance['size_cut'] = cut
+        return size

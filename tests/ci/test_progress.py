@@ -24,10 +24,13 @@ def test_what_a_case_took_counts_before_the_budget_of_its_check(tmp_path):
     seconds = Seconds.read(tmp_path)
     seconds.budgets = {'aa': 100.0, 'bb': 30.0}
     assert seconds.of_session([A, B]) == 130
+    assert seconds.words_for([A, B]) == 'about 2 min 10 s by their budgets'
+    assert seconds.words_for([]) == ''
     seconds.learn({A: 40.0}, elapsed=50)
     assert seconds.of_session([A, B]) == 70
     seconds.learn({A: 40.0, B: 60.0}, elapsed=50)  # two jobs at once
     assert seconds.of_session([A, B]) == 50
+    assert seconds.words_for([A, B]) == 'about 50 s by their last jobs'
     seconds.write(tmp_path)
     assert Seconds.read(tmp_path) == seconds
     (tmp_path / 'seconds-of-cases.json').write_text('{"cut')

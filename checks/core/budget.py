@@ -78,7 +78,8 @@ class Budgeted(rfm.RegressionTestPlugin):
 
     #: Seconds that all runs of one trial should take at most: the sizes are chosen for it; None: what `seconds` says.
     trial_seconds = variable(int, type(None), value=None, loggable=True)
-    #: Seconds after which a trial is ended; None: four times `trial_seconds` and a minute, as for a busy machine.
+    #: Seconds after which a trial is ended; None: ten times `trial_seconds` and a minute, of long ones four times
+    #: and 11.
     trial_time_limit = variable(int, type(None), value=None)
 
     #: The budget of a trial: a number, or by the parameter `size`.
@@ -94,7 +95,8 @@ class Budgeted(rfm.RegressionTestPlugin):
         """Lower the seconds to the estimates of what was sized, and derive the time limit from them."""
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
-        self.trial_time_limit = self.trial_time_limit or 60 + 4 * self.trial_seconds
+        seconds = self.trial_seconds  # much more, as for a machine that is busy with other things
+        self.trial_time_limit = self.trial_time_limit or 60 + min(10 * seconds, 4 * seconds + 600)
 
     def fit(
         self, wanted: float, needed: float, seconds_of: Callable[[float], float],

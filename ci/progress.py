@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 from plumbline.files import write_text
 from postprocess.text import count
@@ -76,12 +75,9 @@ class Seconds:
             self.at_once = max(1.0, sum(cases.values()) / elapsed)
 
 
-def budgets_in(described: str) -> dict[str, float]:
-    """Return the budget of each check by ReFrame's hash, from what ``reframe --describe`` printed; else nothing."""
-    with suppress(ValueError, KeyError, TypeError):
-        found: list[dict[str, Any]] = json.loads(described[described.index('[\n') : described.rindex(']') + 1])
-        return {one['hashcode']: BESIDES + one['trials'] * one['trial_seconds'] for one in found}
-    return {}
+def budgets_in(lines: Iterable[str]) -> dict[str, float]:
+    """Return the seconds of each check by ReFrame's hash, from the lines that `checks/core/budget.py` writes."""
+    return {name: BESIDES + float(seconds) for name, seconds in map(str.split, lines)}
 
 
 def in_words(seconds: float) -> str:

@@ -17,11 +17,12 @@ import platform
 import re
 import shlex
 import subprocess
+import tempfile
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from functools import cached_property
 from importlib.metadata import version
@@ -56,12 +57,14 @@ class Selection:
     """What ReFrame is asked to run on a system, ``SITE`` or ``SITE:PARTITION``.
 
     `words`: further options of ReFrame's. `narrowed_by`: what else leaves cases out on purpose, such as ``node_sweep``.
+    `budgets`: the seconds of all trials of each check by its hash, once the cases were listed.
     """
 
     system: str
     mode: str
     words: tuple[str, ...] = ()
     narrowed_by: tuple[str, ...] = ()
+    budgets: dict[str, float] = field(default_factory=dict, compare=False, repr=False)
 
     @property
     def options(self) -> list[str]:
@@ -96,7 +99,13 @@ class Selection:
         Raises InputError where ReFrame cannot list them.
         """
         _, problems = self._checks
-        lines = [COLOUR.sub('', line) for line in self._asked('-lC', variables).splitlines()]
+        with tempfile.NamedTemporaryFile('r', encoding='utf-8') as budgets:
+            environment = {**os.environ, settings.BUDGETS.name: budgets.name, **(variables or {})}
+            answer = subprocess.run(
+                [*self.command, '-lC'], cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+            )
+            self.budgets.update(budgets_in(budgets))
+        lines = [COLOUR.sub('', line) for line in (answer.stdout + answer.stderr).splitlines()]
         if any(line.startswith(_CONCRETIZED) for line in lines):
             found = (_LISTED.match(line) for line in lines)
             return {(line[2], line[3]): line[1].strip() for line in found if line}, [*problems, *troubles(lines)]
@@ -104,19 +113,11 @@ class Selection:
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
 
     def estimate(self, cases: Sequence[Case], results: Path) -> str:
-        """Return in words how long `cases` should take; keep the budgets of those that never ran in `results`."""
+        """Return in words how long `cases` should take; keep their budgets in `results`."""
         known = Seconds.read(results)
-        if not all(map(known.of, cases)):
-            known.budgets |= budgets_in(self._asked('--describe'))
-            known.write(results)
+        known.budgets |= self.budgets
+        known.write(results)
         return known.words_for(cases)
-
-    def _asked(self, action: str, variables: Mapping[str, str] | None = None) -> str:
-        """Return what ReFrame prints of the selected cases."""
-        environment = {**os.environ, **(variables or {})}
-        command = [*self.command, action]
-        answer = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
-        return answer.stdout + answer.stderr
 
     @cached_property
     def _checks(self) -> tuple[list[Path], list[str]]:

@@ -16,6 +16,7 @@ from reframe.core.builtins import variable
 
 from checks.core.topology import Topology
 from checks.core.trials import Metric
+from plumbline import settings
 
 #: Part of a node's memory that a benchmark fills, unless its purpose is to fill the memory.
 MEMORY_SHARE = 0.5
@@ -87,9 +88,13 @@ class Budgeted(rfm.RegressionTestPlugin):
     below_caches = False  # whether a size is too small for what it should measure
 
     def choose_budget(self):
+        """Set the seconds of a trial; while the cases are listed, tell those of all trials."""
         self.estimates: list[float] = []  # seconds of what was sized
         if self.trial_seconds is None:
             self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
+        if path := settings.BUDGETS.get():
+            with open(path, 'a', encoding='utf-8') as stream:
+                stream.write(f'{self.hashcode} {self.trials * self.trial_seconds}\n')
 
     def limit_trial(self):
         """Lower the seconds to the estimates of what was sized, and derive the time limit from them."""

@@ -1,6 +1,5 @@
 """How long a session should take, how far it is, and that it says so while nothing ends."""
 
-import json
 import time
 
 from rows import each_row
@@ -37,11 +36,9 @@ def test_what_a_case_took_counts_before_the_budget_of_its_check(tmp_path):
     assert Seconds.read(tmp_path) == Seconds()
 
 
-def test_budgets_are_those_that_reframe_describes():
-    described = [{'hashcode': 'aa', 'trials': 3, 'trial_seconds': 10, 'more': [1]}]
-    printed = f'a warning [of something]\n{json.dumps(described, indent=2)}\nLog file(s) saved in ...\n'
-    assert budgets_in(printed) == {'aa': 33.0}
-    assert budgets_in('no JSON') == budgets_in('[\n]') == {}
+def test_budgets_are_those_that_checks_tell():
+    assert budgets_in(['aa 30\n', 'bb 0\n', 'aa 60\n']) == {'aa': 63.0, 'bb': 3.0}
+    assert budgets_in([]) == {}
 
 
 def test_a_line_for_each_case_that_ends_with_what_is_left(capsys):

@@ -163,7 +163,7 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     first, second = tmp_path / 'first', tmp_path / 'second'
     demo.program(f'if mkdir {first}; then echo "rate: 50.5"; echo "delay: 1.25"; else touch {second}; sleep 300; fi')
     running = start(demo, '--', '-Strials=1', '--repeat=4')
-    wait_for(second.exists, 120)
+    wait_for(second.exists)
     for _ in range(times):
         running.send_signal(signal.SIGINT)
         time.sleep(0.2)

@@ -5,8 +5,6 @@ import json
 import pytest
 from scratch import ScratchClone
 
-from ci.progress import budgets_in
-
 ALL = ('hpcc', 'hpl', 'hpcg', 'likwid', 'multichase', 'babelstream-omp', 'osu', 'ior', 'mdtest')
 MACHINE = """\
 processor:
@@ -71,8 +69,8 @@ def test_what_the_caches_judge_is_beyond_them_or_informational(cases):
 
 
 def test_trials_and_budget_of_the_command_line_win_over_mode_and_check(tmp_path_factory):
-    clone = ScratchClone(tmp_path_factory.mktemp('trials'))
-    for words in (['-S', 'trials=2'], ['-S', 'Demo.trials=2']):
-        for options in ([*words, '--mode=nightly'], ['--mode=nightly', *words]):
-            said = clone.reframe('-n', 'Demo', '--describe', '-S', 'trial_seconds=7', *options).stdout
-            assert budgets_in(said) == {json.loads(said[: said.rindex(']') + 1])[0]['hashcode']: 3 + 2 * 7}
+    clone, told = ScratchClone(tmp_path_factory.mktemp('trials')), tmp_path_factory.mktemp('told') / 'budgets'
+    for words in (['-S', 'trials=2', '--mode=nightly'], ['--mode=nightly', '-S', 'Demo.trials=2']):
+        answer = clone.reframe('-n', 'Demo', '-l', '-S', 'trial_seconds=7', *words, PLUMBLINE_BUDGETS=str(told))
+        assert answer.returncode == 0, answer.stdout
+    assert [line.split()[1] for line in told.read_text().splitlines()] == ['14', '14']

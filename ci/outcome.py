@@ -96,6 +96,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 def _answer(sender: Connection, call: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us, too; the command decides what it means
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the command, which decides what is left out
     gc.disable()  # as for the command line: what a step makes it needs to its end
     try:
         answer = call.__wrapped__(*args, **kwargs)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -74,7 +75,8 @@ def propose(
     proposal = module.propose(store, chosen, references, wanted, _accused(results, chosen, wanted.epoch))
     path = save(proposal, results)
     rows = [(row.new, row.tolerance) for row in proposal.rows if not row.withheld]
-    show(views.proposal(proposal, path, more_sessions(rows)), format)
+    command = partial(store.command, site=proposal.site, root=references)
+    show(views.proposal(proposal, path, more_sessions(rows, command('record propose')), command), format)
     raise typer.Exit(0 if proposal.complete else 1)
 
 
@@ -86,6 +88,7 @@ def accept(
 ) -> None:
     """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
     from plumbline.limits import tolerance_for
+    from postprocess.results.store import Store
     from postprocess.verdicts import proposals
     from postprocess.verdicts.advice import more_sessions
     from postprocess.verdicts.compare import site_policy
@@ -95,8 +98,10 @@ def accept(
         f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; '
         'review the difference and commit it'
     )
-    policy = site_policy(accepted.path.parent.name, references)
-    if advice := more_sessions([(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]):
+    of = accepted.path.parent.name
+    policy = site_policy(of, references)
+    rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
+    if advice := more_sessions(rows, Store(results).command('record propose', of, references)):
         typer.echo(advice)
 
 

@@ -85,7 +85,7 @@ def to_html(
         folder=folder or results,
         comparison=comparison, session=session, headline=comparison.headline, digest=digest, first=_FIRST, jobs=_JOBS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
-        how_to_record=Markup(re.sub('`(.+?)`', r'<code>\1</code>', coverage.HOW_TO_RECORD)),
+        hints=[Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(hint)))) for hint in comparison.hints],
         fell_short=_fell_short(comparison), worst=_worst(judged), judged=judged, by_id={one.id: one for one in judged},
         detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
         samples=samples, checks=checks, past=_past(digest, judged, ids),

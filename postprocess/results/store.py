@@ -14,6 +14,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
+import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,6 +30,7 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 from plumbline.files import write_whole
+from plumbline.paths import SITES, results_directory
 from postprocess.results import older
 from postprocess.results.cmdline import read_cmdline
 from postprocess.results.reports import RunReport, is_ahead
@@ -204,6 +206,14 @@ class Store:
     def sites(self) -> list[str]:
         """Return the names of the sites that have sessions."""
         return sorted({_place(path)[0] for path in self.files()})
+
+    def command(self, words: str, site: str, root: Path = SITES) -> str:
+        """Return a command to type, with the options without which it would work on other results or references."""
+        results = self.folder.parent
+        given = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
+        given += [f'--site={site}'] if len(self.sites()) > 1 else []
+        given += [f'--references={root}'] if root != SITES else []
+        return f'`{shlex.join(["plumbline", *words.split(), *given])}`'
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
         """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""

@@ -14,8 +14,11 @@ _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
 
 
-def more_sessions(rows: Sequence[tuple[Reference, Tolerance]]) -> str:
-    """Return what loss half of the metrics notice, and how many more sessions would lower that; empty without rows."""
+def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> str:
+    """Return what loss half of the metrics notice, and how many more sessions would lower that; empty without rows.
+
+    `command`: the one that records them.
+    """
     if not rows:
         return ''
     n = round(median(row.n or 1 for row, _ in rows))
@@ -26,9 +29,7 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]]) -> str:
     for length in (length for length in _LENGTHS if length > n):
         then = _noticed(rows, length)
         if then is not None and (now is None or then < _NOTICEABLE * now):
-            more = (
-                f'with {count(length - n, "more session")} it is {100 * then:.0f} %: then `plumbline record propose`.'
-            )
+            more = f'with {count(length - n, "more session")} it is {100 * then:.0f} %: then {command}.'
             return notice + more if notice else more.capitalize()
     return notice and f'{notice}more sessions would change little.'
 

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -79,9 +80,8 @@ def judge_session(
     verdicts = [lost_number(verdict, row) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
-    return Comparison(
-        session, against, worst_first(verdicts), problems, common=common, suspects=suspects, hints=hints(verdicts)
-    )
+    advice = hints(verdicts, partial(store.command, site=session.site, root=root))
+    return Comparison(session, against, worst_first(verdicts), problems, common=common, suspects=suspects, hints=advice)
 
 
 def lost_number(verdict: Verdict, row: Measured) -> Verdict:

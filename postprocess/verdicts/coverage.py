@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 #: What a loss in a series leads to: a failure; a warning, as its number is of another machine; nothing, as there is no
 #: reference, as it is not measured any more, or as it is informational.
 STANDINGS = ('gated', 'elsewhere', 'no_reference', 'vanished', 'informational')
-HOW_TO_RECORD = (
-    'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, record '
-    'this session as the baseline: `plumbline record propose`, read what it prints, then `plumbline record accept`.'
-)
 
 
 def standing(row: Verdict) -> str:
@@ -62,14 +58,18 @@ def guard(comparison: Comparison) -> str:
     return text
 
 
-def hints(verdicts: Sequence[Verdict]) -> list[str]:
-    """Return what to do next where next to nothing could be judged."""
+def hints(verdicts: Sequence[Verdict], command: Callable[[str], str]) -> list[str]:
+    """Return what to do next where next to nothing could be judged. `command`: returns one as it is to be typed."""
     measured = [row for row in verdicts if row.value is not None and row.verdict != 'informational']
     judged = sum(row.reference is not None for row in measured)
     if not measured or 2 * judged > len(measured):
         return []
     if not judged:
-        return [HOW_TO_RECORD]
+        return [
+            'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, '
+            f'record this session as the baseline: {command("record propose")}, read what it prints, then '
+            f'{command("record accept")}.'
+        ]
     return [
-        f'Only {judged} of {len(measured)} metrics have a reference: `plumbline record propose` records the others.'
+        f'Only {judged} of {len(measured)} metrics have a reference: {command("record propose")} records the others.'
     ]

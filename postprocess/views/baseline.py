@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from postprocess.text import count, number, quantity, signed
@@ -21,20 +21,20 @@ _ROWS = (
     Column('limit', 'limit', number, number=True),
     Column('difference', 'moves', signed, '%', number=True),
     Column('n', 'n', number=True),
-    Column('limit_why', 'limit from'),
+    Column('limit_why'),
     *map(Column, ('gate', 'kind', 'source')),
-    Column('recorded_at', 'recorded'),
-    Column('mode'),
-    Column('note', 'from'),
+    *map(Column, ('recorded_at', 'mode', 'note')),
     *map(Column, ('spread', 'df', 'spread_n', 'usual_spread', 'floor')),
-    Column('epoch', 'epoch'),
-    *map(Column, ('objections', 'provenance')),
+    *map(Column, ('epoch', 'objections', 'provenance')),
 )
 _SHOWN = 20  # sessions and sentences of a kind; all of them are in JSON
 
 
-def proposal(found: Proposal, path: Path | None, advice: str) -> View:
-    """Return how proposed rows differ from those in force; `path`: the file of the proposal, where there is one."""
+def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[[str], str]) -> View:
+    """Return how proposed rows differ from those in force; `path`: the file of the proposal, where there is one.
+
+    `command`: returns a command as it is to be typed.
+    """
     refused, withheld = _refusals(found), _withheld(found)
     proposed = sum(not row.withheld for row in found.rows)
     notes = [f'taken: {_taken(found)}'] if found.taken else []
@@ -43,9 +43,13 @@ def proposal(found: Proposal, path: Path | None, advice: str) -> View:
     if found.doubted:
         notes.append(
             'To record what is withheld, or refused for what speaks against its jobs, say why: --although "..." keeps '
-            'the reason with the rows. After a planned change: `plumbline record propose SESSION... --epoch NAME`.'
+            f'the reason with the rows. After a planned change: {command("record propose SESSION... --epoch NAME")}.'
         )
-    notes += [f'{path}: {count(proposed, "row")}; `plumbline record accept` puts them in force'] if path else []
+    if path:
+        notes.append(
+            f'{path}: {count(proposed, "row")}; {command("record accept")} puts them in force; --format json and csv '
+            'show where each row and limit comes from'
+        )
     return View(
         _ROWS,
         _to_rows(found.rows),

@@ -172,7 +172,7 @@ def test_a_session_without_references_says_how_to_record_them(work):
     work.ingest(report(case(metrics={'triad': metric([1.0, 2.0])})))
     work.run('report', '--output', work.results / 'x.html')
     page = (work.results / 'x.html').read_text()
-    assert page.count('<code>plumbline record propose</code>') == 1
+    assert page.count('<code>plumbline record propose --results=') == 1
     assert 'OK</strong>: nothing was judged' in page
 
 

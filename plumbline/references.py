@@ -70,6 +70,17 @@ class Reference:
     provenance: str = ''
     printed: str = field(default='', compare=False)  # the mean with all its digits, as the file has it
 
+    @cached_property
+    def facts(self) -> dict[str, str]:
+        """The parts of `provenance` by name."""
+        parts = (part.partition('=') for part in self.provenance.split('; '))
+        return {name: value for name, _, value in parts}
+
+    @property
+    def sessions(self) -> frozenset[str]:
+        """The first 8 characters of the sessions that the row is of, as far as `provenance` names them."""
+        return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
+
     @property
     def is_limit(self) -> bool:
         """False for rows of the kinds `NO_LIMIT`."""

@@ -139,7 +139,6 @@ SiteName = Annotated[str | None, typer.Option('--site', envvar='PLUMBLINE_SITE',
 SessionName = Annotated[
     str, typer.Argument(metavar='SESSION', help='Beginning of its uuid, or "latest", the last that started.')
 ]
-Against = Annotated[str | None, typer.Option('--against', help='Judge by this session in place of the references.')]
 Reruns = Annotated[
     list[Path] | None,
     typer.Option(

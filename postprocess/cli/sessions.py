@@ -10,7 +10,6 @@ import typer
 from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
-    Against,
     Format,
     References,
     Reruns,
@@ -79,7 +78,6 @@ def compare(
         typer.Argument(metavar='AFTER', help='Compare SESSION with this session, or with all of FROM..TO.'),
     ] = None,
     site: SiteName = None,
-    against: Against = None,
     rerun: Reruns = None,
     coverage: Annotated[
         bool,
@@ -99,7 +97,7 @@ def compare(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Judge every series of a session by the references of its site or by another session.
+    """Judge every series of a session by the references of its site.
 
     With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
     """
@@ -113,10 +111,9 @@ def compare(
     store = Store(results)
     if after is None:
         chosen = store.find(session, site)
-        other = store.find(against, chosen.site) if against else None
-        comparison = judge_session(store, chosen, other, references, rerun or ())
-    elif against or rerun:
-        raise InputError('SESSION and AFTER are judged by each other: give neither --against nor --rerun')
+        comparison = judge_session(store, chosen, references, rerun or ())
+    elif rerun:
+        raise InputError('SESSION and AFTER are judged by each other: give no --rerun')
     else:
         from postprocess.verdicts.windows import compare_windows, sessions_named
 
@@ -128,7 +125,7 @@ def compare(
         show(views.guarded(comparison), format)
         counts = module.counts(comparison)
         raise typer.Exit(int('vanished' in counts or not counts))
-    found = None if after or against else digest(store, comparison, references)
+    found = None if after else digest(store, comparison, references)
     if junit is not None:
         from plumbline.files import write_whole
         from postprocess.report.junit import to_junit
@@ -149,7 +146,6 @@ def compare(
 def report(
     session: SessionName = 'latest',
     site: SiteName = None,
-    against: Against = None,
     rerun: Reruns = None,
     days: Annotated[int, days_before('Days before the session whose history is shown.')] = 90,
     output: Annotated[
@@ -170,8 +166,7 @@ def report(
 
     store = Store(results)
     chosen = store.find(session, site)
-    other = store.find(against, chosen.site) if against else None
-    comparison = judge_session(store, chosen, other, references, rerun or ())
+    comparison = judge_session(store, chosen, references, rerun or ())
     found = digest(store, comparison, references, days, history=True)
     path = output or results / 'report.html'
     write_text(path, to_html(comparison, store, found, references, path.parent))

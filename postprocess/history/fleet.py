@@ -26,7 +26,6 @@ from postprocess.history.series import by_node
 from postprocess.history.spread import LARGE
 from postprocess.results.store import Session, Store
 from postprocess.text import count, percent
-from postprocess.verdicts.baseline import parts_of
 from postprocess.verdicts.stats import quantile
 
 LOCATIONS = 'locations.csv'
@@ -131,9 +130,8 @@ def _with_accepted(
 
     Accepted are the sessions that the baseline was recorded from. Where the store has none of them, the first ones.
     """
-    texts = {parts_of(row.provenance).get('sessions', '') for row in baselines.rows}
-    named = tuple({name for text in texts for name in text.split(', ') if name})
-    chosen = [session for session in every if named and session.session.startswith(named)][:ACCEPTED]
+    named = frozenset().union(*(row.sessions for row in baselines.rows))
+    chosen = [session for session in every if session.session[:8] in named][:ACCEPTED]
     ids = {session.session for session in chosen or every[:ACCEPTED]}
     ids |= {session.session for session in sessions}
     found = [session for session in every if session.session in ids]

@@ -201,12 +201,10 @@ class _Recorder:
         """Return when the baseline of a series begins: with the first session behind its row in force."""
         if old is None:
             return None
-        known = parts_of(old.provenance)
-        names = tuple(name for name in known.get('sessions', '').split(', ') if name)
-        starts = [one.started for one in self.sessions if names and one.session.startswith(names)]
+        starts = [one.started for one in self.sessions if one.session[:8] in old.sessions]
         if starts:
             return min(starts)
-        day = known.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')
+        day = old.facts.get('dates', '')[:10] or (old.recorded_at if old.epoch else '')
         try:
             return datetime.fromisoformat(day) if day else None
         except ValueError:  # a row that was written by hand
@@ -230,7 +228,7 @@ class _Recorder:
         new = replace(new, epoch=wanted.epoch or (old.epoch if old else ''))
         found = doubtful_jobs(used, self.doubts) + two_levels(level, of.quantity.unit, self.sessions)
         found += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
-        accepted = parts_of(old.provenance if old else '').get('although', '').partition(': ')
+        accepted = (old.facts.get('although', '') if old else '').partition(': ')
         due = [one for one in found if one.kind not in LASTING or one.kind not in accepted[0].split(',')]
         withheld = bool(due) and not wanted.although
         if found and not withheld:
@@ -325,12 +323,6 @@ def _with_spread_of(new: Reference, old: Reference) -> Reference:
 def _part(text: str) -> str:
     """Return `text` without what separates the parts of a provenance."""
     return text.replace(';', ',')
-
-
-def parts_of(provenance: str) -> dict[str, str]:
-    """Return the parts of the provenance of a recorded row by name."""
-    parts = (part.partition('=') for part in provenance.split('; '))
-    return {name: value for name, _, value in parts}
 
 
 def read_baseline(site: str, root: Path) -> list[Reference]:

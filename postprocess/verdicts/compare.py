@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -14,7 +14,7 @@ from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId, from_text
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_folder
-from plumbline.record import NOTHING, summarize
+from plumbline.record import NOTHING
 from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site_file import read_site_file
 from postprocess.results.reports import read_report
@@ -33,8 +33,7 @@ from postprocess.verdicts.gather import (
     tonight_of,
     weights_of,
 )
-from postprocess.verdicts.measured import Measured, failure, last_runs, measured, measured_in
-from postprocess.verdicts.stats import mean_of
+from postprocess.verdicts.measured import Measured, failure, last_runs, measured
 from postprocess.verdicts.verdict import BAD, Common, Comparison, Verdict, worst_first
 
 IN_DOUBT = 0.05  # q of a loss that is shown before it is confirmed
@@ -46,11 +45,10 @@ NOTHING_MEASURED = 'ran and nothing was measured that counts'
 def judge_session(
     store: Store,
     session: Session,
-    against: Session | None = None,
     root: Path = SITES,
     reruns: Sequence[Path] = (),
 ) -> Comparison:
-    """Judge `session` by the references of its site below `root`, or by what the session `against` measured.
+    """Judge `session` by the references of its site below `root`.
 
     `reruns`: run reports of the same cases, run again; one that is given twice counts once. Raises SiteError for a
     wrong file of the site, InputError for a store or report that cannot be read, or a report of another site.
@@ -58,30 +56,25 @@ def judge_session(
     cases = store.rows('cases', session)
     rows = measured(cases, store.rows('metrics', session))
     rows = with_reruns(rows, reruns, session)
-    own = load_references(session.site, root)
-    lookup: References = own
-    reasons: dict[SeriesId, str] = {}
-    if against is not None:
-        references, reasons = references_from(measured_in(store, against), against)
-        lookup = References(references)
+    lookup = load_references(session.site, root)
     policy = site_policy(session.site, root)
     verdicts, candidates = [], []
     for row in rows:
         tolerance = tolerance_for(policy, row.id, **row.stated)
         rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
-        verdicts.append(judge(row, rules, session.session, reasons.get(row.id, '')))
+        verdicts.append(judge(row, rules, session.session))
         if verdicts[-1].verdict == 'ok':
             candidates += [
-                (len(verdicts) - 1, Row(row, reference, tolerance, with_spread(reference, own)))
+                (len(verdicts) - 1, Row(row, reference, tolerance, with_spread(reference, lookup)))
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
-    verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases, history=against is None)
+    verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases)
     verdicts = [lost_number(verdict, row) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     advice = hints(verdicts, partial(store.command, site=session.site, root=root))
-    return Comparison(session, against, worst_first(verdicts), problems, common=common, suspects=suspects, hints=advice)
+    return Comparison(session, None, worst_first(verdicts), problems, common=common, suspects=suspects, hints=advice)
 
 
 def lost_number(verdict: Verdict, row: Measured) -> Verdict:
@@ -111,7 +104,6 @@ def _as_a_whole(
     verdicts: list[Verdict],
     candidates: Sequence[tuple[int, Row]],
     cases: list[dict[str, Any]],
-    history: bool,
 ) -> tuple[list[Verdict], list[Common], frozenset[int]]:
     """Judge the series of a session together; return their verdicts, losses in common, and the cases to run again.
 
@@ -122,11 +114,8 @@ def _as_a_whole(
     if not candidates:
         return verdicts, [], frozenset()
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
-    tonight = tonight_of(rows)
-    recorded = numpy.full((len(rows), 0), numpy.nan)
-    if history:
-        recorded, since = earlier_sessions(store, session, rows)
-        tonight = numpy.concatenate([since, tonight], axis=1)
+    recorded, since = earlier_sessions(store, session, rows)
+    tonight = numpy.concatenate([since, tonight_of(rows)], axis=1)
     curves = curves_of(rows, sizes_of(cases))
     groups, names = groups_of(rows, curves)
     found = night.judge(baseline_of(rows, recorded, weights_of(rows, curves)), tonight, groups)
@@ -229,11 +218,10 @@ def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
     return read_site_file(path).get('tolerance', {})
 
 
-def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str, no_reference: str = '') -> Verdict:
+def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str) -> Verdict:
     """Return the verdict of one series by the first of `rules`, as far as it needs no other series.
 
-    `ok` stands for a number that has a reference of this machine: the session as a whole decides. `no_reference`: why
-    there is no reference, where that is known.
+    `ok` stands for a number that has a reference of this machine: the session as a whole decides.
     """
     judged = Verdict(
         row.status, row.id, row.quantity, row.summary, cause=row.cause, nodes=row.nodes, session=session,
@@ -242,7 +230,7 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
     if not rules:
         if row.status != 'measured':
             return replace(judged, verdict='failed' if row.status == 'missing' else row.status)
-        return replace(judged, verdict='no_reference' if row.judged else 'informational', cause=no_reference)
+        return replace(judged, verdict='no_reference' if row.judged else 'informational')
     reference, bound = rules[0]
     judged = replace(judged, reference=reference, limits=bound)
     if row.status != 'measured':
@@ -259,31 +247,6 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
         )
         return replace(judged, verdict='warning', cause=cause)
     return replace(judged, verdict='improved' if sign * value > sign * bound.good else 'ok')
-
-
-def references_from(rows: Iterable[Measured], session: Session) -> tuple[list[Reference], dict[SeriesId, str]]:
-    """Return what a session measured as references for another; and by key, why other series are no reference."""
-    groups: dict[SeriesId, list[Measured]] = {}
-    reasons: dict[SeriesId, str] = {}
-    for row in rows:
-        if row.status == 'measured' and row.judged:
-            groups.setdefault(row.id, []).append(row)
-        elif row.judged:
-            reasons[row.id] = f'{row.status} in session {session.session}: {row.cause}'
-    references = []
-    for key, group in groups.items():
-        summary, first = summarize([job.value for row in group for job in row.measuring]), group[0]
-        mean = mean_of(summary)
-        if mean <= 0:
-            reasons[key] = f'a reference must be above 0, session {session.session} measured {mean:.6g}'
-            continue
-        references.append(
-            Reference(
-                id=key, quantity=first.quantity, mean=mean, std=summary.std, n=summary.n, kind='session',
-                source=f'session {session.session} on {session.hostname}', mode=first.mode,
-            )
-        )  # fmt: skip
-    return references, reasons
 
 
 def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[Measured]) -> list[str]:

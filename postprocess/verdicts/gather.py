@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -12,7 +13,7 @@ from statistics import fmean, median
 import numpy
 from numpy import ndarray
 
-from plumbline.identity import SeriesId, to_text
+from plumbline.identity import to_text
 from plumbline.limits import MOST_JOBS, Tolerance, expected_spread
 from plumbline.references import Reference
 from postprocess.results.store import Session, Store
@@ -102,7 +103,7 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
     was recorded. Where several nodes ran a case in one session, it is followed on each node.
     """
     earlier = [one for one in store.history(last) if one.session != last.session]
-    named = [_sessions_named(row.reference.provenance) for row in rows]
+    named = [row.reference.sessions for row in rows]
     every = frozenset().union(*set(named))
     wanted = {one.session for one in earlier if one.session[:8] in every} | {
         one.session for one in earlier[-_SESSIONS:]
@@ -130,14 +131,9 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
     return recorded, since
 
 
-def _sessions_named(provenance: str) -> frozenset[str]:
-    facts = dict(fact.partition('=')[::2] for fact in provenance.split('; '))
-    return frozenset(name.strip()[:8] for name in facts.get('sessions', '').split(',') if name.strip())
-
-
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
     """Return the performance of each job, rows x sessions x `MOST_JOBS`, not a number where there is none."""
-    several = {of for of, number in _counted(row.measured.id for row in rows).items() if number > 1}
+    several = {of for of, number in Counter(row.measured.id for row in rows).items() if number > 1}
     wanted: dict[tuple[str, ...], int] = {}
     place = []
     for row in rows:
@@ -174,13 +170,6 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
         kept = job < MOST_JOBS
         values[series[kept], night[kept], job[kept]] = numpy.log(value[kept])
     return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
-
-
-def _counted(ids: Iterable[SeriesId]) -> dict[SeriesId, int]:
-    found: dict[SeriesId, int] = {}
-    for of in ids:
-        found[of] = found.get(of, 0) + 1
-    return found
 
 
 def sizes_of(cases: Iterable[dict]) -> dict[int, frozenset[str]]:

@@ -168,8 +168,8 @@ def origin(found: Comparison) -> str:
         return found.scope
     session = found.session
     mode = f', mode {session.mode}' if session.mode else ''
-    by = f'session {found.against.session}' if found.against else 'the references of the site'
-    return f'{session.site}, session {session.session}, {session.started:%Y-%m-%d %H:%M} UTC{mode}, against {by}'
+    began = f'{session.started:%Y-%m-%d %H:%M} UTC{mode}'
+    return f'{session.site}, session {session.session}, {began}, against the references of the site'
 
 
 def _findings(found: Comparison, digest: Digest | None) -> str:

@@ -520,7 +520,6 @@ def test_a_metric_that_is_only_shown_is_judged_by_a_reference_that_names_it(work
     assert work.verdicts() == {
         ('STREAM', 'size=big', 'at_8_bytes'): 'regressed', ('STREAM', 'size=big', 'at_64_bytes'): 'informational',
     }  # fmt: skip
-    assert work.compare('aaaa', '--against', 'aaaa')['counts'] == {'informational': 2}
     assert work.compare('aaaa', 'aaaa')['counts'] == {'informational': 2}
 
 

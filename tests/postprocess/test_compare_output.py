@@ -28,7 +28,7 @@ def mixed(work):
 def test_exit_codes_of_compare(work, mixed):
     assert mixed.run('compare').exit_code == 1
     assert mixed.run('compare', 'ffff').exit_code == 2
-    assert mixed.run('compare', '--against', 'ffff').exit_code == 2
+    assert mixed.run('compare', 'latest', 'ffff').exit_code == 2
     assert mixed.run('compare', '--site', 'nowhere').exit_code == 2
     assert mixed.run('compare', '--format', 'yaml').exit_code == 2
 

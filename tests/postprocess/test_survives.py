@@ -34,7 +34,7 @@ NIGHTS = 12
 
 COMMANDS = (
     'sites --format csv', 'compare --summary --junit {0}/junit.xml', 'compare --format markdown',
-    'compare --format json', 'compare --format csv', 'compare --coverage', 'compare --against 0000 --format json',
+    'compare --format json', 'compare --format csv', 'compare --coverage', 'compare 0000 latest --format json',
     'compare 0000 latest --format json', 'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
     'backtest --format markdown', 'tables mn5 cluster --format json',
     'report --output {0}/report.html', 'record propose --format json', 'record accept', 'ingest {0}/reports/0000.json',
@@ -283,7 +283,7 @@ def test_coverage_of_nothing_and_of_what_vanished_is_no_success(work):
         ('report --output {0}/nosuch/page.html', 'nosuch/page.html: there is no folder'),
         ('export --to csv --output {0}/nosuch/all.csv', 'nosuch/all.csv: there is no folder'),
         ('compare 00', 'is the beginning of several sessions: 0000 of cluster, 0001 of cluster'),
-        ('compare --against nosuch', "no session whose uuid begins with 'nosuch'"),
+        ('compare latest nosuch', "no session whose uuid begins with 'nosuch'"),
         ('compare --rerun {0}/reports', 'reports: cannot be read: Is a directory'),
         ('trend --site *', 'holds no session of site *'),
         ('tables mn5 --session nosuch', "no session whose uuid begins with 'nosuch'"),

@@ -36,9 +36,13 @@ from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, LIKENESS_OF_JOBS, PRIOR_DF, Tolerance  # noqa: E402
 from plumbline.record import Summary  # noqa: E402
 from plumbline.references import Reference  # noqa: E402
-from postprocess.verdicts.common import Groups  # noqa: E402
 from postprocess.verdicts.levels import Values, estimate  # noqa: E402
-from postprocess.verdicts.night import FALSE, FALSE_SHORT, judge  # noqa: E402
+from postprocess.verdicts.night import (  # noqa: E402
+    FALSE,
+    FALSE_SHORT,
+    Groups,
+    judge,
+)
 from postprocess.verdicts.stats import inliers, moderate, quantile, shift_between  # noqa: E402
 from postprocess.verdicts.trailing import SHORT, Baseline  # noqa: E402
 from postprocess.verdicts.windows import CERTAIN, Change, certainties  # noqa: E402

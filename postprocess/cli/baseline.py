@@ -60,7 +60,7 @@ def propose(
     """
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
-    from postprocess.verdicts.advice import more_sessions
+    from postprocess.verdicts.coverage import more_sessions
     from postprocess.verdicts.proposals import save
     from postprocess.verdicts.windows import sessions_named
     from postprocess.views import baseline as views
@@ -90,8 +90,8 @@ def accept(
     from plumbline.limits import tolerance_for
     from postprocess.results.store import Store
     from postprocess.verdicts import proposals
-    from postprocess.verdicts.advice import more_sessions
     from postprocess.verdicts.compare import site_policy
+    from postprocess.verdicts.coverage import more_sessions
 
     accepted = proposals.accept(results, site, references)
     typer.echo(

@@ -21,7 +21,6 @@ from postprocess.results.reports import read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
 from postprocess.verdicts import night
-from postprocess.verdicts.common import Groups
 from postprocess.verdicts.coverage import hints
 from postprocess.verdicts.gather import (
     Row,
@@ -34,6 +33,7 @@ from postprocess.verdicts.gather import (
     weights_of,
 )
 from postprocess.verdicts.measured import Measured, failure, last_runs, measured
+from postprocess.verdicts.night import Groups
 from postprocess.verdicts.verdict import BAD, Common, Comparison, Verdict, worst_first
 
 IN_DOUBT = 0.05  # q of a loss that is shown before it is confirmed

@@ -17,8 +17,8 @@ from plumbline.identity import to_text
 from plumbline.limits import MOST_JOBS, Tolerance, expected_spread
 from plumbline.references import Reference
 from postprocess.results.store import Session, Store
-from postprocess.verdicts.common import Groups
 from postprocess.verdicts.measured import Measured
+from postprocess.verdicts.night import Groups
 from postprocess.verdicts.trailing import LONG, WINDOWS, Baseline
 
 _SESSIONS = 2 * WINDOWS[-1]  # that are read: not every session has every series

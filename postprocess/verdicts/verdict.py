@@ -137,12 +137,6 @@ class Comparison:
     hints: list[str] = field(default_factory=list)
 
     @property
-    def judged_share(self) -> float:
-        """The share of the series that were measured and should be judged that have a reference; 1 without any."""
-        measured = [row for row in self.verdicts if row.value is not None and row.verdict != 'informational']
-        return sum(row.reference is not None for row in measured) / len(measured) if measured else 1.0
-
-    @property
     def counts(self) -> dict[str, int]:
         """How many series got each verdict, from worst to best, without verdicts that none got."""
         found = Counter(row.verdict for row in self.verdicts)

@@ -6,8 +6,7 @@ from dataclasses import replace
 import numpy
 import pytest
 
-from postprocess.verdicts.common import Groups
-from postprocess.verdicts.night import judge
+from postprocess.verdicts.night import Groups, judge
 from postprocess.verdicts.trailing import Baseline
 from studies.verdict_quality import LOST, METRICS, Site, gamma, recorded, simulate, slow_jobs
 

@@ -3,6 +3,7 @@
     python studies/verdict_quality.py site                    every figure of docs/tolerances.md: about an hour
     python studies/verdict_quality.py --sites 4 site          the same from 4 sites a row
     python studies/verdict_quality.py site --only slow        the rows whose name holds this word
+    python studies/verdict_quality.py site --false 0.05       with more false alarms, and more losses found
 
 A site has 400 metrics in 50 checks of 8 and 20 environs of 20. Values are log performance; the standard deviation of a
 metric's nights (its CV) is log-normal, a factor of 2 about 1 %, unless a row says otherwise. Its baseline is made by
@@ -36,13 +37,9 @@ from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, LIKENESS_OF_JOBS, PRIOR_DF, Tolerance  # noqa: E402
 from plumbline.record import Summary  # noqa: E402
 from plumbline.references import Reference  # noqa: E402
+from postprocess.verdicts import night as rule  # noqa: E402
 from postprocess.verdicts.levels import Values, estimate  # noqa: E402
-from postprocess.verdicts.night import (  # noqa: E402
-    FALSE,
-    FALSE_SHORT,
-    Groups,
-    judge,
-)
+from postprocess.verdicts.night import Groups, judge  # noqa: E402
 from postprocess.verdicts.stats import inliers, moderate, quantile, shift_between  # noqa: E402
 from postprocess.verdicts.trailing import SHORT, Baseline  # noqa: E402
 from postprocess.verdicts.windows import CERTAIN, Change, certainties  # noqa: E402
@@ -239,7 +236,7 @@ def simulate(site: Site, number: int) -> Outcome:
     sessions = numpy.stack([next(nights)[:, 0] for _ in range(site.n)], axis=1)
     step = 0.0 if site.printed is None else 0.1**site.printed
     baseline, bad = recorded(sessions, _by_kind(site, 1, site.prior) ** 2, step), limits_before(sessions)
-    alone = (FALSE_SHORT if site.n < SHORT else FALSE) / METRICS
+    alone = (rule.FALSE_SHORT if site.n < SHORT else rule.FALSE) / METRICS
     history = numpy.full((METRICS, 0, JOBS[-1]), math.nan)
     rows = []
     for values in nights:
@@ -482,8 +479,15 @@ def main() -> None:
     parts = parser.add_subparsers(required=True)
     part = parts.add_parser('site', help=site.__doc__)
     part.add_argument('--only', default='', help='rows whose name holds this')
+    part.add_argument(
+        '--false',
+        type=float,
+        default=rule.FALSE,
+        help='share of false losses among those found (default: %(default)s)',
+    )
     part.set_defaults(run=site)
     arguments = parser.parse_args()
+    rule.FALSE, rule.FALSE_SHORT = arguments.false, arguments.false / 2
     arguments.run(arguments)
 
 

@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy
+
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId, from_text
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
@@ -109,8 +111,6 @@ def _as_a_whole(
 
     `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice.
     """
-    import numpy
-
     if not candidates:
         return verdicts, [], frozenset()
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
@@ -223,30 +223,28 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
 
     `ok` stands for a number that has a reference of this machine: the session as a whole decides.
     """
-    judged = Verdict(
-        row.status, row.id, row.quantity, row.summary, cause=row.cause, nodes=row.nodes, session=session,
+    reference, bound = rules[0] if rules else (None, None)
+    verdict, cause, value, sign = row.status, row.cause, row.value, row.quantity.sign
+    if row.status != 'measured':
+        verdict = 'failed' if row.status == 'missing' and not rules else row.status
+    elif reference is None or bound is None:
+        verdict = 'no_reference' if row.judged else 'informational'
+    elif why := reference.mismatch(row.quantity):
+        verdict, cause = 'failed', why
+    elif bound.gates or sign * bound.bad <= sign * value <= sign * bound.good:
+        verdict = 'ok'
+    elif sign * value > sign * bound.good:
+        verdict = 'improved'
+    else:
+        verdict, side = 'warning', 'below' if sign > 0 else 'above'
+        cause = (
+            f'{number(value)} {row.quantity.unit} in session {session} is {side} the limit {number(bound.bad)} '
+            f'({bound.why}); expected {number(reference.mean)} ({_origin(reference)})'
+        )
+    return Verdict(
+        verdict, row.id, row.quantity, row.summary, reference, bound, cause, row.nodes, session=session,
         case_id=row.case_id, jobs=row.jobs,
     )  # fmt: skip
-    if not rules:
-        if row.status != 'measured':
-            return replace(judged, verdict='failed' if row.status == 'missing' else row.status)
-        return replace(judged, verdict='no_reference' if row.judged else 'informational')
-    reference, bound = rules[0]
-    judged = replace(judged, reference=reference, limits=bound)
-    if row.status != 'measured':
-        return judged
-    if why := reference.mismatch(row.quantity):
-        return replace(judged, verdict='failed', cause=why)
-    if bound.gates:
-        return replace(judged, verdict='ok')
-    value, sign = row.value, row.quantity.sign
-    if sign * value < sign * bound.bad:
-        cause = (
-            f'{number(value)} {row.quantity.unit} in session {session} is {"below" if sign > 0 else "above"} the limit '
-            f'{number(bound.bad)} ({bound.why}); expected {number(reference.mean)} ({_origin(reference)})'
-        )
-        return replace(judged, verdict='warning', cause=cause)
-    return replace(judged, verdict='improved' if sign * value > sign * bound.good else 'ok')
 
 
 def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[Measured]) -> list[str]:

@@ -175,13 +175,11 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
 def sizes_of(cases: Iterable[dict]) -> dict[int, frozenset[str]]:
     """Return the dims of each case that are a size, by `case_id`: along them a metric is a curve."""
     return {
-        case['case_id']: frozenset(name for name, dim in json.loads(case['dims'] or '{}').items() if _is_size(dim))
+        case['case_id']: frozenset(
+            name for name, dim in json.loads(case['dims'] or '{}').items() if dim.get('kind') == 'size'
+        )
         for case in cases
     }
-
-
-def _is_size(dim: object) -> bool:
-    return isinstance(dim, dict) and dim.get('kind') == 'size'
 
 
 def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tuple, list[int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy
 from numpy import ndarray
@@ -71,8 +71,7 @@ def estimate(series: Sequence[Values]) -> list[Level]:
     if known:
         moderated = moderate(*map(numpy.array, (variances, degrees, usual)))
         for place, variance, df in zip(known, *moderated, strict=True):
-            old = levels[place]
-            levels[place] = Level(old.used, old.dropped, float(variance), float(df), old.levels, old.switched)
+            levels[place] = replace(levels[place], variance=float(variance), df=float(df))
     return levels
 
 

@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean, variance
-from typing import TYPE_CHECKING
+
+import numpy
+from numpy import ndarray
 
 from plumbline.limits import PRIOR_DF
 from plumbline.record import NOTHING, Summary, summarize
 from postprocess.text import count
-
-if TYPE_CHECKING:
-    from numpy import ndarray
 
 OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
 _MAD_OF_NORMAL = 0.6744898
@@ -51,8 +50,6 @@ def inliers(logs: ndarray) -> ndarray:
     All values stay where more than a fifth would be dropped: those are a second level of the machine rather than
     outliers, and a limit without them would fail every other session.
     """
-    import numpy
-
     there = numpy.isfinite(logs)
     centre = numpy.nan_to_num(numpy.nanmedian(logs, axis=-1, keepdims=True))
     distance = abs(logs - centre)
@@ -69,8 +66,6 @@ def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = No
     the less it changes. `prior`: variances that are usual for their kinds, in units of which s0 is common, and which
     fewer than `ENOUGH_METRICS` series are shrunk towards.
     """
-    import numpy
-
     ratios = variances / (1.0 if prior is None else prior)
     own = ratios > 0  # a variance of 0 says nothing about the prior
     if own.sum() >= ENOUGH_METRICS:
@@ -92,7 +87,6 @@ def fit_prior(variances: ndarray, df: ndarray) -> tuple[float, float]:
     infinite where they differ no more than by chance; fewer than `ENOUGH_METRICS` of them say nothing, and give
     `PRIOR_DF` and 1.
     """
-    import numpy
     from scipy.special import digamma, polygamma
 
     half, variances = df[variances > 0] / 2, variances[variances > 0]
@@ -185,7 +179,6 @@ def scatter(losses: ndarray, df: ndarray) -> float:
     The smaller of two estimates: from the quartiles, and from the better quarter of the values, which shows it even
     where half of the series lost performance.
     """
-    import numpy
     from scipy.special import ndtri
 
     z = ndtri(numpy.clip(chance(losses, df), 1e-15, 1 - 1e-15))  # normal, and higher is better
@@ -208,8 +201,6 @@ def false_discovery_rates(p: ndarray, weight: ndarray | None = None) -> ndarray:
     Biometrika 93 (2006) 509). The same as scipy.stats.false_discovery_control, whose import takes longer than a
     comparison.
     """
-    import numpy
-
     weighted, total = (p, len(p)) if weight is None else (p / weight, weight.sum())
     order = numpy.argsort(weighted)[::-1]  # from the largest
     scaled = weighted[order] * total / numpy.arange(len(p), 0, -1)

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
 
+import numpy
+
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import LIKENESS_OF_JOBS, POWER, Limits, Tolerance, expected_spread, limits, tolerance_for
@@ -135,8 +137,6 @@ def certainties(changes: Sequence[Change]) -> list[Certainty]:
     what is usual, fitted to the changes of all series about their median. Where all series scatter more than that
     explains, all are that much less certain.
     """
-    import numpy
-
     if not changes:
         return []
     loss = numpy.array([change.loss for change in changes])

@@ -7,7 +7,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import cache
 from statistics import fmean, median
 
 import numpy
@@ -103,32 +103,26 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
     was recorded. Where several nodes ran a case in one session, it is followed on each node.
     """
     earlier = [one for one in store.history(last) if one.session != last.session]
-    named = [row.reference.sessions for row in rows]
-    every = frozenset().union(*set(named))
-    wanted = {one.session for one in earlier if one.session[:8] in every} | {
-        one.session for one in earlier[-_SESSIONS:]
-    }
-    for day in {row.reference.recorded_at for row in rows}:
-        after = (one.session for one in earlier if f'{one.started:%Y-%m-%d}' >= day and one.session[:8] not in every)
-        wanted |= set(islice(after, LONG))
-    chosen = [one for one in earlier if one.session in wanted]
-    if not chosen:
+    names = numpy.array([one.session[:8] for one in earlier], str)
+    days = numpy.array([f'{one.started:%Y-%m-%d}' for one in earlier], str)
+
+    @cache
+    def parts(named: frozenset[str], day: str) -> ndarray:  # 1: of the baseline; 2: since
+        return numpy.where(numpy.isin(names, [*named]), 1, 2 * (days >= day))
+
+    which = numpy.array([parts(row.reference.sessions, row.reference.recorded_at) for row in rows])
+    since = which == 2
+    first = since & (since.cumsum(axis=1) <= LONG)
+    chosen = ((which == 1) | first).any(axis=0)
+    chosen[-_SESSIONS:] = True
+    if not chosen.any():
         return numpy.full((len(rows), 0), numpy.nan), numpy.full((len(rows), 0, MOST_JOBS), numpy.nan)
-    values = _read(store, chosen, rows)
-    names, days = [one.session[:8] for one in chosen], [f'{one.started:%Y-%m-%d}' for one in chosen]
-    masks: dict[tuple[frozenset[str], str], ndarray] = {}
-    for row, own in zip(rows, named, strict=True):
-        key = own, row.reference.recorded_at
-        if key not in masks:
-            masks[key] = numpy.array([
-                1 if name in own else 2 * (day >= key[1]) for name, day in zip(names, days, strict=True)
-            ])  # fmt: skip
-    which = numpy.array([masks[own, row.reference.recorded_at] for row, own in zip(rows, named, strict=True)])
+    which = which[:, chosen]
+    values = _read(store, [one for one, wanted in zip(earlier, chosen, strict=True) if wanted], rows)
     k = numpy.maximum(numpy.isfinite(values).sum(axis=-1), 1)
     mean = numpy.where(numpy.isfinite(values[..., 0]), numpy.nansum(values, axis=-1) / k, numpy.nan)
     recorded = numpy.where(which == 1, mean, numpy.nan)[:, (which == 1).any(axis=0)]
-    since = numpy.where((which == 2)[..., None], values, numpy.nan)[:, (which == 2).any(axis=0)]
-    return recorded, since
+    return recorded, numpy.where((which == 2)[..., None], values, numpy.nan)[:, (which == 2).any(axis=0)]
 
 
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:

@@ -136,7 +136,7 @@ class Night:
         return found
 
 
-def wait_for(condition, seconds=30):
+def wait_for(condition, seconds=120):
     end = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < end, 'nothing happened'

@@ -85,8 +85,9 @@ class Record:
 
     `dims` declares the dims of its metrics, and params that are a size or a count. `draw` says how a metric wants to be
     drawn, where the kinds of its dims do not: metric -> {``x``: dim or param, ``title``: text, ``ideal``:
-    ``proportional`` or ``none``}. `placement`: ``requested`` and ``actual``. `evidence`: the
-    folder of what the benchmark itself wrote, relative to the results directory.
+    ``proportional`` or ``none``}. `placement`: ``requested`` and ``actual``. `causes`: a
+    sentence for each cause of what is wrong, the worst first. `evidence`: the archive of what the benchmark itself
+    wrote, relative to the results directory.
     """
 
     check: str
@@ -100,6 +101,7 @@ class Record:
     placement: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+    causes: list[str] = field(default_factory=list)
     evidence: str = ''
 
     def series(self) -> Iterator[tuple[str, MetricRecord, Series]]:

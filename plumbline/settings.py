@@ -44,6 +44,7 @@ HTTPJSON = Setting('PLUMBLINE_HTTPJSON', str, '')
 HTTPJSON_AUTHORIZATION = Setting('PLUMBLINE_HTTPJSON_AUTHORIZATION', str, '')
 GRACE = Setting('PLUMBLINE_GRACE', float, 90.0)
 PATIENCE = Setting('PLUMBLINE_PATIENCE', float, 120.0)
+OUTPUT_LIMIT = Setting('PLUMBLINE_OUTPUT_LIMIT', int, 64)
 
 # Set by the commands of ci/ for ReFrame and its jobs
 OWNER = Setting('PLUMBLINE_OWNER', str, '')

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from reframe.core.backends import getscheduler, register_scheduler
 from reframe.core.exceptions import ConfigError, JobSchedulerError
 from reframe.core.runtime import temp_environment
+from reframe.core.schedulers.local import LocalJobScheduler
 from reframe.core.schedulers.slurm import (
     SlurmJobScheduler,
     SqueueJobScheduler,
@@ -67,6 +68,19 @@ class SteadyClock:
             if hasattr(job, 'submitted'):
                 job._submit_time = job.submitted + clock_offset()
         super().poll(*jobs)
+
+
+class Local(LocalJobScheduler):
+    """Processes of this host, of which one that exceeds its time limit ends as a job of Slurm does.
+
+    ReFrame would raise an error, and the check could not read the trials before it.
+    """
+
+    def finished(self, job) -> bool:
+        """Return True if the job has ended."""
+        if job.state == 'TIMEOUT':
+            job._exception = None
+        return super().finished(job)
 
 
 class Slurm(SlurmJobScheduler):
@@ -209,7 +223,7 @@ def register(word: str) -> str:
         theirs = getscheduler(word)
     except ConfigError:
         return word  # ReFrame says so itself, and of which partition
-    base = {'slurm': Slurm, 'squeue': Squeue}.get(word, theirs)
+    base = {'local': Local, 'slurm': Slurm, 'squeue': Squeue}.get(word, theirs)
     mixins = (SteadyClock, OnWholeNodes) if word in ('pbs', 'pbspro') else (SteadyClock,)
     ours = type(f'Steady{base.__name__}', (*mixins, base), {})
     register_scheduler(f'plumbline-{word}', local=theirs.is_local)(ours)

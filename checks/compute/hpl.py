@@ -13,6 +13,7 @@ from checks.compute import hpl_input as dat
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
+from checks.core.outputs import text_of
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
@@ -103,4 +104,7 @@ class HPL(ScaledBenchmark):
         return self.topology.memory_bytes
 
     def sanity_faults(self, run):
-        return errors_of(run.errors) + faults_of(run.output, self.requested)
+        return faults_of(run.output, self.requested)
+
+    def complaints(self, folder):
+        return errors_of(text_of(folder / 'stderr'))

@@ -14,10 +14,11 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from checks.core import again, budget, jobscript, node_sweep
+from checks.core import again, budget, causes, jobscript, node_sweep
+from checks.core.causes import Ending
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
-from checks.core.trials import Metric, Plan, Run, explain_missing, last_words, mean, read, variable_name
+from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
 from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
@@ -31,7 +32,6 @@ from plumbline.units import UNITS
 
 #: `trials_by_mode` of a check whose one execution takes minutes.
 FEW_TRIALS = {'quick': 3, 'nightly': 3, 'acceptance': 5}
-_DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
 
 
 class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
@@ -120,6 +120,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.run_env: dict[str, dict[str, str]] = {}  # name -> variables of that run alone
         self.before_run: dict[str, str] = {}  # name -> a shell command just before it
         self.provenance: dict[str, str] = {}
+        self.started: dict[str, str] = {}  # name of a run -> its program
         self.result: Record | None = None
         self.faults: list[str] = []
         self.swept: list[dict] = []  # in a node sweep: the record of each of its places
@@ -181,6 +182,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
             jobscript.pass_buffers_of_gpus(self)
         self.runs = self.runs or {'run': self.executable_opts}
+        self.started = {run: words[0] if self.own_programs else self.executable for run, words in self.runs.items()}
         self.prerun_cmds = jobscript.prerun(self, jobscript.activation(self.stack, self.installed))
         self.postrun_cmds = jobscript.postrun(self)
         self.executable, self.executable_opts = jobscript.command(self)
@@ -208,7 +210,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             metrics=budget.informational(self.metrics) if self.below_caches else self.metrics,
             floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
-            runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']},
+            runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
+            environ=self.current_environ.name if self.current_environ else '',
             provenance={'suite_version': checkout.version(), **self.provenance},
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
@@ -227,18 +230,18 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         """Read all trials, also those before a failure."""
         if self.is_dry_run():
             return
-        job = self.job_faults()
         try:
             self.provenance |= self.installed.provenance() if self.installed else {}
         except SiteError as error:
-            job.append(str(error))
-        stage, plan = Path(self.stagedir), self.plan()
+            self.faults.append(str(error))
+        stage, plan, ending = Path(self.stagedir), self.plan(), self.ending()
         if node_sweep.swept_nodes():
             self.swept, self.result = node_sweep.read_places(stage, plan, self.limits())
-            self.faults = job + node_sweep.summary(self.swept, 'faults')
+            cause = causes.of_job(ending, [], 0, ','.join(self.job.nodelist or []), plan.environ)
+            self.faults += [str(cause)] * (cause is not None) + node_sweep.summary(self.swept, 'faults')
         else:
-            self.result, faults = read(stage, plan, ','.join(self.job.nodelist or []))
-            self.faults = job + faults
+            self.result, faults = read(stage, plan, ','.join(self.job.nodelist or []), ending)
+            self.faults = faults + self.faults
         try:
             self.result.evidence = evidence.pack(
                 stage, results_directory(), self.site.name, f'{self.check}-{self.hashcode}-{self.job.jobid}',
@@ -248,29 +251,23 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.faults.append(str(error))
         for place in self.swept:
             place['evidence'] = self.result.evidence
-        for fault in job:
-            explain_missing(self.result, fault)
         if self.faults and shutil.disk_usage(stage).free < 2**20:
-            self.faults.insert(0, f'the file system of {stage} is full')
-        if job:
+            self.faults.insert(0, f'the file system of {stage} is full, seen on {",".join(self.job.nodelist or [])}')
+        self.result.causes = self.faults
+        if not ending.well:
             self.has_no_fault().evaluate()  # ReFrame itself would name the exit code alone
 
     @sanity_function
     def has_no_fault(self):
-        """Assert that there is no fault; the message has the first three."""
-        more = f'; and {len(self.faults) - 3} more' if self.faults[3:] else ''
-        return sn.assert_false(self.faults, ('; '.join(self.faults[:3]) + more).replace('{', '{{').replace('}', '}}'))
+        """Assert that there is no fault; the message has the first one, and where the output lies."""
+        more = f'; further causes in the record: {len(self.faults) - 1}' if self.faults[1:] else ''
+        lies = f'; all output: {self.result.evidence}' if self.result and self.result.evidence else ''
+        message = f'{"".join(self.faults[:1])}{more}{lies}'
+        return sn.assert_false(self.faults, message.replace('{', '{{').replace('}', '}}'))
 
-    def job_faults(self) -> list[str]:
-        """Return a sentence if the job did not end well."""
-        state, exitcode, nodes = self.job.state, self.job.exitcode, ','.join(self.job.nodelist or [])
-        if state in _DONE and exitcode == 0:
-            return []
-        said = last_words(Path(self.stagedir) / self.job.stderr)
-        where = f', on {nodes}' if nodes else ', before it had a node'
-        if state == 'CANCELLED' and not nodes and self.max_pending_time:
-            where += f'; it may be pending for at most {self.max_pending_time:.0f} s'
-        return [f'job {self.job.jobid} ended in state {state}, exit code {exitcode}{where}{said}']
+    def ending(self) -> Ending:
+        """Return how the job ended."""
+        return Ending.of(self.job, Path(self.stagedir), self.max_pending_time)
 
     @run_before('performance')
     def compare_with_references(self):

@@ -16,20 +16,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from checks.core.trials import Plan, explain_missing, mean, read, text_of, variable_name
+from checks.core.causes import Ending
+from checks.core.outputs import text_of
+from checks.core.trials import Plan, mean, read, variable_name
 from plumbline import settings
 from plumbline.record import Record
 from plumbline.rounds import Place, number_of_rounds, rounds_of
 
 _IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # a file system
 WEEK = 7 * 86400
-# Exit code of `timeout` in job/sweep.sh -> Slurm's state, and the reason; no code: the node failed
-_ENDINGS = {
-    '0': ('COMPLETED', ''),
-    '': ('NODE_FAIL', 'did not end'),
-    '124': ('TIMEOUT', 'exit code 124: it exceeded its time limit'),
-    '137': ('FAILED', 'exit code 137: it was killed, perhaps because it exceeded its time limit'),
-}
+# Exit code of `timeout` in job/sweep.sh -> Slurm's state; 137 where it had to kill; no code: the node failed
+_STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT', '137': 'TIMEOUT'}
+_LATE = Ending('CANCELLED', None, 'the job of this place', refused='the time of the allocation was used up')
 
 
 def swept_nodes() -> list[str]:
@@ -96,21 +94,15 @@ def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[
 
 
 def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Record, list[str]]:
-    """Return the record of a place and its faults, first of them the way its job failed."""
+    """Return the record of a place and its faults, the worst first."""
     with opened(places, ','.join(place)) as folder:
-        record, faults = read(folder, plan, ','.join(place))
         code, said = (text_of(folder / name).strip() for name in ('place.exit', 'place.err'))
-        state, why = _ENDINGS.get(code, ('FAILED', f'exit code {code}'))
-        if late:
-            state, why, faults = 'CANCELLED', 'not run: the time of the allocation was used up', []
-        elif not folder.exists():
-            why = 'printed nothing'
-    if why:
-        faults.insert(0, why + (f' (stderr ends: {said.splitlines()[-1][:200]})' if said else ''))
-        explain_missing(record, why)
+        number = int(code) if code else None
+        ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=said)
+        ending = _LATE if late else ending
+        record, faults = read(folder, plan, ','.join(place), ending)
     record.job = {
-        'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': int(code) if code else None,
-        'state': state,
+        'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': number, 'state': ending.state,
     }  # fmt: skip
     return record, faults
 

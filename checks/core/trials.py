@@ -12,12 +12,16 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from checks.core import causes
+from checks.core.causes import WELL, Cause, Ending, Started
+from checks.core.outputs import cut_of, first_words, seconds_of, text_of
 from checks.core.placement import Placement, add_actual, binding_faults, granted
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
-_SHOWN = 3  # faults of one run that are named, beyond which the rest is counted
+_NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
+_LONGEST = 64  # characters of a number; programs print fewer
 Row = tuple[Mapping[str, str], str | float]  # the dims that the row itself names, its number
 
 
@@ -72,7 +76,7 @@ class Metric:
         rows = []
         for match in re.finditer(self.rows, output, re.MULTILINE):
             named = {'value': match[1]} | match.groupdict()
-            value = named.pop('value')
+            value = named.pop('value') + _cut_off(match)
             rows.append(({name: text.lower() for name, text in named.items()}, value))
         return rows
 
@@ -81,13 +85,14 @@ class Metric:
         points = self.points()
         try:
             rows = self.found(output)
-            divisor = math.prod(_only(pattern, re.findall(pattern, output, re.MULTILINE)) for pattern in self.per)
+            divisor = math.prod(_only(pattern, _numbers(pattern, output)) for pattern in self.per)
         except NotMeasured as reason:
-            return Reading({}, dict.fromkeys(points, str(reason)), [])
+            return Reading({}, dict.fromkeys(points, str(reason)), [], set())
         found: dict[Pairs, list[str | float]] = {}
         for dims, number in rows:
             found.setdefault(pairs({**self.dims, **dims}), []).append(number)
-        reading = Reading({}, {}, [f'unexpected row: {to_text(dims)}' for dims in found if dims not in points])
+        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in found if dims not in points]
+        reading = Reading({}, {}, unexpected, {len(found.get(point, [])) for point in points})
         for point in points:
             try:
                 reading.values[point] = self._value(found.get(point, []), divisor)
@@ -109,18 +114,31 @@ def _only(pattern: str | None, numbers: Sequence[str | float]) -> float:
     if len(numbers) != 1:
         times = f'{len(numbers)} times' if numbers else 'nothing'
         raise NotMeasured(f'pattern {pattern!r} matched {times}, expected one number')
-    try:
-        return float(numbers[0])
-    except ValueError:
-        raise NotMeasured(f'{numbers[0]!r} is not a number') from None
+    (number,) = numbers
+    if isinstance(number, str) and not (len(number) <= _LONGEST and _NUMBER.fullmatch(number)):
+        raise NotMeasured(f'{number[:_LONGEST]!r} is not a number')
+    return float(number)
+
+
+def _numbers(pattern: str, output: str) -> list[str]:
+    return [match[1] + _cut_off(match) for match in re.finditer(pattern, output, re.MULTILINE)]
+
+
+def _cut_off(match: re.Match[str]) -> str:
+    """Return words that make a number none if it stands in a last line without a newline: digits may be missing."""
+    return ' (the output ends here)' if match.end() == len(match.string) and not match[0].endswith('\n') else ''
 
 
 class Reading(NamedTuple):
-    """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output."""
+    """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output.
+
+    `times`: how often the points were found, such as {1}.
+    """
 
     values: dict[Pairs, float]
     missing: dict[Pairs, str]
     faults: list[str]
+    times: set[int]
 
 
 @dataclass(frozen=True)
@@ -146,10 +164,10 @@ def _nothing(*_: Any) -> Any:
 class Plan:
     """What a job was requested to measure, and the functions of its check that judge what it wrote.
 
-    `runs`: name -> variables of that run alone. `output`: file of a run's folder that holds the numbers, or a pattern
-    of its name. `facts`: files of the job with key=value lines for the provenance. `host_of`: the scheduler's host name
-    of a node; None where no scheduler chose the nodes. For `usual_spread` and the four functions see
-    :class:`checks.core.benchmark.Benchmark`.
+    `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
+    folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
+    provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. For
+    `usual_spread` and the four functions see :class:`checks.core.benchmark.Benchmark`.
     """
 
     check: str
@@ -159,6 +177,8 @@ class Plan:
     trials: int = 1
     dims: Mapping[str, Dim] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {'run': {}})
+    programs: Mapping[str, str] = field(default_factory=dict)
+    environ: str = ''
     output: str = 'stdout'
     num_nodes: int = 1
     tags: Sequence[str] = ()
@@ -171,6 +191,11 @@ class Plan:
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
     host_of: Callable[[str], str] | None = None
+
+    def who(self, run: str) -> str:
+        """Return the program of a run, with the name of the run where that says more."""
+        program = self.programs.get(run, self.check)
+        return program if run in ('run', program) else f'{program} ({run})'
 
     def problems(self) -> list[str]:
         """Return one sentence for each metric that contradicts the plan or another metric."""
@@ -221,75 +246,123 @@ def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> 
     return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
 
 
-def read(folder: Path, plan: Plan, nodes: str = '') -> tuple[Record, list[str]]:
-    """Read the trials below `folder` that ran on `nodes`; return the record and one sentence for each fault."""
-    record, faults = plan.empty_record(), []
+def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
+    """Read the trials below `folder` of a job that ran on `nodes`.
+
+    Return the record, and one sentence for each cause of what is wrong, the worst first. What is missing because a
+    program died or the job ended has this cause as its reason.
+    """
+    record = plan.empty_record()
     for name in plan.facts:
         lines = text_of(folder / name).splitlines()
         record.provenance |= dict(line.split('=', 1) for line in lines if '=' in line)
-    faults += [f'{nodes.partition(",")[0]}: {line}' for line in text_of(folder / 'changes.txt').splitlines()]
-    series = {(name, one.dims): one for name, _, one in record.series()}
     record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer where the queue allows no more time
-    for trial in range(1, record.trials + 1):
-        of_trial = folder / f'trial_{trial}'
-        for run in plan.runs:
-            if found := list(_read_run(of_trial / run, plan, record, series, trial, nodes)):
-                faults.append(f'trial {trial}, {run}: {"; ".join(found)}{last_words(of_trial / run / "stderr")}')
-        if times := _seconds_of(of_trial):
-            by_time_of_day, by_uptime = times
-            record.trial_seconds.append(by_uptime)
-            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
-                set_by = f'{by_time_of_day - by_uptime:+.0f} s'
-                faults.append(f'trial {trial}: the clock of {nodes} was set by {set_by} while it ran')
+    runs = [
+        Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
+        for trial in range(1, record.trials + 1)
+        for run in plan.runs
+    ]
+    died = {
+        run: cause
+        for run in runs
+        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, plan.complaints))
+    }
+    job = causes.of_job(ending, runs, record.trials, nodes, plan.environ)
+    if job and died and job.weight > causes.PROGRAM:
+        job = None  # the job script ended because the program did
+    found = [cause for cause in (job, *died.values()) if cause]
+    fatal = found[0] if found else None
+    first_node, changes = nodes.partition(',')[0], text_of(folder / 'changes.txt').splitlines()
+    found += [Cause(causes.OUTPUT, f'{first_node}: {change}') for change in changes]
+    series = {(name, one.dims): one for name, _, one in record.series()}
+    for run in runs:
+        because = died.get(run) or (None if run.exit_code == 0 else fatal)
+        faults = list(_read_run(run, plan, record, series, nodes, because))
+        if faults and not because:
+            detail = f': {"; ".join(faults)}'
+            if words := first_words(text_of(run.folder / 'stderr')):
+                detail += f'; its stderr begins: "{words}"'
+            found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
+    found += _clock_steps(folder, plan, record, nodes)
     plan.derive(record)
     for metric in plan.metrics:
         for point in metric.points() if metric.computed else ():
             if not (one := series[metric.name, point]).samples:
-                one.missing = one.missing or 'what it is computed from is missing'
-                faults.append(f'metric {variable_name(metric.name, point)} not measured: {one.missing}')
-    return record, faults
+                one.missing = one.missing or (fatal.brief if fatal else 'what it is computed from is missing')
+                what = f'metric {variable_name(metric.name, point)} not measured: {one.missing}'
+                found += [] if fatal else [Cause(causes.RESULT, what)]
+    record.causes = [str(cause) for cause in causes.merged(found)]
+    return record, list(record.causes)
+
+
+def _clock_steps(folder: Path, plan: Plan, record: Record, nodes: str) -> Iterator[Cause]:
+    """Add the seconds of each trial to the record; yield a cause for each in which the clock was set."""
+    for trial in range(1, record.trials + 1):
+        if times := seconds_of(folder / f'trial_{trial}'):
+            by_time_of_day, by_uptime = times
+            record.trial_seconds.append(by_uptime)
+            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
+                what = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
+                yield Cause(causes.OUTPUT, what, (trial,), record.trials, nodes)
 
 
 def _read_run(
-    folder: Path, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], trial: int, nodes: str
-) -> Iterator[str]:
-    """Add the samples of one run of a trial to the record; yield a sentence for each fault."""
+    run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
+    because: Cause | None,
+) -> Iterator[str]:  # fmt: skip
+    """Add the samples of one run of a trial to the record; yield a sentence for each fault.
+
+    `because`: why the program or its job failed, which is then the reason of all that is missing.
+    """
+    name, folder = run.folder.name, run.folder
+    metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
+
+    def lose(metric: Metric, point: Pairs, reason: str) -> None:
+        one = series[metric.name, point]
+        one.missing = one.missing or (because.brief if because else f'trial {run.trial}: {reason}')
+
     yield from plan.complaints(folder)
-    metrics = [metric for metric in plan.metrics if metric.run == folder.name and not metric.computed]
     written = sorted(folder.glob(plan.output))
     if len(written) != 1:
         for metric in metrics:
             for point in metric.points():
-                series[metric.name, point].missing = f'trial {trial} wrote no {plan.output}'
+                lose(metric, point, f'it wrote no {plan.output}')
         yield f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
         return
-    run = Run(folder.name, text_of(written[0]), text_of(folder / 'stderr'), trial, folder, record.provenance)
-    yield from (line for line in run.errors.splitlines() if line.startswith('plumbline:'))  # of rank.sh
-    actual, own = granted(folder), plan.runs[run.name]
-    add_actual(record.placement, actual, run.name if 'PLUMBLINE_CPUS' in own else '')
+    output, errors = text_of(written[0]), text_of(folder / 'stderr')
+    what = Run(name, output, errors, run.trial, folder, record.provenance)
+    readings = [(metric, metric.read(output)) for metric in metrics]
+    actual, own = granted(folder), plan.runs[name]
+    add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
     of_job = nodes.split(',') if nodes else []
-    yield from binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
-    yield from plan.sanity_faults(run)
+    bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
+    if run.running:
+        yield 'expected its exit code in the file exit_code, found none'
+    lines = errors.splitlines()
+    yield from causes.some([line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')])
+    yield from causes.some(bound)
+    cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
+    yield from cuts
+    times = set().union(*(reading.times for _, reading in readings))
+    faults = plan.sanity_faults(what)
+    one_fault = causes.of_output(output, times, plan.output)
+    yield from [one_fault] * bool(one_fault)
+    yield from causes.some(faults) if len(faults) == 1 or not one_fault else []
     lost = []
-    for metric in metrics:
-        reading = metric.read(run.output)
-        yield from (f'metric {metric.name}: {fault}' for fault in reading.faults[:_SHOWN])
+    for metric, reading in readings:
+        yield from causes.some([f'metric {metric.name}: {fault}' for fault in reading.faults])
         for point, value in reading.values.items():
             one = series[metric.name, point]
-            one.samples.append((trial, nodes, value))
-            if reason := plan.invalid_reason(metric, value, run):
-                one.invalid = f'trial {trial}: {reason}'
+            one.samples.append((run.trial, nodes, value))
+            if reason := plan.invalid_reason(metric, value, what):
+                one.invalid = one.invalid or f'trial {run.trial}: {reason}'
         for point, reason in reading.missing.items():
-            series[metric.name, point].missing = f'trial {trial}: {reason}'
+            reason = cuts[0] if cuts else one_fault or reason
+            lose(metric, point, reason)
             lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
-    yield from lost if len(lost) <= _SHOWN else [*lost[: _SHOWN - 1], f'and {len(lost) - _SHOWN + 1} metrics more']
-
-
-def explain_missing(record: Record, why: str) -> None:
-    """Add `why` to the reason of each series that is missing."""
-    for _, _, one in record.series():
-        if one.missing:
-            one.missing = f'{one.missing}; {why}'
+    if not (one_fault or cuts):
+        yield from lost[:1]
+        yield from [f'{len(lost) - 1} metrics more not measured'] * (len(lost) > 1)
 
 
 # For the `derive` of checks
@@ -320,30 +393,3 @@ def mean(series: Series) -> float:
 def variable_name(metric: str, dims: Pairs) -> str:
     """Return the name of ReFrame's performance variable of a series: ``latency message_bytes=8``."""
     return f'{metric} {to_text(dims)}' if dims else metric
-
-
-# Files of a job
-
-
-def text_of(path: Path) -> str:
-    """Return the text of a file, bytes that are not UTF-8 replaced; empty where it cannot be read."""
-    try:
-        return path.read_text(encoding='utf-8', errors='replace')
-    except OSError:
-        return ''
-
-
-def last_words(stderr: Path) -> str:
-    """Return the last line with a word, as the end of a message; empty where there is none."""
-    said = [line.strip() for line in text_of(stderr).splitlines() if re.search(r'\w', line)]
-    return f' (stderr ends: {said[-1][:200]})' if said else ''
-
-
-def _seconds_of(folder: Path) -> tuple[float, float] | None:
-    """Return the seconds of a trial by the time of day and by uptime; None if it did not end."""
-    try:
-        started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
-        by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
-    except (OSError, ValueError):
-        return None
-    return by_time_of_day, by_uptime

@@ -10,6 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.outputs import text_of
 from checks.core.placement import APART, one_rank_each, one_rank_on
 from checks.core.topology import node_counts, on_this_system, pairs
 from checks.mpi import osu_output as osu
@@ -48,7 +49,10 @@ class Osu(Benchmark):
 
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
-        return osu.errors_of(run.errors) + osu.faults_of(run.output, run.name, self.sizes[run.name], self.num_tasks)
+        return osu.faults_of(run.output, run.name, self.sizes[run.name], self.num_tasks)
+
+    def complaints(self, folder):
+        return osu.errors_of(text_of(folder / 'stderr'))
 
 
 class OsuPair(Osu):

@@ -10,6 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.topology import gpu_pairs, on_this_system
 from checks.core.trials import Metric, by_trial, series_of
@@ -69,9 +70,12 @@ class OsuDevices(Benchmark):
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
         program = run.name.rsplit('_', 2)[0]
-        faults = osu.faults_of(run.output, program, osu.sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
-        crashes = [*osu.device_errors_of(run.errors), *osu.errors_of(run.errors)]
-        return crashes + osu.device_errors_of(run.output) + faults  # MPICH's mpiexec reports a crash on standard output
+        return osu.faults_of(run.output, program, osu.sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
+
+    def complaints(self, folder):
+        """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
+        errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
+        return osu.device_errors_of(errors) + osu.errors_of(errors) + osu.device_errors_of(output)
 
 
 @rfm.simple_test

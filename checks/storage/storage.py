@@ -2,6 +2,7 @@
 
 import math
 import shlex
+from dataclasses import replace
 from itertools import chain, zip_longest
 from pathlib import Path
 from typing import NamedTuple
@@ -11,9 +12,9 @@ from reframe.core.builtins import run_after, run_before
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.jobscript import ShellText
 from checks.core.node_sweep import swept_nodes
+from checks.core.outputs import text_of
 from checks.core.placement import Placement, ranks_with_threads
 from checks.core.topology import Topology, node_counts, on_this_system
-from checks.core.trials import text_of
 from checks.storage.storage_output import complaint_of
 from plumbline.paths import results_directory
 from plumbline.sites import FileSystem
@@ -125,10 +126,10 @@ class StorageBenchmark(Benchmark):
         self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
         self.after_trials = ['storage_close']
 
-    def job_faults(self):
-        """Name a refusal first, which is why the job ended."""
+    def ending(self):
+        """Return how the job ended, with the reason of a refusal."""
         refused = text_of(Path(self.stagedir) / 'refused').strip()
-        return [f'refused: {refused}'] * bool(refused) + super().job_faults()
+        return replace(super().ending(), refused=f'refused: {refused}' if refused else '')
 
     def complaints(self, folder):
         """Return the error that the program printed to standard output, before MPI_ABORT fills standard error."""

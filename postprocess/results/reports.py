@@ -272,7 +272,9 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
 
 def _fail_reason(entry: dict[str, Any]) -> str | None:
     """Return why a case failed; ReFrame names the signal that ended the session where it did not fail itself."""
-    return 'the session was aborted' if entry['result'] == 'abort' else one_line(entry.get('fail_reason'))
+    if entry['result'] == 'abort':
+        return 'the session was aborted'
+    return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 
 def _json(value: dict[str, Any]) -> str:

@@ -113,7 +113,7 @@ def failure(case: dict[str, Any]) -> str | None:
     if reached_its_end(case['result'], case['fail_phase']):
         return None
     if case['fail_reason'] and case['result'] != 'abort':  # whose reason is how ReFrame was told
-        phase = f' in {case["fail_phase"]}' if case['fail_phase'] else ''
+        phase = f' in {case["fail_phase"]}' if case['fail_phase'] not in (None, '', 'sanity') else ''
         return f'failed{phase}: {case["fail_reason"]}'
     return {
         NEEDED_FAILED: 'not run: a fixture or case that it needs failed',

@@ -307,7 +307,7 @@ programs = st.sampled_from(list(PROGRAMS))
 def test_an_output_that_was_cut_anywhere_has_all_numbers_or_fails(program, data):
     text = TEXTS[program]
     cut = text[: data.draw(st.integers(0, len(text)))]
-    assert outcome(cut, program) == (outcome(text, program) if len(cut) >= len(text) - 1 else None)
+    assert outcome(cut, program) == (outcome(text, program) if cut == text else None)
 
 
 @given(programs, st.data())

@@ -21,7 +21,7 @@ RATE = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')
 
 @given(st.floats(min_value=1e-300, max_value=1e300), st.lists(st.text(alphabet='abc =\t'), max_size=5))
 def test_any_positive_number_among_other_lines_is_read_back(number, lines):
-    assert value_of(RATE, '\n'.join([*lines, f'rate={number!r}', *lines])) == number
+    assert value_of(RATE, '\n'.join([*lines, f'rate={number!r}', *lines, ''])) == number
 
 
 @each_row(
@@ -35,20 +35,30 @@ def test_any_positive_number_among_other_lines_is_read_back(number, lines):
         ('rate=0.0', 'finite number above zero'),
         ('rate=-3', 'finite number above zero'),
         ('rate=1\r', 'matched nothing'),
+        ('rate=1_000', "'1_000' is not a number"),
+        ('rate=\uff11', 'is not a number'),
+        ('rate=' + 50_000 * '1', 'is not a number'),
     ],
 )
 def test_what_is_no_measurement_is_refused_with_its_cause(output, why):
     with pytest.raises(NotMeasured, match=re.escape(why)):
-        value_of(RATE, output)
+        value_of(RATE, f'{output}\n')
+
+
+def test_a_number_in_a_line_that_was_cut_is_refused():
+    with pytest.raises(NotMeasured, match='the output ends here'):
+        value_of(RATE, 'other\nrate=12')
+    with pytest.raises(NotMeasured, match='the output ends here'):
+        value_of(Metric('x', 'Flop/cycle', 'higher', r'^flops: (\S+)', per=(r'^cycles: (\S+)',)), 'flops: 1\ncycles: 5')
 
 
 def test_scale_and_divisors():
     per_core = Metric('x', 'Flop/cycle', 'higher', r'^flops: (\S+)', per=(r'^cycles: (\S+)', r'^(\d+) cores'), scale=2)
-    assert value_of(per_core, 'flops: 100\ncycles: 5\n4 cores') == 10
+    assert value_of(per_core, 'flops: 100\ncycles: 5\n4 cores\n') == 10
     with pytest.raises(NotMeasured):
-        value_of(per_core, 'flops: 100\ncycles: 0\n4 cores')
+        value_of(per_core, 'flops: 100\ncycles: 0\n4 cores\n')
     with pytest.raises(NotMeasured):
-        value_of(per_core, 'flops: 100\n4 cores')
+        value_of(per_core, 'flops: 100\n4 cores\n')
 
 
 @given(st.text())
@@ -64,7 +74,7 @@ CURVE = Metric(
     'latency', 'us', 'lower', r'^(?P<message_bytes>\d+) +(?P<value>\S+)$', expected={'message_bytes': (1, 2, 4)},
     judged=lambda dims: dims['message_bytes'] == '1',
 )  # fmt: skip
-ROWS = ['1 0.5', '2 0.6', '4 0.7']
+ROWS = ['1 0.5', '2 0.6', '4 0.7', '']
 
 
 def test_a_table_is_one_metric_with_a_series_for_each_row():
@@ -75,8 +85,8 @@ def test_a_table_is_one_metric_with_a_series_for_each_row():
 @each_row(
     ('rows', 'dims', 'why'),
     [
-        (ROWS[:2], '4', 'nothing'),
-        ([*ROWS, '2 0.6'], '2', '2 times'),
+        ([*ROWS[:2], ''], '4', 'nothing'),
+        (['2 0.6', *ROWS], '2', '2 times'),
         (['1 nan', *ROWS[1:]], '1', 'finite number above zero'),
         (['1 fast', *ROWS[1:]], '1', "'fast' is not a number"),
     ],
@@ -89,7 +99,7 @@ def test_a_row_that_is_missing_twice_or_no_number_leaves_the_others(rows, dims, 
 
 
 def test_a_row_that_was_not_expected_is_a_fault():
-    reading = CURVE.read('\n'.join([*ROWS, '8 0.9']))
+    reading = CURVE.read('\n'.join(['8 0.9', *ROWS]))
     assert len(reading.values) == 3
     assert reading.faults == ['unexpected row: message_bytes=8']
 
@@ -145,6 +155,7 @@ def folder_of(tmp_path, *outputs: str):
         run.mkdir(parents=True)
         (run / 'stdout').write_text(output)
         (run / 'stderr').write_text('')
+        (run / 'exit_code').write_text('0\n')
         (run / 'binding.n1.0').write_text('0\n')
         (run.parent / 'started').write_text('100.0 10.0')
         (run.parent / 'ended').write_text('103.0 13.0')
@@ -159,8 +170,9 @@ def test_trials_become_a_record_without_reframe(tmp_path):
         series_of(record, 'mean').samples = by_trial(record.metrics['latency'].series, fmean)
 
     asked = plan(metrics=[CURVE, mean_of_all], trials=2, derive=derive)
-    record, faults = read(folder_of(tmp_path, '\n'.join(ROWS), '\n'.join(ROWS[:2])), asked, 'n1')
-    assert len(faults) == 1 and 'trial 2, run: metric latency message_bytes=4 not measured' in faults[0]
+    record, faults = read(folder_of(tmp_path, '\n'.join(ROWS), '\n'.join([*ROWS[:2], ''])), asked, 'n1')
+    assert len(faults) == 1
+    assert faults[0].startswith('Demo in trial 2 of 2 on n1: metric latency message_bytes=4 not measured')
     assert series_of(record, 'latency', message_bytes=1).samples == [(1, 'n1', 0.5), (2, 'n1', 0.5)]
     assert 'trial 2' in series_of(record, 'latency', message_bytes=4).missing
     assert series_of(record, 'mean').samples == [(1, 'n1', pytest.approx(0.6))]
@@ -184,14 +196,14 @@ def test_what_a_check_says_of_a_run_and_of_a_value_reaches_the_record(tmp_path):
         invalid_reason=lambda metric, value, run: 'too fast' if value < 0.55 else None,
     )
     record, faults = read(folder_of(tmp_path, '\n'.join(ROWS)), asked, 'n1')
-    assert faults == ['trial 1, run: run is wrong']
+    assert faults == record.causes == ['Demo in trial 1 of 1 on n1: run is wrong']
     assert [one.invalid for one in record.metrics['latency'].series] == ['trial 1: too fast', None, None]
 
 
 def test_a_trial_that_did_not_start_leaves_every_series_missing(tmp_path):
     total = Metric('total', 'us', 'lower')
     record, faults = read(tmp_path, plan(metrics=[CURVE, total]), 'n1')
-    assert faults[0] == 'trial 1, run: did not start' and 'total' in faults[1]
+    assert faults[0] == 'Demo in trial 1 of 1 on n1: did not start' and 'total' in faults[1]
     assert all(one.missing and not one.samples for _, _, one in record.series())
 
 

@@ -202,7 +202,7 @@ def test_stand_in_bandwidth_above_the_peak_of_the_class_is_void(node):
     node.stand_in(description=NODE.replace('400 GB/s', '22 GB/s'))
     case = run(node, 'CommScopeDevicePair.*link_class=A.*pairs=all')
     assert case['result'] == 'fail'
-    assert 'invalid: bandwidth pair=2-3: trial 2: 22.3 GB/s is above the physical peak of 22' in case['fail_reason']
+    assert 'invalid: bandwidth pair=2-3: trial 1: 22' in case['fail_reason']
     voids = {name for name, metric in case['record']['metrics'].items() if metric['invalid']}
     assert voids == {'bandwidth pair=2-3'}
 
@@ -238,7 +238,7 @@ def test_stand_in_with_fewer_devices_than_described_fails_with_what_it_said(node
     case = run(node, 'CommScopeKernel.*device=2')
     assert case['result'] == 'fail'
     assert 'Comm|Scope has none of the requested benchmarks' in case['fail_reason']
-    assert 'stderr ends: Failed to match any benchmarks against regex: ^Comm_cudart_kernel' in case['fail_reason']
+    assert 'stderr begins: "Failed to match any benchmarks against regex: ^Comm_cudart_kernel' in case['fail_reason']
 
 
 @needs_two_cpus

@@ -53,15 +53,17 @@ def test_a_job_stops_before_the_time_that_its_queue_allows_is_over(clone):
 @pytest.mark.parametrize(
     ('script', 'words'),
     [
-        ('echo "rate: 50.5"', ['metric delay not measured', 'matched nothing', 'trial 1']),
-        ('echo "rate: 50.5"; echo "delay: 1"; exit 3', ['exit code 3', 'state FAILURE']),
-        ('echo "rate: 50.5"; echo "delay: 1"; kill -SEGV $$', ['exit code 139']),
+        ('echo "rate: 50.5"', ['demo in all 2 trials on', 'metric delay not measured', 'matched nothing']),
+        ('echo "rate: 50.5"; echo "delay: 1"; exit 3',
+         ['demo ended with exit code 3 in trial 1 of 2 on', 'its output ends "delay: 1"', 'all output: evidence/']),
+        ('echo "rate: 50.5"; echo "delay: 1"; kill -SEGV $$',
+         ['demo was killed by SIGSEGV (exit code 139) in trial 1 of 2']),
         ('echo "rate: 50.5"; echo "delay: 1"; echo "rate: 50.5"', ['metric rate', 'matched 2 times']),
         ('echo "rate: nan"; echo "delay: 1"', ['metric rate', 'above zero']),
         ('echo "rate: inf"; echo "delay: 1"', ['metric rate', 'above zero']),
         ('echo "rate: 0"; echo "delay: 1"', ['metric rate', 'above zero']),
         ('echo "rate: -1"; echo "delay: 1"', ['metric rate', 'above zero']),
-        ('echo "no licence" >&2; exit 1', ['exit code 1', 'stderr ends: no licence']),
+        ('echo "no licence" >&2; exit 1', ['exit code 1', 'no license was granted ("no licence")']),
         ('taskset -pc 1 $PPID >/dev/null; rm ../../trial_*/run/binding.*; echo "rate: 5"; echo "delay: 1"',
          ['1 ranks were requested, 0 reported their binding']),
         ('echo 0-1 > binding.x.0; echo "rate: 5"; echo "delay: 1"', ['binding']),
@@ -112,14 +114,18 @@ def test_a_missing_binary_is_named(clone):
     code, found = case(clone)
     assert code == 1
     assert 'exit code 127' in found['fail_reason']
-    assert 'demo: not found on PATH' in found['fail_reason']
+    assert 'before its first trial' in found['fail_reason'] and 'demo: not found on PATH' in found['fail_reason']
+    assert 'the program is not on PATH of environ system' in found['fail_reason']
 
 
 def test_a_benchmark_that_hangs_is_ended(clone):
     clone.program('echo "rate: 50.5"; echo "delay: 1.25"; sleep 600')
     code, found = case(clone, '-S', 'time_limit=3s')
     assert code == 1
-    assert 'timed out' in found['fail_reason']
+    assert 'the time limit of 3 s was reached while demo ran in trial 1 of 3 on' in found['fail_reason']
+    (cause,) = found['record']['causes']
+    assert found['record']['missing'].keys() == {'rate', 'delay'}
+    assert all(cause.startswith(reason) for reason in found['record']['missing'].values())
     assert found['record']['job']['state'] == 'TIMEOUT'
 
 

@@ -211,12 +211,12 @@ def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
         ('kill -SEGV $$', SMI, ['the MPI library does not seem to support device buffers']),
         ('echo "CUDA support not enabled." >&2; exit 1', SMI, ['the programs were built without support for such']),
         ('', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"',
-         ['plumbline: local rank 1: GPU 1 was requested; nvidia-smi lists: GPU 0: NVIDIA A100 (UUID: GPU-aaaa)']),
+         ['local rank 1: GPU 1 was requested; nvidia-smi lists: GPU 0: NVIDIA A100 (UUID: GPU-aaaa)']),
         ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
-        ('', 'echo "NVIDIA-SMI has failed"; exit 9', ['GPU 0 was requested; nvidia-smi says: NVIDIA-SMI has failed']),
+        ('', 'echo "NVIDIA-SMI has failed"; exit 9', ['was requested; nvidia-smi says: NVIDIA-SMI has failed']),
         ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was requested to see GPUs [1] and got [0]']),
         ('sed -n p OUTPUTS/osu_latency-7.4-all-sizes.txt; exit 0', SMI,
-         ['unexpected banner: # OSU MPI Latency Test v7.4']),
+         ['its results are there 2 times']),
     ],
 )  # fmt: skip
 def test_replay_of_a_bad_run_fails_with_its_cause(node, fault, smi, words):
@@ -262,5 +262,5 @@ def test_replay_under_srun_whose_steps_have_all_cpus_of_a_node(on_slurm):
 def test_srun_does_not_wait_for_a_rank_whose_partner_has_no_gpu(on_slurm):
     case = on_slurm('sleep 200', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"')
     assert case['result'] == 'fail'
-    assert 'plumbline: local rank 1: GPU 1 was requested; nvidia-smi lists: GPU 0' in case['fail_reason']
+    assert 'local rank 1: GPU 1 was requested; nvidia-smi lists: GPU 0' in case['fail_reason']
     assert case['time_run'] < 60

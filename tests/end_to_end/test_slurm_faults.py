@@ -353,14 +353,14 @@ def test_cases_of_distribute_run_again(night):
         'n1': ['fail', 'pass'], 'n2': ['fail', 'fail'], 'n3': ['fail'] * 5,
     }  # fmt: skip
     assert runs['n1'][1]['job_nodelist'] == ['n1']
-    assert 'exit code 3, on n1' in runs['n1'][0]['fail_reason']
+    assert 'exit code 3 in trial 1 of' in runs['n1'][0]['fail_reason']
     assert all('ReqNodeNotAvail' in case['fail_reason'] for case in runs['n2'])
     said = ' '.join(answer.stdout.split())
     assert 'rate: 30.5 GB/s on n3' in said
     found = {(one['kind'], one['where']): one for one in night.incidents()}
     assert {('NODE', 'n1'), ('NODE', 'n3')} <= found.keys(), found
     crashed, slow = found['NODE', 'n1'], found['NODE', 'n3']
-    assert 'exit code 3, on n1' in crashed['cause'] and 'passed when it ran again on n1' in crashed['evidence']
+    assert 'exit code 3 in trial 1 of' in crashed['cause'] and 'passed when it ran again on n1' in crashed['evidence']
     assert slow['loss'] == pytest.approx(39, abs=1)
     assert 'scontrol show node n3' in slow['next_steps']
     assert f'{crashed["id"]} NODE n1' in said and f'{slow["id"]} NODE n3' in said
@@ -454,7 +454,7 @@ def test_a_clock_that_is_set_during_the_night(night, clock):
         said = ' '.join(output.split())
         assert f'the clock of this host was set {how} by 86' in said
         first, second = night.cases()['one']
-        assert re.search(r'the clock of n\d was set by [-+]86\d+ s while it ran', first['fail_reason'])
+        assert re.search(r'the clock was set by [-+]86\d+ s in trial \d of \d on n\d', first['fail_reason'])
         assert second['result'] == 'pass', output
         assert 0 <= second['record']['trial_seconds'][0] < 10  # in steps of 10 ms
         assert {row['n'] for row in night.verdicts().values()} == {1}

@@ -95,7 +95,7 @@ def test_nothing_is_left_of_a_job_that_failed(storage, before, words):
 
 def test_nothing_is_left_of_a_job_that_timed_out(storage):
     storage.prepare('touch "$(echo FOLDER/plumbline-*)/file"; sleep 600\n')
-    assert 'timed out' in why(storage, '-n', 'IOR%.*quick', '-S', 'time_limit=2s')
+    assert 'the time limit of 2 s was reached' in why(storage, '-n', 'IOR%.*quick', '-S', 'time_limit=2s')
     assert left(storage) == []
 
 

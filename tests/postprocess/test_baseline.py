@@ -446,7 +446,7 @@ def test_what_cannot_be_trusted_is_refused_and_named(work):
     for name, why in (
         ('void', 'invalid: above the peak'), ('lost', 'missing: no match'),
         ('zero', 'above 0'), ('odd', "unit 'furlong'"), ('endless', 'not a finite number'),
-        ('hpl', 'failed in sanity: x'),
+        ('hpl', 'failed: x'),
     ):  # fmt: skip
         assert sum(f' {name}: ' in line and why in line for line in refused) == 1, name
     work.run('record accept')

@@ -82,7 +82,7 @@ def test_a_case_that_failed_otherwise_than_by_its_performance_fails_its_metrics(
         metrics={'triad': metric([100.0])}, result='fail', fail_phase='sanity', fail_reason='job 7\nended in TIMEOUT'
     )
     row = only(work.judge(entry, reference()))
-    assert (row['verdict'], row['cause']) == ('failed', 'failed in sanity: job 7 ended in TIMEOUT')
+    assert (row['verdict'], row['cause']) == ('failed', 'failed: job 7 ended in TIMEOUT')
 
 
 def test_a_case_that_failed_by_its_performance_is_judged_by_each_metric(work):

@@ -1,0 +1,69 @@
+"""Files that a job wrote: read in bounded memory, as plain text."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from plumbline import settings
+
+MIB = 2**20
+# Control sequences of terminals (ECMA-48): colours, titles of windows
+_ESCAPE = re.compile(r'\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])')
+# Lines that say nothing of a failure: rules, warnings, the launcher's frame
+_NOISE = re.compile(
+    r'\W*$|.*\bwarn(ing)?\b|note:|info\b|\s*at \S+:\d+$|[+>] |primary job +terminated|a non-zero exit code'
+    r'|srun: (job|launch/|Job step)|slurmstepd: error: \*\*\* |srun: error: .*(exit code|Exited with)'
+    r'|mpirun (detected|noticed)|\S+ detected that one or more processes|={5,}|Loading |Unloading ',
+    re.IGNORECASE,
+)
+
+
+def plain(text: str) -> str:
+    """Return a text without the control sequences of terminals, lines ended by newlines alone."""
+    return _ESCAPE.sub('', text.replace('\r\n', '\n').replace('\r', '\n'))
+
+
+def text_of(path: Path) -> str:
+    """Return the text of a file, up to the last whole line within the limit; empty where it cannot be read."""
+    most = settings.OUTPUT_LIMIT.get() * MIB
+    try:
+        with path.open('rb') as stream:
+            found = stream.read(most + 1)
+    except OSError:
+        return ''
+    if len(found) > most:
+        found = found[: found.rfind(b'\n', 0, most) + 1]
+    return plain(found.decode('utf-8', errors='replace'))
+
+
+def cut_of(path: Path) -> str:
+    """Return a sentence if `text_of` does not return all of a file, else nothing."""
+    try:
+        size, most = path.stat().st_size, settings.OUTPUT_LIMIT.get()
+    except OSError:
+        return ''
+    if size <= most * MIB:
+        return ''
+    return (
+        f'{path.name} has {size / MIB:.0f} MiB, of which only the first {most} are read '
+        f'({settings.OUTPUT_LIMIT.name}): what follows cannot be checked'
+    )
+
+
+def first_words(text: str) -> str:
+    """Return the first line that tells of a failure, else the first with a word, in at most 200 characters."""
+    lines = [line.strip() for line in text.splitlines() if re.search(r'\w', line)]
+    own = [line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')]
+    telling = own or [line for line in lines if not _NOISE.match(line)] or lines
+    return telling[0][:200] if telling else ''
+
+
+def seconds_of(folder: Path) -> tuple[float, float] | None:
+    """Return the seconds of a trial by the time of day and by uptime; None if it did not end."""
+    try:
+        started, ended = (map(float, (folder / name).read_text().split()) for name in ('started', 'ended'))
+        by_time_of_day, by_uptime = (end - start for start, end in zip(started, ended, strict=True))
+    except (OSError, ValueError):
+        return None
+    return by_time_of_day, by_uptime

@@ -1,0 +1,60 @@
+"""What failing programs print, what signals, exit codes and states of jobs mean: the table ``signatures.yaml``."""
+
+from __future__ import annotations
+
+import functools
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import yaml
+
+_TABLE = Path(__file__).with_suffix('.yaml')
+
+
+class Meaning(NamedTuple):
+    """What a failure means and the usual remedy; `line`: what says so, where an output does."""
+
+    means: str
+    remedy: str
+    line: str = ''
+
+
+@functools.cache
+def table() -> dict[str, Any]:
+    """Return the table by its sections."""
+    return yaml.safe_load(_TABLE.read_text(encoding='utf-8'))
+
+
+@functools.cache
+def _patterns() -> list[tuple[re.Pattern[str], dict[str, Any]]]:
+    return [(re.compile('|'.join(row['patterns']), re.IGNORECASE), row) for row in table()['printed']]
+
+
+def of_text(text: str, environ: str) -> Meaning | None:
+    """Return the meaning of the first row of the table that a line of `text` matches."""
+    lines = text.splitlines()
+    for pattern, row in _patterns():
+        if line := next(filter(pattern.search, lines), None):
+            return _meaning(row, environ, line.strip().removeprefix('plumbline: '))
+    return None
+
+
+def of_signal(name: str) -> Meaning | None:
+    """Return the meaning of a signal such as ``SIGSEGV``."""
+    return _meaning(table()['signals'].get(name))
+
+
+def of_exit_code(code: int | None, environ: str) -> Meaning | None:
+    """Return the meaning of an exit code of a shell that stands for no signal."""
+    return _meaning(table()['exit_codes'].get(code), environ)
+
+
+def of_state(state: str, limit: str) -> Meaning:
+    """Return the meaning of the state of a job; `limit`: its time limit in words."""
+    known = table()['states'].get(state, {'means': 'the job did not end well', 'remedy': 'see its output'})
+    return Meaning(known['means'].replace('{limit}', limit), known['remedy'])
+
+
+def _meaning(row: dict[str, Any] | None, environ: str = '', line: str = '') -> Meaning | None:
+    return row and Meaning(*(row[name].replace('{environ}', environ) for name in ('means', 'remedy')), line)

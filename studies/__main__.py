@@ -27,6 +27,8 @@ STUDIES = {
     'store_speed night': 'store_speed night --scale 0.01',
     'store_speed year': 'store_speed year --scale 0.03',
     'store_speed fleet': 'store_speed fleet --scale 0.01',
+    'fault_table': 'fault_table --check --only-written',
+    'output_mutations': 'output_mutations --each 2',
     'sweep_scale {0}': 'sweep_scale {0} 2 0',
     'overhead list': 'overhead list --rounds 1',
     'overhead wide': 'overhead wide --rounds 1',

@@ -12,7 +12,8 @@ from checks.core.trials import Metric, NotMeasured
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
-    r'W[RC]\w+ +(\d+) +(\d+) +(\d+) +(\d+) +(\d+\.\d\d) +(\d\.\d{3,4}e[+-]\d\d)(?: +\([^()]*\))? *', re.ASCII
+    r'W[RC]\w+ +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}\.\d\d) +(\d\.\d{3,4}e[+-]\d\d)(?: +\([^()]*\))? *',
+    re.ASCII,
 )
 RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAILED)\s*$', re.MULTILINE)
 
@@ -36,9 +37,10 @@ class OfResults(Metric):
 
     def found(self, output):
         results = results_of(output)
-        if Counter(result.configuration for result in results) != Counter(self.requested):
+        times, rest = divmod(len(results), len(self.requested))
+        if not times or rest or Counter(result.configuration for result in results) != Counter(self.requested * times):
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
-        return [({}, self.of(results))]
+        return [({}, self.of(results))] * times
 
 
 def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:

@@ -141,8 +141,8 @@ def _entries(output: str) -> list[dict[str, Any]]:
         entries = json.loads(output, parse_int=float)['benchmarks']
         if not (entries and all(isinstance(entry, dict) for entry in entries)):
             raise ValueError('no benchmarks in it')
-    except (ValueError, KeyError, TypeError) as error:
-        raise NotMeasured(f'no complete JSON of Google Benchmark: {type(error).__name__}: {error}') from None
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise NotMeasured(f'no complete JSON of Google Benchmark: {type(error).__name__}: {str(error)[:80]}') from None
     return entries
 
 

@@ -33,7 +33,7 @@ BINDINGS = {
 
 def bandwidth(run: str = 'run', peak: str | None = 'memory_bandwidth', **dims: object) -> Metric:
     """Return the five rates of one run with these further dims."""
-    rows = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))})\s+(?P<value>\d\S*)(?:\s+\d\S*){{3}}\s*$'
+    rows = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))}) +(?P<value>\d+\.\d{{3}})(?: +\d+\.\d{{5}}){{3}} *$'
     expected = {'kernel': KERNELS}
     return Metric('bandwidth', 'GB/s', 'higher', rows, dims, expected, scale=1e-3, run=run, peak=peak)
 

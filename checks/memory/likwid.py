@@ -69,7 +69,7 @@ class LikwidBench(likwid.Likwid):
         return options
 
     def sanity_faults(self, run):
-        return likwid.cpus_faults(run.output, self.cores_in_use.cpus)
+        return likwid.faults_of(run.output, self.cores_in_use.cpus)
 
 
 @rfm.simple_test

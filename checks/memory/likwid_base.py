@@ -1,7 +1,7 @@
 """likwid-bench: its kernels, what it prints of rates, cycles, threads and memory, and the base of its checks."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from reframe.core.builtins import variable
 
@@ -19,23 +19,39 @@ ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-b
 START = 1.5  # seconds until the loop that is measured: it is repeated until it lasts long enough
 WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
 # likwid's cycles are ticks of the nominal clock, whatever clock the cores run at.
-OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\S+)', r'^Using (\d+) threads')
-FLOP_RATE = r'^MFlops/s:\s+(\S+)'
-FLOPS = r'^Number of Flops:\s+(\S+)'
-BYTE_RATE = r'^MByte/s:\s+(\S+)'
-BYTES = r'^Data volume \(Byte\):\s+(\S+)'
+OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\d+)$', r'^Using (\d+) threads$')
+FLOP_RATE = r'^MFlops/s:\s+(\d+\.\d\d)$'
+FLOPS = r'^Number of Flops:\s+(\d+)$'
+BYTE_RATE = r'^MByte/s:\s+(\d+\.\d\d)$'
+BYTES = r'^Data volume \(Byte\):\s+(\d+)$'
+
+
+def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
+    """Return a sentence for each rate that amount and time contradict; and if the threads did not run on `cpus`."""
+    return [*_contradictions(output), *cpus_faults(output, cpus)]
+
+
+def _contradictions(output: str) -> Iterator[str]:
+    """Yield the rates, printed with two decimals, that are not the amount by the seconds, printed with seven digits."""
+    times = re.findall(r'^Time:\s+(\d\.\d{6}e[+-]\d\d) sec$', output, re.MULTILINE)
+    for rate, amount in ((FLOP_RATE, FLOPS), (BYTE_RATE, BYTES)):
+        rates, amounts = (re.findall(pattern, output, re.MULTILINE) for pattern in (rate, amount))
+        if len(times) == len(rates) == len(amounts) == 1 and len(amounts[0]) < 20:
+            expected, found = int(amounts[0]) / float(times[0]) / 1e6, float(rates[0])
+            if abs(found - expected) > 0.01 + 1e-6 * expected:
+                yield f'{amounts[0]} in {times[0]} s are {expected:.2f} million a second, likwid-bench says {found:.2f}'
 
 
 def cpus_faults(output: str, cpus: tuple[int, ...]) -> list[str]:
     """Return a sentence if the threads did not run on `cpus`, each on one of its own."""
-    ran_on = sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d+)', output, re.MULTILINE)))
+    ran_on = sorted(map(int, re.findall(r'^Group: .* running on hwthread (\d{1,6})\b', output, re.MULTILINE)))
     requested = sorted(cpus)
     return [] if ran_on == requested else [f'threads were requested on CPUs {requested} and ran on {ran_on}']
 
 
 def allocated_from(output: str) -> set[int]:
     """Return the hardware threads that first touched the arrays: the memory is in their NUMA domains."""
-    return set(map(int, re.findall(r'^Allocate: Process running on hwthread (\d+)', output, re.MULTILINE)))
+    return set(map(int, re.findall(r'^Allocate: Process running on hwthread (\d{1,6})\b', output, re.MULTILINE)))
 
 
 class Likwid(Benchmark):

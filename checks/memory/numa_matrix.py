@@ -13,11 +13,12 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import Placement
 from checks.core.trials import Metric, by_trial, series_of
-from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, cpus_faults
+from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
 
 CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
+LATENCY = r'^(?=.{6}) *(\d+\.\d+)$'  # the last line of multichase: mean ns of its samples, six characters or more
 Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
 
 
@@ -87,7 +88,7 @@ class LikwidOnDomains(NumaDomains, Likwid):
 
     def sanity_faults(self, run):
         cores, memory = self.places[run.name]
-        faults, allocated = cpus_faults(run.output, self.cpus[cores]), allocated_from(run.output)
+        faults, allocated = faults_of(run.output, self.cpus[cores]), allocated_from(run.output)
         if not allocated or not allocated <= self.domains[memory]:
             faults.append(f'memory was requested in NUMA domain {memory} and allocated from CPUs {sorted(allocated)}')
         return faults
@@ -176,7 +177,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
                 '-W', f'{self.topology.numa_ids[memory]}:1',
             ]  # fmt: skip
         self.metrics = [
-            Metric('latency', 'ns', 'lower', r'^\s*(\d+\.\d+)$', {'pair': name_of(pair)}, run=run)
+            Metric('latency', 'ns', 'lower', LATENCY, {'pair': name_of(pair)}, run=run)
             for run, pair in self.places.items()
         ]
         self.metrics.append(Metric('latency', 'ns', 'lower', expected={'distance': [*self.classes]}))

@@ -160,7 +160,7 @@ def faults_of(
         found = [line for line in lines if re.match(kind, line)]
         if len(found) != 1 and (found or what not in missing):
             faults.append(f'expected one {what}, found {len(found)}')
-        faults += [f'unexpected {what}: {line}' for line in found if not re.fullmatch(right, line, re.IGNORECASE)]
+        faults += [f'unexpected {what}: {line[:80]}' for line in found if not re.fullmatch(right, line, re.IGNORECASE)]
     says = [line.format(pairs=ranks // 2) for line in program.says]
     faults += [f'expected one line {line!r}' for line in says if lines.count(line) != 1]
     return faults + _faults_of_rows(lines, len(program.metrics), sizes)
@@ -174,10 +174,10 @@ def _buffers_line(buffers: Sequence[str]) -> str:
 
 def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[str]:
     rows = [line for line in lines if re.match(r' *[0-9]', line)]
-    size = '([0-9]+)' if sizes else '()'
+    size = '([0-9]{1,12})' if sizes else '()'
     matches = [re.fullmatch(rf'{size}(?: +{_NUMBER}){{{columns}}}(?: +(Pass|Fail))?', row) for row in rows]
     broken = [row for row, match in zip(rows, matches, strict=True) if not match]
-    faults = [f'cannot parse row: expected SIZE VALUE, found {row}' for row in broken]
+    faults = [f'cannot parse row: expected SIZE VALUE, found {row[:80]}' for row in broken]
     if len({len(row) for row in rows}) > 1:
         faults.append('rows are not equally wide: characters were lost or added')
     whole = [match for match in matches if match]

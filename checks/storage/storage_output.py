@@ -70,8 +70,8 @@ def ior_faults(output: str, requested: Requested) -> list[str]:
         found = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in expected}
         moved, seconds = float(summary['xsizeMiB']), float(summary['MeanTime'])
         most, least, mean = (float(summary[f'bw{which}MIB']) for which in ('Max', 'Min', 'Mean'))
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        return [f"IOR's summary is no complete JSON of one test: {type(error).__name__}: {error}"]
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        return [f"IOR's summary is no complete JSON of one test: {type(error).__name__}: {str(error)[:80]}"]
     differ = [key for key, value in expected.items() if found[key] != value]
     faults = [f'{key}: {expected[key]} was requested, IOR did {found[key]}' for key in differ]
     size = requested.bytes_of_file / 2**20
@@ -106,7 +106,9 @@ def _near(value: float, other: float, relative: float = 1e-4) -> bool:
 
 def mdtest_rows(item: str, operations: Sequence[str]) -> str:
     """Return a pattern of the mean rate in rows such as ``File creation : max min mean std``; 4.0 has no colon."""
-    return rf'^\s+{item} (?P<operation>{"|".join(operations)})\s*:?\s+\S+\s+\S+\s+(?P<value>\S+)\s+\S+\s*$'
+    number = r'\d+\.\d{3}'
+    columns = rf'{number} +{number} +(?P<value>{number}) +{number}'
+    return rf'^ +{item} (?P<operation>{"|".join(operations)}) *:? +{columns} *$'
 
 
 def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:

@@ -29,7 +29,8 @@ first=$((cores * 2)) second=$((cores * 2 + 1)) allocated=$((memory * 2))
 FAULT
 sed -E -e "s/^(Allocate: .* on hwthread) .* \(Domain .*\)/\1 $allocated (Domain M$memory)/" \
     -e "s/^(Group: 0 Thread 0 .* on hwthread) 0/\1 $first/;s/^(Group: 0 Thread 1 .* on hwthread) 1/\1 $second/" \
-    -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/" RECORDED
+    -e "s/^(Time:\s+).*/\11.000000e+00 sec/;s/^(Data volume.*:\s+).*/\1$((rate + 1000 * cores))000000/" \
+    -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/;/^(Number of Flops|MFlops)/d" RECORDED
 """
 # Two sockets of one core, the second of which the operating system calls domain 8
 LATENCY_NODE = """\
@@ -47,7 +48,7 @@ memory=${@: -1}
 cpu=$(taskset -cp $$); cpu=${cpu##* }
 [ $memory = $((cpu * 8)):1 ] && ns=80.5 || ns=140.25
 FAULT
-sed -E "s/^ 151\.3$/ $ns/" RECORDED
+sed -E "s/^ 151\.3$/  $ns/" RECORDED
 """
 
 

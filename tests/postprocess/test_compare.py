@@ -157,6 +157,13 @@ def test_every_result_without_a_reason_gets_one(work, result, says):
     assert says in row['cause']
 
 
+def test_the_sentence_of_a_failed_case_is_in_the_summary_without_reframes_words(work):
+    said = 'xhpl was killed by SIGSEGV (exit code 139) in trial 1 of 3 on n1: "x"; all output: evidence/demo/a.tar.gz'
+    work.ingest(report(case(result='fail', fail_phase='sanity', fail_reason=f'sanity error: {said}')))
+    summary = ' '.join(work.run('compare', '--summary').stdout.split())
+    assert f'failed: {said}' in summary and 'sanity' not in summary
+
+
 def test_a_result_reframe_may_add_later_is_a_failure():
     assert failure({'result': 'new', 'fail_phase': None, 'fail_reason': None})
 

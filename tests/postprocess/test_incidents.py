@@ -270,7 +270,8 @@ def test_jobs_that_fail_on_one_node_are_one_incident_of_the_node(site):
 def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work, tmp_path):
     site = Site(work, [f'n{i:04}' for i in range(400)], rest=False, metrics=1)
     lost = random.Random(1).sample(site.nodes, 22)
-    site.run(replaced={node: failed(node, f'job 47 ended in state FAILED, exit code 3, on {node}', 1) for node in lost})
+    said = 'xhpl ended with exit code 3 in trial 1 of 3 on {}; all output: evidence/demo/2026-11/{}.tar.gz'
+    site.run(replaced={node: failed(node, said.format(node, node.encode().hex()), 1) for node in lost})
     (one,) = site.judged(1)
     assert one['kind'] == 'NODE'
     assert one['nodes'] == sorted(lost)

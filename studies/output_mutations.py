@@ -1,0 +1,253 @@
+"""Mutate recorded outputs of real benchmarks, and see that no mutation passes with other numbers or raises an error.
+
+    python studies/output_mutations.py [--each N] [--seed N]
+
+Each recorded output is cut, doubled and interleaved with itself, loses or repeats lines, and gets colours, words for
+numbers, huge numbers and bytes that are no text. Then it is read as a case is: it passes if all metrics of its check
+have a value and its check finds no fault. The values must then be those of the original.
+
+Not among the mutations: other or fewer digits within one line, where nothing else in the output contradicts them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from checks.compute import hpcg_output as hpcg  # noqa: E402
+from checks.compute import hpl_output as hpl  # noqa: E402
+from checks.core.outputs import plain  # noqa: E402
+from checks.core.trials import Metric  # noqa: E402
+from checks.gpu import comm_scope_output as scope  # noqa: E402
+from checks.mpi import osu_output as osu  # noqa: E402
+from checks.storage import storage_output as storage  # noqa: E402
+
+MIB = 2**20
+WORDS = (
+    '1_000',
+    'nan',
+    '-1',
+    '0',
+    'fast',
+    '',
+    '\uff11\uff12',
+    '\u0663',
+    '1,5',
+    '1e999',
+    '1' * 50_000,
+    '0x1F',
+    '+',
+    '1.2.3',
+    '\xbd',
+)
+Values = dict[tuple[str, str], float]
+
+
+class Target(NamedTuple):
+    """A recorded output, the metrics of its check and the function that finds its faults."""
+
+    name: str
+    text: str
+    metrics: list[Metric]
+    faults: Callable[[str], list[str]]
+
+    def outcome(self, text: str) -> Values | None:
+        """Return the values of a case that passes; None where a fault or a missing metric fails it."""
+        text, values = plain(text), {}
+        for metric in self.metrics:
+            reading = metric.read(text)
+            if reading.missing or reading.faults:
+                return None
+            values |= {(metric.name, str(point)): value for point, value in reading.values.items()}
+        return None if self.faults(text) else values
+
+
+def start_reframe() -> None:
+    """Start ReFrame's runtime, which the check files look at while they are imported."""
+    import reframe.core.config
+    import reframe.core.runtime
+
+    configuration = reframe.core.config.load_config(str(ROOT / 'reframe_settings/settings.py'))
+    configuration.select_subconfig('localhost')
+    reframe.core.runtime.init_runtime(configuration)
+
+
+def targets() -> Iterator[Target]:
+    """Yield every recorded output of a whole run. ReFrame's runtime must be up."""
+    from checks.compute import hpcc, openssl
+    from checks.memory import babelstream_base, likwid, likwid_base
+    from checks.memory.numa_matrix import LATENCY
+    from checks.storage.ior import PATTERNS
+
+    def target(file: str, metrics: list[Metric], faults: Callable[[str], list[str]] = lambda text: []) -> Target:
+        text = (ROOT / 'tests/outputs' / f'{file}.txt').read_text(encoding='utf-8', errors='replace')
+        return Target(file, text, metrics, faults)
+
+    yield target('hpcc-1.5.0', hpcc.METRICS, lambda text: hpcc.faults_of(text, 10176))
+    eight = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
+    for file, solved in (('hpl-2.3', ((2000, 192, 1, 2),)), ('hpl-2.3-eight-configurations', eight)):
+        yield target(file, hpl.metrics_of(solved, 1, None), lambda text, solved=solved: hpl.faults_of(text, solved))
+    for file, asked in (('3.1', (2, 1)), ('3.1-threads', (1, 2)), ('3.0', (2, 1))):
+        faults = lambda text, asked=asked: hpcg.faults_of(text, (32, 32, 32), *asked)  # noqa: E731
+        yield target(f'hpcg-{file}', hpcg.metrics_of(1, None), faults)
+    for file, cpus, metrics in (
+        ('peakflops_avx512_fma', (0,), likwid.flop_metrics('run', {}, None)),
+        ('triad_avx512_fma', (0, 1), likwid.bandwidth_metrics('triad', None)),
+    ):
+        yield target(f'likwid-bench-{file}', metrics, lambda text, cpus=cpus: likwid_base.faults_of(text, cpus))
+    yield target('multichase-20250815', [Metric('latency', 'ns', 'lower', LATENCY)])
+    for file, times in (('5.0-omp', 10), ('5.0-omp-100', 100), ('6.0rc-omp', 100)):
+        faults = lambda text, times=times: babelstream_base.faults_of(text, 2**25, times)  # noqa: E731
+        yield target(f'babelstream-{file}', [babelstream_base.bandwidth()], faults)
+    sizes = {run: int(run.split('_')[1]) for run in ('block_1024',)}
+    yield from (target('openssl-3.0.19-speed', [openssl.hash_rate(size, run)]) for run, size in sizes.items())
+    for program in osu.PROGRAMS:
+        sizes_of = osu.sizes_of(program)
+        file = f'{program}-7.4' + '-all-sizes' * (program == 'osu_latency')
+        faults = lambda text, program=program, sizes_of=sizes_of: osu.faults_of(text, program, sizes_of)  # noqa: E731
+        yield target(file, osu.metrics_of(program, sizes_of), faults)
+    write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
+    for version in ('3.3.0', '4.0.0'):
+        for operation, asked in (('write', write), ('read', write._replace(operation='read', repetitions=1))):
+            faults = lambda text, asked=asked: storage.ior_faults(text, asked)  # noqa: E731
+            yield target(f'ior-{version}-json-{operation}', [PATTERNS['easy_1m'].metric('run', {})], faults)
+        operations = ('creation', 'stat', 'read', 'removal')
+        rows = Metric('rate', 'ops/s', 'higher', storage.mdtest_rows('File', operations), {}, {'operation': operations})
+        yield target(f'mdtest-{version}-files-unique', [rows], lambda text: storage.mdtest_faults(text, 2, 1, 400, 3))
+    for model in ('cuda', 'hip'):
+        where = model, 0, 0, 1
+        found = [scope.time('launch', scope.launch(model, 0, 1)), scope.time('wait', scope.wait(model, 0, 1))]
+        found.append(scope.time('latency', scope.device_to_device(*where, 2**8), 2**8))
+        found.append(scope.rate('bandwidth', scope.device_to_device(*where, 2**30), 2**30))
+        recorded = target(f'comm_scope-0.12.0-{model}', found)
+        names = [entry['run_name'] for entry in json.loads(recorded.text)['benchmarks']]
+        yield recorded._replace(faults=lambda text, names=names: scope.faults_of(text, names))
+
+
+# Mutations
+
+
+def cut(draw: random.Random, text: str) -> str:
+    return text[: draw.randrange(len(text))]
+
+
+def cut_and_ended(draw: random.Random, text: str) -> str:
+    return cut(draw, text).rstrip('0123456789') + '\n'
+
+
+def tear(draw: random.Random, text: str) -> str:
+    """Lose a span that goes over the end of a line."""
+    newline = draw.choice([at.start() for at in re.finditer('\n', text)])
+    return text[: newline - draw.randrange(40)] + text[newline + draw.randrange(1, 400) :]
+
+
+def lines_lost(draw: random.Random, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    for _ in range(min(len(lines), draw.randint(1, 5))):
+        lines.pop(draw.randrange(len(lines)))
+    return ''.join(lines)
+
+
+def lines_repeated(draw: random.Random, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    first = draw.randrange(len(lines))
+    last = first + draw.randint(1, 20)
+    return ''.join(lines[:last] + lines[first:])
+
+
+def lines_moved(draw: random.Random, text: str) -> str:
+    lines = text.splitlines(keepends=True)
+    line = lines.pop(draw.randrange(len(lines)))
+    lines.insert(draw.randrange(len(lines)), line)
+    return ''.join(lines)
+
+
+def doubled(draw: random.Random, text: str) -> str:
+    return text * draw.randint(2, 3)
+
+
+def interleaved(draw: random.Random, text: str) -> str:
+    """Two programs write lines into one file."""
+    one, two, found = text.splitlines(keepends=True), text.splitlines(keepends=True), []
+    while one or two:
+        found.append((one if one and (not two or draw.random() < 0.5) else two).pop(0))
+    return ''.join(found)
+
+
+def coloured(draw: random.Random, text: str) -> str:
+    for code in ('\x1b[1;32m', '\x1b[0m', '\x1b[K', '\x1b]0;title\x07'):
+        at = draw.randrange(len(text))
+        text = text[:at] + code + text[at:]
+    return text
+
+
+def other_word(draw: random.Random, text: str) -> str:
+    """Replace a number by a word, a number that Python alone reads, or a huge one."""
+    number = draw.choice(list(re.finditer(r'[0-9][0-9.e+-]*', text)))
+    return text[: number.start()] + draw.choice(WORDS) + text[number.end() :]
+
+
+def binary(draw: random.Random, text: str) -> str:
+    for _ in range(draw.randint(1, 4)):
+        at = draw.randrange(len(text))
+        text = text[:at] + draw.choice(('\x00', '\ufffd', '\x07', '\x0c', '\u2028')) * draw.randint(1, 5) + text[at:]
+    return text
+
+
+def noisy(draw: random.Random, text: str) -> str:
+    """Let another program write a line, also into the middle of one."""
+    at = draw.randrange(len(text))
+    said = draw.choice(('libibverbs: Warning: no userspace device', '[n1:42] 1 more process has sent help', '{'))
+    return f'{text[:at]}{said}\n{text[at:]}'
+
+
+MUTATIONS = (
+    cut, cut_and_ended, tear, lines_lost, lines_repeated, lines_moved, doubled, interleaved, coloured, other_word,
+    binary, noisy,
+)  # fmt: skip
+
+
+def failure_of(target: Target, mutation: Callable[[random.Random, str], str], seed: int) -> tuple[str, bool]:
+    """Return what went wrong with one mutation, nothing if all is well; and whether the mutated output passed."""
+    text = mutation(random.Random(seed), target.text)
+    try:
+        found = target.outcome(text)
+    except Exception as error:
+        return f'{target.name}, {mutation.__name__}, seed {seed}: {type(error).__name__}: {error}'[:300], False
+    if found is None or found == target.outcome(target.text):
+        return '', found is not None
+    return f'{target.name}, {mutation.__name__}, seed {seed}: passed with other numbers', True
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog='output_mutations', description=(__doc__ or '').splitlines()[0])
+    parser.add_argument('--each', type=int, default=500, help='mutations of each kind of each output (500)')
+    parser.add_argument('--seed', type=int, default=0, help='first seed (0)')
+    given = parser.parse_args()
+    start_reframe()
+    found, failures = list(targets()), []
+    print(f'{len(found)} outputs, {len(MUTATIONS)} kinds of mutation, {given.each} of each')
+    for mutation in MUTATIONS:
+        passed: Counter[bool] = Counter()
+        for target in found:
+            for seed in range(given.seed, given.seed + given.each):
+                failure, survived = failure_of(target, mutation, seed)
+                passed[survived] += 1
+                failures += [failure] * bool(failure)
+        print(f'{mutation.__name__:15} {passed.total():7} mutated, {passed[True]:6} passed with the same numbers')
+    print(*failures[:50], f'{len(failures)} passed with other numbers or raised an error', sep='\n')
+    return 1 if failures else 0
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,186 @@
+"""Why a case failed, in one sentence."""
+
+import re
+
+import pytest
+from rows import each_row
+from test_trials import CURVE, ROWS, folder_of, plan
+
+from checks.core import signatures
+from checks.core.causes import Ending
+from checks.core.outputs import first_words, plain, text_of
+from checks.core.trials import Metric, read
+from studies import fault_table
+
+GOOD = '\n'.join(ROWS)
+FAILED = Ending('FAILED', 139, 'job 7', 300, 'rfm_job.sh: line 40: 12 Segmentation fault (core dumped) xhpl')
+
+
+def dead(folder, trial, code, errors='', output=''):
+    """Let the program of a trial have died so."""
+    run = folder / f'trial_{trial}/run'
+    for name, text in (('exit_code', f'{code}\n'), ('stderr', errors), ('stdout', output)):
+        (run / name).write_text(text)
+    return folder
+
+
+def causes(folder, ending=FAILED, **more):
+    record, faults = read(folder, plan(programs={'run': 'xhpl'}, environ='cpu', **more), 'n1', ending)
+    assert faults == record.causes
+    return record, faults
+
+
+def test_a_dead_program_is_one_cause_however_many_metrics_it_had(tmp_path):
+    many = [CURVE, *(Metric(f'metric_{number}', 'us', 'lower', f'^{number}=(.*)$') for number in range(20))]
+    output = GOOD + ''.join(f'{number}=5\n' for number in range(20))
+    folder = dead(folder_of(tmp_path, output, output), 2, 139, 'warning: slow\nbad node\nlater\n')
+    record, (cause,) = causes(folder, metrics=many, trials=3)
+    assert cause.startswith('xhpl was killed by SIGSEGV (exit code 139) in trial 2 of 3 on n1: "bad node"')
+    assert {one.missing for _, _, one in record.series()} == {
+        'xhpl was killed by SIGSEGV (exit code 139) in trial 2 of 3'
+    }
+    assert record.metrics['latency'].series[0].samples == [(1, 'n1', 0.5)]
+
+
+def test_the_first_trials_cause_is_kept_and_comes_first(tmp_path):
+    folder = folder_of(tmp_path, GOOD, GOOD, GOOD)
+    dead(folder, 1, 3, 'first words')
+    dead(folder, 2, 4, 'other words')
+    record, (first, second) = causes(folder, trials=3)
+    assert 'exit code 3 in trial 1 of 3 on n1: "first words"' in first
+    assert 'exit code 4 in trial 2 of 3' in second
+    assert record.metrics['latency'].series[0].missing.endswith('exit code 3 in trial 1 of 3')
+
+
+def test_the_end_of_a_job_from_outside_comes_before_all_else(tmp_path):
+    folder = dead(folder_of(tmp_path, GOOD, GOOD), 1, 1, 'trouble')
+    (folder / 'trial_2/run/exit_code').unlink()
+    _, (first, second) = causes(folder, Ending('NODE_FAIL', 0, 'job 7'), trials=3)
+    assert first.startswith('a node failed while xhpl ran in trial 2 of 3 on n1 (job 7, state NODE_FAIL)')
+    assert 'trouble' in second
+
+
+@each_row('state', [*signatures.table()['states'], 'SOMETHING_NEW'])
+def test_every_state_of_a_job_has_plain_words_and_its_own_word(tmp_path, state):
+    (tmp_path / state).mkdir()
+    _, (cause,) = causes(tmp_path / state, Ending(state, None, 'job 7', 300))
+    assert f'before its first trial on n1 (job 7, state {state})' in cause and '; ' in cause and '{' not in cause
+
+
+def test_a_job_that_never_had_a_node_says_so(tmp_path):
+    ending = Ending('CANCELLED', None, 'job 7', remark='it may be pending for at most 60 s')
+    _, (cause,) = read(tmp_path, plan(), '', ending)
+    assert 'before it had a node' in cause and 'pending for at most 60 s' in cause
+
+
+@each_row(
+    ('code', 'words'),
+    [
+        (137, ['killed by SIGKILL', 'memory']),
+        (132, ['killed by SIGILL', 'another processor']),
+        (126, ['cannot be executed']),
+        (127, ['not on PATH of environ cpu']),
+        (3, ['exit code 3', 'it printed no error, its output ends "4 0.7"']),
+        (200, ['exit code 200']),
+        (255, ['exit code 255']),
+    ],
+)
+def test_an_exit_code_is_in_words(tmp_path, code, words):
+    (tmp_path / str(code)).mkdir()
+    folder = dead(folder_of(tmp_path / str(code), GOOD), 1, code, output=GOOD)
+    _, (cause,) = causes(folder)
+    assert all(word in cause for word in words)
+
+
+def test_what_a_check_finds_in_the_folder_of_a_dead_program_explains_it(tmp_path):
+    folder = dead(folder_of(tmp_path, GOOD), 1, 1, 'long\nstory')
+    _, (cause,) = causes(folder, complaints=lambda run: ['HPL says: too few processes'])
+    assert cause.endswith('on n1: HPL says: too few processes')
+
+
+def test_a_refusal_of_the_rank_is_the_cause(tmp_path):
+    folder = dead(folder_of(tmp_path, GOOD), 1, 143, 'noise\nplumbline: local rank 1: GPU 1 was requested\nkilled\n')
+    _, (cause,) = causes(folder)
+    assert cause.endswith(': local rank 1: GPU 1 was requested')
+
+
+def test_a_file_without_an_exit_code_is_a_fault(tmp_path):
+    folder = folder_of(tmp_path, GOOD)
+    (folder / 'trial_1/run/exit_code').unlink()
+    _, (cause,) = causes(folder, Ending())
+    assert 'expected its exit code' in cause
+
+
+@each_row(
+    ('output', 'words'),
+    [('', 'left an empty stdout'), (GOOD + GOOD, 'its results are there 2 times'), (3 * GOOD, '3 times')],
+)
+def test_an_empty_or_doubled_output_is_one_fault(tmp_path, output, words):
+    (tmp_path / words).mkdir()
+    signs = ['no banner', 'no header']
+    _, (cause,) = causes(folder_of(tmp_path / words, output), Ending(), sanity_faults=lambda run: signs)
+    assert words in cause and 'banner' not in cause and 'matched' not in cause
+
+
+def test_equal_faults_of_all_trials_are_one_cause(tmp_path):
+    folder = folder_of(tmp_path, *['1 0.5\n2 0.6\n'] * 3)
+    _, (cause,) = causes(folder, Ending(), trials=3)
+    assert cause.startswith('xhpl in all 3 trials on n1: metric latency message_bytes=4 not measured')
+
+
+def test_an_output_is_read_up_to_its_limit_and_then_fails(tmp_path, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_OUTPUT_LIMIT', '1')
+    long = 'x' * 1023 + '\n'
+    folder = folder_of(tmp_path, long * 2048 + GOOD, GOOD + long * 2048)
+    assert len(text_of(folder / 'trial_1/run/stdout')) <= 2**20
+    record, found = causes(folder, Ending(), trials=2)
+    assert all('stdout has 2 MiB, of which only the first 1 are read' in cause for cause in found)
+    assert record.metrics['latency'].series[0].samples == [(2, 'n1', 0.5)]
+    assert 'PLUMBLINE_OUTPUT_LIMIT' in record.metrics['latency'].series[0].missing
+    path = tmp_path / 'sparse'
+    with path.open('wb') as stream:
+        stream.truncate(3 * 2**30)
+    assert text_of(path) == ''  # one line of 3 GiB that does not end
+
+
+@each_row(
+    ('text', 'first'),
+    [
+        ('', ''),
+        ('-----\n', ''),
+        ('WARNING: x\nsrun: error: n1: task 0: Exited with exit code 1\nbad input\n', 'bad input'),
+        ('WARNING: all is noise\n', 'WARNING: all is noise'),
+        ('noise\nplumbline: refused\n', 'refused'),
+    ],
+)
+def test_the_first_line_that_tells_something(text, first):
+    assert first_words(text) == first
+
+
+def test_terminals_controls_are_no_part_of_a_text():
+    assert plain('\x1b[1;32mrate: 5\x1b[0m\r\n\x1b]0;title\x07a\rb\n') == 'rate: 5\na\nb\n'
+
+
+def test_every_example_of_the_table_is_found_by_its_own_row():
+    rows = signatures.table()['printed']
+    assert len({row['name'] for row in rows}) == len(rows) >= 30
+    for row in rows:
+        found = signatures.of_text(f'welcome\n{row["example"]}\n', 'cpu')
+        assert found and found.means == row['means'].replace('{environ}', 'cpu'), row['name']
+        assert found.line == row['example'] and found.remedy and row['source']
+
+
+def test_the_page_of_faults_is_up_to_date(monkeypatch):
+    """Written by ``studies/fault_table.py``; what a real program left is compared by that command."""
+    monkeypatch.setenv('PLUMBLINE_OUTPUT_LIMIT', '1')
+    page, rows = fault_table.page_rows(), fault_table.table(fault_table.written_faults())
+    assert {what: page.get(what) for what in rows} == rows, 'run python studies/fault_table.py'
+    assert len(page) >= 40 and sum('(real)' in what for what in page) >= 8
+    assert not [what for what, line in page.items() if line.startswith('nothing')]
+    assert all(re.search(r'in (trial \d of 3|all 3 trials)|before its first trial', line) for line in page.values())
+
+
+@pytest.mark.parametrize('break_it', ['no such program (real)', 'the program hangs (real)'])
+def test_a_job_that_really_fails_says_what_the_page_says(break_it):
+    fault = dict(fault_table.real_faults())[break_it]
+    assert fault_table.first_line(fault) == fault_table.page_rows()[break_it]

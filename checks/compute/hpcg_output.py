@@ -86,6 +86,9 @@ def faults_of(output: str, grid: tuple[int, int, int], ranks: int, threads: int)
     faults = ['HPCG says that its result is INVALID'] if 'INVALID' in output else []
     if 'QuickPath' in output:
         faults.append('HPCG took its quick path instead of the requested run time')
+    headings = [re.findall(f'^{unit} Summary: *$', output, re.MULTILINE) for unit in ('GB/s', 'GFLOP/s')]
+    if len(headings[0]) != len(headings[1]):  # of 3.0: the keys of the second would be those of the first
+        faults.append('the headings of its summaries are not complete')
     for section, name in TESTS.items():
         if (result := found(section, 'Result')) != 'PASSED':
             faults.append(f'the test of {name} is {result}, expected PASSED')

@@ -32,14 +32,20 @@ def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
 
 
 def _contradictions(output: str) -> Iterator[str]:
-    """Yield the rates, printed with two decimals, that are not the amount by the seconds, printed with seven digits."""
+    """Yield what is not its amount by the seconds: rates and the clock. The seconds are printed with seven digits."""
     times = re.findall(r'^Time:\s+(\d\.\d{6}e[+-]\d\d) sec$', output, re.MULTILINE)
-    for rate, amount in ((FLOP_RATE, FLOPS), (BYTE_RATE, BYTES)):
+    if len(times) != 1:
+        yield f'expected one line "Time:", found {len(times)}'
+        return
+    clock, (cycles, _) = r'^Cycle Clock:\s+(\d+)$', OF_ONE_CORE_AND_CYCLE
+    for rate, amount, unit in ((FLOP_RATE, FLOPS, 1e6), (BYTE_RATE, BYTES, 1e6), (clock, cycles, 1)):
         rates, amounts = (re.findall(pattern, output, re.MULTILINE) for pattern in (rate, amount))
-        if len(times) == len(rates) == len(amounts) == 1 and len(amounts[0]) < 20:
-            expected, found = int(amounts[0]) / float(times[0]) / 1e6, float(rates[0])
+        if len(rates) == len(amounts) == 1 and len(amounts[0]) < 20 > len(rates[0]):
+            expected, found = int(amounts[0]) / float(times[0]) / unit, float(rates[0])
             if abs(found - expected) > 0.01 + 1e-6 * expected:
-                yield f'{amounts[0]} in {times[0]} s are {expected:.2f} million a second, likwid-bench says {found:.2f}'
+                yield f'{amounts[0]} in {times[0]} s are {expected:.2f} a second, likwid-bench says {found:.2f}'
+        elif amounts or rates:
+            yield f'a rate and its amount are there {len(rates)} and {len(amounts)} times, expected one of each'
 
 
 def cpus_faults(output: str, cpus: tuple[int, ...]) -> list[str]:

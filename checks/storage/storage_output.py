@@ -125,4 +125,9 @@ def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: i
             faults.append(f'{what}: {requested} requested, mdtest says {", ".join(found) or "nothing"}')
     if '-- finished at ' not in output:
         faults.append('mdtest did not finish')
+    number = r' +(\d+\.\d{3})'
+    for row, *numbers in re.findall(rf'^ +(\w+ \w+) *:?{3 * number}{number} *$', output, re.MULTILINE):
+        most, least, mean = map(float, numbers[:3])
+        if not least <= mean <= most:
+            faults.append(f'{row}: the mean of {least} to {most} cannot be {mean}')
     return faults

@@ -25,12 +25,13 @@ REPLAY = r"""
 IFS=M:-, read -r _ cores size threads _ _ _ _ memory _ <<< "${@: -1}"
 [ $((cores / 2)) = $((memory / 2)) ] && rate=50000 || rate=20000
 [ $cores = $memory ] && rate=100000
+microseconds=$(sed -nE 's/^Time:\s+([0-9])\.([0-9]{6})e\+00 sec$/\1\2/p' RECORDED)
 first=$((cores * 2)) second=$((cores * 2 + 1)) allocated=$((memory * 2))
 FAULT
 sed -E -e "s/^(Allocate: .* on hwthread) .* \(Domain .*\)/\1 $allocated (Domain M$memory)/" \
     -e "s/^(Group: 0 Thread 0 .* on hwthread) 0/\1 $first/;s/^(Group: 0 Thread 1 .* on hwthread) 1/\1 $second/" \
-    -e "s/^(Time:\s+).*/\11.000000e+00 sec/;s/^(Data volume.*:\s+).*/\1$((rate + 1000 * cores))000000/" \
-    -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/;/^(Number of Flops|MFlops)/d" RECORDED
+    -e "s/^(Data volume.*:\s+).*/\1$(((rate + 1000 * cores) * microseconds))/" \
+    -e "s/^(MByte\/s:\s+).*/\1$((rate + 1000 * cores)).00/" RECORDED
 """
 # Two sockets of one core, the second of which the operating system calls domain 8
 LATENCY_NODE = """\

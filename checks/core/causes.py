@@ -150,7 +150,8 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
         return Cause(JOB, f'{ending.name} did not run its trials', nodes=nodes, detail=f': {ending.refused}')
     when = _when(runs, of_trials) if nodes or any(run.folder.exists() for run in runs) else 'before it had a node'
     if ending.state in _OWN_FAULT:
-        how, _ = how_it_ended(ending.exitcode)
+        ended = f'ended in state {ending.state}, exit code {ending.exitcode}'
+        how = how_it_ended(ending.exitcode)[0] if ending.exitcode else ended
         said = what_it_said(ending.errors, '', environ, ending.exitcode)
         return Cause(SCRIPT, f'{ending.name} {how} {when}', nodes=nodes, detail=said)
     usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, SiteError
 from plumbline.evidence import keep
 from plumbline.files import write_text
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
@@ -61,7 +61,9 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
     proposed = read_references(proposals[site], 'baseline')
     before = {row.id: row for row in read_baseline(site, root)}
     after = before | {row.id: row for row in proposed}
-    write_text(path, to_baseline(after.values()))
+    text = to_baseline(after.values())
+    _validate(text, path)
+    write_text(path, text)
     evidence = proposals[site].with_suffix('.evidence')
     try:
         for name in evidence.read_text(encoding='utf-8').splitlines() if evidence.exists() else ():
@@ -85,3 +87,16 @@ def to_baseline(rows: Iterable[Reference]) -> str:
         values = row.to_row()
         writer.writerow(digits(values[column]) for column in columns)
     return out.getvalue()
+
+
+def _validate(text: str, path: Path) -> None:
+    """Check `text` as the content of `path`. Raises SiteError."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory() as folder:
+        trial = Path(folder) / path.name
+        trial.write_text(text, encoding='utf-8')
+        try:
+            read_references(trial, 'baseline')
+        except SiteError as error:
+            raise SiteError(f'{path}: not changed, because the merged file would be wrong: {error}') from None

@@ -49,7 +49,7 @@ def site_of(folder, noise):
 @each_row('noise', [normal, gamma])
 def test_nights_of_a_healthy_site_are_not_red(tmp_path, noise):
     """Ten nights become the baseline, and five more are compared with it without a rerun."""
-    work, x = site_of(tmp_path, noise), noise(numpy.random.default_rng(3), (CHECKS * METRICS, 15))
+    work, x = site_of(tmp_path, noise), noise(numpy.random.default_rng(3), (CHECKS * METRICS, 20))
     nights(work, x[:, :10])
     assert work.run('record propose', '2026-11-21..2026-11-30').exit_code == 0
     work.run('record accept')

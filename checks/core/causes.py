@@ -157,7 +157,8 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
     usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')
     words = first_words(next((text_of(run.folder / 'stderr') for run in runs if run.running), ending.errors))
     detail = f' ({ending.name}, state {ending.state})' + (f': "{words}"' if words else '')
-    return Cause(JOB, f'{usual.means} {when}', nodes=nodes, detail=f'{detail}; {ending.remark or usual.remedy}')
+    what = f'{usual.means} {when}' + f'; {ending.remark}' * bool(ending.remark)
+    return Cause(JOB, what, nodes=nodes, detail=f'{detail}; {usual.remedy}')
 
 
 def _when(runs: list[Started], of_trials: int) -> str:

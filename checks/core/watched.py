@@ -11,6 +11,7 @@ from typing import NamedTuple
 # Parts of an interval in which a thread ran or waited for a CPU
 _RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may be anywhere
 _BUSY = 0.5  # from which it needs a CPU of its own
+_MOMENT = 0.25  # s, in which a thread may be elsewhere
 _LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
 _SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
 _OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
@@ -100,20 +101,32 @@ class Watched:
                 yield look.at - before.at, {(one.process, one.number): one for one in before.threads}, look
 
     def _moved(self, bound: Cpus) -> Iterator[str]:
-        """Find threads that really ran and were allowed on CPUs outside `bound`."""
-        seen: dict[Cpus, list[tuple[Look, set[Thread]]]] = defaultdict(list)
+        """Find threads that really ran and were allowed on CPUs outside `bound`, for more than a moment.
+
+        While an MPI library starts, hwloc moves its thread to each CPU of the node and back.
+        """
+        seen: dict[Cpus, list[tuple[float, Look, set[Thread]]]] = defaultdict(list)
+        spent: dict[Cpus, float] = defaultdict(float)
+        in_all: dict[tuple[str, int], float] = defaultdict(float)
         for seconds, before, look in self._intervals():
             outside: dict[Cpus, set[Thread]] = defaultdict(set)
             for one in look.threads:
-                if not one.cpus <= bound and _wanted(one, before) > _RAN * seconds:
+                wanted = _wanted(one, before)
+                in_all[one.process, one.number] += wanted
+                if not one.cpus <= bound and wanted > _RAN * seconds:
                     outside[one.cpus].add(one)
+                    spent[one.cpus] += wanted
             for cpus, threads in outside.items():
-                seen[cpus].append((look, threads))
+                seen[cpus].append((look.at - seconds, look, threads))
         for cpus, found in seen.items():
-            since, last = found[0][0].at, found[-1][0]
-            look, threads = max(reversed(found), key=lambda one: len(one[1]))  # the latest: a program after its wrapper
-            until = f'since {since:.2f} s' if last is self.looks[-1] else f'from {since:.2f} to {last.at:.2f} s'
-            where = f'may run on CPU {cpu_list(cpus)} {until}; the rank was bound to CPU {cpu_list(bound)}'
+            (begin, first, _), (_, last, _) = found[0], found[-1]
+            whole = sum(in_all[key] for key in {(one.process, one.number) for _, _, some in found for one in some})
+            stayed = last is self.looks[-1] or len(found) > 1
+            if not stayed or last.at - begin < _MOMENT or spent[cpus] < _RAN * whole:
+                continue
+            _, look, threads = max(reversed(found), key=lambda one: len(one[2]))  # the latest: after a wrapper
+            since = f'since {first.at:.2f} s' if last is self.looks[-1] else f'from {first.at:.2f} to {last.at:.2f} s'
+            where = f'may run on CPU {cpu_list(cpus)} {since}; the rank was bound to CPU {cpu_list(bound)}'
             yield f'{_who(look, threads)} {where}'
 
     def _shared(self, bound: Cpus) -> Iterator[str]:
@@ -200,4 +213,5 @@ def parse(lines: list[str]) -> Watched:
                 looks[-1].threads.append(thread)
         except ValueError:
             continue
+    looks[1:] = [look for look in looks[1:] if look.threads]  # others came just after the end
     return Watched(tuple(looks), ended, own, closed, only_itself, variables)

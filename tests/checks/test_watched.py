@@ -40,10 +40,14 @@ def test_cpus_are_written_as_they_are_read(cpus):
         # since when, until when, and how many
         ([(1, '4', '5'), (2, '4', '17')],
          ['thread 2 of 2 (xhpl) may run on CPU 17 since 2.00 s; the rank was bound to CPU 4-5']),
-        ([(1, '4', '0-63'), (2, '4', '5')], ['thread 2 of 2 (xhpl) may run on CPU 0-63 from 1.00 to 1.00 s']),
+        ([(1, '4', '0-63'), (2, '4', '0-63'), (3, '4', '5')],
+         ['thread 2 of 2 (xhpl) may run on CPU 0-63 from 1.00 to 2.00 s']),
+        # hwloc, which looks at each CPU in turn while MPI starts
+        ([(0.1, '0', '5'), (0.2, '1', '5'), (0.3, '2', '5'), (3, '4', '5')], []),
+        ([(0.1, '0', '5'), (0.2, '0', '5'), (3, '4', '5')], []),
         ([(1, '0-63', '0-63'), (2, '0-63', '0-63')], ['2 of 2 threads (xhpl) may run on CPU 0-63 since 1.00 s']),
-        ([(1, '4', '3'), (2, '2', '3')],
-         ['thread 2 of 2 (xhpl) may run on CPU 3', 'thread 1 of 2 (xhpl) may run on CPU 2']),
+        ([(1, '2', '3'), (2, '2', '3')],
+         ['thread 1 of 2 (xhpl) may run on CPU 2', 'thread 2 of 2 (xhpl) may run on CPU 3']),
         # more busy threads than CPUs
         ([(1, '4', '4'), (2, '4', '4')], ['2 busy threads share CPU 4 since 1.00 s; the rank was bound to CPU 4-5']),
     ],

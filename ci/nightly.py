@@ -225,6 +225,7 @@ class Night:
             notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()
         print(f'plumbline: report: {self.results / "report.html"}')
+        print(f'plumbline: next: {judged.next}')
         return code
 
     def _look_back(self, uuid: str, summary: Path) -> bool:

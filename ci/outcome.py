@@ -39,7 +39,8 @@ class CrashError(RuntimeError):
 class Outcome:
     """What a session came to. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON.
 
-    `hints`: what to do next where next to nothing was judged, a sentence each.
+    `hints`: what to do next where next to nothing was judged, a sentence each. `next`: where the site stands, and what
+    a person has to do, with the command.
     """
 
     site: str
@@ -50,6 +51,7 @@ class Outcome:
     summary: str
     incidents: list[dict[str, Any]]
     hints: list[str]
+    next: str
 
     @property
     def title(self) -> str:
@@ -141,6 +143,7 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     from plumbline.evidence import keep
     from plumbline.files import write_text, write_whole
     from postprocess.history.digest import digest
+    from postprocess.history.standing import next_step
     from postprocess.report.junit import to_junit
     from postprocess.verdicts.verdict import BAD
     from postprocess.views.incidents import to_row
@@ -158,6 +161,7 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     return Outcome(
         session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
         summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints,
+        next_step(store, found, whole.known),
     )  # fmt: skip
 
 

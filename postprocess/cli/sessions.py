@@ -64,6 +64,25 @@ def ingest(
 
 
 @app.command()
+def status(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
+    """Tell where a site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
+
+    Exit code 1 while an incident is open.
+    """
+    from plumbline.sites import name_of_this_site
+    from postprocess.history import standing as module
+    from postprocess.results.reports import now
+    from postprocess.results.store import Store
+    from postprocess.views import standing as views
+
+    store = Store(results)
+    known = store.sites()
+    found = module.standing(store, site or (known[0] if len(known) == 1 else name_of_this_site(references)), references)
+    typer.echo(views.lines(found, now()))
+    raise typer.Exit(int(found.is_open))
+
+
+@app.command()
 def compare(
     session: Annotated[
         str,

@@ -89,17 +89,32 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
     """
     if not rows:
         return ''
-    n = round(median(row.n or 1 for row, _ in rows))
+    n, wanted = narrowing(rows)
     now = _noticed(rows, n)
     notice = (
         '' if now is None else f'With {count(n, "session")} half of the metrics notice a loss of {100 * now:.0f} %; '
     )
+    then = wanted and _noticed(rows, wanted)
+    if wanted and then is not None:
+        more = f'with {count(wanted - n, "more session")} it is {100 * then:.0f} %: then {command}.'
+        return notice + more if notice else more.capitalize()
+    return notice and f'{notice}more sessions would change little.'
+
+
+def narrowing(rows: Sequence[tuple[Reference, Tolerance]]) -> tuple[int, int | None]:
+    """Return of how many sessions a baseline is, and of how many it notices much smaller losses; None: of no number."""
+    n = sessions_of([row for row, _ in rows])
+    now = _noticed(rows, n)
     for length in (length for length in _LENGTHS if length > n):
         then = _noticed(rows, length)
         if then is not None and (now is None or then < _NOTICEABLE * now):
-            more = f'with {count(length - n, "more session")} it is {100 * then:.0f} %: then {command}.'
-            return notice + more if notice else more.capitalize()
-    return notice and f'{notice}more sessions would change little.'
+            return n, length
+    return n, None
+
+
+def sessions_of(rows: Sequence[Reference]) -> int:
+    """Return the median number of sessions behind the rows of a baseline."""
+    return round(median(row.n or 1 for row in rows))
 
 
 def _noticed(rows: Sequence[tuple[Reference, Tolerance]], n: int) -> float | None:

@@ -41,7 +41,7 @@ def of_incidents(**fields):
         one | {'id': 'c', 'state': 'acknowledged'},
     ]
     values = {'site': 'demo', 'mode': 'nightly', 'exit_code': 1, 'counts': {'regressed': 2, 'ok': 40}}
-    values |= {'problems': ['a node is lost'], 'summary': '', 'incidents': [one, *others], 'hints': []}
+    values |= {'problems': ['a node is lost'], 'summary': '', 'incidents': [one, *others], 'hints': [], 'next': ''}
     return Outcome(**values | fields)
 
 

@@ -45,6 +45,9 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     (fault,) = first.stderr.splitlines()
     assert fault.startswith(f'plumbline: the nodes were not compared: {ledger}: expected the columns date,session')
     assert 'OK: 6 no reference' in first.stdout, 'the verdict is lost'
+    assert re.match(
+        r'plumbline: next: there is no baseline yet.*: `plumbline record propose', first.stdout.splitlines()[-1]
+    )
     assert (demo.results / 'summary.txt').read_text().endswith(fault + '\n')
 
     (report,) = demo.results.glob('reports/*.json')
@@ -56,6 +59,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     assert f'DEVICE {node} device 3: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(
         second.stdout.split()
     )
+    assert re.match(r'plumbline: next: 1 incident open: `plumbline incidents show', second.stdout.splitlines()[-1])
     assert 'number 1 of 1 could not be reached' in second.stderr
     assert sorted(path.name for path in publish.iterdir()) == ['report.html', 'verdicts.md', 'verdicts.xml']
     assert f'DEVICE {node} device 3' in (publish / 'verdicts.md').read_text()

@@ -22,11 +22,13 @@ from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent
+from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.verdict import Comparison
 
 _FLEET_DAYS = 30  # before the session, that tell a node's own level
 _NEW_FOR = 3 * SHORTEST  # sessions after a step in which it may still be found for the first time
 _LINES = 5  # of changes
+_UNJUDGED = {'no_reference', 'informational'}
 
 
 @dataclass
@@ -36,7 +38,8 @@ class Digest:
     `known`: its incidents and those of the ledger that are not closed, and those that it closed, the first to act on
     first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `before`: the
     days on which a node stood out earlier; `new`: changes for the worse that the session before did not show yet;
-    `drain`: the file that proposes to drain nodes.
+    `drain`: the file that proposes to drain nodes; `busy`: how many cases ran on nodes that had other work or were
+    throttled.
     """
 
     comparison: Comparison
@@ -48,6 +51,7 @@ class Digest:
     before: dict[str, list[str]] = field(default_factory=dict)
     new: list[Change] = field(default_factory=list)
     drain: Path | None = None
+    busy: int = 0
     faults: list[str] = field(default_factory=list)
 
     @property
@@ -63,6 +67,24 @@ class Digest:
     def exit_code(self) -> int:
         """1 while an incident is open that nobody acknowledged, else 0."""
         return int(bool(self.of_state('open')))
+
+    @property
+    def doubts(self) -> list[str]:
+        """Why a person should look though nothing failed, a few words each."""
+        counts, suspected = self.comparison.counts, len(self.of_state('suspected'))
+        return [
+            *(['nothing was judged'] if self.comparison.nothing_to_compare_with or not counts else []),
+            *(['few metrics have a reference'] if self.comparison.hints and counts.keys() - _UNJUDGED else []),
+            *([f'{count(suspected, "incident")} suspected'] if suspected else []),
+            *([count(counts['warning'], 'warning')] if 'warning' in counts else []),
+            *([f'{count(self.busy, "case")} ran on busy nodes'] if self.busy else []),
+            *self.faults,
+        ]
+
+    @property
+    def word(self) -> str:
+        """``FAILED``, ``OK``, or ``NEEDS A LOOK`` where nothing failed and yet there are `doubts`."""
+        return 'FAILED' if self.exit_code else 'NEEDS A LOOK' if self.doubts else 'OK'
 
     @property
     def headline(self) -> str:
@@ -108,6 +130,7 @@ def digest(
     except (InputError, SiteError) as error:
         found.faults.append(f'the nodes were not compared: {error}')
     _add_incidents(found, store, root, newest)
+    found.busy = len(read_doubts(store, [session], {}))
     if history:
         since = session.started - timedelta(days=days)
         found.sessions = [one for one in found.sessions if one.started > since]

@@ -29,6 +29,7 @@ from postprocess.history.digest import Digest
 from postprocess.history.incidents.known import commands, since
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
+from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.plots import Plot, all_drawable, history, strip
 from postprocess.results.store import Session, Store
@@ -39,6 +40,7 @@ from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
+_CARDS = 12  # incidents on the first screen
 _DETAILS = 3000  # series with details of their own, the worst first: a page of more would be too large to open
 _JOBS = 20  # whose samples are shown of a series that many nodes measured, the worst first
 _FEWEST_SESSIONS = 3  # that make a history, or a usual range
@@ -81,12 +83,19 @@ def to_html(
     samples = _samples(store, session, shown)
     ids = {(one.series, one.quantity): one.id for one in judged}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
+    incidents, told = of_incidents(digest), {one.incident.cause for one in digest.known}
+    sizes = Counter(
+        place for place, _ in {(case['partition'], node) for case in cases.values() for node in case['nodes']}
+    )
     return _template().render(
-        folder=folder or results,
-        comparison=comparison, session=session, headline=comparison.headline, digest=digest, first=_FIRST, jobs=_JOBS,
+        folder=folder or results, cards=cards(digest, store, judged, sizes), incident=incidents,
+        problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
+        comparison=comparison, session=session, headline=comparison.headline, digest=digest,
+        first=_FIRST, most=_CARDS, jobs=_JOBS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         hints=[Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(hint)))) for hint in comparison.hints],
-        fell_short=_fell_short(comparison), worst=_worst(judged), judged=judged, by_id={one.id: one for one in judged},
+        worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
+        by_id={one.id: one for one in judged},
         detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
         samples=samples, checks=checks, past=_past(digest, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
@@ -103,13 +112,6 @@ def judged_series(comparison: Comparison) -> list[Judged]:
     for row in comparison.verdicts:
         found.setdefault(row.id, []).append(row)
     return [Judged(id, rows) for id, rows in enumerate(found.values())]
-
-
-def _fell_short(comparison: Comparison) -> str:
-    """Return ``2 regressed, 1 problem of the session``."""
-    parts = [f'{n} {verdict}' for verdict, n in comparison.counts.items() if verdict in BAD]
-    problems = [f'{count(len(comparison.problems), "problem")} of the session'] if comparison.problems else []
-    return ', '.join(parts + problems)
 
 
 def _worst(series: Sequence[Judged]) -> list[tuple[Judged, int]]:

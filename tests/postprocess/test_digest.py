@@ -53,7 +53,8 @@ def test_a_slow_node_is_on_the_page_with_the_days_on_which_it_was_slow(work):
         night(work, number, {'n3': 80} if number == 5 else {})
     said, tree = lines(work, 5)
     assert said == []
-    assert 'NODE n3: -20.' in tree.find_class('first')[0].text_content()
+    (card,) = tree.find_class('card')
+    assert card.find('h2').text == 'n3' and '-20.' in card.text_content()
     assert column(tree, 'events', 'Before') == ['']
     assert [entry.node for entry in ledger.entries(work.results, SITE)] == ['n3']
 

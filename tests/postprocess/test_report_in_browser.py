@@ -113,6 +113,20 @@ def test_a_count_filters(browser, page):
     assert shown(tree) == ['missing']
 
 
+def test_a_button_copies_a_command(browser, page):
+    tree = browser.open(
+        page,
+        """
+        let copied = '';
+        Object.defineProperty(navigator, 'clipboard', {value: {writeText: async text => { copied = text; }}});
+        const button = document.querySelector('.card .next button');
+        button.click();
+        setTimeout(() => { document.title = button.textContent + ': ' + copied; }, 100);
+        """,
+    )
+    assert tree.findtext('.//title') == 'Copied: ' + tree.find_class('next')[0].findtext('code')
+
+
 def test_a_click_on_a_title_sorts_numbers_as_numbers_and_a_second_one_turns_them(browser, page):
     title = (
         "const title = [...document.querySelectorAll('#verdicts th button')].find(b => b.textContent === 'Measured');"

@@ -103,6 +103,22 @@ class Incident:
     @property
     def what(self) -> str:
         """Return what is wrong, and how much, in one sentence."""
+        size = self.size + (f' ({self.range})' if self.range else '')
+        return f'{size} in {self.subject}' if self.sort == 'loss' else self.subject
+
+    @property
+    def size(self) -> str:
+        """Return how much of the performance changed; empty where it is not known."""
+        return percent(None if self.loss is None else -100 * self.loss)
+
+    @property
+    def range(self) -> str:
+        """Return the interval of `size`; empty where it is not known."""
+        return f'{percent(-100 * self.interval[1])} to {percent(-100 * self.interval[0])}' if self.interval else ''
+
+    @property
+    def subject(self) -> str:
+        """Return what a loss is in, or what failed and why."""
         if self.sort == 'session':
             return self.cause
         metrics = [of for of in self.series if of.metric != '*']
@@ -115,10 +131,7 @@ class Incident:
         if self.sort == 'failure':
             cause, _, more = self.cause.partition('; ')  # all of it is in the evidence
             return f'{name}{f" {metrics[0].name}" if len(metrics) == 1 else beside}: {cause}{" ..." if more else ""}'
-        size = percent(None if self.loss is None else -100 * self.loss)
-        if self.interval:
-            size += f' ({percent(-100 * self.interval[1])} to {percent(-100 * self.interval[0])})'
-        return f'{size} in {name} {worst.name if worst else ""}{beside}'
+        return f'{name} {worst.name if worst else ""}{beside}'
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON; see :func:`from_dict`."""

@@ -44,6 +44,26 @@
     search.value = '';
     filter();
   });
+  for (const link of document.querySelectorAll('[data-search]')) link.addEventListener('click', () => {
+    verdict.value = '';
+    search.value = link.dataset.search;
+    filter();
+  });
+  // A page in a file or behind plain HTTP may have no clipboard: the command is selected then, and copied as of old
+  for (const code of document.querySelectorAll('.next code')) {
+    const button = document.createElement('button');
+    button.textContent = 'Copy';
+    button.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = 'Copied';
+      } catch {
+        getSelection().selectAllChildren(code);
+        button.textContent = document.execCommand('copy') ? 'Copied' : 'Selected';
+      }
+    });
+    code.after(button);
+  }
   document.querySelector('.filters').hidden = false;
   filter();
 

@@ -1,0 +1,131 @@
+"""Incidents as the page shows them: a card each, with the level of what they are of over the sessions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import NamedTuple
+
+import numpy
+
+from plumbline.identity import SeriesId
+from postprocess.history.digest import Digest
+from postprocess.history.incidents.incident import Incident
+from postprocess.history.incidents.known import Known
+from postprocess.report.charts import Judged
+from postprocess.report.plots import Axis, joined
+from postprocess.results.store import Store
+from postprocess.text import count, percent
+
+_POOLED = 50  # series of an incident, the worst first, whose level is drawn
+_FEWEST_SESSIONS = 3
+_NAMED = 3  # nodes
+_WIDTH, _HEIGHT = 240, 44
+# The median over series and nodes of their performance in each session, as a logarithm, beside the references; of a
+# series without one beside its own median
+_LEVELS = """
+    WITH found AS (
+        SELECT incident, night, ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, node)))
+            * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
+        FROM metrics JOIN cases USING (night, case_id)
+            JOIN wanted USING ("partition", environ, "check", params, metric)
+        WHERE metrics.dims = wanted.dims AND status = 'measured' AND mean > 0
+            AND (node = '' OR list_contains(nodes, node))
+    )
+    SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
+"""
+
+
+class Spark(NamedTuple):
+    """The SVG paths of a level over time, in a box of `width` by `height` pixels. `text`: the same in words."""
+
+    path: str
+    last: str
+    reference: str
+    since: str
+    first_day: str
+    text: str
+    width: int = _WIDTH
+    height: int = _HEIGHT
+
+
+class Card(NamedTuple):
+    """An incident, its state and place in words, the series of the session that it is of, and its level."""
+
+    known: Known
+    state: str
+    where: str
+    series: list[Judged]
+    spark: Spark | None
+
+
+def cards(digest: Digest, store: Store, series: Sequence[Judged], sizes: Mapping[str, int]) -> list[Card]:
+    """Return a card for each incident of a digest. `sizes`: how many nodes of each partition took part.
+
+    Raises InputError where the store cannot be read.
+    """
+    sparks = _sparks(digest, store)
+    by_series = {one.series: one for one in series}
+    return [
+        Card(
+            one, one.state(digest.day), _where(one.incident, sizes),
+            [by_series[of] for of in one.incident.series if of in by_series], sparks.get(one.id),
+        )
+        for one in digest.known
+    ]  # fmt: skip
+
+
+def of_incidents(digest: Digest) -> dict[SeriesId, str]:
+    """Return the id of the first incident of each series that is not closed."""
+    active = [one for one in digest.known if not one.closed]
+    return {of: one.id for one in reversed(active) for of in one.incident.series}
+
+
+def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
+    """Return ``nid000011``, or ``cpu/system, 16 of 16 nodes``."""
+    where, n = incident.where, len(incident.nodes)
+    if where.nodes or not n:
+        return str(where)
+    total = sizes.get(where.partition, 0)
+    some = n <= _NAMED and n < total
+    return f'{where}, ' + (', '.join(incident.nodes) if some else f'{n} of {count(max(total, n), "node")}')
+
+
+def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
+    """Return the level of each incident that is a loss, by its id."""
+    rows = [
+        (one.id, str(of), node, of.to_row(), value and value.expected)
+        for one in digest.known
+        if one.incident.sort == 'loss'
+        for of, node in product(one.incident.series[:_POOLED], one.incident.where.nodes or ('',))
+        for value in (one.incident.values.get(of),)
+    ]
+    if not rows or len(digest.sessions) < _FEWEST_SESSIONS:
+        return {}
+    wanted: dict[str, list] = {
+        'incident': [id for id, *_ in rows], 'series': [name for _, name, *_ in rows],
+        'node': [node for _, _, node, *_ in rows], 'expected': [float(mean) if mean else None for *_, mean in rows],
+    }  # fmt: skip
+    wanted |= {key: [row[key] for *_, row, _ in rows] for key in rows[0][3]}
+    levels: dict[str, list[tuple[int, float]]] = {}
+    for row in store.query(_LEVELS, digest.sessions, wanted=wanted).to_pylist():
+        levels.setdefault(row['incident'], []).append((row['night'], row['level']))
+    day = {one.id: one.incident.day for one in digest.known}
+    return {id: _spark(digest, own, day[id]) for id, own in levels.items() if len(own) >= _FEWEST_SESSIONS}
+
+
+def _spark(digest: Digest, levels: Sequence[tuple[int, float]], day: str) -> Spark:
+    times = [digest.sessions[night].started.timestamp() for night, _ in levels]
+    changes = [100 * math.expm1(level) for _, level in levels]
+    x, y = Axis(times, 3, _WIDTH - 5, False), Axis([*changes, 0.0, -2.0, 1.0], _HEIGHT - 4, 4, False)
+    points = [(x(time), y(change)) for time, change in zip(times, changes, strict=True)]
+    began = next((left for (night, _), (left, _) in zip(levels, points, strict=True)
+                  if f'{digest.sessions[night].started:%Y-%m-%d}' >= day), None)  # fmt: skip
+    at_first = float(numpy.median(changes[: max(1, len(changes) // 10)]))
+    first = f'{digest.sessions[levels[0][0]].started:%Y-%m-%d}'
+    text = f'against the references: {percent(at_first)} on {first}, {percent(changes[-1])} now'
+    return Spark(
+        joined(points), f'M{points[-1][0]} {points[-1][1]}h0', f'M0 {y(0.0)}H{_WIDTH}',
+        '' if began is None or began <= points[0][0] else f'M{began} 0V{_HEIGHT}', first, text,
+    )  # fmt: skip

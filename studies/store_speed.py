@@ -104,7 +104,6 @@ def year(work: Workplace, scale: float) -> None:
     timed('trend over the year', 'trend', '--days', 400, work=work, goal='goal 2 s, 500 MB')
     timed('report', 'report', work=work, goal='goal 2 s, 500 MB')
     timed('fleet, 30 nights', 'fleet', work=work)
-    timed('replay, 90 nights', 'backtest', work=work)
 
 
 def big_night(store: Store, number: int, nodes: int, cases: int, metrics: int, trials: int, rng) -> None:

@@ -1,9 +1,9 @@
-"""Commands on all sessions of a site: trend, fleet, backtest and export."""
+"""Commands on all sessions of a site: trend, fleet and export."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -21,17 +21,6 @@ from postprocess.cli.app import (
     show,
 )
 
-if TYPE_CHECKING:
-    from postprocess.results.store import Session, Store
-
-
-def _up_to(results: Path, session: str, site: str | None, days: int) -> tuple[Store, list[Session]]:
-    """Return the store, and its sessions of the last `days` up to `session`."""
-    from postprocess.results.store import Store
-
-    store = Store(results)
-    return store, store.history(store.find(session, site), days)
-
 
 @app.command()
 def trend(
@@ -47,9 +36,11 @@ def trend(
 ) -> None:
     """Find steps and slow drift in the history of every series, and what else changed at that time."""
     from postprocess.history import trend as module
+    from postprocess.results.store import Store
     from postprocess.views import history as views
 
-    found = module.trend(*_up_to(results, session, site, days), references)
+    store = Store(results)
+    found = module.trend(store, store.history(store.find(session, site), days), references)
     show(views.trend(found, recent), format)
     raise typer.Exit(int(bool(found.recent(recent))))
 
@@ -75,23 +66,6 @@ def fleet(
     found = module.fleet(store, store.find(session, site), days, results, references)
     show(views.fleet(found, module.write_drain(found, results)), format)
     raise typer.Exit(int(bool(found.events)))
-
-
-@app.command()
-def backtest(
-    session: SessionName = 'latest',
-    days: Annotated[int, days_before('How many days up to the session to judge again.')] = 90,
-    site: SiteName = None,
-    format: Format = 'table',
-    results: Results = DEFAULT,
-    references: References = DEFAULT,
-) -> None:
-    """Count the alarms that each setting of gate, trend and fleet would have raised on the history of a site."""
-    from postprocess.history import backtest as module
-    from postprocess.views import history as views
-
-    store, sessions = _up_to(results, session, site, days)
-    show(views.backtest(module.backtest(store, sessions, references), sessions, module.BASELINE), format)
 
 
 @app.command()

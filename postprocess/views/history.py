@@ -1,9 +1,7 @@
-"""Tables of the history of a site: steps and drift, nodes that stand out, and alarms by setting."""
+"""Tables of the history of a site: steps and drift, and nodes that stand out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,10 +11,8 @@ from postprocess.views.series import QUANTITY, of_series
 from postprocess.views.table import Column, Row, View
 
 if TYPE_CHECKING:
-    from postprocess.history.backtest import Setting
     from postprocess.history.fleet import Fleet
     from postprocess.history.trend import Change, Trend
-    from postprocess.results.store import Session
 
 _PERFORMANCE = Column('change', 'performance', signed, '%', number=True)
 _TREND = (
@@ -38,15 +34,6 @@ _FLEET = (
     Column('count', 'metrics', number=True),
     Column('how', 'compared with'),
     Column('evidence', 'evidence', '; '.join),
-)
-_BACKTEST = (
-    Column('what', ''),
-    Column('setting', 'setting'),
-    Column('alarms', 'alarms', number=True),
-    Column('chances', 'of', '{} {}'.format, beside=('of',)),
-    Column('of'),
-    Column('share', 'share', '{:.2f}'.format, '%', number=True),
-    Column('sessions', 'sessions with one', number=True),
 )
 
 
@@ -98,17 +85,6 @@ def fleet(found: Fleet, drain: Path | None) -> View:
         },
         notes=[f'not compared: {line}' for line in found.left_out] + ([proposal] if drain else []),
     )  # fmt: skip
-
-
-def backtest(found: Sequence[Setting], sessions: Sequence[Session], baseline: int) -> View:
-    """Return the alarms of each setting over `sessions`; `baseline`: sessions that the limits of the gate come from."""
-    first, last = (_day(sessions[place].started) for place in (0, -1))
-    return View(
-        _BACKTEST,
-        [asdict(setting) | {'share': setting.share} for setting in found],
-        before=f'{sessions[0].site}: {count(len(sessions), "session")}, {first} to {last}',
-        after=f'The limit of the gate is from the first {baseline} sessions of a metric; no rerun confirmed an alarm.',
-    )
 
 
 def _day(time: datetime) -> str:

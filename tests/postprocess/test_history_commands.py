@@ -10,7 +10,7 @@ from postprocess.history import ledger
 from postprocess.history.provenance import ALL, Provenance, difference
 
 DAY = 86400
-COMMANDS = ('compare', 'trend', 'fleet', 'report', 'backtest')
+COMMANDS = ('compare', 'trend', 'fleet', 'report')
 FORMATS = ('table', 'markdown', 'json', 'csv')
 
 
@@ -37,7 +37,7 @@ def test_a_site_that_the_store_does_not_hold_is_said(work, command):
     assert 'holds no session of site nowhere' in result.stderr
 
 
-@pytest.mark.parametrize('command', ['trend', 'fleet', 'backtest'])
+@pytest.mark.parametrize('command', ['trend', 'fleet'])
 @pytest.mark.parametrize('format', FORMATS)
 def test_one_session_of_a_site_that_nobody_described(work, command, format):
     work.ingest(night(0, triad(site='elsewhere')))
@@ -47,7 +47,7 @@ def test_one_session_of_a_site_that_nobody_described(work, command, format):
         json.loads(result.stdout)
 
 
-@pytest.mark.parametrize('command', ['trend', 'fleet', 'backtest'])
+@pytest.mark.parametrize('command', ['trend', 'fleet'])
 def test_sessions_without_a_number(work, command):
     empty = triad()
     empty['record']['metrics']['triad']['samples'] = []
@@ -62,7 +62,7 @@ def test_a_unit_that_changed_is_said_and_the_new_one_counts(work):
     assert result.exit_code == 0
     assert '1 metric over 24 sessions' in result.stdout
     assert 'not examined: cpu/system STREAM size=big triad: 12 sessions in MB/s' in result.stdout
-    assert work.run('fleet').exit_code == work.run('backtest').exit_code == 0
+    assert work.run('fleet').exit_code == 0
 
 
 @pytest.mark.parametrize('command', COMMANDS)
@@ -88,7 +88,7 @@ def test_numbers_that_have_no_logarithm_are_left_out(work):
     values = {'triad': metric([100.0]), 'zero': metric([0.0]), 'below': metric([-1.0]), 'most': metric([float('inf')])}
     work.ingest(*(night(n, case(metrics=values)) for n in range(12)))
     assert '1 metric over 12 sessions' in work.run('trend').stdout
-    assert work.run('fleet').exit_code == work.run('backtest').exit_code == 0
+    assert work.run('fleet').exit_code == 0
 
 
 def test_only_what_is_the_same_in_all_sessions_of_a_side_changed_between_them():

@@ -120,7 +120,7 @@ def test_statuses_are_those_of_the_cases(old):
 
 
 def test_commands_read_them_and_a_month_that_is_over_is_rewritten(old):
-    for command in ('compare', 'trend', 'fleet', 'report', 'backtest'):
+    for command in ('compare', 'trend', 'fleet', 'report'):
         assert old.run(command).exit_code in (0, 1)
     tables = ('samples', 'metrics', 'cases')
     before = [rows(Store(old.results), table, '00000001') for table in tables]

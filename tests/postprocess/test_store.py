@@ -89,7 +89,7 @@ def test_a_later_schema_is_refused(work):
     for path in work.results.rglob('*.parquet'):
         rows = pq.ParquetFile(path).read()
         pq.write_table(rows.set_column(0, 'schema', pa.array([SCHEMA + 1] * len(rows), pa.int32())), path)
-    for command in ('compare', 'trend', 'fleet', 'report', 'backtest'):
+    for command in ('compare', 'trend', 'fleet', 'report'):
         result = work.run(command)
         assert result.exit_code == 2
         assert f'stored with schema {SCHEMA + 1}, this version knows up to {SCHEMA}' in result.stderr
@@ -212,5 +212,5 @@ def test_clocks_that_jump_keep_the_order_of_the_clock(work):
     work.ingest(night(0), night(5000), night(-20000), night(1))
     store = Store(work.results)
     assert [s.session for s in store.history(store.find())] == ['minus20000', '0000', '0001', '5000']
-    for command in ('compare', 'trend', 'fleet', 'report', 'backtest'):
+    for command in ('compare', 'trend', 'fleet', 'report'):
         assert work.run(command).exit_code in (0, 1)

@@ -36,7 +36,7 @@ COMMANDS = (
     'sites --format csv', 'compare --summary --junit {0}/junit.xml', 'compare --format markdown',
     'compare --format json', 'compare --format csv', 'compare --coverage', 'compare 0000 latest --format json',
     'compare 0000 latest --format json', 'compare 2026-11-01..2026-11-30 latest', 'trend', 'fleet --format json',
-    'backtest --format markdown', 'tables mn5 cluster --format json',
+    'tables mn5 cluster --format json',
     'report --output {0}/report.html', 'record propose --format json', 'record accept', 'ingest {0}/reports/0000.json',
 )  # fmt: skip
 
@@ -309,7 +309,7 @@ def test_results_below_a_name_that_is_not_utf_8_are_refused(work):
     assert len(list(work.reports.iterdir())) == 1
 
 
-@pytest.mark.parametrize('words', ['trend --days', 'fleet --days', 'backtest --days', 'report --days'])
+@pytest.mark.parametrize('words', ['trend --days', 'fleet --days', 'report --days'])
 def test_more_days_than_there_are_is_said(work, words):
     result = work.run(*words.split(), 999_999_999)
     assert result.exit_code == 2
@@ -346,7 +346,7 @@ def test_results_that_cannot_be_written(work, trouble):
                 while True:
                     filler.write(bytes(4096))
         before = contents(work.results)
-        for command in ('compare', 'compare --junit {0}/x.xml', 'trend', 'fleet', 'backtest'):
+        for command in ('compare', 'compare --junit {0}/x.xml', 'trend', 'fleet'):
             assert run(work, command).exit_code == 0
         for command in (f'ingest {path}', 'report', 'record propose', 'compare --junit {0}/results/x.xml'):
             result = run(work, command)

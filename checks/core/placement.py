@@ -236,7 +236,8 @@ def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Call
     faults = []
     for rank, has in actual.items():
         node = rank.rpartition('.')[0]
-        if nodes and _short(node) not in map(_short, nodes):
+        known = {_short(name) for name in nodes}
+        if nodes and _short(node) not in known and _short(node) not in {_short(host_of(name)) for name in nodes}:
             had = ','.join(nodes)
             faults.append(f'rank {rank} says that it ran on {node}; its host is {has.host}, the job had {had}')
         elif has.host and _short(has.host) not in (_short(node), _short(host := host_of(node))):

@@ -206,8 +206,9 @@ def test_each_launcher_tells_the_local_rank(tmp_path, stand_in, variable):
     answer = start(tmp_path, 'bash', '-c', 'echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER', **environment)
     assert (answer.returncode, answer.stdout) == (0, '0 PCI_BUS_ID\n'), answer.stderr
     uuid = 'GPU-aaaaaaaa-0000-0000-0000-000000000000'
-    assert granted(tmp_path) == {'n7.1': Granted(frozenset({cpu}), {0: uuid})}
-    assert str(granted(tmp_path)['n7.1']) == f'{cpu}; GPU 0 {uuid}'
+    rank = f'{os.uname().nodename if variable == "MPI_LOCALRANKID" else "n7"}.1'
+    assert granted(tmp_path) == {rank: Granted(frozenset({cpu}), {0: uuid})}
+    assert str(granted(tmp_path)[rank]) == f'{cpu}; GPU 0 {uuid}'
 
 
 def test_a_launcher_that_is_not_known_is_not_taken_for_rank_0_of_each_node(tmp_path):
@@ -395,7 +396,9 @@ def test_mpirun_for_real(tmp_path, program, stand_in, launcher):
     )  # fmt: skip
     got = granted(tmp_path)
     assert binding_faults(asked, got, 1) == []
-    assert [got[rank].cpus for rank in ('n.0', 'n.1')] == [{second}, {first}]
+    # Hydra hands on the variables of the node that it was started on
+    node = os.uname().nodename if launcher == 'mpirun.mpich' else 'n'
+    assert [got[f'{node}.{rank}'].cpus for rank in (0, 1)] == [{second}, {first}]
     assert [(tmp_path / f'seen.{rank}').read_text() for rank in (0, 1)] == ['1\n', '0\n']
 
 

@@ -147,7 +147,8 @@ def test_the_trial_with_the_fewest_looks_stays_in_the_record():
         ('n1', 'vm', ['n1'], 'vm', None),  # virtual nodes
         ('n1', 'N1', ['n1.cluster.org'], 'n1', None),
         ('n1', 'n2', ['n1'], 'n1', 'rank n1.0 ran on host n2; the job says n1, which is host n1'),
-        ('n7', 'n1', ['n1'], 'n7', 'rank n7.0 says that it ran on n7; its host is n1, the job had n1'),
+        ('n7', 'n1', ['n1'], 'n1', 'rank n7.0 says that it ran on n7; its host is n1, the job had n1'),
+        ('h1', 'h1', ['n1'], 'h1', None),  # of Hydra, whose ranks know their host alone
         ('n7', 'n1', [], 'n7', 'rank n7.0 ran on host n1; the job says n7, which is host n7'),
     ],
 )

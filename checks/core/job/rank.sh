@@ -131,7 +131,9 @@ status=$(< /proc/self/status) # in one go: read line by line, it changes in betw
 cpus=${BASH_REMATCH[1]}
 [ -z "$PLUMBLINE_LOCATE" ] || locate "$cpus"
 read -r host < /proc/sys/kernel/hostname # $HOSTNAME may be that of the login node
-binding=binding.${SLURMD_NODENAME:-$host}.$local_rank
+node=${SLURMD_NODENAME:-$host}
+[ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra hands on the variables of the node that it was started on
+binding=binding.$node.$local_rank
 printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
 unset PLUMBLINE_BOUND
 source "${BASH_SOURCE[0]%/*}/watch.sh"

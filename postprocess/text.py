@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,19 @@ def quantity(mean: float | None, std: float | None, unit: str) -> str:
         return ''
     spread = '' if std is None else f' ± {std:.2g}' if std < 100 else f' ± {std:.0f}'
     return f'{number(mean)}{spread} {unit}'.rstrip()
+
+
+def decimals(values: Iterable[float | None]) -> int:
+    """Return how many decimals numbers of one column have: four significant digits of the smallest."""
+    sizes = [abs(value) for value in values if value and 1e-9 < abs(value) < 1e9]
+    return min(max(3 - math.floor(math.log10(min(sizes))), 0), 9) if sizes else 0
+
+
+def fixed(value: float | None, places: int, std: float | None = None) -> str:
+    """Format with so many decimals, as ``61.4 ± 0.4``; what is too large or small for them as :func:`number`."""
+    if value is None or (value and not 1e-9 < abs(value) < 1e9):
+        return number(value)
+    return f'{value:.{places}f}' + ('' if std is None else f' ± {std:.{places}f}' if std < 1e9 else f' ± {std:.2g}')
 
 
 def signed(value: float | None) -> str:

@@ -87,14 +87,18 @@ class Digest:
         return 'FAILED' if self.exit_code else 'NEEDS A LOOK' if self.doubts else 'OK'
 
     @property
-    def headline(self) -> str:
-        """``2 incidents open, 1 new, 1 acknowledged; 95 regressed, 305 ok``."""
+    def standing(self) -> str:
+        """``2 incidents open, 1 new, 1 acknowledged``; empty without any."""
         is_open = self.of_state('open')
         new = sum(one.is_new for one in is_open)
         parts = [f'{count(len(is_open), "incident")} open' + (f', {new} new' if new else '')] if is_open else []
         others = ('acknowledged', 'suspected', 'healing')
-        parts += [f'{len(found)} {state}' for state in others if (found := self.of_state(state))]
-        return '; '.join(filter(None, (', '.join(parts), self.comparison.headline)))
+        return ', '.join([*parts, *(f'{len(found)} {state}' for state in others if (found := self.of_state(state)))])
+
+    @property
+    def headline(self) -> str:
+        """``2 incidents open, 1 new, 1 acknowledged; 95 regressed, 305 ok``."""
+        return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
         """Yield a sentence for each change that is new in the history, and for the proposal to drain nodes."""

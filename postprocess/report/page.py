@@ -33,10 +33,10 @@ from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.plots import Plot, all_drawable, history, strip
 from postprocess.results.store import Session, Store
-from postprocess.text import count, number, percent, quantity
+from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts import coverage
 from postprocess.verdicts.measured import failure
-from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
@@ -60,7 +60,7 @@ def _template() -> jinja2.Template:
     )  # fmt: skip
     environment.filters |= {
         'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken, 'named': _named,
-        'parsed': json.loads, 'link': _link,
+        'parsed': json.loads, 'link': _link, 'fixed': fixed,
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
@@ -90,13 +90,14 @@ def to_html(
     return _template().render(
         folder=folder or results, cards=cards(digest, store, judged, sizes), incident=incidents,
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
-        comparison=comparison, session=session, headline=comparison.headline, digest=digest,
+        comparison=comparison, session=session, digest=digest, counts=_counts(judged),
         first=_FIRST, most=_CARDS, jobs=_JOBS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         hints=[Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(hint)))) for hint in comparison.hints],
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         by_id={one.id: one for one in judged},
         detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
+        places=_places(series),
         samples=samples, checks=checks, past=_past(digest, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
         evidence={id: results / case['evidence'] for id, case in cases.items() if case['evidence']},
@@ -112,6 +113,25 @@ def judged_series(comparison: Comparison) -> list[Judged]:
     for row in comparison.verdicts:
         found.setdefault(row.id, []).append(row)
     return [Judged(id, rows) for id, rows in enumerate(found.values())]
+
+
+def _counts(series: Sequence[Judged]) -> dict[str, int]:
+    """Return how many series have each verdict, that of their worst job; without verdicts that none has."""
+    found = Counter(one.worst.verdict for one in series)
+    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
+
+
+def _places(series: Sequence[Judged]) -> dict[int, int]:
+    """Return how many decimals the numbers of each series have: as many as those of the same metric of its check."""
+    groups: dict[tuple[str, str, str], list[Judged]] = {}
+    for one in series:
+        groups.setdefault((one.series.check, one.series.metric, one.quantity.unit), []).append(one)
+    return {
+        one.id: places
+        for own in groups.values()
+        for places in (decimals(value for one in own for value in (one.value, one.worst.expected)),)
+        for one in own
+    }
 
 
 def _worst(series: Sequence[Judged]) -> list[tuple[Judged, int]]:

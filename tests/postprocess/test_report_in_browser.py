@@ -147,6 +147,13 @@ def test_a_click_on_a_title_sorts_numbers_as_numbers_and_a_second_one_turns_them
         assert (sorted_by.text_content(), sorted_by.get('aria-sort')) == ('Measured', said)
 
 
+def test_a_click_on_deviation_puts_the_worst_first_whatever_its_sign(browser, page):
+    click = "[...document.querySelectorAll('#verdicts th button')].find(b => b.textContent === 'Deviation').click();"
+    rows = browser.open(page, click).get_element_by_id('verdicts').find('tbody')
+    worst = [float(row.xpath('td[10]')[0].get('data-v')) for row in rows if row.xpath('td[10]/@data-v')]
+    assert worst == sorted(worst, reverse=True) and worst[0] == 30.0
+
+
 def test_a_link_opens_the_details_and_one_in_them_those_of_the_job(browser, page):
     tree = browser.open(page, fragment='#m0')
     (dialog,) = tree.xpath('//dialog[@open]')

@@ -74,10 +74,11 @@
     button.append(...head.childNodes);
     head.append(button);
     button.addEventListener('click', () => {
-      const sign = head.getAttribute('aria-sort') === 'ascending' ? -1 : 1;
+      const down = head.hasAttribute('aria-sort') ? head.ariaSort === 'ascending' : head.dataset.first === 'descending';
+      const sign = down ? -1 : 1;
       for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
       head.setAttribute('aria-sort', sign === 1 ? 'ascending' : 'descending');
-      const numeric = head.classList.contains('r');
+      const numeric = head.matches('.r, .n');
       const order = rows.map((row, i) => [value(row, column), row, texts[i]]);
       order.sort(([x], [y]) => {
         if (!x || !y) return !x - !y;

@@ -26,6 +26,7 @@ _AS_THEY_ARE = (
 )  # fmt: skip
 _NUMBER = (int, float)
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
+_NO_NIGHT = re.compile(r'/reports/parts/[^/]*$|/changes/[^/]*/reports/[^/]*$')
 _COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
 
 
@@ -65,12 +66,15 @@ def is_database(path: Path) -> bool:
 def sessions_in(path: Path, known: Container[str], site: str | None = None) -> Iterator[RunReport | ReportError]:
     """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
 
-    Raises ReportError where it is not such a database. One session at a time is in memory: a year takes 450 MB.
+    Reruns, parts of a node sweep and comparisons of a change are no nights: where `ci` runs ReFrame, their reports are
+    in folders of their own. One session at a time is in memory: a year takes 450 MB. Raises ReportError where it is not
+    such a database.
     """
     try:
         with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
-            for (uuid,) in database.execute('SELECT uuid FROM sessions ORDER BY session_start_unix').fetchall():
-                if uuid in known:
+            query = 'SELECT uuid, report_file FROM sessions ORDER BY session_start_unix'
+            for uuid, report in database.execute(query).fetchall():
+                if uuid in known or _NO_NIGHT.search(report or ''):
                     continue
                 blob = 'SELECT CAST(json_blob AS BLOB) FROM sessions WHERE uuid = ?'
                 ((content,),) = database.execute(blob, (uuid,)).fetchall()

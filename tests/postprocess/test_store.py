@@ -158,7 +158,7 @@ def database(work, *reports):
             'json_blob TEXT, report_file TEXT)'
         )
         for text in reports:
-            connection.execute('INSERT INTO sessions VALUES (?, 0, 0, ?, NULL)', text)
+            connection.execute('INSERT INTO sessions VALUES (?, 0, 0, ?, ?)', (*text, None)[:3])
     connection.close()
     return path
 
@@ -177,6 +177,13 @@ def test_a_results_database_is_a_source(work):
     assert 'nothing changed' in work.run('ingest', work.reports / '0002.json').stdout
     path.unlink()
     assert 'nothing new' in work.run('ingest', database(work, *texts)).stdout
+
+
+def test_reruns_and_comparisons_of_a_change_in_a_results_database_are_no_nights(work):
+    places = ('reports/0.json', 'reports/parts/1-retry.json', 'changes/20261122T000000Z/reports/1-before.json')
+    texts = [(f'000{i}', work.write(night(i)).read_text(), f'/r/{place}') for i, place in enumerate(places)]
+    assert 'session 0000' in work.run('ingest', database(work, *texts)).stdout
+    assert [session.session for session in Store(work.results).sessions(SITE)] == ['0000']
 
 
 def test_a_database_of_something_else_is_named(work):

@@ -14,7 +14,7 @@ from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
 
-from checks.core import again, budget, causes, jobscript, node_sweep
+from checks.core import again, budget, causes, jobscript, node_sweep, source
 from checks.core.causes import Ending
 from checks.core.placement import Placement
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
@@ -212,7 +212,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
             environ=self.current_environ.name if self.current_environ else '',
-            provenance={'suite_version': checkout.version(), **self.provenance},
+            provenance={
+                'suite_version': checkout.version(), 'check_code': source.digest(type(self)), **self.provenance,
+            },
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
         )  # fmt: skip

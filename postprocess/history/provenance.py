@@ -20,8 +20,8 @@ SOFTWARE = (
     '*_firmware', 'microcode',
 )  # fmt: skip
 _SETTINGS = (
-    'suite_version', 'site_file*', 'governor', 'smt_active', 'transparent_hugepages', 'cpu_model', 'bios*', '*_version',
-    'numa_distances', 'nearest_numa_domain', 'hpl_dat',
+    'suite_version', 'check_code', 'site_file*', 'governor', 'smt_active', 'transparent_hugepages', 'cpu_model',
+    'bios*', '*_version', 'numa_distances', 'nearest_numa_domain', 'hpl_dat',
 )  # fmt: skip
 Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
 _CASE = ('partition', 'environ', 'check', 'params', 'night')

@@ -19,7 +19,7 @@ from postprocess.verdicts.measured import measured, smallest_mode
 #: The binary that ran, in the provenance of a case.
 BINARY = 'binary_sha256'
 #: What else of the provenance of its cases is kept with a baseline, as possible causes of a later difference.
-FACTS = (BINARY, 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
+FACTS = (BINARY, 'check_code', 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
 #: Facts that ``checks/core/job/load.sh`` records of a node, the most that a quiet node shows, and what more means.
 LOADS = {
     'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),

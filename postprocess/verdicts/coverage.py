@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
+from typing import Any
 
 from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
@@ -79,6 +81,26 @@ def hints(verdicts: Sequence[Verdict], command: Callable[[str], str]) -> list[st
         ]
     return [
         f'Only {judged} of {len(measured)} metrics have a reference: {command("record propose")} records the others.'
+    ]
+
+
+def changed_checks(
+    verdicts: Sequence[Verdict], cases: Sequence[Mapping[str, Any]], command: Callable[[str], str]
+) -> list[str]:
+    """Return a sentence where the code of checks is another one than when their baseline was recorded."""
+    codes = {case['case_id']: json.loads(case['provenance'] or '{}').get('check_code') for case in cases}
+    changed = set()
+    for row in {row.case_id: row for row in verdicts if row.reference}.values():
+        recorded = row.reference.facts.get('check_code') if row.reference else None
+        measured_by = codes.get(row.case_id)
+        if recorded and measured_by and measured_by not in recorded.split(' | '):
+            changed.add(row.id.check)
+    if not changed:
+        return []
+    which = f'the code of {", ".join(sorted(changed))}' if len(changed) < 6 else f'the code of {len(changed)} checks'
+    return [
+        f'Since the baseline was recorded, {which} has changed: see `git log checks/`. Where a number means something '
+        f'else now, record it anew: {command("record propose --epoch NEW_CHECK")}.'
     ]
 
 

@@ -36,6 +36,8 @@ from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 CERTAIN = 0.995  # one-sided: half of a hundredth of healthy series changed as much
 
+_TOO_WIDE = 0.2  # a comparison that does not exclude such a loss tells nothing
+
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
     """Return one session by the beginning of its uuid or ``latest``, or all that started in the days ``FROM..TO``.
@@ -182,14 +184,25 @@ def _verdict(verdict: Verdict, change: Change, found: Certainty) -> Verdict:
         ),
         loss=-math.expm1(-change.loss), interval=(low, high), window=shift.after.n,
     )  # fmt: skip
+    if -change.loss > -math.log1p(-loss):
+        return replace(judged, verdict='improved')
     if change.loss <= -math.log1p(-loss):
-        return replace(judged, verdict='improved' if -change.loss > -math.log1p(-loss) else 'ok')
+        if high <= max(floor, _TOO_WIDE):
+            return replace(judged, verdict='ok')
+        cause = (
+            f'cannot tell: {_in_words(low)} to {_in_words(high)} (95 % interval, {shift.how}); compare more sessions'
+        )
+        return replace(judged, verdict='warning', cause=cause)
     lost = -100 * math.expm1(-change.loss)
     cause = (
         f'{number(judged.value)} {verdict.quantity.unit}, {number(expected)} before: lost {lost:.1f} % '
         f'(95 % interval {100 * low:.1f} to {100 * high:.1f} %; limit {number(worst)}, {why})'
     )
     return replace(judged, verdict='regressed', cause=cause)
+
+
+def _in_words(loss: float) -> str:
+    return f'{"loss" if loss > 0 else "gain"} of {100 * abs(loss):.0f} %'
 
 
 def _by_key(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Measured]]:

@@ -34,7 +34,9 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     sha = subprocess.run(['sha256sum', clone.binary], capture_output=True, text=True, check=True).stdout.split()[0]
     assert provenance['binary_sha256'] == sha
     assert provenance['kernel'] == os.uname().release
-    assert {'cpu_model', 'governor', 'smt_active', 'transparent_hugepages', 'suite_version'} <= set(provenance)
+    assert {'cpu_model', 'governor', 'smt_active', 'transparent_hugepages', 'suite_version', 'check_code'} <= set(
+        provenance
+    )
     assert float(provenance['load_beside']) >= 0 and 0 <= float(provenance['cpu_steal']) <= 100
     assert record['job']['state'] == 'SUCCESS'
 

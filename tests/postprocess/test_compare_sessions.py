@@ -68,6 +68,16 @@ def test_every_job_of_a_session_counts_and_one_that_lost_its_number_fails(work):
     assert (row['verdict'], row['cause']) == ('missing', 'no line')
 
 
+def test_jobs_that_differ_too_much_for_their_number_tell_nothing(work):
+    for number, value in enumerate((100, 155, 101, 150), 1):
+        work.ingest(night(value, f'aaa{number}', 1 + number % 2))
+    for number, value in enumerate((100, 140, 75, 135), 1):
+        work.ingest(night(value, f'bbb{number}', 3 + number % 2))
+    found = work.run('compare', '2026-01-01..2026-01-02', '2026-01-03..2026-01-04', '--summary')
+    assert found.exit_code == 0 and '1 warning' in found.stdout
+    assert 'cannot tell: gain of' in ' '.join(found.stdout.split()) and 'compare more sessions' in found.stdout
+
+
 def test_a_change_below_the_floor_is_ok(work):
     work.ingest(night(100, 'aaaa', 1), night(99, 'bbbb', 2))
     row = only(work.compare('aaaa', 'bbbb'))

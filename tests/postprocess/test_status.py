@@ -79,3 +79,15 @@ def test_a_stack_that_is_not_installed_is_named_with_its_command(tmp_path):
     answer = CliRunner().invoke(app, ['status', '--site', 'marenostrum5'], env=environment)
     assert 'cpu of ' in answer.stdout and 'not installed' in answer.stdout
     assert '`ci/provision --site marenostrum5`' in answer.stdout
+
+
+def test_a_check_that_changed_since_its_baseline_is_named(work):
+    night(work, 0, provenance={'check_code': 'aaaa'})
+    work.run('record propose')
+    work.run('record accept')
+    night(work, 1, provenance={'check_code': 'aaaa'})
+    assert 'code' not in status(work)['next']
+    night(work, 2, provenance={'check_code': 'bbbb'})
+    said = status(work)['next']
+    assert said.startswith('Since the baseline was recorded, the code of STREAM has changed') and '--epoch' in said
+    assert 'the code of STREAM has changed' in ' '.join(work.run('compare', '--summary').stdout.split())

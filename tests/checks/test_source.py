@@ -1,0 +1,37 @@
+"""The digest of the code of a check: what it does, not how it is written."""
+
+from rows import each_row
+
+from checks.core import source
+from checks.core.benchmark import Benchmark
+
+CODE = '''"""A module."""
+from checks.core.benchmark import Benchmark
+
+class One(Benchmark):
+    """Words."""
+    size = 1
+'''
+
+
+def write(folder, code):
+    """A file of a check."""
+    path = folder / 'one.py'
+    path.write_text(code)
+    source._code.cache_clear()
+    return path
+
+
+@each_row('old, new, same', [
+    ('Words', 'Better words', True), ('    size', '    # why\n\n    size', True), ('= 1', '= 2', False),
+])  # fmt: skip
+def test_only_code_counts(tmp_path, old, new, same):
+    before, after = (source._code(write(tmp_path, code)) for code in (CODE, CODE.replace(old, new)))
+    assert (before == after) is same
+
+
+def test_the_core_is_not_of_a_check_and_a_base_in_its_folder_is():
+    from checks.mpi import osu
+
+    assert source.digest(Benchmark) == source.digest(object)
+    assert source.digest(osu.OsuLatency) != source.digest(Benchmark)

@@ -97,7 +97,7 @@ def to_html(
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         by_id={one.id: one for one in judged},
         detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
-        places=_places(series),
+        places=_places(series), overview=_overview(judged[:_DETAILS]),
         samples=samples, checks=checks, past=_past(digest, judged, ids),
         cases={id: case for id, case in cases.items() if id in shown},
         evidence={id: results / case['evidence'] for id, case in cases.items() if case['evidence']},
@@ -113,6 +113,15 @@ def judged_series(comparison: Comparison) -> list[Judged]:
     for row in comparison.verdicts:
         found.setdefault(row.id, []).append(row)
     return [Judged(id, rows) for id, rows in enumerate(found.values())]
+
+
+def _overview(series: Sequence[Judged]) -> dict[tuple[str, str], list[Judged]]:
+    """Return the series of each check and place, in an order that stays the same from session to session."""
+    found: dict[tuple[str, str], list[Judged]] = {}
+    for one in sorted(series, key=lambda one: one.series.sort_key):
+        of = one.series
+        found.setdefault((of.check, f'{of.partition}/{of.environ}'), []).append(one)
+    return dict(sorted(found.items()))
 
 
 def _counts(series: Sequence[Judged]) -> dict[str, int]:
@@ -211,7 +220,7 @@ def _past(digest: Digest, series: Sequence[Judged], ids: Mapping[tuple[SeriesId,
         row, of = by_id[ids[key]].worst, past.series
         plots[ids[key]] = history(
             f'{of.check} {to_text(of.params)} {of.name}', past.quantity.unit, started[past.sessions], past.values,
-            steps.get(key, ()), row.limit, row.expected,
+            steps.get(key, ()), row.limit, row.expected, row.value if row.verdict in BAD else None,
         )  # fmt: skip
     numbered = [(change, ids.get((change.series, change.quantity))) for change in changes]
     drawn = dict.fromkeys(id for _, id in numbered if id is not None and id in plots)

@@ -129,28 +129,38 @@ def marks(points: Iterable[tuple[int, int]], half: int = 0) -> str:
 
 def history(
     title: str, unit: str, started: numpy.ndarray, values: numpy.ndarray, steps: Sequence[tuple[datetime, int]],
-    limit: float | None, expected: float | None,
+    limit: float | None, expected: float | None, bad: float | None = None,
 ) -> Plot:  # fmt: skip
     """Plot the values of a series over its sessions.
 
     `started`: their times, datetime64; `steps`: time and number of each change found. `limit` and `expected` are lines
-    across the plot.
+    across the plot, with a band between the limit and what is as far on the other side. `bad`: a value of the last
+    session that fell short, such as that of one node, beside which the median of all looks healthy.
     """
     width, height = 640, 120
     times = started.astype('datetime64[s]').astype(float)
-    levels = [level for level in (limit, expected) if level is not None]
+    beyond = 2 * expected - limit if limit is not None and expected is not None else None
+    levels = [level for level in (limit, expected, bad, beyond) if level is not None]
     x_axis = Axis(times[[0, -1]].tolist(), LEFT, width - RIGHT, False)
     y_axis = Axis([float(values.min()), float(values.max()), *levels], height - BOTTOM, TOP)
     path = numpy.stack((x_axis.places(times), y_axis.places(values)), axis=1)
     limits, mean = ('' if level is None else f'M{LEFT} {y_axis(level)}H{width - RIGHT}' for level in (limit, expected))
+    band = '' if beyond is None else f'{limits}V{y_axis(beyond)}H{LEFT}'
     line = Line(
-        '', f'M{" ".join(map(str, path.ravel().tolist()))}',
+        '', _relative(path), band=band,
         dots=marks(path.tolist()) if len(times) < 60 else '', limits=limits, expected=mean,
+        bad='' if bad is None else marks([(int(path[-1, 0]), y_axis(bad))]),
     )  # fmt: skip
     days = numpy.datetime_as_string(started[[0, -1]], 'D').tolist()
     ends = dict.fromkeys(zip(path[[0, -1], 0].tolist(), days, strict=True))
     changes = ((x_axis(float(numpy.datetime64(time, 's').astype(float))), i) for time, i in steps)
     return Plot(title, unit, '', width, height, list(ends), y_axis.ticks(), [line], steps=tuple(changes))
+
+
+def _relative(path: numpy.ndarray) -> str:
+    """Return the SVG path through points, each from the one before: half as long as with their places."""
+    steps = ' '.join(map(str, numpy.diff(path, axis=0).ravel().tolist())).replace(' -', '-')
+    return f'M{path[0, 0]} {path[0, 1]}' + (f'l{steps}' if steps else '')
 
 
 def strip(values: Sequence[float], limit: float | None, expected: float | None) -> dict[str, str] | None:

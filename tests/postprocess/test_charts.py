@@ -219,7 +219,8 @@ def test_a_history_has_its_limit_and_its_steps_where_they_were():
     times, values = numpy.array(nights, 'datetime64[s]'), numpy.array([100.0] * 5 + [50.0] * 6)
     plot = history('a', 'GB/s', times, values, [(nights[5], 3)], limit=90.0, expected=100.0)
     (line,) = plot.lines
-    path = points(line.path)
+    (start, *steps) = points(line.path)
+    path = [tuple(place) for place in numpy.cumsum([start, *steps], axis=0).tolist()]
     assert plot.steps == ((path[5][0], 3),)
     ((_, limit),) = points(line.limits.split('H')[0])
     assert path[0][1] < limit < path[-1][1]

@@ -137,9 +137,7 @@ def test_a_click_on_a_title_sorts_numbers_as_numbers_and_a_second_one_turns_them
     ):
         tree = browser.open(page, title + 'title.click();' * clicks)
         values = [
-            float(row[4].get('data-v'))
-            for row in tree.get_element_by_id('verdicts').find('tbody')
-            if row[4].get('data-v')
+            float(row[4].text.split()[0]) for row in tree.get_element_by_id('verdicts').find('tbody') if row[4].text
         ]
         assert len(set(values)) > 3
         assert values == order(values)
@@ -152,6 +150,23 @@ def test_a_click_on_deviation_puts_the_worst_first_whatever_its_sign(browser, pa
     rows = browser.open(page, click).get_element_by_id('verdicts').find('tbody')
     worst = [float(row.xpath('td[10]')[0].get('data-v')) for row in rows if row.xpath('td[10]/@data-v')]
     assert worst == sorted(worst, reverse=True) and worst[0] == 30.0
+
+
+def test_every_judged_metric_is_drawn_in_the_overview_and_states_differ_without_colour(browser, page):
+    tree = browser.open(
+        page,
+        """
+        const boxes = [...document.querySelectorAll('.mini')];
+        const sign = box => getComputedStyle(box, '::before').content;
+        const drawn = boxes.filter(box => box.querySelector('use')?.getBoundingClientRect().width > 40);
+        const signs = Object.fromEntries(boxes.map(box => [box.classList[2], sign(box)]));
+        document.title = JSON.stringify([boxes.length, drawn.length, signs]);
+        """,
+    )
+    boxes, drawn, signs = json.loads(tree.findtext('.//title'))
+    assert boxes == len(shown(tree)) and drawn > 10
+    assert {'regressed', 'missing', 'no_reference'} <= signs.keys()
+    assert len(set(signs.values())) == len(signs)
 
 
 def test_a_link_opens_the_details_and_one_in_them_those_of_the_job(browser, page):

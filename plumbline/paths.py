@@ -32,7 +32,9 @@ def _find_root() -> Path:
 
 
 ROOT = _find_root()
-SITES = ROOT / 'site_configs'
+SUITE_SITES = ROOT / 'site_configs'
+#: Where site folders and baselines are written: ``$PLUMBLINE_SITES``, so that a clone may be read-only.
+SITES = Path(settings.SITES.get()).absolute() if settings.SITES.get() else SUITE_SITES
 SPACK_ENVS = ROOT / 'spack_envs'
 SCHEMAS = _PACKAGE / 'schemas'
 # Only a wheel has these two: the post-processing, and the files that ``plumbline init`` writes.
@@ -80,4 +82,12 @@ def _folder(name: str, setting: settings.Setting[str]) -> Path:
 
 def site_folder(site: str, root: Path = SITES, file: str = 'site.yaml') -> Path:
     """Return the folder of `site` below `root`, or the suite's own if `root` holds only references: no `file`."""
-    return root / site if (root / site / file).exists() else SITES / site
+    return next(
+        (folder / site for folder in (root, SITES, SUITE_SITES) if (folder / site / file).exists()), root / site
+    )
+
+
+def site_file(site: str, file: str, root: Path = SITES) -> Path:
+    """Return a file of `site` below `root`; below `SITES`, where there is none, that of the suite."""
+    own, suite = root / site / file, SUITE_SITES / site / file
+    return suite if root == SITES and suite.exists() and not own.exists() else own

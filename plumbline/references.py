@@ -14,7 +14,7 @@ from typing import Any
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
 from plumbline.migration import metric_and_dims
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_file
 from plumbline.units import UNITS, better
 
 COLUMNS = (
@@ -165,7 +165,7 @@ def load_references(site: str, root: Path = SITES) -> References:
     """Return the limits of both files of a site; a file that does not exist holds no rows. Raises SiteError."""
     rows = []
     for kind, name in FILES.items():
-        path = root / site / name
+        path = site_file(site, name, root)
         if path.exists():
             rows += [row for row in read_references(path, kind) if row.is_limit]
     return References(rows)

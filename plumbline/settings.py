@@ -36,6 +36,7 @@ class Setting(Generic[T]):
 # Set by the administrator
 SITE = Setting('PLUMBLINE_SITE', str, '')
 ROOT = Setting('PLUMBLINE_ROOT', str, '')
+SITES = Setting('PLUMBLINE_SITES', str, '')
 RESULTS = Setting('PLUMBLINE_RESULTS', str, '')
 SOFTWARE = Setting('PLUMBLINE_SOFTWARE', str, '')
 NOTIFY = Setting('PLUMBLINE_NOTIFY', str, '')

@@ -10,7 +10,7 @@ from typing import Any
 from plumbline import checkout, settings
 from plumbline.errors import SiteError
 from plumbline.files import read_yaml
-from plumbline.paths import SITES
+from plumbline.paths import SITES, SUITE_SITES, site_file
 from plumbline.site_file import read_site_file
 from plumbline.units import in_base_unit, seconds
 
@@ -143,7 +143,8 @@ def site_names(root: Path = SITES) -> list[str]:
     """Return the folders of `root` that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
     if root == SITES and (wrong := checkout.fault()):
         raise SiteError(wrong)
-    if names := sorted(path.parent.name for path in root.glob('*/site.yaml')):
+    roots = {root, SUITE_SITES} if root == SITES else {root}
+    if names := sorted({path.parent.name for one in roots for path in one.glob('*/site.yaml')}):
         return names
     raise SiteError(f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one')
 
@@ -161,7 +162,7 @@ def name_of_this_site(root: Path = SITES) -> str:
     host, doubtful = platform.node(), None
     for name in names:
         # a complete check of every site would take three times as long
-        if name == UNDESCRIBED or not _may_describe(root / name / 'site.yaml', host):
+        if name == UNDESCRIBED or not _may_describe(site_file(name, 'site.yaml', root), host):
             continue
         try:
             if load_site(name, root).matches(host):
@@ -185,7 +186,7 @@ def _may_describe(path: Path, host: str) -> bool:
 @functools.cache
 def load_site(name: str, root: Path = SITES) -> Site:
     """Return the site `name`, completed from this machine where it says ``detect: true``. Raises SiteError."""
-    entry = read_site_file(root / name / 'site.yaml')
+    entry = read_site_file(site_file(name, 'site.yaml', root))
     not_found = {}
     if entry.get('detect'):
         from plumbline.machine import detect  # a described site does not pay for the import

@@ -16,7 +16,7 @@ from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import Quantity, SeriesId, natural, to_text
 from plumbline.job_rules import RULES, faults_of_script, missing_words
 from plumbline.mpi import FAMILIES
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_file
 from plumbline.programs import find_reframe
 from plumbline.references import FILES, Reference, read_rows
 from plumbline.site_file import faults_of_site_file, place_of
@@ -55,9 +55,9 @@ def check(name: str | None, root: Path = SITES) -> list[Checked]:
 def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
     found = Checked(name)
     rows: list[tuple[str, Reference]] = []
-    found.mistakes += faults_of_site_file(root / name / 'site.yaml')
+    found.mistakes += faults_of_site_file(site_file(name, 'site.yaml', root))
     for kind, file in FILES.items():
-        path = root / name / file
+        path = site_file(name, file, root)
         if path.exists():
             right, wrong = read_rows(path, kind)
             found.mistakes += wrong
@@ -81,8 +81,8 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
         return found
     found.cases = len(cases)
     found.mistakes += [f'{name}: {case.name}: cannot be prepared: {case.fault}' for case in cases if case.fault]
-    found.mistakes += _unknown_features(site, root / name / 'site.yaml', cases)
-    found.notes += _unstated_mpi(site, root / name / 'site.yaml')
+    found.mistakes += _unknown_features(site, site_file(name, 'site.yaml', root), cases)
+    found.notes += _unstated_mpi(site, site_file(name, 'site.yaml', root))
     found.mistakes += _unmet_rows(site, rows, cases)
     unlisted = {case.record.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError, SiteError
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_file
 from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, load_site, site_names
 from postprocess.text import count, number
@@ -61,7 +61,7 @@ def _limits(name: str, root: Path) -> dict[str, int]:
 
 
 def _rows(name: str, kind: str, root: Path) -> list[Reference]:
-    path = root / name / FILES[kind]
+    path = site_file(name, FILES[kind], root)
     return read_references(path, kind) if path.exists() else []
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from plumbline.errors import InputError
 from plumbline.files import read_yaml
-from plumbline.paths import SITES, site_folder
+from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site
@@ -103,7 +103,7 @@ _RANGE = re.compile(r'middle of ([0-9.]+) to ([0-9.]+)')  # in the note of a num
 
 def _published(site: str, root: Path) -> list[Reference]:
     """Return all that was published, also what no check measures and what is known to be wrong."""
-    path = root / site / FILES['published']
+    path = site_file(site, FILES['published'], root)
     return read_references(path, 'published') if path.exists() else []
 
 

@@ -14,7 +14,7 @@ import numpy
 
 from plumbline.errors import InputError
 from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
-from plumbline.paths import SITES
+from plumbline.paths import SITES, site_file
 from plumbline.record import summarize
 from plumbline.references import FILES, Reference, load_references, read_references
 from plumbline.units import UNITS
@@ -327,7 +327,7 @@ def _part(text: str) -> str:
 
 def read_baseline(site: str, root: Path) -> list[Reference]:
     """Return the rows of the ``baseline.csv`` of a site; none where there is no file. Raises SiteError."""
-    path = root / site / FILES['baseline']
+    path = site_file(site, FILES['baseline'], root)
     return read_references(path, 'baseline') if path.exists() else []
 
 

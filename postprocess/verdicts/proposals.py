@@ -11,6 +11,7 @@ from pathlib import Path
 from plumbline.errors import InputError, SiteError
 from plumbline.evidence import keep
 from plumbline.files import write_text
+from plumbline.paths import site_file
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.sites import site_names
 from postprocess.verdicts.baseline import Proposal, digits, read_baseline
@@ -55,7 +56,7 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
             raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
         of_site = f' for site {site}' if site else ''
         raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
-    if not (root / site).is_dir():
+    if not site_file(site, '', root).is_dir():
         raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
     path = root / site / FILES['baseline']
     proposed = read_references(proposals[site], 'baseline')

@@ -234,7 +234,7 @@ def test_other_formats(format, line):
 @pytest.mark.parametrize(('words', 'sentence'), [
     (['top500'], 'tables top500: expected one of doe, mn5, numa, prace'),
     (['doe', SITE], f'{SITE}: neither a published nor a measured number belongs into style doe'),
-    (['doe', 'nosuch'], 'nosuch/site.yaml: cannot be read'),
+    (['doe', 'nosuch'], "has no site 'nosuch'"),
 ])  # fmt: skip
 def test_bad_input_is_one_sentence(work, words, sentence):
     answer = work.run('tables', *words)

@@ -146,7 +146,7 @@ class Night:
             session.remember_seconds(content, elapsed)
         if not content['runs'][0]['testcases']:
             session.forget()
-            return self._nothing_ran(session, ended, bool(cases))
+            return self._nothing_ran(session, ended, selection if not cases else None)
         may_go_on = not self.arguments.no_retry and not ended.told_to_end
         if may_go_on and time.monotonic() < self.deadline:
             self._retry(session, content, cases)
@@ -179,13 +179,19 @@ class Night:
         for sentence in outcome.store(self.results, session.report, session.expected, problems, self.site.name):
             print(f'plumbline: {sentence}', flush=True)
 
-    def _nothing_ran(self, session: Session, ended: Ended, any_case: bool) -> int:
+    def _nothing_ran(self, session: Session, ended: Ended, empty: Selection | None) -> int:
+        """Say why nothing was measured; `empty`: the selection, where it holds no case."""
         for sentence in self.problems:
             print(f'plumbline: {sentence}', file=sys.stderr)
         self._name_absent_benchmarks()
         words = shlex.join(self.arguments.selection)
         nothing = f'no case can run here{f" with the options {words}" if words else ""}'
-        why = f'ReFrame ended with exit code {ended.code} and wrote no report' if any_case else nothing
+        why = nothing if empty else f'ReFrame ended with exit code {ended.code} and wrote no report'
+        if empty and words:
+            offered = {feature for environ in self.site.environs.values() for feature in environ.features}
+            for feature, checks in empty.lacking(offered).items():
+                reason = self.site.not_found.get(feature, f'no environ of site {self.site.name} has it in site.yaml')
+                print(f'plumbline: {", ".join(checks)}: requires the feature {feature}: {reason}', file=sys.stderr)
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 

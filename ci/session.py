@@ -20,7 +20,7 @@ import subprocess
 import tempfile
 import time
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
@@ -111,6 +111,18 @@ class Selection:
             return {(line[2], line[3]): line[1].strip() for line in found if line}, [*problems, *troubles(lines)]
         said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
+
+    def lacking(self, features: Container[str]) -> dict[str, list[str]]:
+        """Return the checks that are selected and require a feature beside `features`, by that feature."""
+        everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
+        answer = subprocess.run([*self.command, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
+        found: dict[str, set[str]] = {}
+        with suppress(ValueError):
+            for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
+                for feature in str(check.get('requires') or '').split():
+                    if feature not in features:
+                        found.setdefault(feature, set()).add(str(check['name']).partition(' ')[0])
+        return {feature: sorted(checks) for feature, checks in sorted(found.items())}
 
     def estimate(self, cases: Sequence[Case], results: Path) -> str:
         """Return in words how long `cases` should take; keep their budgets in `results`."""

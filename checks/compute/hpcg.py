@@ -42,7 +42,7 @@ class HPCG(ScaledBenchmark):
     1800 s, as HPCG's rules require; weak scaling over 1, 2, 4, ... nodes, with the same grid in each rank.
     """
 
-    descr = 'HPCG'
+    descr = 'High-Performance Conjugate Gradients'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 25, 'full': 5400}
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)

@@ -134,7 +134,7 @@ APIS = ['POSIX', 'MPIIO', *(['HDF5'] if 'ior-hdf5' in features_of_this_system() 
 class IOR(IORBenchmark):
     """Writes and reads files with each pattern, buffered and with ``io=direct``; patterns as in IO500 and 000."""
 
-    descr = 'IOR'
+    descr = 'IOR, bandwidth of a file system'
     file_system = parameter(FILE_SYSTEMS, loggable=True)
     api = parameter(APIS, loggable=True)
     size = parameter(['quick', 'nightly', 'full'], loggable=True)

@@ -81,7 +81,7 @@ class MdtestBenchmark(StorageBenchmark):
 class Mdtest(MdtestBenchmark):
     """Creation, stat, read and removal of files and directories, as in IO500."""
 
-    descr = 'mdtest'
+    descr = 'mdtest, metadata rates of a file system'
     file_system = parameter(FILE_SYSTEMS, loggable=True)
     size = parameter(['quick', 'nightly', 'full'], loggable=True)
     nodes = parameter(CLIENT_COUNTS)

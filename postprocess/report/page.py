@@ -19,18 +19,20 @@ import jinja2
 import numpy
 from markupsafe import Markup, escape
 
-from plumbline.errors import SiteError
+from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId, to_text
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history.digest import Digest
+from postprocess.history.fleet import locations
 from postprocess.history.incidents.known import commands, since
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
+from postprocess.report.fleet import nodes
 from postprocess.report.plots import Plot, all_drawable, history, strip
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
@@ -84,9 +86,12 @@ def to_html(
     ids = {(one.series, one.quantity): one.id for one in judged}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
     incidents, told = of_incidents(digest), {one.incident.cause for one in digest.known}
-    sizes = Counter(
-        place for place, _ in {(case['partition'], node) for case in cases.values() for node in case['nodes']}
-    )
+    of_case = {id: case['nodes'] for id, case in cases.items()}
+    places = {(case['partition'], node) for case in cases.values() for node in case['nodes']}
+    sizes = Counter(partition for partition, _ in places)
+    located: dict[str, set[str]] = {}
+    with suppress(InputError):  # the digest names it
+        located = locations(session.site, root)
     return _template().render(
         folder=folder or results, cards=cards(digest, store, judged, sizes), incident=incidents,
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
@@ -103,7 +108,7 @@ def to_html(
         evidence={id: results / case['evidence'] for id, case in cases.items() if case['evidence']},
         others=_by_case(series[min(len(judged), _DETAILS) :]), provenance=_provenance(cases.values()),
         not_run=_not_run(comparison, cases.values()),
-        nodes=sorted({node for case in cases.values() for node in case['nodes']}),
+        nodes=sorted({node for _, node in places}), fleet=nodes(judged, of_case, digest, located),
     )  # fmt: skip
 
 

@@ -274,6 +274,8 @@ def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
     assert (kind, where) == ('NODE', 'n3')
     ((verdict, _, _, name, value, *_),) = cells(page, 'verdicts')
     assert (verdict, name, value) == ('regressed', 'triad', '80.0 ± 0.0')
+    rows = cells(page, 'fleet')
+    assert rows[0][0] == 'n3' and rows[0][2:6] == ['1', '1', '-20.1 %', '-20.1 %'] and len(rows) == 12
     assert 'the worst of 12 jobs' in text_of(tree.get_element_by_id('m0'))
     assert not (work.results / 'ledger').exists(), 'a report changes nothing'
 

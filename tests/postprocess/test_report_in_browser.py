@@ -141,7 +141,7 @@ def test_a_click_on_a_title_sorts_numbers_as_numbers_and_a_second_one_turns_them
         ]
         assert len(set(values)) > 3
         assert values == order(values)
-        (sorted_by,) = tree.xpath('//th[@aria-sort]')
+        (sorted_by,) = tree.xpath('//table[@id="verdicts"]//th[@aria-sort]')
         assert (sorted_by.text_content(), sorted_by.get('aria-sort')) == ('Measured', said)
 
 
@@ -167,6 +167,32 @@ def test_every_judged_metric_is_drawn_in_the_overview_and_states_differ_without_
     assert boxes == len(shown(tree)) and drawn > 10
     assert {'regressed', 'missing', 'no_reference'} <= signs.keys()
     assert len(set(signs.values())) == len(signs)
+
+
+def test_a_node_is_found_by_its_name_and_nodes_are_sorted(browser, page):
+    find = "const box = document.querySelector('[data-of]'); box.value = '%s'; box.dispatchEvent(new Event('input'));"
+    for name, found in (('n1', 1), ('n9', 0)):
+        rows = browser.open(page, find % name).get_element_by_id('fleet').find('tbody')
+        assert [row.get('hidden') for row in rows].count(None) == found
+
+
+def test_on_a_telephone_nothing_is_cut(browser, page):
+    """Rows are cards there. Chromium has no window of 400 pixels: what the style says of such is applied to a body."""
+    narrow = page.with_name('narrow.html')
+    text = page.read_text(encoding='utf-8').replace('(max-width: 40rem)', '(min-width: 1px)')
+    narrow.write_text(text.replace('</style>', 'body { width: 400px; margin: 0 } </style>', 1), encoding='utf-8')
+    tree = browser.open(
+        narrow,
+        """
+        const parts = [...document.querySelectorAll('.card *, .full *, .row *, .banner, .counts *')];
+        const cut = parts.filter(part => part.getBoundingClientRect().right > 400);
+        document.title = JSON.stringify([parts.length, cut.map(part => part.outerHTML)]);
+        """,
+        '',
+        '--window-size=1400,900',
+    )
+    parts, cut = json.loads(tree.findtext('.//title'))
+    assert parts > 500 and cut == []
 
 
 def test_a_link_opens_the_details_and_one_in_them_those_of_the_job(browser, page):

@@ -24,7 +24,7 @@
   addEventListener('hashchange', open);
   open();
 
-  const table = document.getElementById('verdicts'), body = table.tBodies[0], rows = [...body.rows];
+  const table = document.getElementById('verdicts'), rows = [...table.tBodies[0].rows];
   const texts = rows.map(row => row.textContent.toLowerCase());
   const search = document.getElementById('search'), verdict = document.getElementById('verdict');
   const filter = () => {
@@ -64,28 +64,45 @@
     });
     code.after(button);
   }
-  document.querySelector('.filters').hidden = false;
+  for (const filters of document.querySelectorAll('.filters')) filters.hidden = false;
   filter();
 
-  const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
-  [...table.tHead.rows[0].cells].forEach((head, column) => {
-    if (head.textContent === 'Samples') return;
-    const button = document.createElement('button');
-    button.append(...head.childNodes);
-    head.append(button);
-    button.addEventListener('click', () => {
-      const down = head.hasAttribute('aria-sort') ? head.ariaSort === 'ascending' : head.dataset.first === 'descending';
-      const sign = down ? -1 : 1;
-      for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
-      head.setAttribute('aria-sort', sign === 1 ? 'ascending' : 'descending');
-      const numeric = head.matches('.r, .n');
-      const order = rows.map((row, i) => [value(row, column), row, texts[i]]);
-      order.sort(([x], [y]) => {
-        if (!x || !y) return !x - !y;
-        return sign * (numeric ? parseFloat(x) - parseFloat(y) : x.localeCompare(y));
+  // A table is sorted by a click on a title; the state of its rows and of their texts is shared with its search
+  const sortable = (table, rows, texts) => {
+    const value = (row, column) => row.cells[column].dataset.v ?? row.cells[column].textContent;
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      if (head.textContent === 'Samples') return;
+      const button = document.createElement('button');
+      button.append(...head.childNodes);
+      head.append(button);
+      button.addEventListener('click', () => {
+        const down = head.hasAttribute('aria-sort') ? head.ariaSort === 'ascending' : head.matches('.worst');
+        const sign = down ? -1 : 1;
+        for (const other of table.tHead.rows[0].cells) other.removeAttribute('aria-sort');
+        head.setAttribute('aria-sort', sign === 1 ? 'ascending' : 'descending');
+        const numeric = head.matches('.r, .n');
+        const order = rows.map((row, i) => [value(row, column), row, texts[i]]);
+        order.sort(([x], [y]) => {
+          if (!x || !y) return !x - !y;
+          return sign * (numeric ? parseFloat(x) - parseFloat(y) : x.localeCompare(y));
+        });
+        order.forEach(([, row, text], i) => { rows[i] = row; texts[i] = text; });
+        table.tBodies[0].append(...rows);
       });
-      order.forEach(([, row, text], i) => { rows[i] = row; texts[i] = text; });
-      body.append(...rows);
     });
-  });
+  };
+  sortable(table, rows, texts);
+  for (const box of document.querySelectorAll('[data-of]')) {
+    const own = document.getElementById(box.dataset.of), nodes = [...own.tBodies[0].rows];
+    const names = nodes.map(row => row.textContent.toLowerCase());
+    const find = () => {
+      const words = box.value.toLowerCase().split(/\s+/);
+      nodes.forEach((row, i) => { row.hidden = !words.every(word => names[i].includes(word)); });
+      box.closest('.filters').querySelector('output').textContent =
+        `${nodes.filter(row => !row.hidden).length} of ${nodes.length} nodes`;
+    };
+    box.addEventListener('input', find);
+    sortable(own, nodes, names);
+    find();
+  }
 })();

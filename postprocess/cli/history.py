@@ -98,7 +98,7 @@ def export(
     if to == 'parquet' and output is None:
         raise InputError('--to parquet writes a binary file: name it with --output')
     opened = frames.Results(results)
-    opened.store.find()  # raises
+    opened.store.find(site=site or next(iter(opened.store.sites()), None))  # raises where there is none
     wanted = {'site': site, 'days': days, 'check': check, 'dims': dims}
     known = {'sessions': ('site', 'days'), 'cases': ('site', 'days', 'check')}.get(table, wanted)
     frame = getattr(opened, table)(**{name: wanted[name] for name in known})

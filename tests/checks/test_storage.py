@@ -287,7 +287,7 @@ def test_the_metadata_study_of_001(mdtest):
         ('{path: scratch, kind: local}', 'file_systems.scratch.path'),
         ('{path: "/scratch;ls", kind: local}', 'file_systems.scratch.path'),
         ('{path: "/$(ls)", kind: local}', 'file_systems.scratch.path'),
-        ('{path: /scratch, kind: local, size: much}', 'expected a number and a unit'),
+        ('{path: /scratch, kind: local, size: much}', "expected a size above 0 with its unit, such as '256 GiB'"),
         ('{path: /scratch, kind: local, max_percent_of_free: 90}', 'file_systems.scratch.max_percent_of_free'),
         ('{path: /dev/shm, kind: tmpfs, if_free: 4 GiB}', 'detect: true'),
     ],

@@ -26,7 +26,7 @@ done
 awk -v mb="$(awk "BEGIN {printf \"%.1f\", $elements * 8e-6}")" -v times="$times" -v threads="$OMP_NUM_THREADS" '
     /^Running/ { sub(/[0-9]+ times/, times " times") }
     /^Array size/ { sub(/[0-9.]+ MB/, mb " MB") }
-    /^(Copy|Mul|Add|Triad|Dot)/ { $2 = $2 + 100 * threads }
+    /^(Copy|Mul|Add|Triad|Dot)/ { $2 = sprintf("%.3f", $2 + 100 * threads) }
     { print }' RECORDED
 """
 

@@ -82,7 +82,8 @@ def test_a_cpu_machine_has_the_bindings_of_the_study_that_its_cores_admit_and_no
             assert bool(re.search(rf'^unset .*\b{variable}\b', script, re.MULTILINE)) is (value is None)
         assert variables['PLUMBLINE_CPUS'] == ','.join(map(str, range(threads)))
         elements = 36 * 2**20 if site == 'sawtooth' else 2**25  # four times 71.5 MiB of caches; else the least there is
-        assert f'options=(--arraysize {elements} --numtimes 100)' in script
+        times = 90 if site == 'sawtooth' and count == '1' else 100  # what one core does in the time of a trial
+        assert f'options=(--arraysize {elements} --numtimes {times})' in script
         assert 'bash ../../rank.sh omp-stream' in script
 
 
@@ -111,15 +112,18 @@ def test_the_directives_of_each_scheduler(jobs):
     def any_script(site):
         return next(script for case, script in jobs(site).items() if case != 'BabelStreamBest')
 
-    slurm = ['--ntasks=1', '--ntasks-per-node=1', '--time=0:31:0', '--exclusive']
+    slurm = ['--ntasks=1', '--ntasks-per-node=1', '--exclusive']
     trinity, frontier, perlmutter = (directives(any_script(site), 'SBATCH') for site in
                                      ('trinity', 'frontier', 'perlmutter'))  # fmt: skip
-    assert {*slurm, '--cpus-per-task=272'} <= set(trinity)
-    assert {*slurm, '--cpus-per-task=128', '-S 0'} <= set(frontier)
-    assert {*slurm, '--cpus-per-task=128', '-C gpu&hbm40g', '--gpus-per-node=4'} <= set(perlmutter)
+    for options in (trinity, frontier, perlmutter):
+        assert set(slurm) <= set(options) and any(re.fullmatch(r'--time=0:\d+:\d+', one) for one in options)
+    assert {'-S 0', '--threads-per-core=2'} <= set(frontier)
+    assert {'-C gpu&hbm40g', '--gpus-per-node=4'} <= set(perlmutter)
     sawtooth = directives(any_script('sawtooth'), 'PBS')
-    assert {'-l select=1:mpiprocs=1:ncpus=48', '-l walltime=0:31:0', '-l place=scatter:excl'} <= set(sawtooth)
-    assert {'-nnodes 1', '-W 31', '-x'} <= set(directives(any_script('summit'), 'BSUB'))
+    assert {'-l select=1:mpiprocs=1:ncpus=48', '-l place=scatter:excl'} <= set(sawtooth)
+    assert any(re.fullmatch(r'-l walltime=0:\d+:\d+', one) for one in sawtooth)
+    summit = directives(any_script('summit'), 'BSUB')
+    assert {'-nnodes 1', '-x'} <= set(summit) and any(re.fullmatch(r'-W \d+', one) for one in summit)
     for site, mark in (('trinity', 'SBATCH'), ('sawtooth', 'PBS'), ('summit', 'BSUB')):
         assert {mark} == set(re.findall(r'^#([A-Z]+) ', any_script(site), re.MULTILINE))
 
@@ -127,8 +131,8 @@ def test_the_directives_of_each_scheduler(jobs):
 @pytest.mark.parametrize(
     ('site', 'cpus', 'launch'),
     [
-        ('trinity', range(68), r'srun( --cpus-per-task=1)?'),
-        ('theta', range(64), r'aprun -n 64 -N 64 -d 1'),
+        ('trinity', range(68), r'srun'),
+        ('theta', range(64), r'aprun -n 64 -N 64 -d 4 -j 0 -cc none'),
         ('sawtooth', range(48), r'mpiexec -n 48'),
         (
             'summit', range(0, 176, 4),  # of POWER: the four threads of a core have consecutive numbers

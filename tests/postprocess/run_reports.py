@@ -33,7 +33,7 @@ tolerance: {floor: 0.02}
 
 def metric(values=(), unit='', better='higher', void=None, node='n1'):
     """A metric of a record with a trial for each value: a bandwidth, or a time where lower is better."""
-    unit = unit or UNITS[better]
+    unit = unit or UNITS.get(better, 'GB/s')
     samples = [[trial, node, value] for trial, value in enumerate(values, 1)]
     return {'unit': unit, 'better': better, 'samples': samples, 'void': void}
 

@@ -106,7 +106,7 @@ def export(work, *words):
 
 def test_export_as_csv_is_the_frame(work, results):
     found = export(work, '--to', 'csv', '--site', SITE, '--check', 'Osu*', '--dims')
-    assert found.exit_code == 0
+    assert found.exit_code == 0, found.output
     frame = pandas.read_csv(io.StringIO(found.stdout), dtype={'session': str})
     assert frame['mean'].tolist() == results.metrics(site=SITE, check='Osu*', dims=True)['mean'].tolist()
 

@@ -275,7 +275,7 @@ def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
     ((verdict, _, _, name, value, *_),) = cells(page, 'verdicts')
     assert (verdict, name, value) == ('regressed', 'triad', '80.0 ± 0.0')
     rows = cells(page, 'fleet')
-    assert rows[0][0] == 'n3' and rows[0][2:6] == ['1', '1', '-20.1 %', '-20.1 %'] and len(rows) == 12
+    assert rows[0][0] == 'n3' and rows[0][2:6] == ['1', '1', '-20.2 %', '-20.2 %'] and len(rows) == 12
     assert 'the worst of 12 jobs' in text_of(tree.get_element_by_id('m0'))
     assert not (work.results / 'ledger').exists(), 'a report changes nothing'
 

@@ -5,7 +5,11 @@ import shutil
 import subprocess
 import sys
 
+import pytest
 from scratch import ROOT
+
+from plumbline.errors import SiteError
+from plumbline.references import load_references
 
 CODE = """
 from plumbline.paths import SITES, SUITE_SITES
@@ -25,6 +29,11 @@ BASELINE = """\
 partition,environ,check,params,metric,dims,unit,better,mean,std,n,kind,source,recorded_at,mode,note
 cpu,cpu,HPCC,size=quick,hpl,-,GFlop/s,higher,100,1,3,baseline,session x,2026-01-01,quick,
 """
+
+
+def test_a_folder_without_the_site_is_no_folder_of_its_references(tmp_path):
+    with pytest.raises(SiteError, match='expected a folder perlmutter'):
+        load_references('perlmutter', tmp_path)
 
 
 def test_own_folders_come_before_those_of_the_clone_and_take_the_baselines(tmp_path):

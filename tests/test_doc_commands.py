@@ -1,0 +1,110 @@
+"""Every command that the pages show is one that the command line takes."""
+
+import contextlib
+import importlib
+import io
+import re
+import shlex
+
+import pytest
+import typer.main
+from rows import each_row
+from scratch import ROOT
+
+from postprocess.cli import app
+
+PAGES = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))]
+DRIVERS = {
+    f'ci/{name}': name.replace('-', '_') for name in ('nightly', 'node-sweep', 'compare-change', 'provision')
+}  # fmt: skip
+UsageError = typer.BadParameter.__base__  # whichever click it is that typer uses
+CHECKS = set(re.findall(r'^class (\w+)\(', '\n'.join(p.read_text() for p in (ROOT / 'checks').rglob('*.py')), re.M))
+
+
+def commands(text):
+    """The commands of a page, one a line: those of its blocks, which may have several lines, and those in its prose."""
+    blocks = re.findall(r'^```(?:bash|sh|console)?\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+    prose = re.sub(r'^```.*?^```', '', text, flags=re.DOTALL | re.MULTILINE)
+    lines = [*'\n'.join(blocks).replace('\\\n', ' ').splitlines(), *re.findall(r'`([^`\n]+)`', prose)]
+    for line in lines:
+        for one in line.split(' && '):
+            found = re.match(r'\s*(?:\$ )?(?:\w+=\S+ )*((?:plumbline|reframe|ci/[\w-]+)(?: .*)?)$', one)
+            if found:
+                yield found[1]
+
+
+def usage(function, words):
+    """The text of ``--help``."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.suppress(SystemExit):
+        function([*words, '--help'])
+    return out.getvalue()
+
+
+def of_plumbline(words):
+    """The command of ``plumbline`` that is meant, and its words."""
+    command, rest = typer.main.get_command(app), list(words)
+    while hasattr(command, 'commands') and rest and not rest[0].startswith('-'):
+        assert rest[0] in command.commands, f'no command {rest[0]}'
+        command = command.commands[rest.pop(0)]
+    return command, rest
+
+
+def check(line):
+    """Raise AssertionError where the command line does not know a command, an option or the form of a value."""
+    synopsis = re.search(r'[\[\]]|\.\.\.|\|', line)
+    words = [] if synopsis else shlex.split(line, comments=True)
+    program = line.split()[0]
+    if program in DRIVERS:
+        parse = importlib.import_module(f'ci.{DRIVERS[program]}').parse
+        if synopsis or line == program:  # prose names it
+            known = usage(parse, [])
+            own = line.partition(' -- ')[0]
+            assert {option for option in re.findall(r'--[a-z][a-z-]+', own) if option not in known} == set()
+        else:
+            with contextlib.redirect_stderr(io.StringIO()) as said, contextlib.suppress(SystemExit):
+                parse(words[1:])
+            assert not said.getvalue(), said.getvalue()
+    elif program == 'plumbline':
+        command, rest = of_plumbline(re.sub(r'[\[\]|]', ' ', line).split('#')[0].split()[1:] if synopsis else words[1:])
+        known = {option for parameter in command.params for option in parameter.opts} | {'--help', '-h'}
+        assert {word.partition('=')[0] for word in rest if re.match(r'--?[a-z]', word)} <= known
+        if not synopsis and not hasattr(command, 'commands'):
+            try:
+                command.make_context(command.name, rest)
+            except UsageError as error:
+                if type(error).__name__ != 'MissingParameter':  # prose names a command without its arguments
+                    raise
+    elif program == 'reframe':
+        names = re.findall(r"(?:-n|--name)[ =]'?\^?(\w+)", line)
+        names = [name for name in names if name != 'YourCheck']
+        assert all(any(known.startswith(name) for known in CHECKS) for name in names), names
+    else:
+        assert (ROOT / program).exists()
+
+
+@each_row('page', PAGES)
+def test_every_command_is_known(page, tmp_path, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_RESULTS', str(tmp_path))
+    monkeypatch.chdir(ROOT)
+    wrong = []
+    for line in commands((ROOT / page).read_text()):
+        try:
+            check(line)
+        except (AssertionError, UsageError, ValueError) as error:
+            wrong.append(f'{line}: {error}')
+    assert not wrong
+
+
+@pytest.mark.parametrize(
+    'line',
+    ['plumbline compere', 'plumbline compare --summery', 'ci/nightly --mode=fast', 'ci/nightly [--maxwait TIME]',
+     'reframe -n NoSuch -l', 'plumbline sites [SITE] --chck', 'ci/nosuch'],
+)  # fmt: skip
+def test_a_wrong_command_would_be_found(line):
+    with pytest.raises((AssertionError, UsageError)):
+        check(next(commands(f'```\n{line}\n```\n')))
+
+
+def test_the_commands_of_the_start_page_were_found():
+    found = list(commands((ROOT / 'README.md').read_text()))
+    assert {'plumbline record accept', 'ci/nightly --site mycluster'} <= set(found) and len(found) > 12

@@ -164,8 +164,6 @@ class References:
 def load_references(site: str, root: Path = SITES) -> References:
     """Return the limits of both files of a site; a file that does not exist holds no rows. Raises SiteError."""
     rows = []
-    if not site_file(site, '', root).is_dir():
-        raise SiteError(f'{root}: expected a folder {site} with the references of that site, found none')
     for kind, name in FILES.items():
         path = site_file(site, name, root)
         if path.exists():

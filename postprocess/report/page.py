@@ -98,7 +98,7 @@ def to_html(
         comparison=comparison, session=session, digest=digest, counts=_counts(judged),
         first=_FIRST, most=_CARDS, jobs=_JOBS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
-        hints=[Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(hint)))) for hint in comparison.hints],
+        hints=[_with_code(hint) for hint in comparison.hints],
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         by_id={one.id: one for one in judged},
         detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
@@ -339,14 +339,19 @@ def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tu
     return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in found.items()]
 
 
+def _with_code(text: str) -> Markup:
+    """Return text whose parts in backquotes are shown as code."""
+    return Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(text))))  # noqa: S704  escaped
+
+
 def _broken(text: str) -> Markup:
     """Return a text that a browser may break at its commas."""
-    return Markup(str(escape(text)).replace(',', ',<wbr>'))
+    return Markup(str(escape(text)).replace(',', ',<wbr>'))  # noqa: S704  escaped
 
 
 def _named(of: SeriesId) -> Markup:
     """Return check, params and name of a series. A macro would take most of the time of the page."""
-    return Markup(f'{escape(of.check)} {_broken(to_text(of.params))} {escape(of.name)}')
+    return Markup(f'{escape(of.check)} {_broken(to_text(of.params))} {escape(of.name)}')  # noqa: S704  escaped
 
 
 def _digits(values: Iterable[float]) -> str:

@@ -15,7 +15,7 @@ import numpy
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId, from_text
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
-from plumbline.paths import SITES, site_folder
+from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import NOTHING
 from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site_file import read_site_file
@@ -216,6 +216,8 @@ def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
     path = site_folder(site, root) / 'site.yaml'
     if not path.exists():
         raise InputError(f'site {site} is not described: expected {root / site / "site.yaml"}')
+    if not site_file(site, '', root).is_dir():
+        raise InputError(f'{root}: expected a folder {site} with the references of that site, found none')
     return read_site_file(path).get('tolerance', {})
 
 

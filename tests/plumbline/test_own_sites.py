@@ -8,8 +8,8 @@ import sys
 import pytest
 from scratch import ROOT
 
-from plumbline.errors import SiteError
-from plumbline.references import load_references
+from plumbline.errors import InputError
+from postprocess.verdicts.compare import site_policy
 
 CODE = """
 from plumbline.paths import SITES, SUITE_SITES
@@ -32,8 +32,8 @@ cpu,cpu,HPCC,size=quick,hpl,-,GFlop/s,higher,100,1,3,baseline,session x,2026-01-
 
 
 def test_a_folder_without_the_site_is_no_folder_of_its_references(tmp_path):
-    with pytest.raises(SiteError, match='expected a folder perlmutter'):
-        load_references('perlmutter', tmp_path)
+    with pytest.raises(InputError, match='expected a folder perlmutter'):
+        site_policy('perlmutter', tmp_path)
 
 
 def test_own_folders_come_before_those_of_the_clone_and_take_the_baselines(tmp_path):

@@ -185,8 +185,9 @@ class Night:
             print(f'plumbline: {sentence}', file=sys.stderr)
         self._name_absent_benchmarks()
         words = shlex.join(self.arguments.selection)
-        nothing = f'no case can run here{f" with the options {words}" if words else ""}'
-        why = nothing if empty else f'ReFrame ended with exit code {ended.code} and wrote no report'
+        why = f'ReFrame ended with exit code {ended.code} and wrote no report'
+        if empty:
+            why = f'no case can run here in mode {empty.mode}{f" with the options {words}" if words else ""}'
         if empty and words:
             offered = {feature for environ in self.site.environs.values() for feature in environ.features}
             for feature, checks in empty.lacking(offered).items():

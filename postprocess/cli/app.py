@@ -5,6 +5,8 @@ from __future__ import annotations
 import gc
 import io
 import os
+import re
+import shutil
 import sys
 import traceback
 from pathlib import Path
@@ -17,6 +19,13 @@ from plumbline.errors import InputError, SiteError
 
 if TYPE_CHECKING:
     from postprocess.views.table import View
+
+
+#: Styles of a terminal by what is shown so.
+_STYLES = {
+    r'^FAILED:|\b(regressed|missing|failed|invalid)\b': '1;31', '^NEEDS A LOOK:|\bwarning\b': '1;33', '^OK:': '1;32',
+    r'^[0-9a-f]{6}(?= )': '1', r'^ *\$ .*(?:\\\n.*)*': '36',
+}  # fmt: skip
 
 
 class _Group(TyperGroup):
@@ -58,9 +67,19 @@ def complain(fault: object) -> None:
     typer.echo(f'plumbline: {" ".join(str(fault).split())}', err=True)
 
 
+def say(text: str, for_people: bool = True) -> None:
+    """Print a text; the verdict in it and bad words have a colour on a terminal. NO_COLOR and FORCE_COLOR decide."""
+    force = bool(os.environ.get('FORCE_COLOR'))
+    if for_people and not os.environ.get('NO_COLOR') and (force or sys.stdout.isatty()):
+        for words, style in _STYLES.items():
+            text = re.sub(words, rf'\033[{style}m\g<0>\033[0m', text, flags=re.MULTILINE)
+    typer.echo(text, nl=False, color=force or None)
+
+
 def show(view: View, format: str) -> None:
     """Print a view; its notes where a person reads them, its faults on standard error."""
-    typer.echo(view.render(format), nl=False)
+    on_terminal = format == 'table' and sys.stdout.isatty()
+    say(view.render(format, shutil.get_terminal_size().columns if on_terminal else None), format == 'table')
     for note in view.notes:
         typer.echo(note, err=format != 'table')
     for fault in view.faults:

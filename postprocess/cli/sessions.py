@@ -20,6 +20,7 @@ from postprocess.cli.app import (
     complain,
     days_before,
     in_a_folder,
+    say,
     show,
 )  # fmt: skip
 
@@ -151,7 +152,7 @@ def compare(
 
         write_whole({junit: lambda stream: stream.write(to_junit(comparison, found))})
     if summary:
-        typer.echo(views.summary(comparison, found), nl=False)
+        say(views.summary(comparison, found))
     else:
         show(views.comparison(comparison, found), format)
         for problem in comparison.problems if format == 'csv' else ():
@@ -173,6 +174,7 @@ def report(
             help='The file to write. [default: report.html of the results]', dir_okay=False, callback=in_a_folder
         ),
     ] = None,
+    show_it: Annotated[bool, typer.Option('--open', help='Show it in the browser of this machine.')] = False,
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
@@ -182,6 +184,7 @@ def report(
     from postprocess.report.page import to_html
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session
+    from postprocess.views.verdicts import verdict_of
 
     store = Store(results)
     chosen = store.find(session, site)
@@ -189,9 +192,15 @@ def report(
     found = digest(store, comparison, references, days, history=True)
     path = output or results / 'report.html'
     write_text(path, to_html(comparison, store, found, references, path.parent))
+    say(f'{verdict_of(found)}\n')
     for line in found.lines():
         typer.echo(line)
     typer.echo(f'{path}')
+    if show_it:
+        import webbrowser
+
+        if not webbrowser.open(path.absolute().as_uri()):
+            complain(f'no browser was found to show {path}')
     for fault in found.faults:
         complain(fault)
     raise typer.Exit(2 if found.faults else 0)

@@ -153,6 +153,11 @@ class Comparison:
         return int(bool(self.problems or self.common) or not BAD.isdisjoint(self.counts))
 
     @property
+    def word(self) -> str:
+        """``FAILED`` or ``OK``."""
+        return 'FAILED' if self.exit_code else 'OK'
+
+    @property
     def nothing_to_compare_with(self) -> bool:
         """True if no series has a reference."""
         return set(self.counts) - {'informational'} == {'no_reference'}

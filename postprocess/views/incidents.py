@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from postprocess.history.incidents.known import Known
 
 WIDTH = 80
-_FIRST = 10  # of a session, in the text
+_LINES = 16  # on the incidents of a session
 _MOST = 6  # lines of evidence of one, in the text
 _COLUMNS = (
     Column('id', 'id'),
@@ -104,20 +104,51 @@ def details(known: Known, day: str) -> View:
     )
 
 
-def first_lines(known: Sequence[Known], day: str) -> Iterator[str]:
-    """Yield the lines, of at most 80 characters, that tell the incidents of a session; healed ones in brief."""
-    shown = [one for one in known if one.state(day) not in ('healing', 'closed')]
-    for one in shown[:_FIRST]:
-        yield from text(one, day)
-        yield ''
-    if len(shown) > _FIRST:
-        yield from _wrap(f'and {count(len(shown) - _FIRST, "other incident")}:')
-        yield from (*_command(f'$ {with_options("plumbline incidents", shown[0])}'), '')
-    for one in known[len(shown) :]:
-        became = f'; {since(one, day)}' if one.state(day) == 'healing' else ''
-        yield from _wrap(f'{one.id} {one.state(day)}: {title(one)}{became}')
-    if len(known) > len(shown):
-        yield ''
+def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[str]:
+    """Return at most `most` lines of at most 80 characters that tell the incidents of a session.
+
+    As many as fit are told whole, the first ones first: what, since when, what changed, evidence, the next command.
+    """
+    named = known if len(known) <= most else known[: most - 1]
+    forms = []
+    for one in named:
+        titled, began, details = _titled(one, day), _beginning(one, day), _details(one, day)
+        forms.append((_brief(one, day), titled, [*titled, *began], [*titled, *began, *details]))
+    chosen = [form[0] for form in forms]
+    left = most - len(chosen) - (len(known) > len(named))
+    for form in (1, 2, 3):
+        for i, longer in enumerate(of[form] for of in forms):
+            more = len(longer) - len(chosen[i])
+            if more <= left and known[i].state(day) not in ('healing', 'closed'):
+                chosen[i], left = longer, left - more
+    lines = [line for own in chosen for line in own]
+    if len(known) > len(named):
+        rest = count(len(known) - len(named), 'other incident')
+        lines.append(f'and {rest}: {with_options("plumbline incidents", known[0])}')
+    return lines
+
+
+def _titled(known: Known, day: str) -> list[str]:
+    state = known.state(day)
+    return _wrap(f'{known.id} {"" if state == "open" else f"{state}: "}{title(known)}')
+
+
+def _brief(known: Known, day: str) -> list[str]:
+    """Return one line; of what healed, all that is to be said."""
+    first, *more = _titled(known, day)
+    if known.state(day) == 'healing':
+        return _wrap(f'{known.id} healing: {title(known)}; {since(known, day)}')
+    return [textwrap.shorten(f'{first} {more[0].strip()}', WIDTH, placeholder=' ...') if more else first]
+
+
+def _beginning(known: Known, day: str) -> list[str]:
+    changed = f'changed then: {"; ".join(known.incident.changed)}'
+    return _wrap(since(known, day), '  ') + (_wrap(changed, '  ') if known.incident.changed else [])
+
+
+def _details(known: Known, day: str) -> list[str]:
+    evidence = [line for text in known.incident.evidence[:1] for line in _wrap(text, '  ')]
+    return evidence + [line for command in commands(known, day)[:1] for line in _command(f'$ {command}')]
 
 
 def title(known: Known) -> str:
@@ -133,9 +164,7 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     others = [node for node in incident.nodes if node not in incident.where.nodes]
     if others:
         yield from _wrap(f'on {named(others)}', '  ')
-    yield from _wrap(since(known, day), '  ')
-    if incident.changed:
-        yield from _wrap(f'changed then: {"; ".join(incident.changed)}', '  ')
+    yield from _beginning(known, day)
     for line in [*incident.evidence, *outputs(known)][:most]:
         yield from _wrap(line, '  ')
     for command in commands(known, day):

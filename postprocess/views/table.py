@@ -11,6 +11,8 @@ from typing import Any
 from postprocess.text import to_csv
 
 Row = Mapping[str, Any]
+_NARROWEST = 12  # column of text, in a table that is made to fit
+_COMMENT = 60_000  # characters: a merge request takes 65 536
 
 
 def as_text(value: Any) -> str:
@@ -28,7 +30,7 @@ class Column:
 
     `key` names its values in the rows, in CSV and in JSON. `title` is its heading for people; None: only programs see
     it. `format` makes text of the value, and of those under the keys `beside` where several make one cell; `unit`
-    follows it. `number`: aligned to the right.
+    follows it. `number`: aligned to the right. `keep`: shown on a narrow terminal, too, where later columns are not.
     """
 
     key: str
@@ -37,6 +39,7 @@ class Column:
     unit: str = ''
     number: bool = False
     beside: tuple[str, ...] = ()
+    keep: bool = False
 
     def text(self, row: Row) -> str:
         """Return the cell of `row` for people."""
@@ -63,8 +66,11 @@ class View:
     notes: Sequence[str] = ()
     faults: Sequence[str] = ()
 
-    def render(self, format: str) -> str:
-        """Return the whole as ``table``, ``markdown``, ``csv`` or ``json``, ending in a line feed."""
+    def render(self, format: str, width: int | None = None) -> str:
+        """Return the whole as ``table``, ``markdown``, ``csv`` or ``json``, ending in a line feed.
+
+        `width`: of a terminal, that a table is made to fit.
+        """
         keys = [column.key for column in self.columns]
         if format == 'csv':
             return to_csv(({key: _joined(row[key]) for key in keys} for row in self.rows), keys)
@@ -72,20 +78,38 @@ class View:
             rows = [{key: row[key] for key in keys} for row in self.rows]
             return to_json(dict(self.document) | {self.name: rows} if self.name else rows)
         if format == 'markdown':
-            around = (self.markdown, '') if self.markdown else (self.before, self.after)
+            around = self.before, self.after
             table = to_markdown(self.rows, self.columns)
+            if self.markdown:
+                around, table = _folded(self.markdown, table)
         else:
             around = self.before, self.after
-            table = to_table(self.rows, self.columns) if self.rows else ''
+            table = to_table(self.rows, self.columns, width) if self.rows else ''
         parts = (around[0], table, around[1])
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
 
 
-def to_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Return aligned columns below their headings, a line to a row. rich takes seconds for thousands of rows."""
+def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None = None) -> str:
+    """Return aligned columns below their headings, a line to a row. rich takes seconds for thousands of rows.
+
+    In a `width`, the widest texts are cut, and where that is not enough the last columns are left out, which it says.
+    """
     shown = [column for column in columns if column.title is not None]
     cells = [[column.title or '' for column in shown], *([column.text(row) for column in shown] for row in rows)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    left_out = 0
+    if width:
+        while len(widths) > 1 and sum(widths) + 2 * (len(widths) - 1) > width:
+            texts = [i for i, column in enumerate(shown) if not column.number and widths[i] > _NARROWEST]
+            if texts:
+                widths[max(texts, key=lambda i: widths[i])] -= 1
+            else:
+                last = max((i for i, column in enumerate(shown) if not column.keep), default=len(shown) - 1)
+                lines: list[list[Any]] = [shown, widths, *cells]
+                for line in lines:
+                    del line[last]
+                left_out += 1
+        cells = [[_cut(text, room) for text, room in zip(line, widths, strict=True)] for line in cells]
     cells.insert(1, ['-' * width for width in widths])
     aligned = [
         (
@@ -94,7 +118,28 @@ def to_table(rows: Sequence[Row], columns: Sequence[Column]) -> str:
         )
         for line in cells
     ]
-    return ''.join('  '.join(line).rstrip() + '\n' for line in aligned)
+    text = ''.join('  '.join(line).rstrip() + '\n' for line in aligned)
+    return text + (f'{left_out} more columns on a wider terminal, and in --format csv\n' if left_out else '')
+
+
+def _cut(text: str, room: int) -> str:
+    """Return a text that fits; of a long one the beginning."""
+    return text if len(text) <= room else text[: room - 1] + '~'
+
+
+def _folded(text: str, table: str) -> tuple[tuple[str, str], str]:
+    """Return what stands before and after a table that is folded, and as many of its rows as a comment can hold."""
+    text = text if len(text) < _COMMENT // 2 else text[: _COMMENT // 2].rpartition('\n')[0] + '\n\nand more'
+    head, rule, *rows = table.splitlines()
+    kept, room = [], _COMMENT - len(text) - len(head) - len(rule) - 200
+    for row in rows:
+        room -= len(row) + 1
+        if room < 0:
+            break
+        kept.append(row)
+    more = f', the first {len(kept)}' if len(kept) < len(rows) else ''
+    before = f'{text.rstrip()}\n\n<details><summary>{len(rows)} verdicts{more}</summary>'
+    return (before, '</details>'), '\n'.join([head, rule, *kept])
 
 
 def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from postprocess.history.digest import Digest
 
 SUMMARY_WIDTH = 80
+SUMMARY_LINES = 25
 _FIRST = 10  # of the warnings
 _PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
 
@@ -40,7 +41,7 @@ COMPARED = (
     *map(Column, ('expected_std', 'expected_n')),
     Column('limit', 'limit', number, number=True),
     Column('limit_why', 'limit from'),
-    Column('deviation', 'deviation', signed, '%', number=True),
+    Column('deviation', 'deviation', signed, '%', number=True, keep=True),
     Column('ratio'),
     Column('loss'),
     Column('loss_low', 'lost, 95 % interval', interval, number=True, beside=('loss_high',)),
@@ -97,7 +98,7 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
     return View(
         COMPARED,
         [{'incident': of_series.get(row.id, ''), **to_row(row)} for row in found.verdicts],
-        before='\n'.join(views.first_lines(incidents, digest.day)) if digest else '',
+        before='\n'.join(views.first_lines(incidents, digest.day, 60)) if digest else '',
         after=summary(found, digest, alone=False),
         markdown=_findings(found, digest),
         name='verdicts',
@@ -135,31 +136,33 @@ def guarded(found: Comparison) -> View:
 
 
 def summary(found: Comparison, digest: Digest | None = None, alone: bool = True) -> str:
-    """Return the incidents, the worst deviations and counts in lines of 80 characters.
+    """Return verdict, incidents and what is guarded in lines of 80 characters; of a session at most 25 of them.
 
     Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
-    What is not `alone` follows the incidents and the table.
+    What is not `alone` follows the incidents and the table, and ends with the verdict.
     """
-    rest = [row for row in found.verdicts if alone and (digest or row.verdict not in BAD)]
+    verdict = _wrap(verdict_of(digest or found))
+    known = digest.known if digest and alone else []
+    rest = [row for row in found.verdicts if alone and not known and (digest or row.verdict not in BAD)]
     worst = [row for row in rest if row.deviation is not None and round(row.worse_by, 1) > 0]
     worst.sort(key=lambda row: row.worse_by, reverse=True)
-    parts = [_wrap(origin(found))]
-    if digest and alone and digest.known:
-        parts += ['', *views.first_lines(digest.known, digest.day)][:-1]
+    told = []
     for title, lines in (
-        (
-            'Furthest on the bad side of their references',
-            [_distance(row) for row in worst[: 8 if digest is None else 4]],
-        ),
+        ('Furthest on the bad side of their references', [_distance(row) for row in worst[: 4 if digest else 8]]),
         ('Problems of the session', [] if digest else found.problems),
         ('Losses in common', [] if digest else list(map(str, found.common))),
         ('Failures', [] if digest else list(_causes(found.verdicts))),
-        ('Warnings', _warnings(found, digest)),
+        ('Warnings', _warnings(found, digest, 2 if known else _FIRST)),
     ):
         if lines:
-            parts += ['', title, *(_wrap(line, '  ') for line in lines)]
-    parts += ['', *map(_wrap, _guard(found))]
-    return '\n'.join([*parts, '', _wrap(f'{_word(digest or found)} {(digest or found).headline}')]) + '\n'
+            told += ['', title, *(_wrap(line, '  ') for line in lines)]
+    told += ['', *map(_wrap, _guard(found))]
+    head = [verdict, _wrap(origin(found))]
+    if known and digest:
+        used = sum(part.count('\n') + 1 for part in (*head, *told))
+        head += ['', *views.first_lines(known, digest.day, max(SUMMARY_LINES - 1 - used, 5))]
+    parts = [*head, *told] if alone else [*head[1:], *told, '', verdict]
+    return '\n'.join(parts) + '\n'
 
 
 def origin(found: Comparison) -> str:
@@ -174,7 +177,7 @@ def origin(found: Comparison) -> str:
 
 def _findings(found: Comparison, digest: Digest | None) -> str:
     """Return verdict, incidents and causes as GitHub's Markdown."""
-    lines = [f'**{_word(digest or found)}** {in_markdown((digest or found).headline)}', '']
+    lines = [f'**{in_markdown(verdict_of(digest or found))}**', '']
     lines += [in_markdown(origin(found)), '']
     if digest:
         lines += views.markdown(digest.known, digest.day)
@@ -190,12 +193,12 @@ def _guard(found: Comparison) -> list[str]:
     return found.hints + ([] if found.nothing_to_compare_with else [coverage.guard(found)])
 
 
-def _warnings(found: Comparison, digest: Digest | None) -> list[str]:
+def _warnings(found: Comparison, digest: Digest | None, most: int = _FIRST) -> list[str]:
     """Return the first warnings that belong to no incident."""
     known = {of for one in digest.known for of in one.incident.series} if digest else set()
     rows = [row for row in found.verdicts if row.id not in known]
     lines = list(_causes(rows, ('warning',)))
-    return lines[:_FIRST] + ([f'and {len(lines) - _FIRST} more'] if len(lines) > _FIRST else [])
+    return lines[:most] + ([f'and {len(lines) - most} more'] if len(lines) > most else [])
 
 
 def _distance(row: Verdict) -> str:
@@ -216,8 +219,10 @@ def _wrap(line: str, indent: str = '') -> str:
     )  # fmt: skip
 
 
-def _word(found: Comparison | Digest) -> str:
-    return 'FAILED:' if found.exit_code else 'OK:'
+def verdict_of(found: Comparison | Digest) -> str:
+    """Return ``FAILED: 1 incident open; 3 regressed``; where a person should look though nothing failed, why."""
+    doubts = getattr(found, 'doubts', []) if found.word == 'NEEDS A LOOK' else []
+    return f'{found.word}: {"; ".join([*doubts, found.headline])}'
 
 
 def _causes(rows: Iterable[Verdict], verdicts: Collection[str] = BAD) -> Iterator[str]:

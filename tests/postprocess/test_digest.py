@@ -25,12 +25,12 @@ def night(work, number, levels=None, nodes=NODES, provenance=None):
 
 
 def lines(work, number, code=0):
-    """What is said after a night but the path of the page, and the page."""
+    """What is said after a night but the verdict and the path of the page, and the page."""
     result = work.run('report', f'{number:08x}')
     assert result.exit_code == code, result.output
     page = work.results / 'report.html'
-    *said, path = result.stdout.splitlines()
-    assert path == str(page)
+    verdict, *said, path = result.stdout.splitlines()
+    assert verdict.split(':')[0] in ('OK', 'NEEDS A LOOK', 'FAILED') and path == str(page)
     return said, html.fromstring(page.read_text(encoding='utf-8'))
 
 

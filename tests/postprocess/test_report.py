@@ -46,7 +46,8 @@ def page(work):
     work.ingest(report(*entries, mode='quick'), expected='9', problem='a & b <i>')
     result = work.run('report')
     path = work.results / 'report.html'
-    assert (result.exit_code, result.stdout.strip()) == (0, str(path))
+    verdict, said = result.stdout.splitlines()
+    assert (result.exit_code, said) == (0, str(path)) and verdict.startswith('FAILED: 6 incidents open')
     return path.read_text(encoding='utf-8')
 
 

@@ -42,6 +42,24 @@ def test_markdown_has_as_many_cells_in_every_line():
     assert {line.replace('\\|', '').count('|') for line in lines} == {5}
 
 
+@pytest.mark.parametrize('width', [200, 60, 40, 20])
+def test_a_table_fits_the_terminal_and_says_what_is_left_out(width):
+    names = 'abcdefgh'
+    columns = [Column(name, name * 5, keep=name == 'h') for name in names]
+    text = View(columns, [{name: name * 20 for name in names}]).render('table', width)
+    head, _, row, *note = text.splitlines()
+    assert max(map(len, (head, row))) <= width and head.split()[-1] == 'hhhhh'
+    left_out = len(names) - len(head.split())
+    assert note == ([f'{left_out} more columns on a wider terminal, and in --format csv'] if left_out else [])
+
+
+def test_markdown_for_a_comment_is_short_enough_and_says_what_is_left_out():
+    rows = [{'a': f'row {i} ' + 'x' * 60} for i in range(2000)]
+    text = View([Column('a', 'a')], rows, markdown='**FAILED**\n' + '- why\n' * 20_000).render('markdown')
+    assert 50_000 < len(text) <= 60_000
+    assert text.startswith('**FAILED**\n') and '<summary>2000 verdicts, the first ' in text and 'row 0 ' in text
+
+
 def test_programs_get_every_key_and_the_plain_values():
     rows = list(csv.DictReader(io.StringIO(VIEW.render('csv'))))
     assert list(rows[0]) == ['name', 'mean', 'std', 'unit', 'change', 'nodes']

@@ -42,7 +42,7 @@ class BabelStreamDevice(BabelStreamOnDevices):
 
     descr = 'BabelStream on a device'
     device = parameter(devices_of_this_system(), loggable=True)
-    tags = {'gpu', 'quick', 'nightly', 'acceptance'}
+    tags = {'quick', 'nightly', 'acceptance'}
     metrics = [bandwidth(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
     def supports(self, topology):
@@ -68,7 +68,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
 
     descr = 'BabelStream on all devices at once'
     dims = KERNEL | {'device': Dim('name')}
-    tags = {'gpu', 'nightly', 'acceptance'}
+    tags = {'nightly', 'acceptance'}
     concurrent = True
 
     def supports(self, topology):

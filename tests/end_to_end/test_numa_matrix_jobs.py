@@ -194,7 +194,7 @@ def test_replayed_matrix_is_a_heat_map_of_the_report(node):
     (table,) = html.fromstring((node.results / 'report.html').read_text()).find_class('heat')
     assert table.find('caption').text_content() == 'bandwidth, GB/s, from row to column'
     cells = [[cell.text_content() for cell in row.iter('td')] for row in table.find('tbody')]
-    assert cells[1] == ['51', '101', '21', '21']
+    assert cells[1] == ['51.00', '101.00', '21.00', '21.00']
 
 
 @pytest.mark.parametrize(('name', 'binary', 'metric'), [

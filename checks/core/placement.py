@@ -207,7 +207,8 @@ def binding_faults(
     expected, faults = placement.ranks_per_node * num_nodes, []
     if len(actual) != expected:
         faults.append(f'{expected} ranks were requested, {len(actual)} reported their binding')
-    faults += _host_faults(actual, nodes, host_of) if host_of else []
+    if host_of:  # of a job that backfill started, Slurm 22.05's accounts have named the first node only
+        faults += _host_faults(actual, nodes if len(nodes) >= num_nodes else (), host_of)
     for rank, has in actual.items():
         local_rank = int(rank.rpartition('.')[2])
         for name, what in (

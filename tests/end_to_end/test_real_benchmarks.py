@@ -111,21 +111,3 @@ def test_the_page_shows_the_figures_in_a_real_browser(night, tmp_path, program):
     text = html.fromstring(answer.stdout).text_content()
     for words in ('HPL_Tflops', 'StarSTREAM_Triad', 'TFlop/s', 'no reference'):
         assert words in text
-
-
-def test_stream_inside_the_caches_is_void_and_the_rest_of_the_run_counts(clone, program):
-    program('hpcc')
-    program('mpirun')
-    answer = clone.reframe(
-        '-r', '-n', 'HPCC', '-t', 'quick', '-S', 'trials=1', '-S', 'HPCC.memory_fraction=0.0005',
-        checks='checks', PLUMBLINE_SITE='localhost',
-    )  # fmt: skip
-    assert answer.returncode == 1
-    (report,) = clone.results.glob('reports/*[0-9].json')
-    (case,) = cases_in(report)
-    assert 'invalid: StarSTREAM_Copy' in case['fail_reason'] and 'last-level cache' in case['fail_reason']
-    metrics = case['record']['metrics']
-    assert {name for name, metric in metrics.items() if metric['invalid']} == {
-        f'{who}STREAM_{kernel}' for who in ('Star', 'Single') for kernel in ('Copy', 'Scale', 'Add', 'Triad')
-    }
-    assert metrics['HPL_Tflops']['samples'][0][2] > 0

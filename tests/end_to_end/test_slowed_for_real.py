@@ -1,7 +1,10 @@
-"""A benchmark that a runaway process slows to half: from the first night to the incident that is closed again."""
+"""A benchmark that runaway processes slow to a fifth: from the first night to the incident that is closed again."""
 
 import json
 import os
+import signal
+import subprocess
+from contextlib import contextmanager
 
 import pytest
 from lxml import html
@@ -9,14 +12,19 @@ from lxml import html
 pytestmark = pytest.mark.whole_machine
 
 CORE = min(os.sched_getaffinity(0))
-# Before all other processes where this user may, so that nothing but the runaway one, on the same core, slows it. That
-# one is not of the job: two busy threads of a job on one core would be a binding that was not granted.
+# Before all other processes where this user may, so that on this machine only the runaway ones, on the same core, slow
+# it. Those are not of the job: two busy threads of a job on one core would be a binding that was not granted.
+# What else a virtual machine's host does costs up to 40 % of a second's work: half of the work is the floor.
 PROGRAM = """\
-first=$(chrt -r 1 echo chrt -r 1 2>/dev/null)
-[ -e RUNAWAY ] && $first setsid -f timeout 2.5 sh -c 'while :; do :; done'
-exec $first openssl speed -elapsed -seconds 1 -bytes 16384 sha256 2>&1"""
+[ -p RUNAWAY ] && echo > RUNAWAY
+exec $(chrt -r 1 echo chrt -r 1 2>/dev/null) openssl speed -elapsed -seconds 1 -bytes 16384 sha256 2>&1"""
+RUNAWAY = """\
+while read -r _ < "$0"; do
+    for i in 1 2 3 4; do timeout --foreground 2.5 bash -c 'while :; do :; done' & done
+    wait
+done"""
 CHECK = (
-    ('cpu = variable(int, value=0)', f'cpu = variable(int, value={CORE})\n    usual_spread = 0.05'),
+    ('cpu = variable(int, value=0)', f'cpu = variable(int, value={CORE})\n    usual_spread = 0.05\n    floor = 0.5'),
     ("'rate', 'GB/s', 'higher', r'^rate: (\\S+)$', peak='memory_bandwidth'",
      "'rate', 'MB/s', 'higher', r'^sha256 +([\\d.]+)k$', scale=1e-3"),
     ("        Metric('delay', 'us', 'lower', r'^delay: (\\S+)$'),\n", ''),
@@ -24,14 +32,29 @@ CHECK = (
 ONE_TRIAL = ('--', '-S', 'trials=1')
 
 
+@contextmanager
+def runaway_processes(path):
+    """Four processes that take the core of the program whenever it writes to the pipe at `path`."""
+    os.mkfifo(path)
+    allowed = subprocess.run(['chrt', '-r', '1', 'true'], capture_output=True, check=False).returncode == 0
+    first = ['chrt', '-r', '1'] if allowed else []
+    command = [*first, 'taskset', '--cpu-list', str(CORE), 'bash', '-c', RUNAWAY, str(path)]
+    with subprocess.Popen(command, start_new_session=True) as process:
+        try:
+            yield
+        finally:
+            path.unlink()
+            os.killpg(process.pid, signal.SIGKILL)
+
+
 @pytest.fixture
-def runaway(tmp_path):
-    """The file whose presence is the runaway process."""
+def pipe(tmp_path):
+    """Where the program tells the runaway processes that it starts, if there are any."""
     return tmp_path / 'runaway'
 
 
 @pytest.fixture
-def demo(clone, program, runaway):
+def demo(clone, program, pipe):
     """A clone whose one check measures how fast a core hashes."""
     program('openssl')
     path = clone.root / 'checks/demo.py'
@@ -40,7 +63,7 @@ def demo(clone, program, runaway):
         assert old in text
         text = text.replace(old, new)
     path.write_text(text)
-    clone.program(PROGRAM.replace('RUNAWAY', str(runaway)))
+    clone.program(PROGRAM.replace('RUNAWAY', str(pipe)))
     return clone
 
 
@@ -65,7 +88,7 @@ def measure(clone):
     assert answer.returncode == 0, answer.stdout
 
 
-def test_a_baseline_of_one_night_a_loss_of_half_that_is_acknowledged_and_heals(demo, runaway):
+def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_and_heals(demo, pipe):
     first = demo.nightly(*ONE_TRIAL)
     assert first.returncode == 0, first.stdout + first.stderr
     said = ' '.join(first.stdout.split())
@@ -77,15 +100,15 @@ def test_a_baseline_of_one_night_a_loss_of_half_that_is_acknowledged_and_heals(d
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert (answer := demo.plumbline('record', 'accept')).returncode == 0, answer.stderr
 
-    runaway.touch()
     prometheus = demo.root / 'plumbline.prom'
     where = {'PLUMBLINE_NOTIFY': 'json://user:hush@127.0.0.1:9/'}
-    red = demo.nightly('--quiet', f'--prometheus={prometheus}', *ONE_TRIAL, **where)
+    with runaway_processes(pipe):
+        red = demo.nightly('--quiet', f'--prometheus={prometheus}', *ONE_TRIAL, **where)
     assert red.returncode == 1, red.stdout + red.stderr
     assert 'runs 1 case in doubt again, up to 5 jobs' in red.stdout
     (one,) = incidents(demo, 1)
     assert (one['state'], one['kind'], one['where'], one['metrics']) == ('open', 'SYSTEM', 'node/system', 1)
-    assert 25 < one['loss'] < 75
+    assert 50 < one['loss'] < 95
     assert f'{one["id"]} SYSTEM node/system: -' in red.stdout
     assert 'Demo size=small rate' in ' '.join(red.stdout.split()) and 'run again: ' in ' '.join(red.stdout.split())
     for step in ('ci/nightly --no-provision', 'plumbline compare', f'plumbline incidents acknowledge {one["id"]}'):
@@ -108,7 +131,6 @@ def test_a_baseline_of_one_night_a_loss_of_half_that_is_acknowledged_and_heals(d
     assert not shown.startswith('FAILED') and '1 acknowledged' in listed, 'it is still slow, and the page says so'
     assert 'the process is known' in listed and f'-{one["loss"]:.1f} %' in listed
 
-    runaway.unlink()
     for healthy in (1, 2):
         measure(demo)
         assert [(one['state'], one['healthy_for']) for one in incidents(demo, 0)] == [('healing', healthy)]

@@ -38,7 +38,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts import coverage
 from postprocess.verdicts.measured import failure
-from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
@@ -95,7 +95,8 @@ def to_html(
     return _template().render(
         folder=folder or results, cards=cards(digest, store, judged, sizes), incident=incidents,
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
-        comparison=comparison, session=session, digest=digest, counts=_counts(judged),
+        comparison=comparison, session=session, digest=digest,
+        counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
         first=_FIRST, most=_CARDS, jobs=_JOBS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         hints=[_with_code(hint) for hint in comparison.hints],
@@ -127,12 +128,6 @@ def _overview(series: Sequence[Judged]) -> dict[tuple[str, str], list[Judged]]:
         of = one.series
         found.setdefault((of.check, f'{of.partition}/{of.environ}'), []).append(one)
     return dict(sorted(found.items()))
-
-
-def _counts(series: Sequence[Judged]) -> dict[str, int]:
-    """Return how many series have each verdict, that of their worst job; without verdicts that none has."""
-    found = Counter(one.worst.verdict for one in series)
-    return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 
 
 def _places(series: Sequence[Judged]) -> dict[int, int]:

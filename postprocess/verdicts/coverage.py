@@ -32,7 +32,7 @@ def standing(row: Verdict) -> str:
 
 def guarded(comparison: Comparison) -> list[tuple[str, Verdict]]:
     """Return each series with its standing, the least guarded first; equal ones by the loss they notice."""
-    rows = [(standing(row), row) for row in comparison.verdicts if row.id.metric != '*']
+    rows = [(standing(row), row) for row in comparison.series if row.id.metric != '*']
     least_first = [*reversed(STANDINGS[:-1]), STANDINGS[-1]]
 
     def detectable(row: Verdict) -> float:

@@ -136,10 +136,18 @@ class Comparison:
     suspects: frozenset[int] = frozenset()
     hints: list[str] = field(default_factory=list)
 
-    @property
+    @cached_property
+    def series(self) -> list[Verdict]:
+        """The verdict that stands for each series, that of its worst job: what is counted wherever metrics are."""
+        found: dict[SeriesId, Verdict] = {}
+        for row in self.verdicts:
+            found.setdefault(row.id, row)
+        return list(found.values())
+
+    @cached_property
     def counts(self) -> dict[str, int]:
         """How many series got each verdict, from worst to best, without verdicts that none got."""
-        found = Counter(row.verdict for row in self.verdicts)
+        found = Counter(row.verdict for row in self.series)
         return {verdict: found[verdict] for verdict in VERDICTS if found[verdict]}
 
     @property

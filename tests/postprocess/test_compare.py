@@ -211,7 +211,10 @@ def test_every_node_of_a_distributed_case_is_judged(work):
     ]
     work.reference(reference())
     work.ingest(report(*entries))
-    assert work.compare()['counts'] == {'regressed': 1, 'ok': 1}
+    document = work.compare()
+    assert [(row['verdict'], row['nodes']) for row in document['verdicts']] == [('regressed', ['n2']), ('ok', ['n1'])]
+    assert document['counts'] == {'regressed': 1}  # one metric
+    assert '1 gated' in ' '.join(work.run('compare', '--summary').stdout.split())
 
 
 # Scope: what should have been measured

@@ -132,9 +132,8 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     suspect &= ~(certain & (nights.k[:, -1] >= ENOUGH_JOBS))
     common = None
     if groups is not None and groups.members:
-        common = _common(
-            groups, baseline, nights, _windows_of_groups(groups, baseline, jobs[:, -2 * WINDOWS[-1] :], likeness)
-        )
+        of_groups = _windows_of_groups(groups, baseline, jobs[:, -2 * WINDOWS[-1] :], likeness)
+        common = _common(groups, baseline, nights, of_groups, red)
         for index in map(int, numpy.flatnonzero(common.suspect)):
             members = groups.members[index]
             suspect[members] |= nights.k[members, -1] < COMMON_JOBS[1]
@@ -207,8 +206,11 @@ def _suspects(baseline: Baseline, nights: Nights, likeness: Likeness, found: Win
     return suspect & ~sure & (jobs < MOST_JOBS)
 
 
-def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows) -> Common:
-    """Return the answer for groups, from what their windows show; losses only of those in doubt."""
+def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows, red: ndarray) -> Common:
+    """Return the answer for groups, from what their windows show; losses only of those in doubt.
+
+    `red`: the series that lost by themselves. A group whose others lost nothing has no loss in common.
+    """
     best = (found.p / _shares()).argmin(axis=0)
     rows = numpy.arange(len(best))
     p = numpy.minimum((found.p / _shares())[best, rows] * groups.tests, 1.0)
@@ -219,10 +221,13 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows) 
         part = groups.members[index]
         loss[index] = numpy.median(lost[part])
         doubt[index] &= loss[index] > numpy.median(baseline.floor[part]) / 2
+        others = part[~red[part]]
+        if len(others) > len(part) / 4:
+            doubt[index] &= numpy.median(lost[others]) > loss[index] / 2
         deviation = numpy.sqrt(numpy.median(baseline.variance[part]))
         half[index] = quantile(0.975, found.df[best[index], index]) * found.error[best[index], index] * deviation
-    red = doubt & (p < FALSE_COMMON) & (found.jobs[best, rows] >= COMMON_JOBS[0])
-    return Common(red, doubt & (found.jobs[0] < COMMON_JOBS[1]), p, loss, loss - half, loss + half)
+    shared = doubt & (p < FALSE_COMMON) & (found.jobs[best, rows] >= COMMON_JOBS[0])
+    return Common(shared, doubt & (found.jobs[0] < COMMON_JOBS[1]), p, loss, loss - half, loss + half)
 
 
 def _windows_of_groups(groups: Groups, baseline: Baseline, jobs: ndarray, likeness: Likeness) -> Windows:

@@ -143,6 +143,15 @@ def test_a_group_has_the_median_loss_of_its_series():
     assert found.low[0] < 0.02 < found.high[0]
 
 
+def test_what_some_series_of_a_group_lost_is_not_common_to_the_others():
+    jobs = nights([-0.1] * 5)
+    jobs[:10, :, :5] = -0.1 + 0.01 * numpy.random.default_rng(5).standard_normal((10, 1, 5))
+    sessions = 0.01 * numpy.random.default_rng(6).standard_normal((40, 10))
+    found = judge(baseline(sessions=sessions), jobs, Groups(['node', 'node'], [numpy.arange(16), numpy.arange(10)]))
+    assert found.red[:10].all() and not found.red[10:].any()
+    assert found.common.red.tolist() == [False, True]
+
+
 def test_a_baseline_without_spread_takes_that_of_its_kind_fitted_to_the_site():
     sessions = 0.1 * numpy.random.default_rng(4).standard_normal((METRICS, 2))
     one = recorded(sessions[:, :1], numpy.full(METRICS, 0.02**2))

@@ -4,15 +4,20 @@ They correspond to the FPU and MEM micro-kernels of the MareNostrum 5 paper (000
 """
 
 import functools
+import math
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
+from checks.core import budget
+from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
-from checks.core.topology import layouts, on_this_system
+from checks.core.topology import Topology, layouts, on_this_system, topologies
 from checks.core.trials import Metric
 from checks.memory import likwid_base as likwid
 from plumbline.record import Dim
+
+LONGEST = 50  # seconds of a trial, for which sizes are cut
 
 
 def flop_metrics(run: str, dims: dict[str, str], peak: float | None) -> list[Metric]:
@@ -39,6 +44,7 @@ def bandwidth_metrics(kernel: str, peak: str | None) -> list[Metric]:
 class LikwidBench(likwid.Likwid):
     """likwid-bench on the cores of one layout."""
 
+    trials_by_mode = Benchmark.trials_by_mode | {'quick': 2}
     layout = parameter(on_this_system(layouts), loggable=True)
 
     def supports(self, topology):
@@ -53,6 +59,15 @@ class LikwidBench(likwid.Likwid):
         modes = {'acceptance': True, 'nightly': self.layout in ('node', 'core'), 'quick': self.takes_seconds()}
         self.tags = {mode for mode, has_it in modes.items() if has_it}
 
+    def seconds_on(self, topology: Topology) -> float:
+        """Return the seconds of a trial, the mean of all trials, with sizes that nothing cuts."""
+        return self.seconds_of(len(likwid.ARRAYS))
+
+    def choose_budget(self):
+        known = [self.seconds_on(topology) for _, topology in topologies() if self.supports(topology)]
+        self.seconds = min(LONGEST, math.ceil(max(known, default=0)))
+        super().choose_budget()
+
     @run_after('setup')
     def place(self):
         self.cores_in_use = layouts(self.topology)[self.layout]
@@ -61,7 +76,7 @@ class LikwidBench(likwid.Likwid):
     def options(self, kernel: str, isa: str, bytes_of_group) -> list[str]:
         """Return the options for `kernel`: a work group for each NUMA domain, with `bytes_of_group(cpus)` of arrays."""
         fused = self.topology.has_instructions('fma') and kernel in likwid.WITH_FMA_VARIANT
-        options = ['-t', kernel + likwid.ISAS[isa][2 if fused else 1], '-s', str(self.loop_seconds)]
+        options = ['-t', kernel + likwid.ISAS[isa][2 if fused else 1], likwid.repetitions(self.loop_seconds)]
         for group in self.cores_in_use.groups:
             stride = group.stride * self.topology.threads_per_core
             size = f'{bytes_of_group(group.cpus) / 1000:.0f}kB'
@@ -82,14 +97,16 @@ class LikwidPeakFlops(LikwidBench):
     """
 
     descr = 'likwid-bench peakflops'
-    seconds = 11
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
     usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
+
+    def seconds_on(self, topology):
+        return self.seconds_of(2 * len(likwid.isas_of(topology)))
 
     @run_after('setup')
     def choose_kernels(self):
         self.metrics = []
-        for isa in self.isas():
+        for isa in likwid.isas_of(self.topology):
             for precision, kernel in (('dp', 'peakflops'), ('sp', 'peakflops_sp')):
                 run, dims = f'{isa}_{precision}', {'isa': isa, 'precision': precision}
                 self.runs[run] = self.options(kernel, isa, lambda cpus: self.topology.cache_bytes(1, cpus) / 2)
@@ -120,20 +137,24 @@ class LikwidBandwidth(LikwidBench):
             self.level == 'memory' or topology.cache_bytes(int(self.level[1]), topology.cpu_of_core) > 0
         )
 
-    @run_after('init')
-    def choose_seconds(self):
-        self.seconds = 30 if self.level == 'memory' else 9
+    def seconds_on(self, topology):
+        if self.level != 'memory' or not topology.caches:
+            return super().seconds_on(topology)
+        caches = topology.last_level_cache_bytes(topology.cpu_of_core)
+        size = budget.BEYOND_CACHES * max(likwid.ARRAYS.values()) * caches
+        return self.seconds_beyond_caches([*likwid.ARRAYS], size, topology)
 
     def takes_seconds(self):
-        return super().takes_seconds() and self.level in ('L1', 'memory')
+        return super().takes_seconds() and self.level == 'memory'
 
     @run_after('setup')
     def choose_kernels(self):
         self.metrics, groups = [], [group.cpus for group in self.cores_in_use.groups]
         self.beyond = self.beyond_caches([*likwid.ARRAYS], *groups) if self.level == 'memory' else 0
         peak = 'memory_bandwidth' if self.level == 'memory' else None
+        widest = likwid.isas_of(self.topology)[-1]
         for kernel, arrays in likwid.ARRAYS.items():
-            self.runs[kernel] = self.options(kernel, self.isas()[-1], functools.partial(self.size, arrays))
+            self.runs[kernel] = self.options(kernel, widest, functools.partial(self.size, arrays))
             self.metrics += bandwidth_metrics(kernel, peak)
 
     def size(self, arrays: int, cpus: tuple[int, ...]) -> float:

@@ -7,6 +7,8 @@ from reframe.core.builtins import variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
+from checks.core.jobscript import ShellText
+from checks.core.topology import Topology
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
 ISAS = {
@@ -16,7 +18,8 @@ ISAS = {
     'avx512': ('avx512f', '_avx512', '_avx512_fma'),
 }
 ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
-START = 1.5  # seconds until the loop that is measured: it is repeated until it lasts long enough
+# Seconds, by its source and as measured: until it knows the clock; of a loop that is doubled until it lasts one
+START, LOOP = 1.1, 1.45
 WITH_FMA_VARIANT = ('peakflops', 'peakflops_sp', 'stream', 'triad')
 # likwid's cycles are ticks of the nominal clock, whatever clock the cores run at.
 OF_ONE_CORE_AND_CYCLE = (r'^Cycles:\s+(\d+)$', r'^Using (\d+) threads$')
@@ -60,6 +63,21 @@ def allocated_from(output: str) -> set[int]:
     return set(map(int, re.findall(r'^Allocate: Process running on hwthread (\d{1,6})\b', output, re.MULTILINE)))
 
 
+def repetitions(seconds: int) -> ShellText:
+    """Return the option that says how often the loop is repeated.
+
+    In the first trial one thread tries out what takes so many `seconds`, which costs it twice the measured loop. The
+    later trials repeat it as often as the first: they all do the same work.
+    """
+    of_first = "sed -n 's/^Iterations per thread:[[:space:]]*/-i /p' ../../trial_1/$run/stdout 2> /dev/null"
+    return ShellText(f'$({of_first} | grep . || echo -s {seconds})')
+
+
+def isas_of(topology: Topology) -> list[str]:
+    """Return the instruction sets of a processor, the widest last."""
+    return [isa for isa, (extension, *_) in ISAS.items() if topology.has_instructions(extension)]
+
+
 class Likwid(Benchmark):
     """Runs likwid-bench, which binds its threads itself and prints where they ran."""
 
@@ -69,18 +87,29 @@ class Likwid(Benchmark):
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
 
+    def seconds_of(self, runs: int, slowdown: float = 1) -> float:
+        """Return the seconds that so many runs of a trial take, the mean of all trials.
+
+        `slowdown`: of a thread by the others, which only work in the loop that is measured.
+        """
+        return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials))
+
+    def seconds_beyond_caches(self, kernels: Sequence[str], size: float, topology: Topology) -> float:
+        """Return the seconds of runs on arrays in memory, of `size` bytes those of the kernel that has most."""
+        cores, rates = len(topology.cores), [budget.memory_rate(topology, {}, threads) for threads in (1, None)]
+        touched = sum(ARRAYS[kernel] for kernel in kernels) / max(ARRAYS[kernel] for kernel in kernels)
+        return self.seconds_of(len(kernels), cores * rates[0] / rates[1]) + touched * size / budget.FIRST_TOUCH
+
     def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
         """Return the bytes of an array for each byte of the last-level caches: 4, or less within the time of a trial.
 
         `kernels` run one after the other, each on all `groups` of cores; `runs` times so many do in a trial.
         """
-        caches = sum(map(self.topology.last_level_cache_bytes, groups))
-        largest, touched = max(ARRAYS[kernel] for kernel in kernels), sum(ARRAYS[kernel] for kernel in kernels)
-        wanted = budget.BEYOND_CACHES * largest * caches
-        start = len(kernels) * (START + self.loop_seconds)
-        pace = touched / largest / budget.FIRST_TOUCH
-        return self.fit(wanted, wanted, lambda size: start + pace * size, runs=runs) / (largest * caches)
+        caches = budget.BEYOND_CACHES * sum(map(self.topology.last_level_cache_bytes, groups))
+        largest = max(ARRAYS[kernel] for kernel in kernels)
+        wanted = largest * caches
 
-    def isas(self) -> list[str]:
-        """Return the instruction sets of the processor, the widest last."""
-        return [isa for isa, (extension, *_) in ISAS.items() if self.topology.has_instructions(extension)]
+        def seconds_of(size: float) -> float:
+            return self.seconds_beyond_caches(kernels, size, self.topology)
+
+        return budget.BEYOND_CACHES * self.fit(wanted, wanted, seconds_of, runs=runs) / wanted

@@ -13,7 +13,7 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import Placement
 from checks.core.trials import Metric, by_trial, series_of
-from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of
+from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
 
@@ -80,11 +80,11 @@ class LikwidOnDomains(NumaDomains, Likwid):
         return Metric(metric, 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=run, peak='memory_bandwidth')
 
     def options(self, kernel: str, cores: int, memory: int) -> list[str]:
-        arrays, cpus, (_, suffix, _) = ARRAYS[kernel], self.cpus[cores], ISAS[self.isas()[-1]]
+        arrays, cpus, (_, suffix, _) = ARRAYS[kernel], self.cpus[cores], ISAS[isas_of(self.topology)[-1]]
         size = f'{self.beyond * arrays * self.topology.last_level_cache_bytes(cpus) / 1000:.0f}kB'
         group = f'M{cores}:{size}:{len(cpus)}:1:{self.topology.threads_per_core}'
         streams = ','.join(f'{array}:M{memory}' for array in range(arrays))
-        return ['-t', kernel + suffix, '-s', str(self.loop_seconds), '-w', f'{group}-{streams}']
+        return ['-t', kernel + suffix, repetitions(self.loop_seconds), '-w', f'{group}-{streams}']
 
     def sanity_faults(self, run):
         cores, memory = self.places[run.name]

@@ -1,6 +1,7 @@
 """Classes of NUMA distances, variation between domains, and the parsers on recorded outputs."""
 
 import re
+import subprocess
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,7 @@ from checks.core import topology as topology_module
 from checks.core.placement import Placement
 from checks.core.topology import topology_of
 from checks.core.trials import NotMeasured, variable_name
-from checks.memory.likwid_base import allocated_from
+from checks.memory.likwid_base import allocated_from, repetitions
 from checks.memory.numa_matrix import coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
 from plumbline.sites import Partition
@@ -114,9 +115,19 @@ def chosen(numa_matrix, name: str, **fields):
     node.__dict__ |= {
         'topology': topology, 'domains': topology.numa_domains, 'runs': {}, 'run_env': {}, 'provenance': {},
         'cpus': [topology.cpus_in(domain) for domain in topology.numa_domains], 'placement': Placement(1, None),
-        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [],
+        'loop_seconds': 1, 'half_seconds': 3, 'trial_seconds': 10, 'num_nodes': 1, 'estimates': [], 'trials': 3,
     } | fields  # fmt: skip
-    for method in ('isas', 'rate', 'options', 'add_pairs', 'choose_runs', 'sanity_faults', 'beyond_caches', 'fit'):
+    for method in (
+        'seconds_of',
+        'seconds_beyond_caches',
+        'rate',
+        'options',
+        'add_pairs',
+        'choose_runs',
+        'sanity_faults',
+        'beyond_caches',
+        'fit',
+    ):
         if function := getattr(check, method, None):
             setattr(node, method, function.__get__(node))
     node.choose_runs()
@@ -144,7 +155,7 @@ def test_recorded_outputs(recorded, numa_matrix, check, metric, output, expected
         value_of(found, text + text)
 
 
-def test_the_recorded_command_is_what_the_check_asks_for(numa_matrix, recorded):
+def test_the_recorded_command_is_what_the_check_asks_for(numa_matrix, recorded, tmp_path):
     """On the machine that recorded it: two cores, and a last-level cache of 32 MiB."""
     caches = (topology_module.Cache(3, 2**25, frozenset({0, 1})),)
     topology = topology_module.Topology(
@@ -160,8 +171,25 @@ def test_the_recorded_command_is_what_the_check_asks_for(numa_matrix, recorded):
         seconds = 2 if check == 'NumaStream' else 1
         found = chosen(numa_matrix, check, **node, loop_seconds=seconds)
         command, *_ = recorded(f'{output}.header').splitlines()
-        assert command.endswith(' '.join(found.runs[run]))
+        assert command.endswith(in_a_job(tmp_path, run, found.runs[run]))
         assert found.sanity_faults(run_of(recorded(f'{output}.txt'), name=run)) == []
+
+
+def in_a_job(folder, run: str, options: list[str]) -> str:
+    """The options as the job's shell expands them in the second trial."""
+    (here := folder / f'trial_2/{run}').mkdir(parents=True, exist_ok=True)
+    words = ['bash', '-c', f'run={run}; echo {" ".join(options)}']
+    return subprocess.run(words, cwd=here, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_later_trials_repeat_the_loop_as_often_as_the_first(recorded, tmp_path):
+    options = ['-t', 'triad', repetitions(2), '-w', 'M0']
+    assert in_a_job(tmp_path, 'dp', options) == '-t triad -s 2 -w M0'
+    (first := tmp_path / 'trial_1/dp').mkdir(parents=True)
+    (first / 'stdout').write_text('the program was killed\n')
+    assert in_a_job(tmp_path, 'dp', options) == '-t triad -s 2 -w M0'
+    (first / 'stdout').write_text(recorded('likwid-bench-triad_avx512_fma.txt'))
+    assert in_a_job(tmp_path, 'dp', options) == '-t triad -i 64 -w M0'
 
 
 def test_threads_and_memory_elsewhere_are_seen(recorded, numa_matrix):

@@ -40,7 +40,7 @@ def cases(request, tmp_path_factory):
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout
     found = json.loads(report.read_text())['runs'][0]['testcases']
-    assert len(found) == 13
+    assert len(found) == 12
     return request.param, found
 
 

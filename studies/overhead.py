@@ -8,7 +8,7 @@
     python studies/overhead.py hpl     HPL of the quick size by the suite and by hand, with the same input
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
     python studies/overhead.py watch   HPL, STREAM and likwid-bench with the looks at their threads, and without
-    python studies/overhead.py looks   CPU time of the looks at a program of 1 to 256 threads in a minute
+    python studies/overhead.py looks   CPU time of the looks at a program of 1 to 1024 threads in a minute
     python studies/overhead.py ior     IOR by the suite and by hand on tmpfs, the same files and bytes
     python studies/overhead.py best    the best binding of the suite and the best of 20 random ones
     python studies/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
@@ -370,7 +370,7 @@ def looks(_: int):
         compiler = ['gcc', '-pthread', '-x', 'c', '-', '-o', f'{name}/sleeper']
         subprocess.run(compiler, input=SLEEPER, text=True, check=True)
         started = []
-        for threads in (1, 8, 32, 64, 128, 256):
+        for threads in (1, 8, 32, 64, 128, 256, 1024):
             folder = Path(name, str(threads))
             folder.mkdir()
             started.append((threads, folder, subprocess.Popen(['bash', RANK, '../sleeper', str(threads)], cwd=folder)))

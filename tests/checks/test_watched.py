@@ -1,8 +1,12 @@
 """What the looks at a running rank say: which threads were where they should not be, and how much was looked at."""
 
+import subprocess
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
+from scratch import ROOT
 
 from checks.core.placement import Granted, Placement, add_actual, binding_faults
 from checks.core.watched import cpu_list, parse, parse_cpu_list
@@ -157,3 +161,25 @@ def test_the_node_of_the_job_is_compared_with_that_of_the_rank(node, host, nodes
     one = Placement(1, ((0,),))
     assert binding_faults(one, got, 1, nodes, lambda _: slurm) == ([said] if said else [])
     assert binding_faults(one, got, 1, nodes) == [], 'no scheduler chose the nodes'
+
+
+# A program whose looks take COST microseconds each, by a clock that is not real, for ten minutes
+LOOKS = """
+source WATCH
+pause=20000 wait=20000 own=0 now=0
+while ((now + wait < 600000000)); do
+    ((now += wait, own += COST, pause < 10000000 && (pause *= 2)))
+    _wait $((own + COST)) $now
+    echo $now $own
+done
+"""
+
+
+@pytest.mark.parametrize('cost', [300, 4000, 19_000, 75_000, 2_000_000])
+def test_looks_take_a_thousandth_of_a_cpu_whatever_one_costs(cost):
+    script = LOOKS.replace('COST', str(cost)).replace('WATCH', str(ROOT / 'checks/core/job/watch.sh'))
+    said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True).stdout
+    looks = [tuple(map(int, line.split())) for line in said.splitlines()]
+    assert looks[0] == (20_000, cost)
+    assert all(own <= max(60_000, now / 1000) for now, own in looks[1:])
+    assert len(looks) > 60 or looks[-1][1] > 300_000, 'they are fewer than they may be'

@@ -7,8 +7,9 @@
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
 #   end MICROSECONDS OWN [alive]   the program has ended, and this took OWN nanoseconds of CPU time; alive: it has only
 #                              closed the pipe
-# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s; with more
-# threads they grow faster, so that all looks of a minute take less than 0.1 % of it from one CPU.
+# The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They grow
+# faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later all
+# looks together 0.1 % of the time of one CPU, whatever the number of threads.
 # Nothing but the pipe tells the program: it has no child more, and keeps its pid, signals and exit code.
 watch() {
     # The program inherits the end of the pipe that is written to: its end is the end of the pipe.
@@ -17,7 +18,7 @@ watch() {
 }
 
 _watch() {
-    local LC_ALL=C name began=${EPOCHREALTIME/./} now=0 pause=20000 grow threads at=0 timeout own fd
+    local LC_ALL=C name began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 timeout fd
     exec 2> /dev/null >> "$1"
     for fd in /proc/$BASHPID/fd/*; do # else a launcher would wait for the end of this process
         fd=${fd##*/}
@@ -31,12 +32,15 @@ _watch() {
     [ -e task/$$/children ] || echo 'children unknown'
     _look
     while
-        printf -v timeout '%d.%06d' $((pause / 1000000)) $((pause % 1000000))
+        printf -v timeout '%d.%06d' $((wait / 1000000)) $((wait % 1000000))
         read -r -t "$timeout"
         (($? > 128)) # the time is over
     do
+        read -r before _ < /proc/$BASHPID/schedstat
         _look
-        ((grow = 2 + threads / 24, pause *= grow, pause > grow * 5000000 && (pause = grow * 5000000)))
+        read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
+        ((pause < 10000000 && (pause *= 2)))
+        _wait $(((3 * own - 2 * before) / 1000)) $((${EPOCHREALTIME/./} - began)) # the next one may cost twice as much
     done
     mapfile -t name < status
     read -r own _ < /proc/$BASHPID/schedstat
@@ -44,10 +48,16 @@ _watch() {
     echo "end $((${EPOCHREALTIME/./} - began)) $own $fd"
 }
 
+# _wait MICROSECONDS NOW: the pause before the next look, after which all looks will have taken so much CPU time
+_wait() {
+    # 20 ms, doubled for each 5 ms: with 60 ms it is a minute and more
+    local at=$(($1 < 60000 ? 20000 << $1 / 5000 : 1000 * $1))
+    wait=$((at - $2 > pause ? at - $2 : pause))
+}
+
 _look() {
     local process processes=(.) out task ran waited status children entry
     printf -v out 'look %d\n' $((${EPOCHREALTIME/./} - began))
-    threads=0
     for ((process = 0; process < ${#processes[@]}; process++)); do
         for task in "${processes[process]}"/task/*; do
             read -r ran waited _ < "$task/schedstat" && mapfile -t status < "$task/status" || continue
@@ -58,7 +68,6 @@ _look() {
             children=()
             read -r -a children < "$task/children" # no newline ends it
             processes+=("${children[@]/#/../}")
-            ((threads++))
         done
         [ -n "$PLUMBLINE_SEES" ] && mapfile -d '' -t status < "${processes[process]}/environ" || continue
         for entry in "${status[@]}"; do

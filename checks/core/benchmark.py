@@ -16,7 +16,7 @@ from reframe.core.exceptions import PerformanceError, SanityError
 
 from checks.core import again, budget, causes, jobscript, node_sweep, source
 from checks.core.causes import Ending
-from checks.core.placement import Placement
+from checks.core.placement import Placement, nodes_of
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
 from plumbline import checkout, evidence
@@ -242,7 +242,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             cause = causes.of_job(ending, [], 0, ','.join(self.job.nodelist or []), plan.environ)
             self.faults += [str(cause)] * (cause is not None) + node_sweep.summary(self.swept, 'faults')
         else:
-            self.result, faults = read(stage, plan, ','.join(self.job.nodelist or []), ending)
+            nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.host_of)
+            self.job.nodelist[:] = nodes  # which the record, ReFrame's report and its log have from there
+            self.result, faults = read(stage, plan, ','.join(nodes), ending)
             self.faults = faults + self.faults
         try:
             self.result.evidence = evidence.pack(

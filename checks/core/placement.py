@@ -176,6 +176,18 @@ def granted(trial: Path) -> dict[str, Granted]:
     }
 
 
+def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[str], str] | None) -> list[str]:
+    """Return the nodes of a job: those that its scheduler `named`; where `wanted` are more, those of ranks, too.
+
+    Of a job that backfill started, the accounts of Slurm 22.05 have named the first node only.
+    """
+    if host_of is None or len(named) >= wanted:
+        return list(named)
+    known = {_short(name) for node in named for name in (node, host_of(node))}
+    ranks = {path.name.removeprefix('binding.').rpartition('.')[0] for path in stage.glob('trial_*/*/binding.*')}
+    return [*named, *sorted(node for node in ranks if _short(node) not in known)]
+
+
 def _granted(lines: list[str]) -> Granted:
     found = [line.split() for line in lines[1:]]
 
@@ -207,8 +219,8 @@ def binding_faults(
     expected, faults = placement.ranks_per_node * num_nodes, []
     if len(actual) != expected:
         faults.append(f'{expected} ranks were requested, {len(actual)} reported their binding')
-    if host_of:  # of a job that backfill started, Slurm 22.05's accounts have named the first node only
-        faults += _host_faults(actual, nodes if len(nodes) >= num_nodes else (), host_of)
+    if host_of:
+        faults += _host_faults(actual, nodes, host_of)
     for rank, has in actual.items():
         local_rank = int(rank.rpartition('.')[2])
         for name, what in (

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Granted, Placement, binding_faults, granted, parse_cpu_list
+from checks.core.placement import Granted, Placement, binding_faults, granted, nodes_of, parse_cpu_list
 
 RANK = ROOT / 'checks/core/job/rank.sh'
 TWO = Placement(2, ((0,), (1,)))
@@ -413,3 +413,19 @@ def test_a_rank_that_cannot_have_its_device_ends_all(tmp_path, program, stand_in
     )  # fmt: skip
     assert answer.returncode != 0
     assert 'plumbline: local rank 1: GPU 7 was requested; nvidia-smi lists: GPU 0' in answer.stderr
+
+
+@each_row(
+    ('named', 'wanted', 'found'),
+    [
+        (['n1'], 2, ['n1', 'n2']),  # h1 is the host of n1
+        (['n1', 'n3'], 2, ['n1', 'n3']),
+        ([], 2, ['h1', 'n1', 'n2']),
+    ],
+)
+def test_nodes_that_the_scheduler_does_not_name_are_those_of_the_ranks(tmp_path, named, wanted, found):
+    for number, node in enumerate(('n1', 'n2', 'h1'), start=1):
+        (folder := tmp_path / f'trial_{number}/run').mkdir(parents=True, exist_ok=True)
+        (folder / f'binding.{node}.0').write_text('0\n')
+    assert nodes_of(named, wanted, tmp_path, lambda node: node.replace('n', 'h')) == found
+    assert nodes_of(named, wanted, tmp_path, None) == named

@@ -7,7 +7,7 @@ What only an installed scheduler knows, such as accounts, is not judged.
 import argparse
 import re
 import shlex
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from plumbline.errors import expected_one_of
@@ -134,6 +134,29 @@ def _ignored(lines: list[str], prefix: str) -> Iterator[Fault]:
             yield number, text, f'ignored: it stands after the first command, in line {first}'
 
 
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise ValueError(message)
+
+
+def _read(
+    lines: list[str], prefix: str, parser: _Parser, command: str, options: Iterable[str] = ()
+) -> tuple[list[tuple[int, argparse.Namespace]], list[Fault]]:
+    """Return line and options of each directive, and the faults of all. `command` takes `options`, where known."""
+    found, faults = [], [*_ignored(lines, prefix)]
+    for number, words in _directives(lines, prefix):
+        try:
+            known, unknown = parser.parse_known_args(words)
+        except ValueError as error:
+            faults.append((number, ' '.join(words), str(error)))
+            continue
+        found.append((number, known))
+        for word in unknown:
+            guess = expected_one_of(word.lstrip('-').partition('=')[0], options) if options else ''
+            faults.append((number, word, f'{command} has no such option{guess and f"; {guess}"}'))
+    return found, faults
+
+
 # Slurm
 
 _SLURM = {  # sbatch(1): long name, short name, whether it takes a value
@@ -153,11 +176,6 @@ _SLURM = {  # sbatch(1): long name, short name, whether it takes a value
 }  # fmt: skip
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):
-        raise ValueError(message)
-
-
 def _slurm_parser() -> _Parser:
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name, (short, takes) in _SLURM.items():
@@ -168,19 +186,14 @@ def _slurm_parser() -> _Parser:
 
 
 def _slurm(lines: list[str], asked: Asked) -> Iterator[Fault]:
-    parser = _slurm_parser()
-    found: dict[str, tuple[str, int]] = {}
-    yield from _ignored(lines, '#SBATCH')
-    for number, words in _directives(lines, '#SBATCH'):
-        try:
-            known, unknown = parser.parse_known_args(words)
-        except ValueError as error:
-            yield number, ' '.join(words), str(error)
-            continue
-        for word in unknown:
-            name = word.lstrip('-').partition('=')[0]
-            yield number, word, f'sbatch has no such option; {expected_one_of(name, _SLURM)}'
-        found |= {name: (value, number) for name, value in vars(known).items() if value not in (None, False)}
+    read, faults = _read(lines, '#SBATCH', _slurm_parser(), 'sbatch', _SLURM)
+    yield from faults
+    found: dict[str, tuple[str, int]] = {
+        name: (value, number)
+        for number, known in read
+        for name, value in vars(known).items()
+        if value not in (None, False)
+    }
 
     def value(name: str, default: str = '') -> str:
         return found.get(name, (default, 0))[0]
@@ -223,18 +236,12 @@ def _hms(text: str, stated: bool = True) -> int | None:
 
 
 def _pbs(lines: list[str], asked: Asked) -> Iterator[Fault]:
-    yield from _ignored(lines, '#PBS')
     place, parser = '', _Parser(add_help=False)
     for flag in 'lNoeAPqWjkmMrSVv':
         parser.add_argument(f'-{flag}', action='append', default=[]) if flag != 'V' else parser.add_argument('-V')
-    for number, words in _directives(lines, '#PBS'):
-        try:
-            known, unknown = parser.parse_known_args(words)
-        except ValueError as error:
-            yield number, ' '.join(words), str(error)
-            continue
-        for word in unknown:
-            yield number, word, 'qsub has no such option'
+    read, faults = _read(lines, '#PBS', parser, 'qsub')
+    yield from faults
+    for number, known in read:
         for name, word in (('A', 'account'), ('P', 'account'), ('q', 'queue')):
             if getattr(known, name):
                 asked.words[word] = getattr(known, name)[-1]

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Case, Content, Selection, Session, case_of, cases_in
+from ci.session import Case, Content, Selection, Session, case_of, cases_in, left_out
 from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
 from plumbline.files import write_text
@@ -72,7 +72,8 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
             content = session.content()
             write_text(session.report, json.dumps(content))
             nodes = nodes or _node_options(content, site)
-            outcome.store(home, session.report, len(cases), [ended.why] if ended.why else [])
+            problems = [f'{case["display_name"]}: {left}' for case in cases_in(content) if (left := left_out(case))]
+            outcome.store(home, session.report, len(cases), [ended.why] * bool(ended.why) + problems)
             session.forget()
             uuids[state].append(content['session_info']['uuid'])
             if ended.told_to_end:

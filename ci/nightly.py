@@ -22,7 +22,7 @@ from ci import cleanup, command, notify, outcome
 from ci.command import duration
 from ci.process import Ended
 from ci.progress import in_words
-from ci.rerun import rerun
+from ci.rerun import complete, rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, failed
 from ci.slurm_nodes import nodes_out
 from plumbline import settings
@@ -150,6 +150,8 @@ class Night:
         may_go_on = not self.arguments.no_retry and not ended.told_to_end
         if may_go_on and time.monotonic() < self.deadline:
             self._retry(session, content, cases)
+        if not ended.told_to_end:
+            self.problems += complete(session, content, self.site, self.deadline)
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
 

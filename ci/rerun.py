@@ -1,4 +1,7 @@
-"""Run the cases again that have a series in doubt: one bad value must not blame a node."""
+"""Run cases again: for the trials that their job had no time for, and where a series is in doubt.
+
+One bad value must not blame a node.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ci import outcome
-from ci.session import Case, Content, Entry, Session, case_of, cases_in
+from ci.session import Case, Content, Entry, Session, case_of, cases_in, left_out
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline.sites import Site
 from postprocess.text import count
@@ -16,6 +19,28 @@ from postprocess.text import count
 #: Jobs of a case in a session: after each step it runs on only if it is still in doubt.
 STEPS = (1, 2, 3, 5, 9)
 SHORTEST = 1800.0  # seconds that reruns may take at least; else no longer than the session itself
+
+
+def complete(session: Session, content: Content, site: Site, deadline: float) -> list[str]:
+    """Run the trials that the queue allowed no time for in further jobs, which are added to `content`.
+
+    They run on the nodes of the first job. Return a sentence for each case whose trials did not all run by `deadline`.
+    """
+    number = 1
+    while time.monotonic() < deadline and (cases := _incomplete(content)):
+        number += 1
+        left = {case_of(case): int(left_out(case).split()[0]) for case in cases}
+        print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
+        if not session.run_again(
+            content, _with_options(session, cases, site, 1), deadline, f'-part{number}', trials=left
+        ):
+            break
+    return [f'{case["display_name"]}: {left_out(case)}; no job ran them' for case in _incomplete(content)]
+
+
+def _incomplete(content: Content) -> list[Entry]:
+    """Return the last run of each case that has trials left."""
+    return [case for case in cases_in(content) if left_out(case)]
 
 
 def rerun(session: Session, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:

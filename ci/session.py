@@ -221,12 +221,14 @@ class Session:
     def run(
         self, deadline: float, cases: Mapping[Case, Sequence[str]] | None = None, part: str = '',
         variables: Mapping[str, str] | None = None, shell: Sequence[str] = (), times: int = 1,
+        trials: Mapping[Case, int] | None = None,
     ) -> Ended:  # fmt: skip
         """Run ReFrame until it ends or `deadline`, a value of ``time.monotonic()``.
 
         `cases`: only these, whatever else was selected; each with options of the scheduler for its job. `part`: the run
         is a part of the session, with a report of its own. `variables`: for its environment. `shell`: the beginning of
-        the command, which must end with executing the rest. `times`: that each case runs.
+        the command, which must end with executing the rest. `times`: that each case runs. `trials`: how many each of
+        `cases` is to run, where not all.
         """
         report = self.part(part) if part else self.report
         options = ['-r', f'--report-file={report}', f'--stage={self.stage(part)}']
@@ -234,7 +236,7 @@ class Session:
         environment = {}
         if cases is not None:
             options += ['--distribute=all'] if self.distributes else []  # their nodes need not be idle any more
-            environment[settings.CASES.name] = str(self._write_cases(cases, part))
+            environment[settings.CASES.name] = str(self._write_cases(cases, part, trials or {}))
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
@@ -244,14 +246,17 @@ class Session:
             print(f'plumbline: {said}', flush=True)
         return ended
 
-    def _write_cases(self, cases: Mapping[Case, Sequence[str]], part: str) -> Path:
+    def _write_cases(self, cases: Mapping[Case, Sequence[str]], part: str, trials: Mapping[Case, int]) -> Path:
         """Write the file that `checks/core/again.py` reads: no option of ReFrame's selects a partition and environ."""
         found: dict[str, dict[str, list[str]]] = {}
+        left: dict[str, dict[str, int]] = {}
         for (name, place), options in cases.items():
             found.setdefault(name, {})[place] = list(options)
+            if (name, place) in trials:
+                left.setdefault(name, {})[place] = trials[name, place]
         generated = sum(any(word.startswith(kind) for word in self.command) for kind in _GENERATORS)
         path = self.log.with_name(f'{self.stamp}{part}.cases')
-        write_text(path, json.dumps({'generated': generated, 'cases': found}))
+        write_text(path, json.dumps({'generated': generated, 'cases': found, 'trials': left}))
         return path
 
     def remember_seconds(self, content: Content, elapsed: float) -> None:
@@ -304,10 +309,11 @@ class Session:
         return list(cases.values())
 
     def run_again(
-        self, content: Content, wanted: Mapping[Case, Sequence[str]], deadline: float, part: str, times: int = 1
-    ) -> bool:
+        self, content: Content, wanted: Mapping[Case, Sequence[str]], deadline: float, part: str, times: int = 1,
+        trials: Mapping[Case, int] | None = None,
+    ) -> bool:  # fmt: skip
         """Run cases again so many times and add each time to `content`; return whether there was anything to add."""
-        self.run(deadline, wanted, part, times=times)
+        self.run(deadline, wanted, part, times=times, trials=trials)
         if not self.part(part).exists():
             return False
         add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted)
@@ -332,6 +338,12 @@ def cases_in(content: Content, every_run: bool = False) -> list[Entry]:
     """Return the last run of each case of a run report, or every one, without fixtures."""
     found = [case for run in content['runs'] for case in run['testcases'] if not case['fixture']]
     return found if every_run else list({_identity(case): case for case in found}.values())
+
+
+def left_out(case: Entry) -> str:
+    """Return how many trials the queue allowed no time for, of how many, and why; empty where all ran."""
+    record = case.get('record')
+    return record['provenance'].get('trials_left_out', '') if isinstance(record, dict) else ''
 
 
 def failed(content: Content) -> list[Entry]:

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ci.session import RESUMABLE, Case, Content, Entry, Selection, Session, case_of, cases_in
+from ci.session import RESUMABLE, Case, Content, Entry, Selection, Session, case_of, cases_in, left_out
 from plumbline.files import write_text
 from plumbline.record import from_dict
 from plumbline.rounds import Place, rounds_of
@@ -110,9 +110,10 @@ class Sweep:
         return {'session_info': info | self.recorded, 'runs': numbered}, missing
 
     def problems(self, content: Content) -> list[str]:
-        """Return a sentence for each case on two nodes and each node that had no other node."""
+        """Return a sentence for each case on two nodes and each node that had no other, and for trials left out."""
         pairs = {case_of(case) for case in cases_in(content) if nodes_of_place(case) > 1}
-        return [
+        short = {self.cases[case_of(case)]: left for case in cases_in(content) if (left := left_out(case))}
+        return [f'{name}: {left}; a node sweep runs no further job' for name, left in short.items()] + [
             f'{self.cases[case]}: not run on {part.nodes[0]}'
             for case in self.cases
             for part in self.parts

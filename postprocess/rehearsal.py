@@ -32,6 +32,7 @@ class Case:
     script: Path
     fault: str = ''
     submitted: bool = True  # to the scheduler; the others run where ReFrame does
+    time_limit: str = ''  # its arithmetic, in words
 
     def series(self) -> dict[SeriesId, tuple[Quantity | None, float | None]]:
         """Return what each series is, and its peak; a check of others has one with the metric ``*``."""
@@ -78,5 +79,5 @@ def _case(case: dict[str, Any]) -> Case:
         partition=case['partition'], environ=case['environ'], name=case['display_name'],
         requires=tuple(str(case.get('requires') or '').split()), record=record, peaks=case.get('peaks') or {},
         script=Path(case['stagedir']) / 'rfm_job.sh', fault=case['fail_reason'] or '',
-        submitted=not case.get('local'),
+        submitted=not case.get('local'), time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
     )  # fmt: skip

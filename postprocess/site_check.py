@@ -104,7 +104,9 @@ def check_jobs(name: str, root: Path = SITES) -> Checked:
     cases = [case for case in rehearse(reframe, name, folder) if case.submitted] if _has_cases(site) else []
     by_fault: dict[tuple[str, str, str], list[str]] = {}
     to_state: set[str] = set()
+    times: dict[tuple[str, str], list[str]] = {}
     for case in cases:
+        times.setdefault((case.partition, case.time_limit), []).append(case.name)
         partition, text = site.partitions[case.partition], case.script.read_text(encoding='utf-8')
         for line, option, why in faults_of_script(text, partition):
             by_fault.setdefault((case.partition, option, why), []).append(f'{case.script}:{line}')
@@ -114,6 +116,9 @@ def check_jobs(name: str, root: Path = SITES) -> Checked:
         found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
     if not found.mistakes:
         shutil.rmtree(folder)
+    for (of, arithmetic), names in times.items():
+        others = f' and {len(names) - 1} more' if names[1:] else ''
+        found.notes += [f'{name}:{of}: {names[0]}{others}: {arithmetic}'] if arithmetic else []
     if to_state:
         what = ', '.join(sorted(to_state))
         found.notes.append(f'{name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm')

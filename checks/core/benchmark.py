@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
 from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
+from reframe.core.logging import getlogger
 
 from checks.core import again, budget, causes, jobscript, node_sweep, source
 from checks.core.causes import Ending
@@ -152,12 +154,15 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.stack = self.site.environs[self.current_environ.name]
         if self.topology.cache_note:
             self.provenance['caches'] = self.topology.cache_note
+        if self.partition.max_time:  # sizes are chosen for a trial that the queue allows
+            self.trial_seconds = math.ceil(min(self.trial_seconds, budget.longest_trial(self.partition.max_time)))
         names = self.site.name, self.partition.name, self.stack.name
         self.installed = Installed(*names) if self.stack.provider == 'spack' else None
         if (places := again.chosen(self)) is not None:
             place = f'{self.current_partition.fullname}+{self.stack.name}'
             self.skip_if(place not in places, 'of this check, only cases with other partitions or environs run again')
             self.job.options += places[place]  # such as the nodes on which ci/nightly runs it again
+            self.trials = again.trials_left(self, place) or self.trials
 
     @run_before('run')
     def bring_stack_up(self):
@@ -255,6 +260,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.faults.append(str(error))
         for place in self.swept:
             place['evidence'] = self.result.evidence
+        if left := self.result.provenance.get('trials_left_out'):
+            getlogger().warning(f'{self.display_name}: {left}; ci/nightly runs them in further jobs')
         if self.faults and shutil.disk_usage(stage).free < 2**20:
             self.faults.insert(0, f'the file system of {stage} is full, seen on {",".join(self.job.nodelist or [])}')
         self.result.causes = self.faults

@@ -12,9 +12,9 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 
 import reframe as rfm
-from reframe.core.builtins import variable
+from reframe.core.builtins import loggable, variable
 
-from checks.core.topology import Topology
+from checks.core.topology import Topology, current_site
 from checks.core.trials import Metric
 from plumbline import settings
 
@@ -25,6 +25,7 @@ BEYOND_CACHES = 4
 # Doubles of a vector by archspec's name, the widest first; a core of the slowest kind has one multiply-add pipeline
 _VECTORS = {'avx512f': 8, 'avx2': 4, 'avx': 4}
 _SLOW_CLOCK = 2e9
+_BESIDE_TRIALS = 60  # seconds of a job for its set-up, and for what follows the trials
 _OF_PEAK = 0.4  # HPL reaches 60 to 90 % of the peak; a small matrix, or a busy machine, less
 _DENSE_OF_GPU = 2e12  # Flop/s: the oldest with much double precision, P100 and MI50, have peaks of 4.7 and 6.6e12
 # One core reaches 10 to 20 GB/s (003, Table 4: 8 to 19), and 2 to 5 GB/s beside all others (003, Table 4)
@@ -59,6 +60,37 @@ def largest(wanted: float, seconds_of: Callable[[float], float], seconds: float)
         middle = (low + high) / 2
         low, high = (middle, high) if seconds_of(middle) <= seconds else (low, middle)
     return low
+
+
+def limit_of_trial(seconds: float) -> int:
+    """Return the seconds after which a trial that is estimated to take `seconds` is ended."""
+    return 60 + int(min(10 * seconds, 4 * seconds + 600))  # much more, as for a machine that is busy with other things
+
+
+def seconds_of_job(trials: int, limit: float) -> float:
+    """Return the time limit that a job needs for its trials, each ended after `limit` seconds."""
+    return _BESIDE_TRIALS + trials * limit
+
+
+def longest_trial(max_time: float) -> float:
+    """Return the longest estimate of a trial that a job of `max_time` seconds can hold, see job/time_left.sh."""
+    return max(1, (max_time - _BESIDE_TRIALS) / 1.5)
+
+
+def jobs_for(trials: int, seconds: float, max_time: float) -> int:
+    """Return how many jobs of at most `max_time` seconds the trials need where each takes `seconds`."""
+    return math.ceil(trials / max(1, math.floor((max_time - _BESIDE_TRIALS - seconds / 2) / seconds)))
+
+
+def time_in_words(trials: int, seconds: float, limit: float, max_time: float | None) -> str:
+    """Return the arithmetic of the time limit of a job."""
+    needed = seconds_of_job(trials, limit)
+    said = f'{trials} trials of about {seconds:.0f} s, each ended after {limit:.0f} s, and {_BESIDE_TRIALS} s: '
+    said += f'{needed:.0f} s'
+    if not max_time or needed <= max_time:
+        return said
+    jobs = jobs_for(trials, seconds, max_time)
+    return f'{said}; max_time allows {max_time:.0f} s: {jobs} job{"s" * (jobs > 1)} of that limit'
 
 
 def informational(metrics: Iterable[Metric], names: str = '*') -> list[Metric]:
@@ -100,8 +132,19 @@ class Budgeted(rfm.RegressionTestPlugin):
         """Lower the seconds to the estimates of what was sized, and derive the time limit from them."""
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
-        seconds = self.trial_seconds  # much more, as for a machine that is busy with other things
-        self.trial_time_limit = self.trial_time_limit or 60 + min(10 * seconds, 4 * seconds + 600)
+        self.trial_time_limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
+
+    @loggable
+    @property
+    def time_limits(self) -> dict[str, str]:
+        """The arithmetic of the time limit by partition; of all, as for --describe, before a partition is chosen."""
+        limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
+        return {
+            name: time_in_words(self.trials, self.trial_seconds, limit, partition.max_time)
+            for name, partition in current_site().partitions.items()
+            if f'{current_site().name}:{name}' in self.valid_systems
+            and (self.current_partition is None or name == self.current_partition.name)
+        }
 
     def fit(
         self, wanted: float, needed: float, seconds_of: Callable[[float], float],

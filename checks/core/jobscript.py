@@ -11,6 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
+from checks.core import budget
 from checks.core.placement import UNBOUND
 from plumbline.errors import SiteError
 from plumbline.mpi import FAMILIES
@@ -33,7 +34,7 @@ class ShellText(str):
 
 def limit_time(check):
     """Set the time limit of the job: that of all trials, but no more than the queue allows."""
-    needed, most = 60 + check.trials * check.trial_time_limit, check.partition.max_time or math.inf
+    needed, most = budget.seconds_of_job(check.trials, check.trial_time_limit), check.partition.max_time or math.inf
     check.hurries = not check.time_limit and most < needed
     check.time_limit = f'{min(check.time_limit or needed, most):.0f}s'
 

@@ -121,3 +121,16 @@ def test_a_cache_that_no_processor_has_is_reduced_and_said(tmp_path, monkeypatch
 def test_no_described_machine_has_a_cache_that_is_reduced(site):
     partitions = [name for name, partition in load_site(site).partitions.items() if partition.processor]
     assert all(not topology_of(site, name).cache_note for name in partitions)
+
+
+@each_row(
+    'trials, seconds, max_time, jobs',
+    [(5, 43200, 172800, 2), (100, 60, 7200, 1), (5, 1803, 3600, 5), (3, 4000, 3600, 3), (100, 1, 3600, 1)],
+)
+def test_the_jobs_that_a_queue_makes_of_the_trials(trials, seconds, max_time, jobs):
+    assert budget.jobs_for(trials, seconds, max_time) == jobs
+    said = budget.time_in_words(trials, seconds, budget.limit_of_trial(seconds), max_time)
+    needed = 60 + trials * budget.limit_of_trial(seconds)
+    assert f'{needed} s' in said
+    assert (f'{jobs} job' in said) is (needed > max_time)
+    assert budget.longest_trial(max_time) * 1.5 + 60 == max_time

@@ -31,13 +31,13 @@ def listed(demo, *options: str, **environment: str) -> set[tuple[str, str]]:
     return set(CASE.findall(answer.stdout))
 
 
-def choose(demo, cases, generated: int) -> dict[str, str]:
-    """The variable that allows these cases only."""
+def choose(demo, cases, generated: int, trials: dict | None = None) -> dict[str, str]:
+    """The variable that allows these cases only, some with fewer `trials`."""
     found: dict[str, dict[str, list]] = {}
     for name, place in cases:
         found.setdefault(name, {})[place] = []
     path = demo.results.with_name('cases.json')
-    path.write_text(json.dumps({'generated': generated, 'cases': found}))
+    path.write_text(json.dumps({'generated': generated, 'cases': found, 'trials': trials or {}}))
     return {'PLUMBLINE_CASES': str(path)}
 
 
@@ -55,14 +55,17 @@ def test_only_the_chosen_cases_are_left_of_any_selection(demo, options, generate
     assert listed(demo, *options, **choose(demo, [(name, place)], generated)) == {(name, place)}
 
 
-def test_one_case_of_a_partition_and_one_of_another_run_once_each(demo):
+def test_one_case_of_a_partition_and_one_of_another_run_once_each_with_the_trials_that_are_left(demo):
     """ReFrame combines partitions with environs: what that brings beside them is skipped."""
     hashes = {name for name, _ in listed(demo, '-n', 'Demo.*small')}
     wanted = {(name, place) for name in hashes for place in ('demo:node+system', 'demo:more+other')}
     report = demo.results.with_name('report.json')
-    answer = demo.reframe('-r', f'--report-file={report}', '-n', 'Demo', **choose(demo, wanted, 0))
+    left = {name: {'demo:more+other': 1} for name in hashes}
+    answer = demo.reframe('-r', f'--report-file={report}', '-n', 'Demo', **choose(demo, wanted, 0, left))
     assert answer.returncode == 0, answer.stdout
     cases = json.loads(report.read_text())['runs'][0]['testcases']
     ran = [(one['hashcode'], f'{one["system"]}:{one["partition"]}+{one["environ"]}') for one in cases
            if one['result'] != 'skip']  # fmt: skip
     assert sorted(ran) == sorted(wanted)
+    trials = {case['partition']: len(case['record']['trial_seconds']) for case in cases if case['result'] != 'skip'}
+    assert trials == {'node': 3, 'more': 1}

@@ -131,10 +131,11 @@ def test_the_cases_that_run_again(words, generated, tmp_path, monkeypatch):
     (tmp_path / 'logs').mkdir(exist_ok=True)
     session = Session.new(tmp_path, Selection('s', 'quick', tuple(words)), 0)
     cases = {('1a', 's:p+e'): ['--nodelist=n1'], ('1a', 's:q+f'): [], ('2b', 's:p+e'): ()}
-    command, variables = run(session, monkeypatch, cases)
+    command, variables = run(session, monkeypatch, cases, trials={('2b', 's:p+e'): 40})
     assert command.count('--distribute=all') == session.distributes
     assert json.loads(Path(variables[settings.CASES.name]).read_text()) == {
         'generated': generated, 'cases': {'1a': {'s:p+e': ['--nodelist=n1'], 's:q+f': []}, '2b': {'s:p+e': []}},
+        'trials': {'2b': {'s:p+e': 40}},
     }  # fmt: skip
 
 

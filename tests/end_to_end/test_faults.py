@@ -1,5 +1,6 @@
 """What can go wrong in a job, through real ReFrame: every fault fails its case and says why."""
 
+import json
 import os
 import shutil
 import subprocess
@@ -41,15 +42,20 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     assert record['job']['state'] == 'SUCCESS'
 
 
-def test_a_job_stops_before_the_time_that_its_queue_allows_is_over(clone):
+def test_trials_that_the_queue_allows_no_time_for_run_in_further_jobs_of_the_session(clone):
     clone.describe(f'{DEMO_PARTITION}max_time: 1m4s\n', 'demo')  # a minute is kept for what follows the trials
     clone.program(f'sleep 1; {GOOD_PROGRAM}')
-    code, found = case(clone, '-S', 'trials=100')
-    record = found['record']
-    assert (code, found['result']) == (0, 'pass'), found['fail_reason']
-    assert 1 <= record['trials'] <= 3 and len(record['metrics']['rate']['samples']) == record['trials']
-    assert f'{100 - record["trials"]} of 100 trials' in record['provenance']['trials_left_out']
-    assert 'of the 64 s that the queue allows' in record['provenance']['trials_left_out']
+    night = clone.nightly('--mode=quick', '--no-retry', '--', '-Strials=4')
+    assert 'had no time for all trials in a job: job 2' in night.stdout
+    (report,) = clone.results.glob('reports/*.json')
+    jobs = [cases_in(report, run)[0] for run in range(len(json.loads(report.read_text())['runs']))]
+    assert len(jobs) > 1 and {one['result'] for one in jobs} == {'pass'}
+    assert sum(len(one['record']['metrics']['rate']['samples']) for one in jobs) == 4
+    first, last = (one['record']['provenance'] for one in (jobs[0], jobs[-1]))
+    assert f'{4 - jobs[0]["record"]["trials"]} of 4 trials' in first['trials_left_out']
+    assert 'of the 64 s that the queue allows' in first['trials_left_out'] and 'trials_left_out' not in last
+    rows = json.loads(clone.plumbline('compare', '--format=json').stdout)['verdicts']
+    assert rows and {row['n'] for row in rows} == {4}, 'one series of all jobs'
 
 
 @pytest.mark.parametrize(

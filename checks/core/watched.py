@@ -11,6 +11,7 @@ from typing import NamedTuple
 # Parts of an interval in which a thread ran or waited for a CPU
 _RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may be anywhere
 _BUSY = 0.5  # from which it needs a CPU of its own
+_USED = 0.1  # part of the CPUs that busy threads run on, at least: below it, others than the rank have them
 _MOMENT = 0.25  # s, in which a thread may be elsewhere
 _LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
 _SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
@@ -133,13 +134,15 @@ class Watched:
         """Find sets of CPUs with more busy threads than CPUs, each named once."""
         worst: dict[Cpus, tuple[float, int]] = {}
         for seconds, before, look in self._intervals():
-            busy: dict[Cpus, int] = defaultdict(int)
+            busy: dict[Cpus, list[float]] = defaultdict(list)
             for one in look.threads:
-                busy[one.cpus] += _wanted(one, before) >= _BUSY * seconds
-            for cpus, number in busy.items():
-                if cpus <= bound and number > len(cpus) and seconds >= _LONG_ENOUGH:
+                if _wanted(one, before) >= _BUSY * seconds:
+                    busy[one.cpus].append(_ran(one, before))
+            for cpus, ran in busy.items():
+                used = sum(ran) >= _USED * seconds * len(cpus)
+                if cpus <= bound and len(ran) > len(cpus) and used and seconds >= _LONG_ENOUGH:
                     since, most = worst.get(cpus, (look.at, 0))
-                    worst[cpus] = since, max(most, number)
+                    worst[cpus] = since, max(most, len(ran))
         for cpus, (since, number) in worst.items():
             whole = '' if cpus == bound else f'; the rank was bound to CPU {cpu_list(bound)}'
             yield f'{number} busy threads share CPU {cpu_list(cpus)} since {since:.2f} s{whole}'
@@ -173,8 +176,14 @@ class Watched:
 def _wanted(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
     """Return the seconds in which a thread ran, or waited for a CPU, since the look before; 0 if it only waited."""
     last = before.get((one.process, one.number))
-    ran, waited = (one.ran, one.waited) if last is None else (one.ran - last.ran, one.waited - last.waited)
-    return ran + waited if ran > 0 else 0
+    ran = _ran(one, before)
+    return ran + one.waited - (last.waited if last else 0) if ran > 0 else 0
+
+
+def _ran(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
+    """Return the seconds in which a thread ran since the look before."""
+    last = before.get((one.process, one.number))
+    return one.ran - (last.ran if last else 0)
 
 
 def _who(look: Look, threads: set[Thread]) -> str:

@@ -70,6 +70,14 @@ def test_a_thread_that_sleeps_may_be_anywhere_and_one_that_waits_for_its_cpu_cou
     assert fault.startswith('16 busy threads share CPU 4 since 1.00 s')
 
 
+def test_a_wrapper_and_its_child_that_both_wait_while_others_have_the_cpu_share_nothing():
+    starting = (
+        f'. 100 {SECOND // 1000} {SECOND * 9 // 10} 4 program',
+        f'7 7 {SECOND // 3000} {SECOND * 6 // 10} 4 program',
+    )
+    assert watched(START, (1, [*starting])).faults(BOUND, {}) == []
+
+
 def test_threads_are_not_judged_before_they_are_bound():
     """OpenMP creates its threads with the CPUs of all."""
     early = [f'. {number} {SECOND} 0 4 xhpl' for number in range(100, 103)]

@@ -15,9 +15,12 @@ CORE = min(os.sched_getaffinity(0))
 # Before all other processes where this user may, so that on this machine only the runaway ones, on the same core, slow
 # it. Those are not of the job: two busy threads of a job on one core would be a binding that was not granted.
 # What else a virtual machine's host does costs up to 40 % of a second's work: half of the work is the floor.
-PROGRAM = """\
-[ -p RUNAWAY ] && echo > RUNAWAY
-exec $(chrt -r 1 echo chrt -r 1 2>/dev/null) openssl speed -elapsed -seconds 1 -bytes 16384 sha256 2>&1"""
+MAY = subprocess.run(['chrt', '-r', '1', 'true'], capture_output=True, check=False).returncode == 0
+FIRST = ['chrt', '-r', '1'] if MAY else ['env']
+PROGRAM = f"""\
+exec {' '.join(FIRST)} bash -c '
+    [ -p RUNAWAY ] && echo > RUNAWAY
+    exec openssl speed -elapsed -seconds 1 -bytes 16384 sha256 2>&1'"""
 RUNAWAY = """\
 while read -r _ < "$0"; do
     for i in 1 2 3 4; do timeout --foreground 2.5 bash -c 'while :; do :; done' & done
@@ -36,9 +39,7 @@ ONE_TRIAL = ('--', '-S', 'trials=1')
 def runaway_processes(path):
     """Four processes that take the core of the program whenever it writes to the pipe at `path`."""
     os.mkfifo(path)
-    allowed = subprocess.run(['chrt', '-r', '1', 'true'], capture_output=True, check=False).returncode == 0
-    first = ['chrt', '-r', '1'] if allowed else []
-    command = [*first, 'taskset', '--cpu-list', str(CORE), 'bash', '-c', RUNAWAY, str(path)]
+    command = [*FIRST, 'taskset', '--cpu-list', str(CORE), 'bash', '-c', RUNAWAY, str(path)]
     with subprocess.Popen(command, start_new_session=True) as process:
         try:
             yield

@@ -12,12 +12,10 @@ counts.
 from __future__ import annotations
 
 import hashlib
-import os
 import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from fnmatch import fnmatchcase
@@ -33,8 +31,9 @@ from plumbline.files import write_whole
 from plumbline.paths import SITES, results_directory
 from postprocess.results import older
 from postprocess.results.cmdline import read_cmdline
+from postprocess.results.files import Gone, listed, opened, read_table, rows_of, write_table
 from postprocess.results.reports import RunReport, is_ahead
-from postprocess.results.tables import COMMON, SCHEMA, TABLES, table_of
+from postprocess.results.tables import SCHEMA, TABLES, table_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -42,10 +41,6 @@ if TYPE_CHECKING:
 _TOGETHER = 'together-'  # begins the names of the files of several sessions
 _CASES_AT_ONCE = 20_000  # whose rows are in memory while a month is rewritten
 _Result = TypeVar('_Result')
-
-
-class _Gone(Exception):
-    """A listed file is gone: another process compacted its month."""
 
 
 @dataclass(frozen=True)
@@ -125,7 +120,7 @@ class Store:
 
     def write(self, site: str, month: str, file: str, tables: dict[str, pa.Table]) -> None:
         """Write tables to their files, all or none."""
-        write_whole({self._file(table, site, month, file): partial(_write, tables[table]) for table in TABLES})
+        write_whole({self._file(table, site, month, file): partial(write_table, tables[table]) for table in TABLES})
 
     def compact(self, site: str) -> list[str]:
         """Put the sessions of each month but the last into one file of the present schema; return those months."""
@@ -141,7 +136,7 @@ class Store:
                 file = _TOGETHER + hashlib.sha256(names.encode()).hexdigest()[:16]
                 write = {table: partial(self._write_together, table, sessions) for table in TABLES}
                 write_whole({self._file(table, site, month, file): write[table] for table in TABLES})
-            except (_Gone, InputError):  # another process compacts this month, or a file is damaged: reading reports it
+            except (Gone, InputError):  # another process compacts this month, or a file is damaged: reading reports it
                 continue
             for path in before:
                 if path.stem != file:
@@ -170,7 +165,7 @@ class Store:
         """Return the files of the table `sessions`, those of a month in the order of their names."""
         found = [self.folder / 'sessions']
         for wanted in (f'site={site}', f'month={month}', '*.parquet'):
-            found = [path for folder in found for path in _listed(folder) if fnmatchcase(path.name, wanted)]
+            found = [path for folder in found for path in listed(folder) if fnmatchcase(path.name, wanted)]
         return sorted(found)
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
@@ -245,14 +240,14 @@ class Store:
             for table in TABLES:
                 if re.search(rf'\b(FROM|JOIN)\s+{table}\b', sql, re.IGNORECASE):
                     for path in {self._path(table, session) for session in sessions} - self._usable:
-                        with _opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
+                        with opened(path):  # DuckDB would read a foreign file as one without rows of these sessions
                             self._usable.add(path)
                     rows = self._select(table, sessions)
                     view = f'CREATE OR REPLACE TEMP VIEW {table} AS FROM ({rows}) JOIN nights USING (session)'
                     self._duckdb.execute(view)
             return self._duckdb.sql(sql).to_arrow_table()
         except duckdb.IOException as error:
-            raise _Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
+            raise Gone(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
         except duckdb.Error as error:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
@@ -291,10 +286,10 @@ class Store:
             rows = self._query(f'SELECT {names} FROM {table}', {}, old).cast(TABLES[table])
         for session in sessions:
             if session.schema < SCHEMA:
-                yield rows if len(old) == 1 else _of_session(rows, session.session)
+                yield rows if len(old) == 1 else rows_of(rows, session.session)
             else:
                 alone = not session.file.startswith(_TOGETHER)
-                yield _read(self._path(table, session), None if alone else session.session)
+                yield read_table(self._path(table, session), None if alone else session.session)
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
@@ -318,7 +313,7 @@ class Store:
             now = None
         state = now and (now.st_ino, now.st_mtime_ns, now.st_size)
         if path not in self._read or self._read[path][0] != state:
-            rows = _read(path).to_pylist()
+            rows = read_table(path).to_pylist()
             self._read[path] = state, [Session(*_place(path), path.stem, **_in_schema(row)) for row in rows]
         return self._read[path][1]
 
@@ -327,7 +322,7 @@ class Store:
         for _ in range(20):  # several processes may compact month after month
             try:
                 return action(sessions)
-            except _Gone as gone:
+            except Gone as gone:
                 message = str(gone)
                 now = {(s.site, s.session): s for site in {s.site for s in sessions} for s in self.sessions(site)}
                 sessions = [now.get((session.site, session.session), session) for session in sessions]
@@ -353,64 +348,6 @@ def _order(session: Session) -> tuple[datetime, str]:
 def quoted(text: str) -> str:
     """Return `text` as a string of SQL."""
     return "'" + text.replace("'", "''") + "'"
-
-
-def _listed(folder: Path) -> list[Path]:
-    """Return what is in a folder, nothing if it does not exist. `glob` would ignore one that may not be read."""
-    try:
-        return list(folder.iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
-
-
-def _write(rows: pa.Table, stream: BinaryIO) -> None:
-    pq.write_table(rows, stream, write_page_checksum=True)  # verified by `plumbline store check`
-
-
-@contextmanager
-def _opened(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a file of the store. Raises _Gone, or InputError for a file that is damaged or not of the store."""
-    index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
-    repair = f'to replace it, remove {index} and ingest its reports again'
-    try:
-        with pq.ParquetFile(path) as file:
-            if not COMMON.keys() <= set(file.schema_arrow.names):
-                raise ValueError(f'it has no columns {" and ".join(COMMON)}')
-            yield file
-    except FileNotFoundError:
-        raise _Gone(f'{path}: the file of a stored session is missing; {repair}') from None
-    except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
-        if isinstance(error, OSError) and error.errno:
-            raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
-        raise InputError(
-            f'{path}: damaged, or not a file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
-        ) from None
-
-
-def _read(path: Path, session: str | None = None) -> pa.Table:
-    """Return the rows of a file, of one session where that is given. Raises as _opened does."""
-    with _opened(path) as file:
-        if session is None:
-            return file.read()
-        # not by a filter, which imports pandas: that takes longer than to read the file
-        column = file.schema_arrow.names.index('session')
-        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
-        found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
-        return file.read_row_groups(found)
-
-
-def _of_session(rows: pa.Table, session: str) -> pa.Table:
-    import pyarrow.compute as pc  # imports pandas
-
-    return rows.filter(pc.equal(rows['session'], session))
-
-
-def _only_text(column: pq.ColumnChunkMetaData) -> str | None:
-    """Return the text that all rows of a part of a column have; None where they have several."""
-    values = column.statistics
-    return values.min if values and values.min == values.max else None
 
 
 def _in_schema(row: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,8 @@ from plumbline.paths import SCHEMAS
 from plumbline.site_rules import Fault, inconsistencies, omissions
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
+_RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
+
 
 def read_site_file(path: Path) -> dict[str, Any]:
     """Return the content of a ``site.yaml`` after all checks that need no other file. Raises SiteError: the first."""
@@ -94,6 +96,7 @@ def _validator() -> Any:
     for dimension in EXAMPLES:
         define(dimension, lambda text, dimension=dimension: in_base_unit(text, of=dimension) > 0)
     define('duration', lambda text: seconds(text) > 0)
+    define('version', lambda text: text[:1] not in '<>=' or _RANGE.fullmatch(text))
     return jsonschema.Draft202012Validator(schema, format_checker=formats)
 
 
@@ -115,6 +118,8 @@ def _explain(error: Any) -> Iterator[Fault]:
             yield path, expected_one_of(found, wanted)
         case 'format' if wanted in EXAMPLES:
             yield path, f'expected a {wanted} above 0 with its unit, such as {EXAMPLES[wanted]!r}; found {found!r}'
+        case 'format' if wanted == 'version':
+            yield path, f"expected a version, or a range such as '>=550.54 <560'; found {found!r}"
         case 'format' if wanted == 'duration':
             yield path, f'expected days, hours, minutes such as 2h, 1d12h or 90m; found {found!r}'
         case _:

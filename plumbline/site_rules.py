@@ -54,6 +54,7 @@ def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> It
     of_processor = [*_of_processor(item['processor'])] if 'processor' in item else []
     yield from ((['processor', *path], wrong) for path, wrong in of_processor)
     yield from _of_devices(item, near=not of_processor)
+    yield from _of_expects(item)
     yield from _of_link_classes(item)
 
 
@@ -116,6 +117,22 @@ def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
         if device['type'] == 'gpu' and arch and not _GPU_ARCH.fullmatch(arch):
             guess = f': did you mean sm_{arch.strip("sm_-")}?' if re.fullmatch(r'sm[_-]?[0-9]+', arch) else ''
             yield [*path, 'arch'], f'expected a GPU architecture such as sm_90 or gfx90a; found {arch!r}{guess}'
+
+
+def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield each expected number that contradicts the description of the node."""
+    expects, processor = partition.get('expects', {}), partition.get('processor', {})
+    domains = len(processor.get('topology', {}).get('numa_nodes', ()))
+    described = {
+        'numa_domains': domains or processor.get('num_numa_domains', processor.get('num_sockets')),
+        'gpus': sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu'),
+    }
+    for key, number in described.items():
+        if key in expects and processor and expects[key] != number:
+            yield (
+                ['expects', key],
+                f'expected {number}, as processor and devices describe the node; found {expects[key]}',
+            )
 
 
 def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:

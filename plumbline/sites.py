@@ -3,6 +3,7 @@
 import functools
 import platform
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -80,6 +81,7 @@ class Partition:
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
     link_classes: dict[str, LinkClass] = field(default_factory=dict)  # best first
+    expects: tuple[tuple[str, str], ...] = ()  # settings of a node and their values, as job/settings.sh compares them
 
     @property
     def processor(self) -> dict[str, Any]:
@@ -227,7 +229,23 @@ def _partition(item: dict[str, Any]) -> Partition:
         benchmarks=item.get('benchmarks', {}),
         file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
         link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
+        expects=tuple(_expected(item.get('expects', {}))),
     )
+
+
+def _expected(expects: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each setting that is expected as text; one of several values for each."""
+    for key, value in expects.items():
+        if isinstance(value, dict):
+            yield from ((key, f'{path} {kind}') for path, kind in value.items())
+        elif key == 'core_clock':
+            yield key, f'{in_base_unit(value) / 1e6:.0f} MHz'
+        else:
+            yield from ((key, str(int(one) if isinstance(one, bool) else one)) for one in _listed(value))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
 
 
 def _max_time(item: dict[str, Any]) -> int | None:

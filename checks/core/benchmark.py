@@ -79,6 +79,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     wrapper: list[str] = []  # words before the program, such as numactl and its options
     before_trials: list[str] = []  # lines of the job after its stack was activated
     after_trials: list[str] = []
+    expected_settings = 'required.tsv'  # file of the settings without which no program runs on a node
     sourcesdir = str(Path(__file__).parent / 'job')
     exclusive_access = True
     maintainers = ['plumbline']
@@ -180,6 +181,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.job.cpus_of_node = len(self.topology.all_cpus)  # for schedulers and launchers that must be told
         self.limit_trial()
         jobscript.limit_time(self)
+        jobscript.write_expected(self)
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes

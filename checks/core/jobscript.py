@@ -47,6 +47,13 @@ def pass_buffers_of_gpus(check):
         check.job.launcher.options += aware.options.get(check.job.launcher.registered_name, [])
 
 
+def write_expected(check):
+    """Write how the nodes must be set, for settings.sh; where it is `required.tsv`, rank.sh refuses other nodes."""
+    lines = ''.join(f'{key}\t{wanted}\n' for key, wanted in check.topology.expects)
+    if lines:
+        Path(check.stagedir, check.expected_settings).write_text(lines, encoding='utf-8')
+
+
 def prerun(check, activation: Sequence[str]) -> list[str]:
     """Return the lines before the program of `check.runs`."""
     unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())

@@ -49,6 +49,7 @@ class Topology:
     resources: tuple[str, ...] = ()  # names of what jobs can request from the scheduler
     nics: tuple[str, ...] = ()  # network devices, as the kernel names them
     file_systems: Mapping[str, FileSystem] = field(default_factory=dict)
+    expects: tuple[tuple[str, str], ...] = ()  # how a node must be set
     cache_note: str = ''  # why caches have another size than reported
 
     @functools.cached_property
@@ -167,6 +168,7 @@ def topology_of(site: str, partition: str) -> Topology:
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         nics=tuple(described.entry.get('nics', ())),
         file_systems=described.file_systems,
+        expects=described.expects,
         **fields,
     )
 

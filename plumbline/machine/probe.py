@@ -18,7 +18,7 @@ import yaml
 
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
-from plumbline.machine import detect
+from plumbline.machine import detect, node_settings
 from plumbline.paths import SITES
 from plumbline.programs import output_of
 from plumbline.site_file import read_site_file
@@ -231,10 +231,29 @@ def _node(machine: dict[str, Any], known: bool) -> list[str]:
         lines += _links(machine, sum(device['num_devices'] for device in devices))
     if peaks := machine.get('peaks'):
         lines += ['    peaks:', *(f'      {key}: {_flow(value)}' for key, value in peaks.items())]
+    lines += _expects(machine) if known else ['    # add expects: how each node must be set']
     lines.append('    # add to peaks: memory_bandwidth of a node, such as 409.6 GB/s (channels x MT/s x 8 B)')
     if devices:
         lines.append('    # add to peaks: device_memory_bandwidth of one device')
     return lines
+
+
+def _expects(machine: dict[str, Any]) -> list[str]:
+    expects, differs = node_settings.of_this_node()
+    domains = len(machine['processor'].get('topology', {}).get('numa_nodes', ()))
+    gpus = sum(device['num_devices'] for device in machine.get('devices', ()))
+    for key, seen in (('numa_domains', domains), ('gpus', gpus)):
+        if expects.get(key, seen) != seen:  # this process may use a part of the node
+            differs[key] = f'the node has {expects.pop(key)}, this process sees {seen}'
+    return (
+        [
+            '    expects:  # how this node is set; ranges such as ">=6.1 <6.2" are versions, too',
+            *(f'      {key}: {_flow(value)}' for key, value in expects.items()),
+            *(f'      # {key}: {why}' for key, why in differs.items()),
+        ]
+        if expects
+        else []
+    )
 
 
 def _links(machine: dict[str, Any], gpus: int) -> list[str]:

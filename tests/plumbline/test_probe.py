@@ -8,7 +8,7 @@ from rows import each_row
 from scratch import OUTPUTS
 from typer.testing import CliRunner
 
-from plumbline.machine import detect, probe
+from plumbline.machine import detect, node_settings, probe
 from plumbline.sites import load_site
 from postprocess.cli import app
 
@@ -97,6 +97,38 @@ def test_benchmarks_on_path_are_features(programs, tmp_path):
     assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ()
     programs('likwid-bench', '')
     assert site_of(plumbline().stdout, tmp_path).environs['system'].features == ('likwid',)
+
+
+FACTS = """\
+kernel\t-\t5.14.0
+kernel_command_line\t-\tBOOT_IMAGE=/vmlinuz
+kernel_command_line\t-\tmitigations=off
+smt_active\t-\t0
+governor\tCPU 0\tperformance
+governor\tCPU 1\tpowersave
+core_clock\tCPU 0\t3700 MHz
+core_clock\tCPU 1\t3700 MHz
+transparent_hugepages\t-\talways [madvise] never
+turbo\t!\tcpufreq/boost cannot be read
+gpus\t-\t4096
+nics\t-\t2
+nic_rate\tmlx5_0\t200 Gb/s
+nic_rate\tmlx5_1\t200 Gb/s
+file_systems\t-\t/scratch lustre
+file_systems\t-\t/tmp tmpfs
+"""
+
+
+def test_how_the_node_is_set_becomes_what_is_expected(programs, tmp_path, monkeypatch):
+    monkeypatch.setattr(node_settings, 'output_of', lambda command: FACTS)
+    text = plumbline().stdout
+    (partition,) = site_of(text, tmp_path).partitions.values()
+    assert dict(partition.expects) == {
+        'kernel': '5.14.0', 'kernel_command_line': 'mitigations=off', 'smt_active': '0', 'core_clock': '3700 MHz',
+        'transparent_hugepages': 'madvise', 'nics': '2', 'nic_rate': '200 Gb/s', 'file_systems': '/scratch lustre',
+    }  # fmt: skip
+    assert '# governor: not the same for all: performance, powersave' in text
+    assert '# gpus: the node has 4096, this process sees 0' in text
 
 
 def test_gpus_and_their_links(programs, tmp_path):

@@ -33,6 +33,7 @@ partitions:
       B: {pairs: [[1, 2]]}
     memory_per_node: 768 GiB
     peaks: {memory_bandwidth: 921.6 GB/s, flops_dp: 7 TFlop/s, core_clock: 3 GHz}
+    expects: {smt_active: on, governor: performance, gpus: 3, kernel: '>=5.14 <6', core_clock: 3.1 GHz, nics: 4}
 environments:
   - {name: cuda, provider: system, features: [babelstream-cuda]}
 tolerance:
@@ -71,9 +72,14 @@ MISTAKES = [
     ('7 TFlop/s', '0 TFlop/s', 23, 'partitions.0.peaks.flops_dp', 'a Flop rate above 0'),
     ('3 GHz', '3 GB', 23, 'partitions.0.peaks.core_clock', 'a frequency above 0'),
     ('environs: [cuda]', 'environs: [cudaa]', 7, 'partitions.0.environs.0', 'did you mean cuda'),
-    ('  floor: 0.1', '  floor: 0.8', 27, 'tolerance.floor', 'at most the cap, 0.75; found 0.8'),
-    ('  floor: 0.1', '  cap: 0.05\n  floor: 0.1', 28, 'tolerance.floor', 'at most the cap, 0.05'),
-    ('HPL, floor: 0.1', 'HPL, floor: 0.3', 29, 'tolerance.rules.0.floor', 'at most the cap, 0.2; found 0.3'),
+    ('governor:', 'governer:', 24, 'partitions.0.expects.governer', 'did you mean governor'),
+    ('gpus: 3', 'gpus: 4', 24, 'partitions.0.expects.gpus', 'expected 3, as processor and devices describe'),
+    ('smt_active: on', 'smt_active: 1', 24, 'partitions.0.expects.smt_active', 'expected boolean, found 1'),
+    ('>=5.14 <6', '=>5.14', 24, 'partitions.0.expects.kernel', "a range such as '>=550.54 <560'; found '=>5.14'"),
+    ('nics: 4', 'nics: four', 24, 'partitions.0.expects.nics', "expected integer, found 'four'"),
+    ('  floor: 0.1', '  floor: 0.8', 28, 'tolerance.floor', 'at most the cap, 0.75; found 0.8'),
+    ('  floor: 0.1', '  cap: 0.05\n  floor: 0.1', 29, 'tolerance.floor', 'at most the cap, 0.05'),
+    ('HPL, floor: 0.1', 'HPL, floor: 0.3', 30, 'tolerance.rules.0.floor', 'at most the cap, 0.2; found 0.3'),
 ]
 
 

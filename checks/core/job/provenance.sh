@@ -19,15 +19,14 @@ if [[ $binary = /usr/* ]] && type -P dpkg-query > /dev/null; then
     package=$(dpkg-query --search "$binary" 2> /dev/null)
     [ -n "$package" ] && echo "package=$(dpkg-query --show --showformat '${Package} ${Version}' "${package%%:*}")"
 fi
-while IFS=: read -r key value; do
-    case $key in
-        model\ name*) echo "cpu_model=${value# }" ;;
-        microcode*) echo "microcode=${value# }" ;;
-        '') break ;; # only the first processor
-    esac
-done < /proc/cpuinfo
-echo "kernel=$(uname -r)"
-echo "governor=$(first_line /sys/devices/system/cpu/cpu0/cpufreq/scaling_governor || echo 'not shown')"
-echo "smt_active=$(first_line /sys/devices/system/cpu/smt/active || echo 'not shown')"
-echo "transparent_hugepages=$(first_line /sys/kernel/mm/transparent_hugepage/enabled || echo 'not shown')"
+declare -A settings # of the first CPU
+while IFS=$'\t' read -r key what value; do
+    [ "$what" = '!' ] || settings[$key]=${settings[$key]:-$value}
+done < <(bash "${BASH_SOURCE[0]%/*}/settings.sh" facts cpu_model microcode kernel governor smt_active transparent_hugepages)
+for key in cpu_model microcode kernel; do
+    [ -z "${settings[$key]}" ] || echo "$key=${settings[$key]}"
+done
+for key in governor smt_active transparent_hugepages; do
+    echo "$key=${settings[$key]:-not shown}"
+done
 echo "load_average=$(first_line /proc/loadavg || echo 'not shown')"

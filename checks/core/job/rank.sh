@@ -96,6 +96,11 @@ if [ -z "$local_rank" ]; then
     fi
     local_rank=${local_rank:-0}
     export PLUMBLINE_BOUND=$local_rank
+    read -r host < /proc/sys/kernel/hostname
+    if [ "$local_rank" = 0 ] && [ -e ../../required.tsv ] && [ ! -e "../../as_expected.$host" ]; then
+        said=$(bash "${BASH_SOURCE[0]%/*}/settings.sh" refuse ../../required.tsv) || fail "$said"
+        : > "../../as_expected.$host" # once in a job
+    fi
     bind=()
     requests PLUMBLINE_MEMORY && bind+=(numactl --membind="$requested")
     requests PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$requested")

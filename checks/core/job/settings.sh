@@ -1,0 +1,147 @@
+#!/bin/bash
+# settings.sh facts [KEY]...   prints how this node is set, KEY<TAB>WHAT<TAB>VALUE: a line for each CPU, GPU or network
+#   device where a key has several. WHAT: `-` where there is only one; `!` where the value cannot be read: VALUE says why.
+# settings.sh compare FILE     prints a sentence for each setting that is not as FILE has it, KEY<TAB>WANTED, and counts.
+#   WANTED: a shell pattern, or a range of versions such as `>=550.54 <560`.
+# settings.sh refuse FILE      if there is a difference, the same in one line with the name of the host; exits with 1.
+keys=(kernel kernel_command_line smt_active numa_domains transparent_hugepages hugepages governor turbo core_clock cpu_model
+    microcode bios gpus gpu_driver gpu_firmware gpu_ecc gpu_clock nics nic_rate nic_firmware file_systems)
+root=${node_root:-} # tests have a tree of their own
+cpu=$root/sys/devices/system/cpu
+tab=$'\t'
+
+say() { printf '%s\t%s\t%s\n' "$key" "${1:--}" "$2"; }
+unread() { say '!' "$1"; }
+
+# line FILE [WHAT]: the first line of a file as the value
+line() {
+    local value
+    { read -r value < "$1"; } 2> /dev/null && say "$2" "$value" || unread "${1#"$root"} cannot be read"
+}
+
+# each FILE...: the same of a file for each CPU
+each() {
+    [ -e "$1" ] || { unread "${1#"$root"} is not there"; return; }
+    local path value
+    for path; do
+        { read -r value < "$path"; } 2> /dev/null || continue
+        [[ $path =~ /cpu([0-9]+)/ ]]
+        [ "$key" != core_clock ] || value="$((value / 1000)) MHz"
+        say "CPU ${BASH_REMATCH[1]}" "$value"
+    done
+}
+
+# of_cpuinfo NAME: that of the first processor
+of_cpuinfo() {
+    local name value
+    while IFS=: read -r name value && [ -n "$name" ]; do
+        [[ $name = "$1"* ]] && say '' "${value# }" && return
+    done < "$root/proc/cpuinfo"
+    unread "/proc/cpuinfo has no $1"
+}
+
+read_turbo() {
+    local value
+    if { read -r value < "$cpu/intel_pstate/no_turbo"; } 2> /dev/null; then
+        say '' $((1 - value))
+    else
+        line "$cpu/cpufreq/boost"
+    fi
+}
+
+read_numa_domains() { # those with CPUs
+    local file count=0
+    for file in "$root"/sys/devices/system/node/node[0-9]*/cpulist; do
+        [ -z "$(< "$file")" ] || ((count++))
+    done 2> /dev/null
+    ((count)) && say '' $count || unread '/sys/devices/system/node lists none'
+}
+
+# ask_gpus: what nvidia-smi says of each GPU, once; AMD's driver shows it below /sys
+ask_gpus() {
+    [ -z "$asked" ] || return
+    asked=yes gpus=()
+    if type -P nvidia-smi > /dev/null; then
+        answer=$(nvidia-smi --query-gpu=driver_version,vbios_version,ecc.mode.current,clocks.max.sm \
+            --format=csv,noheader 2>&1) && mapfile -t gpus <<< "$answer" || gpu_fault="nvidia-smi says: ${answer%%$'\n'*}"
+        return
+    fi
+    local card driver
+    { read -r driver < "$root/sys/module/amdgpu/version"; } 2> /dev/null
+    for card in "$root"/sys/class/drm/card*/device/vbios_version; do
+        { read -r answer < "$card"; } 2> /dev/null && gpus+=("$driver, $answer, , ")
+    done
+}
+
+# of_gpus COLUMN
+of_gpus() {
+    local number fields value
+    ask_gpus
+    [ -z "$gpu_fault" ] || { unread "$gpu_fault"; return; }
+    [ "$1" ] || { say '' ${#gpus[@]}; return; }
+    ((${#gpus[@]})) || unread 'no GPU: neither nvidia-smi nor the driver amdgpu lists one'
+    for number in "${!gpus[@]}"; do
+        IFS=, read -r -a fields <<< "${gpus[number]}"
+        value=${fields[$1]# }
+        case $value in
+            '' | *N/A* | *'Not Supported'*) unread "the driver does not tell it of GPU $number"; continue ;;
+            Enabled) value=1 ;;
+            Disabled) value=0 ;;
+        esac
+        say "GPU $number" "$value"
+    done
+}
+
+# of_nics FILE: without it their number
+of_nics() {
+    local nic value nics=("$root"/sys/class/infiniband/* "$root"/sys/class/cxi/*)
+    [ -e "${nics[0]}" ] || [ -e "${nics[1]}" ] || nics=("$root"/sys/class/net/*/device)
+    mapfile -t nics < <(for nic in "${nics[@]}"; do [ -e "$nic" ] && echo "${nic%/device}"; done)
+    [ "$1" ] || { say '' ${#nics[@]}; return; }
+    ((${#nics[@]})) || unread 'no network device in /sys/class/infiniband, cxi or net'
+    for nic in "${nics[@]}"; do
+        value=
+        { read -r value < "$nic/ports/1/$1" || read -r value < "$nic/$1"; } 2> /dev/null
+        value=${value/Gb\/sec*/Gb/s}
+        if [ "$1" = rate ] && [ -z "$value" ]; then # in Mb/s; of a CXI device that of its network interface
+            { read -r value < "$nic/speed" || read -r value < <(cat "$nic"/device/net/*/speed); } 2> /dev/null
+            ((value > 0)) && value="$((value / 1000)) Gb/s" || value=
+        fi
+        [ "$value" ] && say "${nic##*/}" "$value" || unread "${nic#"$root"} does not tell it"
+    done
+}
+
+# fact KEY
+fact() {
+    key=$1
+    case $key in
+        kernel) say '' "$(uname -r)" ;;
+        kernel_command_line) for word in $(< "$root/proc/cmdline"); do say '' "$word"; done ;;
+        smt_active) line "$cpu/smt/active" ;;
+        transparent_hugepages) line "$root/sys/kernel/mm/transparent_hugepage/enabled" ;;
+        hugepages) line "$root/proc/sys/vm/nr_hugepages" ;;
+        governor) each "$cpu"/cpu[0-9]*/cpufreq/scaling_governor ;;
+        core_clock) each "$cpu"/cpu[0-9]*/cpufreq/cpuinfo_max_freq ;;
+        cpu_model) of_cpuinfo 'model name' ;;
+        microcode) of_cpuinfo microcode ;;
+        bios) line "$root/sys/class/dmi/id/bios_version" ;;
+        gpus) of_gpus ;;
+        gpu_driver) of_gpus 0 ;;
+        gpu_firmware) of_gpus 1 ;;
+        gpu_ecc) of_gpus 2 ;;
+        gpu_clock) of_gpus 3 ;;
+        nics) of_nics ;;
+        nic_rate) of_nics rate ;;
+        nic_firmware) of_nics fw_ver ;;
+        file_systems) while read -r _ path kind _; do say '' "$path $kind"; done < "$root/proc/self/mounts" ;;
+        numa_domains | turbo) "read_$key" ;;
+        *) unread 'settings.sh knows no such key' ;;
+    esac
+}
+
+source "${BASH_SOURCE[0]%/*}/settings_compare.sh"
+case $1 in
+    facts) shift; for key in "${@:-${keys[@]}}"; do fact "$key"; done ;;
+    compare) compare "$2" ;;
+    refuse) refuse "$2" ;;
+esac

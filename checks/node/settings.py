@@ -1,0 +1,41 @@
+"""How a node is set, compared with what its site expects."""
+
+import reframe as rfm
+from reframe.core.builtins import run_after
+
+from checks.core.benchmark import Benchmark
+from checks.core.placement import one_rank_on
+from checks.core.trials import Metric
+
+
+@rfm.simple_test
+class NodeSettings(Benchmark):
+    """Kernel, firmware, GPUs, network and other settings that `expects` of the partition in ``site.yaml`` states.
+
+    Parses ``as expected: 11 of 12``, and a sentence such as ``gpus: expected 8, found 7`` for each that is not. The job
+    of every other check compares the same before its first trial, and runs none on such a node.
+    """
+
+    descr = 'Settings of a node, as its site expects them'
+    requires = ''
+    executable = 'bash'
+    executable_opts = ['../../settings.sh', 'compare', '../../expects.tsv']
+    tags = {'quick', 'nightly', 'acceptance'}
+    trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
+    expected_settings = 'expects.tsv'
+    metrics = [
+        Metric(
+            'as_expected', '1', 'higher', r'^as expected: (\d+) of', per=(r'^as expected: \d+ of (\d+)$',),
+            judged=False,
+        ),
+    ]  # fmt: skip
+
+    def supports(self, topology):
+        return bool(topology.expects)
+
+    @run_after('setup')
+    def place(self):
+        self.placement = one_rank_on(self.topology.cpu_of_core[:1])
+
+    def sanity_faults(self, run):
+        return run.output.splitlines()[:-1]

@@ -178,7 +178,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         ranks = self.placement.ranks_per_node
         self.num_tasks, self.num_tasks_per_node = ranks * self.num_nodes, ranks
         # no num_cpus_per_task: a job has whole nodes, and its ranks take any of their CPUs
-        self.job.cpus_of_node = len(self.topology.all_cpus)  # for schedulers and launchers that must be told
+        self.job.cpus_of_node = max(self.topology.all_cpus) + 1  # to tell schedulers; with those the system keeps
         self.limit_trial()
         jobscript.limit_time(self)
         jobscript.write_expected(self)

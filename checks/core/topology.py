@@ -248,8 +248,9 @@ def _from_counts(processor: dict[str, Any]) -> dict[str, Any]:
         shared_by = max(1, cache['num_cpus'] // per_core)
         size = int(in_base_unit(cache['size']))
         caches += [Cache(int(level[1:]), size, cpus) for cpus in split(max(1, n_cores // shared_by))]
+    reserved = processor.get('reserved_cores', ())
     return {
-        'cores': cores,
+        'cores': tuple(core for core in cores if core[0] not in reserved),
         'numa_domains': split(processor.get('num_numa_domains', n_sockets)),
         'sockets': split(n_sockets),
         'caches': tuple(caches),

@@ -50,6 +50,12 @@ def test_threads_of_a_core_may_have_consecutive_numbers():
     assert described.sockets == (frozenset(range(4)), frozenset(range(4, 8)))
 
 
+def test_cores_that_the_system_keeps_are_none_of_the_node_and_its_domains_stay_as_they_are():
+    whole, kept = node(_from_counts(COUNTS)), node(_from_counts(COUNTS | {'reserved_cores': [0, 2]}))
+    assert kept.cores == tuple(core for core in whole.cores if core[0] in (1, 3))
+    assert (kept.sockets, kept.numa_domains, kept.caches) == (whole.sockets, whole.numa_domains, whole.caches)
+
+
 def test_a_described_node_equals_the_detected_one():
     detected, described = node(_from_masks(MASKS)), node(_from_counts(COUNTS))
     assert detected.cores == described.cores == ((0, 4), (1, 5), (2, 6), (3, 7))

@@ -13,7 +13,10 @@ from postprocess.text import count, number
 
 
 def overview(root: Path = SITES) -> list[dict[str, Any]]:
-    """Return a row for each site below `root`; `problem` says what is wrong with the files of a site."""
+    """Return a row for each site below `root`, those of retired machines last.
+
+    `problem` says what is wrong with the files of a site.
+    """
     rows: list[dict[str, Any]] = []
     for name in site_names(root):
         row: dict[str, Any] = {
@@ -27,7 +30,7 @@ def overview(root: Path = SITES) -> list[dict[str, Any]]:
         except SiteError as error:
             row['problem'] = str(error)
         rows.append(row)
-    return rows
+    return sorted(rows, key=lambda row: row['retired'] is not None)
 
 
 def details(name: str, root: Path = SITES) -> dict[str, Any]:

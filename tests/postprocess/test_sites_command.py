@@ -13,6 +13,7 @@ from plumbline.record import MetricRecord, Record, Series
 from plumbline.references import load_references
 from postprocess import site_check
 from postprocess.rehearsal import Case, rehearse
+from postprocess.sites import overview
 
 
 def case(check, params, partition, metrics, requires='hpcc', peaks=None):
@@ -80,6 +81,11 @@ def test_the_details_of_a_site(work, format):
     assert '409.6 GB/s' in text
     if format == 'json':
         assert json.loads(text)['environs'] == [{'environ': 's', 'provider': 'system', 'benchmarks': ['hpcc']}]
+
+
+def test_retired_machines_are_the_last_of_the_list():
+    retired = [row['retired'] for row in overview()]
+    assert None in retired and retired[-1] and None not in retired[retired.index(next(filter(None, retired))) :]
 
 
 def test_an_unknown_site_is_an_input_error(work):

@@ -1,5 +1,7 @@
 """Rows that are no limit, and what every site has in common."""
 
+import re
+
 import pytest
 from rows import each_row
 
@@ -15,9 +17,12 @@ OF_003 = (
 )  # fmt: skip
 OF_001 = (
     'coolmuc', 'castorc', 'tegra2', 'numaconnect', 'dsp-c6678', 'psnc', 'cea-clusterstor', 'cines-clusterstor',
-    'juniors',
+    'juniors', 'jku-fpga',
 )  # fmt: skip
 OTHERS = ('marenostrum5', 'superdome-flex', 'cori')
+OF_GUIDES = ('lumi', 'daint', 'aurora', 'leonardo', 'tuolumne')
+#: How a row names its source: a document, a file of a dated commit, a submission, a page with its date.
+SOURCE = re.compile(r'00[0-3] .+|\S+ [0-9a-f]{7} \S+|IO500 submission [0-9]+|.+ \(20[0-9]{2}-[0-9]{2}-[0-9]{2}\)')
 DESCRIBED = [name for name in site_names() if name != 'localhost']
 ROW = 'node,system,HPL,size=full,gflops,-,GFlop/s,higher,90,,,{kind},a paper,,,{note}'
 
@@ -56,10 +61,11 @@ def test_a_baseline_holds_none(site, kind):
 
 
 @each_row('name', DESCRIBED)
-def test_a_limit_has_a_stack_a_mode_and_a_source_of_the_four_documents(name):
+def test_a_limit_has_a_stack_and_a_mode_and_each_row_a_source_that_can_be_found(name):
     stacks = load_site(name).environs
     for row in read_references(SITES / name / 'published.csv', 'published'):
-        assert row.source.startswith(('000 ', '001 ', '002 ', '003 '))
+        assert SOURCE.fullmatch(row.source)
+        assert name in OF_GUIDES or row.source.startswith(('000 ', '001 ', '002 ', '003 '))
         assert row.id.partition in (*load_site(name).partitions, '*')
         if row.is_limit:
             assert row.id.environ in stacks and row.mode
@@ -67,7 +73,7 @@ def test_a_limit_has_a_stack_a_mode_and_a_source_of_the_four_documents(name):
             assert (row.id.environ, row.mode) == ('*', '')
 
 
-@each_row('name', [*OF_001, *OTHERS])
+@each_row('name', [*OF_001, *OTHERS, *OF_GUIDES])
 def test_the_nodes_have_the_caches_and_memory_by_which_the_benchmarks_are_sized(name):
     for partition in load_site(name).partitions.values():
         if partition.processor and partition.environs:
@@ -77,8 +83,9 @@ def test_the_nodes_have_the_caches_and_memory_by_which_the_benchmarks_are_sized(
 
 
 def test_there_is_a_site_for_every_machine_of_the_documents():
-    assert {*OF_003, *OF_001, *OTHERS} <= set(DESCRIBED)
+    assert {*OF_003, *OF_001, *OTHERS, *OF_GUIDES} == set(DESCRIBED)
     assert {name: load_site(name).retired for name in ('cori', 'coolmuc')} == {'cori': 2023, 'coolmuc': 2016}
+    assert not any(load_site(name).retired for name in OF_GUIDES)
 
 
 def test_partitions_without_a_described_processor_have_no_nodes_and_are_named_once(monkeypatch):

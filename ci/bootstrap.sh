@@ -96,19 +96,27 @@ say_no_python() {
         "has one: $mend" >&2
 }
 
-# install_python_packages PYTHON REQUIREMENT   with uv, which takes seconds; with pip where uv cannot be had, or where pip
-# is told an index of its own, which uv does not read
+# install_python_packages PYTHON EXTRA   with uv, which takes seconds; with pip where uv cannot be had, or where pip is told
+# an index of its own, which uv does not read. Versions and hashes are those of requirements.txt; those that only EXTRA
+# asks for are free.
 install_python_packages() {
-    uv=$(mktemp -d)
-    code=1
-    if ! "$1" -m pip config list | grep -q index &&
-        "$1" -m pip install --quiet --disable-pip-version-check --retries=1 --target="$uv" 'uv>=0.9,<1' 2> /dev/null; then
+    locked='--no-deps --require-hashes --requirement requirements.txt' clone='--no-deps --no-build-isolation --editable .'
+    pip() { "$environment" -m pip install --quiet --disable-pip-version-check --no-compile "$@"; }
+    uv() { UV_SYSTEM_CERTS=1 "$folder/bin/uv" pip install --quiet --python="$environment" "$@"; }
+    # shellcheck disable=SC2086  # words on purpose
+    all_with() { "$1" $locked && "$1" $clone && { [ -z "$extra" ] || "$1" --editable ".[$extra]"; }; }
+    environment=$1 extra=$2 folder=$(mktemp -d) code=1
+    own_index=$("$1" -m pip config list | grep index)
+    if [ -z "$own_index" ] && pip --retries=1 --target="$folder" 'uv>=0.9,<1' 2> /dev/null; then
         [ -n "$UV_CACHE_DIR" ] || export UV_NO_CACHE=1 # no second copy in the home directory
-        UV_SYSTEM_CERTS=1 "$uv/bin/uv" pip install --quiet --python="$1" --editable "$2"
+        all_with uv
         code=$?
     fi
-    rm -rf "$uv"
-    [ $code = 0 ] || "$1" -m pip install --quiet --disable-pip-version-check --no-compile --editable "$2"
+    rm -rf "$folder"
+    [ $code = 0 ] || all_with pip && return
+    [ -n "$own_index" ] || return 1
+    echo "plumbline: $own_index: has not all versions of requirements.txt; takes others that pyproject.toml allows" >&2
+    pip --editable ".${extra:+[$extra]}"
 }
 
 # python_environment EXTRA ARGUMENT...   leaves in `python` what runs the command. EXTRA: optional dependencies of
@@ -121,7 +129,7 @@ python_environment() {
         echo "plumbline: no plumbline-hpc in $venv, nor for the python on PATH: install it there or set PLUMBLINE_VENV" >&2
         return 2
     fi
-    wanted="$(cksum < pyproject.toml) $PWD $extra"
+    wanted="$(cat pyproject.toml requirements.txt | cksum) $PWD $extra"
     ready=$(cat "$venv/plumbline-ready" 2> /dev/null)
     [ "$ready" = "$wanted" ] && return 0
     [ -z "$extra" ] && [ "$ready" = "${wanted}test" ] && return 0
@@ -138,7 +146,7 @@ python_environment() {
     site_packages=$venv/lib/python3.*/site-packages
     # shellcheck disable=SC2086  # a pattern; a seventh of the size is tests of other projects
     with_progress "making a Python environment in $venv with $found" "$found" -m venv "$venv" &&
-        with_progress 'installing Python packages in it' install_python_packages "$venv/bin/python" ".${extra:+[$extra]}" &&
+        with_progress 'installing Python packages in it' install_python_packages "$venv/bin/python" "$extra" &&
         rm -rf $site_packages/pandas/tests $site_packages/pyarrow/tests $site_packages/scipy/*/tests &&
         echo "$wanted" > "$venv/plumbline-ready" && return 0
     echo "plumbline: the Python environment in $venv could not be set up; the lines above say why" >&2

@@ -191,6 +191,7 @@ class Night:
         if empty:
             why = f'no case can run here in mode {empty.mode}{f" with the options {words}" if words else ""}'
         if empty and words:
+            why += '; `reframe -C reframe_settings/settings.py -c checks/ -R -L` lists the checks with their tags'
             offered = {feature for environ in self.site.environs.values() for feature in environ.features}
             for feature, checks in empty.lacking(offered).items():
                 reason = self.site.not_found.get(feature, f'no environ of site {self.site.name} has it in site.yaml')

@@ -83,7 +83,8 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
     try:
         get_spack()
     except StackError as error:
-        print(f'plumbline: {error}; the stacks {names(stacks)} are not installed', file=sys.stderr)
+        left = f'the stacks {names(stacks)} are not installed; programs of other environs are measured all the same'
+        print(f'plumbline: {error}; {left}', file=sys.stderr)
         return 1
     get_solver()
     for url in arguments.build_cache or ():

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -11,6 +12,8 @@ from pathlib import Path
 
 import pytest
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from scratch import ROOT
 
 from plumbline import __version__
@@ -151,3 +154,24 @@ def test_the_version_is_the_same_everywhere():
     assert yaml.safe_load((ROOT / 'CITATION.cff').read_text())['version'] == __version__
     assert f'\n## {__version__}\n' in (ROOT / 'CHANGELOG.md').read_text()
     assert version().startswith(__version__)
+
+
+@pytest.mark.parametrize('python', ['3.10.4', '3.11.2', '3.12.0', '3.13.5', '3.14.1'])
+def test_the_lock_file_has_every_package_that_is_asked_for_with_its_hash(python):
+    tomllib = pytest.importorskip('tomllib', reason='Python 3.10 reads no TOML')
+    project = tomllib.loads((ROOT / 'pyproject.toml').read_text())['project']
+    marks = {'python_version': python.rpartition('.')[0], 'python_full_version': python, 'sys_platform': 'linux'}
+    pinned = {}
+    for entry in re.split(r'\n(?=\w)', (ROOT / 'requirements.txt').read_text()):
+        if entry.startswith('#'):
+            continue
+        assert '--hash=sha256:' in entry, entry
+        pin = Requirement(entry.partition('\\')[0])
+        if pin.marker is None or pin.marker.evaluate(marks):
+            assert pin.name not in pinned, f'{pin.name} twice'
+            (only,) = pin.specifier
+            pinned[pin.name] = only.version
+    for line in [*project['dependencies'], *project['optional-dependencies']['build']]:
+        wanted = Requirement(line)
+        assert pinned[canonicalize_name(wanted.name)] in wanted.specifier, line
+    assert 'polars' not in pinned, 'a third of the size; `analytics` has it'

@@ -11,14 +11,13 @@ from pathlib import Path
 
 from plumbline import checkout
 from plumbline.files import read_yaml, to_yaml
-from plumbline.paths import SPACK_ENVS, software_directory
+from plumbline.paths import ROOT, SPACK_ENVS, software_directory
 from plumbline.programs import output_of
 from plumbline.stacks.install import BringUp, StackError, needed_spack, release, run_spack
 from plumbline.stacks.manifest import Installed
 
 _DOWNLOAD_LIMIT = 3600.0  # seconds
 _INDEX = 'plumbline-export.json'
-_BUILD_SYSTEM = ('hatchling>=1.27,<2', 'editables>=0.5,<1')  # what pip needs to install a clone of Plumbline
 _NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack installed and fetched
 
 
@@ -54,12 +53,16 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None
     shutil.copytree(needed_spack().resolve().parent.parent, folder / 'spack', symlinks=True, ignore=_only_core)
     shutil.copytree(recipes(), folder / 'recipes', symlinks=True, ignore=shutil.ignore_patterns('__pycache__'))
     say('Python packages')
-    command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check']
-    wanted = [word for word in checkout.pip_requirement('spack') if word != '--editable']
-    try:
-        output_of([*command, '--dest', str(folder / 'wheels'), *wanted, *_BUILD_SYSTEM], time_limit=_DOWNLOAD_LIMIT)
-    except ValueError as error:
-        raise StackError(f'{" ".join(command)} {error}') from None
+    command = [sys.executable, '-m', 'pip', 'download', '--quiet', '--disable-pip-version-check', '--dest']
+    command.append(str(folder / 'wheels'))
+    wanted = [word for word in checkout.pip_requirement('spack,build') if word != '--editable']
+    lock = ROOT / 'requirements.txt'
+    locked = ['--no-deps', '--require-hashes', '--requirement', str(lock)] if lock.exists() else wanted
+    for words in (locked, wanted):
+        try:
+            output_of([*command, *words], time_limit=_DOWNLOAD_LIMIT)
+        except ValueError as error:
+            raise StackError(f'{" ".join(command)} {error}') from None
     index = {'schema': 1, 'site': stacks[0].site, 'stacks': sorted({s.stack for s in stacks}), 'binaries': binaries}
     (folder / _INDEX).write_text(json.dumps(index | {'spack': release()['tag'], 'recipes': recipes().name}))
     say(f'{folder} is complete: copy it and this checkout to the other machine and run ci/provision --import')

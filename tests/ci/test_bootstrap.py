@@ -44,7 +44,8 @@ class Machine:
             (self.path / name).symlink_to(shutil.which(name))
         for name in ('nightly', 'test', 'bootstrap.sh'):
             shutil.copy(ROOT / 'ci' / name, self.clone / 'ci')
-        shutil.copy(ROOT / 'pyproject.toml', self.clone)
+        for name in ('pyproject.toml', 'requirements.txt'):
+            shutil.copy(ROOT / name, self.clone)
 
     def program(self, name: str, script: str = ''):
         """Put a stand-in on PATH that notes its call."""
@@ -115,15 +116,27 @@ def test_a_user_is_told_the_command_for_debian_packages(machine, shell):
 @pytest.mark.parametrize('answer', ["*config*) echo 'global.index-url=http://mirror' ;;", '*uv*) exit 1 ;;'])
 def test_pip_installs_where_it_has_an_index_of_its_own_or_uv_cannot_be_had(machine, shell, answer):
     machine.program('python', f'case "$*" in {answer} esac')
-    assert machine.bootstrap(shell, 'install_python_packages python .').returncode == 0
-    *_, last = machine.calls().splitlines()
-    assert last == 'python -m pip install --quiet --disable-pip-version-check --no-compile --editable .'
+    assert machine.bootstrap(shell, "install_python_packages python ''").returncode == 0
+    *_, packages, itself = machine.calls().splitlines()
+    assert packages.endswith('--no-compile --no-deps --require-hashes --requirement requirements.txt')
+    assert itself.endswith('--no-compile --no-deps --no-build-isolation --editable .')
+
+
+def test_an_index_without_the_pinned_versions_is_said_and_no_hash_is_left_out_without_one(machine, shell):
+    machine.program('python', 'case "$*" in *uv*|*--require-hashes*) exit 1 ;; esac')
+    assert machine.bootstrap(shell, "install_python_packages python ''").returncode == 1
+    machine.program('python', 'case "$*" in *config*) echo index-url=x ;; *--require-hashes*) exit 1 ;; esac')
+    answer = machine.bootstrap(shell, 'install_python_packages python test')
+    assert answer.returncode == 0 and 'index-url=x' in answer.stderr
+    assert machine.calls().splitlines()[-1].endswith('--no-compile --editable .[test]')
 
 
 def test_progress_is_said_while_a_command_runs(machine, shell):
-    machine.program('sleep', '/bin/sleep 0.1')
+    machine.log.touch()
+    machine.program('sleep', '/bin/sleep 0.05')  # called a third time when two lines of progress were said
+    (machine.path / 'long').write_text(f'until [ "$(grep -c sleep {machine.log})" -ge 3 ]; do /bin/sleep 0.05; done\n')
     answer = machine.bootstrap(
-        shell, "with_progress 'a long step' /bin/sleep 0.5; echo $?; with_progress x false; echo $?"
+        shell, f"with_progress 'a long step' sh {machine.path}/long; echo $?; with_progress x false; echo $?"
     )
     assert answer.stdout.split() == ['0', '1']
     assert answer.stderr.splitlines()[:3] == [f'plumbline: a long step{more}' for more in ('', ': 10 s', ': 20 s')]
@@ -157,7 +170,7 @@ def test_the_tests_install_packages_only_when_told_to(machine):
     """`ci/test` says what `ci/test --all` would install."""
     venv = machine.clone / '.venv'
     venv.mkdir()
-    check = machine.run('cksum', 'pyproject.toml').stdout.split()
+    check = machine.run('sh', '-c', 'cat pyproject.toml requirements.txt | cksum').stdout.split()
     (venv / 'plumbline-ready').write_text(f'{check[0]} {check[1]} {machine.clone} test\n')
     machine.program('dpkg-query', 'exit 1')
     machine.program('apt-get')

@@ -37,7 +37,6 @@ STUDIES = {
     'overhead stream': None,
     'overhead hpl': None,
     'overhead osu': None,
-    'overhead ior': None,
     'overhead watch': None,
     'overhead looks': None,
     'overhead best': None,

@@ -3,17 +3,17 @@
     python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check
     python studies/overhead.py wide    listing all checks of 50 partitions of 8 GPUs, and as many trivial ones
     python studies/overhead.py case    what a session adds to each case, against `executable = 'true'`
-    python studies/overhead.py hpcc    STREAM triad and DGEMM by the suite and by hand, with the same binding
-    python studies/overhead.py stream  BabelStream triad by the suite and by hand, with the same binding
-    python studies/overhead.py hpl     HPL of the quick size by the suite and by hand, with the same input
+    python studies/overhead.py hpcc    HPL, DGEMM and STREAM triad of HPC Challenge by the suite and by hand
+    python studies/overhead.py stream  BabelStream by the suite and by hand
+    python studies/overhead.py hpl     HPL of the quick size by the suite and by hand
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
     python studies/overhead.py watch   HPL, STREAM and likwid-bench with the looks at their threads, and without
     python studies/overhead.py looks   CPU time of the looks at a program of 1 to 1024 threads in a minute
-    python studies/overhead.py ior     IOR by the suite and by hand on tmpfs, the same files and bytes
     python studies/overhead.py best    the best binding of the suite and the best of 20 random ones
     python studies/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
 
-The benchmarks by name, `best` and `stack` need the localhost stack installed (ci/provision), `stack` its Spack too.
+By hand and by the suite, the programs on PATH run, with Open MPI; further options are ReFrame's. `best` and `stack` need
+the localhost stack installed (ci/provision), `stack` its Spack too.
 Rounds are interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
 """
 
@@ -37,11 +37,13 @@ from statistics import fmean, median
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 
-from scratch import ScratchClone, cases_in  # noqa: E402
+import yaml  # noqa: E402
+from scratch import ScratchClone  # noqa: E402
 
 from checks.core.jobscript import activation  # noqa: E402
 from checks.core.placement import granted  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
+from plumbline.machine.detect import detect_machine  # noqa: E402
 from plumbline.sites import Environ  # noqa: E402
 from plumbline.stacks.install import environment, find_spack  # noqa: E402
 from plumbline.stacks.manifest import Installed, known_benchmarks  # noqa: E402
@@ -164,138 +166,89 @@ def added_per_case(rounds: int, cases: int = 20):
     print(f'ratio of medians {median(ours) / median(theirs):.2f}')
 
 
-def hpcc_by_hand_and_by_suite(rounds: int):
-    metrics = ('StarSTREAM_Triad', 'StarDGEMM_Gflops')
-    by_suite: dict[str, list[float]] = {name: [] for name in metrics}
-    by_hand: dict[str, list[float]] = {name: [] for name in metrics}
-    root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1', 'OMP_NUM_THREADS': '1'}
-    with tempfile.TemporaryDirectory() as folder:
-        environment = os.environ | root | {'PLUMBLINE_RESULTS': folder, 'PLUMBLINE_SITE': 'localhost'}
-        for number in range(rounds):
-            report = Path(folder) / f'round-{number}.json'
-            seconds(
-                'reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks/compute', '-r',
-                '-n', 'HPCC', '-t', 'quick', '-S', 'trials=1', '--keep-stage-files', f'--report-file={report}',
-                environment=environment, cwd=folder,
-            )  # fmt: skip
-            (case,) = (e for e in json.loads(report.read_text())['runs'][0]['testcases'] if not e['fixture'])
-            for name in metrics:
-                by_suite[name].append(case['record']['metrics'][name]['samples'][0][2])
-            hand = Path(folder) / f'hand-{number}'
-            hand.mkdir()
-            shutil.copy(next(Path(folder, 'stage').rglob('hpccinf.txt')), hand)
-            ranks = len(case['record']['placement']['actual'])
-            bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" hpcc'
-            command = shlex.split(f'mpirun --bind-to none -np {ranks} bash -c {shlex.quote(bind)}')
-            seconds(*command, environment=environment, cwd=hand)
-            for line in (hand / 'hpccoutf.txt').read_text().splitlines():
-                name, _, value = line.partition('=')
-                if name in metrics:
-                    by_hand[name].append(float(value))
-    for name, unit in zip(metrics, ('GB/s', 'GFlop/s'), strict=True):
-        show(f'{name} by hand', by_hand[name], unit)
-        show(f'{name} by the suite', by_suite[name], unit)
-        print(f'ratio of medians {median(by_suite[name]) / median(by_hand[name]):.4f}')
+# Name -> case, feature, program, the file of its numbers, its launcher, its numbers by their patterns
+BY_HAND = {
+    'hpcc': (
+        'HPCC.*quick', 'hpcc', 'hpcc', 'hpccoutf.txt', 'mpirun', {
+            'HPL': r'^HPL_Tflops=(\S+)', 'DGEMM': r'^StarDGEMM_Gflops=(\S+)', 'triad': r'^StarSTREAM_Triad=(\S+)',
+        },
+    ),
+    'hpl': ('HPL.*quick', 'hpl', 'xhpl', 'stdout', 'mpirun', {'HPL': r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)'}),
+    'osu': (
+        'OsuLatency.*same_numa', 'osu', 'osu_latency', 'stdout', 'mpirun',
+        {f'{size} bytes': rf'^{size} +(\S+)' for size in (1, 8, 1024, 65536, 2**22)},
+    ),
+    'stream': (
+        'BabelStreamHost.*cores-spread', 'babelstream-omp', 'omp-stream', 'stdout', '',
+        {name.lower(): rf'^{name}\s+(\S+)' for name in ('Copy', 'Triad', 'Dot')},
+    ),
+}  # fmt: skip
 
 
-def record_of(check: str, results: Path, *options: str) -> dict:
-    """What one case of one check of localhost left in the run report of a session of one trial."""
-    report = results / f'{time.time_ns()}.json'
-    seconds(
-        'reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks', '-R', '-r', '-n', check,
-        '-S', 'trials=1', '--keep-stage-files', f'--report-file={report}', *options, cwd=results,
-        environment=os.environ | {'PLUMBLINE_RESULTS': str(results), 'PLUMBLINE_SITE': 'localhost'},
-    )  # fmt: skip
-    (case,) = cases_in(report)
-    return case['record']
+def by_hand_and_by_suite(what: str, rounds: int, options: list[str]):
+    """The job script of a case, of one trial, beside the same command by hand on the same CPUs; on PATH as here.
 
-
-def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
-    """The number that `pattern` finds in what a command prints, the stack's programs on PATH."""
-    activate = Installed('localhost', 'node', 'cpu').activation
+    `options`: of ReFrame, such as ``-S trial_seconds=20``, which makes sizes smaller.
+    """
+    name, feature, program, output, launcher, patterns = BY_HAND[what]
+    cpus = sorted(os.sched_getaffinity(0))
     root = {'OMPI_ALLOW_RUN_AS_ROOT': '1', 'OMPI_ALLOW_RUN_AS_ROOT_CONFIRM': '1'}
-    said = subprocess.run(
-        ['bash', '-c', f'source {activate} && {command}'], cwd=cwd, env=os.environ | root | environment,
-        capture_output=True, text=True, check=True,
-    ).stdout  # fmt: skip
-    return float(re.search(pattern, said, re.MULTILINE)[1])
+    found: dict[str, tuple[list[float], list[float]]] = {metric: ([], []) for metric in patterns}
+    with tempfile.TemporaryDirectory() as temporary:
+        clone = ScratchClone(Path(temporary))
+        machine = {key: value for key, value in detect_machine().items() if key in ('processor', 'memory_per_node')}
+        clone.describe(yaml.safe_dump(machine), feature, launcher=launcher or 'local')
+        clone.binary.with_name(program).symlink_to(shutil.which(program) or sys.exit(f'{program}: not on PATH'))
+        dry_run = ('--dry-run', '--keep-stage-files', '-n', name, '-S', 'trials=1', *options)
+        answer = clone.reframe(*dry_run, checks='checks')
+        scripts = [*clone.results.rglob('rfm_job.sh')]
+        if len(scripts) != 1:
+            sys.exit(f'{name}: expected one job script, found {len(scripts)}: {answer.stdout}')
+        words = re.search(r'options=\((.*)\)', scripts[0].read_text())[1]
+        bound = f'taskset --cpu-list {",".join(map(str, cpus))} {program} {words}'
+        own = {'OMP_NUM_THREADS': str(len(cpus)), 'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'cores'}
+        if launcher:
+            ranks, own = 2 if what == 'osu' else len(cpus), {'OMP_NUM_THREADS': '1'}
+            bind = f'cpus=({" ".join(map(str, cpus))}); exec taskset -c ${{cpus[OMPI_COMM_WORLD_LOCAL_RANK]}}'
+            bound = f'{launcher} --bind-to none -np {ranks} bash -c {shlex.quote(f"{bind} {program} {words}")}'
+        for number in range(rounds):
+            ways = [('bash rfm_job.sh', 'trial_1/*', {}, 0), (f'{bound} > stdout', '.', own, 1)]
+            for command, where, variables, way in ways[:: 1 if number % 2 else -1]:
+                folder = Path(temporary, 'run')
+                shutil.copytree(scripts[0].parent, folder)
+                environment = clone.environment() | root | variables
+                subprocess.run(['bash', '-c', command], cwd=folder, env=environment, check=True, capture_output=True)
+                (file,) = folder.glob(f'{where}/{output}'.removeprefix('./'))
+                for metric, values in found.items():
+                    values[way].append(float(re.search(patterns[metric], file.read_text(), re.MULTILINE)[1]))
+                looked = [f'({one.watched})' for one in granted(file.parent).values()]
+                numbers = [f'{metric} {values[way][-1]}' for metric, values in found.items()]
+                print(number, ('suite', 'hand')[way], *numbers, *looked, flush=True)
+                shutil.rmtree(folder)
+    for metric, (suite, hand) in found.items():
+        show(f'{metric} by hand', hand, '')
+        show(f'{metric} by the suite', suite, '')
+        show_ratio(f'{what} {metric}', suite, hand)
 
 
-def compare_with_hand(what: str, unit: str, suite: list[float], hand: list[float]):
-    show(f'{what} by hand', hand, unit)
-    show(f'{what} by the suite', suite, unit)
-    again = random.Random(1)
-    ratios = sorted(
-        median(again.choices(suite, k=len(suite))) / median(again.choices(hand, k=len(hand))) for _ in range(2000)
-    )
-    low, high = ratios[50], ratios[-51]  # 95 % of resampled pairs of rounds
-    print(f'ratio of medians {median(suite) / median(hand):.4f}, between {low:.3f} and {high:.3f}')
+def show_ratio(what: str, ours: list[float], theirs: list[float]):
+    """The median of the ratios of all rounds, and between what it lies in 95 % of resampled rounds."""
+    ratios, draw = [a / b for a, b in zip(ours, theirs, strict=True)], random.Random(1)
+    medians = sorted(median(draw.choices(ratios, k=len(ratios))) for _ in range(2000))
+    print(f'{what:<32} ratio {median(ratios):.4f}, between {medians[50]:.4f} and {medians[-51]:.4f}')
 
 
 TRIAD = r'^Triad\s+(\S+)'
 
 
-def stream_by_hand_and_by_suite(rounds: int):
-    cpus = ','.join(map(str, sorted(os.sched_getaffinity(0))))
-    cores = str(len(os.sched_getaffinity(0)))
-    bound = {'OMP_NUM_THREADS': cores, 'OMP_PROC_BIND': 'spread', 'OMP_PLACES': 'cores'}
-    command = f'taskset --cpu-list {cpus} omp-stream --arraysize {2**25} --numtimes 100'
-    suite, hand = [], []
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(rounds):
-            record = record_of('BabelStreamHost.*cores-spread', Path(folder))
-            suite.append(record['metrics']['bandwidth kernel=triad']['samples'][0][2])
-            hand.append(by_hand(command, TRIAD, Path(folder), **bound) / 1000)
-    compare_with_hand('BabelStream triad', 'GB/s', suite, hand)
-
-
-def osu_by_hand_and_by_suite(rounds: int):
-    """Of 1 and 8 bytes and of 4 MiB between the first two cores."""
-    sizes = (1, 8, 2**22)
-    bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" osu_latency -m 1:4194304'
-    command = f'mpirun --bind-to none -np 2 bash -c {shlex.quote(bind)} | tee osu_latency.txt'
-    suite, hand = {size: [] for size in sizes}, {size: [] for size in sizes}
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(rounds):
-            record = record_of('OsuLatency.*same_numa', Path(folder))
-            by_hand(command, r'^1 +(\S+)', Path(folder))
-            for size in sizes:
-                suite[size].append(record['metrics'][f'latency message_bytes={size}']['samples'][0][2])
-                said = Path(folder, 'osu_latency.txt').read_text()
-                hand[size].append(float(re.search(rf'^{size} +(\S+)', said, re.MULTILINE)[1]))
-    for size in sizes:
-        compare_with_hand(f'MPI latency of {size} bytes', 'us', suite[size], hand[size])
-
-
-def hpl_by_hand_and_by_suite(rounds: int):
-    suite, hand = [], []
-    bind = 'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" xhpl'
-    with tempfile.TemporaryDirectory() as folder:
-        for _ in range(rounds):
-            record = record_of('HPL.*quick', Path(folder))
-            suite.append(record['metrics']['gflops']['samples'][0][2])
-            shutil.copy(next(Path(folder, 'stage').rglob('HPL.dat')), folder)
-            command = f'mpirun --bind-to none -np {len(record["binding"]["got"])} bash -c {shlex.quote(bind)}'
-            hand.append(by_hand(command, r'^W[RC]\S+(?:\s+\S+){5}\s+(\S+)', Path(folder), OMP_NUM_THREADS='1'))
-    compare_with_hand('HPL', 'GFlop/s', suite, hand)
-
-
-def ior_by_hand_and_by_suite(rounds: int):
-    operations = {'write': '-w -e -k -i 3', 'read': '-r -i 1'}
-    suite, hand = {name: [] for name in operations}, {name: [] for name in operations}
-    with tempfile.TemporaryDirectory() as folder, tempfile.TemporaryDirectory(dir='/dev/shm') as memory:
-        for _ in range(rounds):
-            record = record_of('IOR%file_system=memory.*quick', Path(folder))
-            ranks = len(record['binding']['got'])
-            for name, options in operations.items():
-                suite[name].append(record['metrics'][f'bandwidth access={name},pattern=easy_1m']['samples'][0][2])
-                bind = f'exec taskset --cpu-list "$OMPI_COMM_WORLD_LOCAL_RANK" ior -a POSIX -F -C -g {options}'
-                bind += f' -t 1m -b {64 * 2**20 // ranks} -o {memory}/file'
-                command = f'mpirun --bind-to none -np {ranks} bash -c {shlex.quote(bind)}'
-                mean = rf'^{name}\s+\S+\s+\S+\s+(\S+).*POSIX\s+\d+$'  # the row of the summary
-                hand[name].append(by_hand(command, mean, Path(folder)))
-    for name in operations:
-        compare_with_hand(f'IOR {name}', 'MiB/s', suite[name], hand[name])
+def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
+    """The number that `pattern` finds in what a command prints, the stack's programs on PATH."""
+    activate = Installed('localhost', 'node', 'cpu').activation
+    said = subprocess.run(
+        ['bash', '-c', f'source {activate} && {command}'], cwd=cwd, env=os.environ | environment,
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    return float(re.search(pattern, said, re.MULTILINE)[1])
 
 
 RANK = ROOT / 'checks/core/job/rank.sh'
@@ -344,10 +297,7 @@ def watching(rounds: int):
                 own += [one.watched.own / one.watched.ended for one in granted(folder).values() if one.watched.own]
     for what, values in found.items():
         for way in ('again', 'rank.sh'):
-            ratios = [a / b for a, b in zip(values[way], values['hand'], strict=True)]
-            draw = random.Random(1)
-            medians = sorted(median(draw.choices(ratios, k=rounds)) for _ in range(2000))
-            print(f'{what:<22} {way:<8} {median(ratios):.4f}, between {medians[50]:.3f} and {medians[-51]:.3f}')
+            show_ratio(f'{what} {way}', values[way], values['hand'])
     print(f'CPU time of the looks: {median(own):.4%} of one core, at most {max(own):.4%}')
 
 
@@ -443,14 +393,16 @@ def stacks(rounds: int):
 
 
 WHAT = {
-    'list': listing, 'wide': wide_listing, 'case': added_per_case, 'hpcc': hpcc_by_hand_and_by_suite,
-    'stream': stream_by_hand_and_by_suite, 'hpl': hpl_by_hand_and_by_suite, 'osu': osu_by_hand_and_by_suite,
-    'ior': ior_by_hand_and_by_suite, 'watch': watching, 'looks': looks, 'best': best_binding, 'stack': stacks,
+    'list': listing, 'wide': wide_listing, 'case': added_per_case, 'watch': watching, 'looks': looks,
+    'best': best_binding, 'stack': stacks,
 }  # fmt: skip
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('what', choices=tuple(WHAT))
+    parser.add_argument('what', choices=(*WHAT, *BY_HAND))
     parser.add_argument('--rounds', type=int, default=7)
-    arguments = parser.parse_args()
-    WHAT[arguments.what](arguments.rounds)
+    arguments, options = parser.parse_known_args()
+    if arguments.what in BY_HAND:
+        by_hand_and_by_suite(arguments.what, arguments.rounds, options)
+    else:
+        WHAT[arguments.what](arguments.rounds)

@@ -23,7 +23,7 @@ from ci.command import duration
 from ci.process import Ended
 from ci.progress import in_words
 from ci.rerun import complete, rerun
-from ci.session import Case, Content, Selection, Session, case_of, cases_in, failed
+from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
 from ci.slurm_nodes import nodes_out
 from plumbline import settings
 from plumbline.files import write_text
@@ -136,10 +136,7 @@ class Night:
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
         if ended.why:
-            ran = sum(case['result'] != 'abort' for case in cases_in(content))
-            self.problems.append(
-                f'the session did not come to its end: {ended.why} after {ran} of {count(len(cases), "case")}'
-            )
+            self.problems.append(cut_short(content, ended.why, len(cases)))
         else:
             words = [f'plumbline: the cases took {in_words(elapsed)}', expected and f'expected {expected}']
             print(*filter(None, words), sep=', ', flush=True)

@@ -77,6 +77,8 @@ class Process:
             budget.cancel()
             if not ended.told_to_end:  # else a further Ctrl-C must not keep what was measured from the store
                 signal.signal(signal.SIGINT, before)
+            else:  # `why` says it better than ReFrame, which takes each way for a user's
+                ended.warnings = [one for one in ended.warnings if 'run session stopped' not in one]
         change = _clock_offset() - offset
         if abs(change) > CLOCK_TOLERANCE:
             direction = 'forward' if change > 0 else 'back'
@@ -104,7 +106,7 @@ class Process:
             self._send(signal.SIGKILL)
             return
         print('plumbline: interrupted: ends the running cases, then stores what was measured', flush=True)
-        self.end('interrupted')
+        self.end('interrupted by Ctrl-C')
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:

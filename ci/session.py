@@ -37,6 +37,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
 from postprocess.results.cmdline import read_cmdline
+from postprocess.text import count
 
 STAGE = 'nightly-stage'  # below the results: a folder for each run, which keeps what its failed cases left
 UNFINISHED = 'nightly-unfinished.json'  # below the results, while a session runs
@@ -353,6 +354,18 @@ def failed(content: Content) -> list[Entry]:
         for case in cases_in(content)
         if case['result'] not in _MEASURED and case.get('fail_phase') != 'performance'
     ]
+
+
+def cut_short(content: Content, why: str, expected: int) -> str:
+    """Write into each case that did not end why it did not; return a sentence for the session."""
+    cut = [case for case in cases_in(content) if case['result'] == 'abort']
+    for case in cut:
+        case['fail_reason'] = f'not run to its end: {why}'
+    running = [case['display_name'] for case in cut if case.get('jobid')]
+    while_ran = f', while {", ".join(running[:3])} ran' + f' and {len(running) - 3} more' * (len(running) > 3)
+    done = len(cases_in(content)) - len(cut)
+    said = f'the session did not come to its end: {why} after {done} of {count(expected, "case")}'
+    return said + while_ran * bool(running)
 
 
 def add_runs(content: Content, further: Content, wanted: Iterable[Case]) -> None:

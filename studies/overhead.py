@@ -12,8 +12,8 @@
     python studies/overhead.py best    the best binding of the suite and the best of 20 random ones
     python studies/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
 
-By hand and by the suite, the programs on PATH run, with Open MPI; further options are ReFrame's. `best` and `stack` need
-the localhost stack installed (ci/provision), `stack` its Spack too.
+By hand and by the suite, the programs on PATH run, with Open MPI; further options are ReFrame's. `best` and `stack`
+need the localhost stack installed (ci/provision), `stack` its Spack too.
 Rounds are interleaved, so that a machine that drifts drifts for both sides. `--rounds N` sets how many.
 """
 
@@ -186,9 +186,10 @@ BY_HAND = {
 
 
 def by_hand_and_by_suite(what: str, rounds: int, options: list[str]):
-    """The job script of a case, of one trial, beside the same command by hand on the same CPUs; on PATH as here.
+    """The job script of a case beside the same command by hand, as often as it has trials, on the same CPUs.
 
-    `options`: of ReFrame, such as ``-S trial_seconds=20``, which makes sizes smaller.
+    `options`: of ReFrame, such as ``-S trials=5 -S trial_seconds=2``, which makes sizes smaller. The median of trials
+    counts.
     """
     name, feature, program, output, launcher, patterns = BY_HAND[what]
     cpus = sorted(os.sched_getaffinity(0))
@@ -211,19 +212,24 @@ def by_hand_and_by_suite(what: str, rounds: int, options: list[str]):
             ranks, own = 2 if what == 'osu' else len(cpus), {'OMP_NUM_THREADS': '1'}
             bind = f'cpus=({" ".join(map(str, cpus))}); exec taskset -c ${{cpus[OMPI_COMM_WORLD_LOCAL_RANK]}}'
             bound = f'{launcher} --bind-to none -np {ranks} bash -c {shlex.quote(f"{bind} {program} {words}")}'
+        trials = len(re.search(r'^for trial in (.*); do$', scripts[0].read_text(), re.MULTILINE)[1].split())
+        one = f'mkdir -p $i/run; cp * $i/run 2> /dev/null; cd $i/run; {bound} > stdout; cd ../..'
+        runs = f'for ((i = 0; i < {trials}; i++)); do {one}; done'
         for number in range(rounds):
-            ways = [('bash rfm_job.sh', 'trial_1/*', {}, 0), (f'{bound} > stdout', '.', own, 1)]
-            for command, where, variables, way in ways[:: 1 if number % 2 else -1]:
+            ways = [('bash rfm_job.sh', {}, 0), (runs, own, 1)]
+            for command, variables, way in ways[:: 1 if number % 2 else -1]:
                 folder = Path(temporary, 'run')
                 shutil.copytree(scripts[0].parent, folder)
                 environment = clone.environment() | root | variables
                 subprocess.run(['bash', '-c', command], cwd=folder, env=environment, check=True, capture_output=True)
-                (file,) = folder.glob(f'{where}/{output}'.removeprefix('./'))
+                texts = [file.read_text() for file in folder.glob(f'*/*/{output}')]
+                assert len(texts) == trials, command
                 for metric, values in found.items():
-                    values[way].append(float(re.search(patterns[metric], file.read_text(), re.MULTILINE)[1]))
-                looked = [f'({one.watched})' for one in granted(file.parent).values()]
+                    numbers = [float(re.search(patterns[metric], text, re.MULTILINE)[1]) for text in texts]
+                    values[way].append(median(numbers))
+                looked = {str(one.watched) for file in folder.glob('*/*') for one in granted(file).values()}
                 numbers = [f'{metric} {values[way][-1]}' for metric, values in found.items()]
-                print(number, ('suite', 'hand')[way], *numbers, *looked, flush=True)
+                print(number, ('suite', 'hand')[way], *numbers, *sorted(looked)[:1], flush=True)
                 shutil.rmtree(folder)
     for metric, (suite, hand) in found.items():
         show(f'{metric} by hand', hand, '')

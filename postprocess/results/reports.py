@@ -275,9 +275,9 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
 
 
 def _fail_reason(entry: dict[str, Any]) -> str | None:
-    """Return why a case failed; ReFrame names the signal that ended the session where it did not fail itself."""
-    if entry['result'] == 'abort':
-        return 'the session was aborted'
+    """Return why a case failed; one that a session ended has ReFrame's word for each way unless `ci` wrote its own."""
+    if entry['result'] == 'abort' and 'aborted due to' in (entry.get('fail_reason') or 'aborted due to'):
+        return 'not run to its end: the session was aborted'
     return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
 
 

@@ -42,6 +42,8 @@ IN_DOUBT = 0.05  # q of a loss that is shown before it is confirmed
 
 #: Ends the problem of a session in which every case failed.
 NOTHING_MEASURED = 'ran and nothing was measured that counts'
+#: The beginning of what `ci` says of a session that was ended, with how many of its cases ran.
+CUT_SHORT = 'the session did not come to its end: '
 
 
 def judge_session(
@@ -253,7 +255,8 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
 def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[Measured]) -> list[str]:
     """Return what went wrong outside the series, a sentence each."""
     problems = list(session.problems)
-    if session.expected is not None and session.expected != session.ran:
+    told = any(problem.startswith(CUT_SHORT) for problem in problems)
+    if session.expected is not None and session.expected != session.ran and not told:
         problems.append(f'{count(session.expected, "case")} expected, {session.ran} ran')
     if not session.ran:
         problems.append('no case ran')

@@ -112,13 +112,14 @@ def failure(case: dict[str, Any]) -> str | None:
     """Return why nothing that a case measured counts; None where it ended well, or failed only against references."""
     if reached_its_end(case['result'], case['fail_phase']):
         return None
-    if case['fail_reason'] and case['result'] != 'abort':  # whose reason is how ReFrame was told
+    if case['result'] == 'abort':
+        return case['fail_reason'] or 'not run to its end: the session was aborted'
+    if case['fail_reason']:
         phase = f' in {case["fail_phase"]}' if case['fail_phase'] not in (None, '', 'sanity') else ''
         return f'failed{phase}: {case["fail_reason"]}'
     return {
         NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
         'skip': 'not run: ReFrame skipped it',
-        'abort': 'not run: the session was aborted',
     }.get(case['result'], f'ended with result {case["result"]!r} in {case["fail_phase"] or "an unknown phase"}')
 
 

@@ -160,7 +160,7 @@ def test_a_node_sweep_that_is_interrupted_names_every_node_and_resumes_the_missi
     second.send_signal(signal.SIGINT)
     output, verdicts = ended(second)
     assert 'resumes a node sweep: 3 nodes done, 1 not yet' in output and 'holds 1 node' in output
-    assert (verdicts['n7', 'rate']['verdict'], verdicts['n7', 'rate']['cause']) == ('missing', 'interrupted')
+    assert (verdicts['n7', 'rate']['verdict'], verdicts['n7', 'rate']['cause']) == ('missing', 'interrupted by Ctrl-C')
     (fleet.folder / 'on').touch()
     (fleet.folder / 'hangs').touch()
     output, verdicts = ended(start_and_hang(fleet, 'n5', '--max-nodes=3'))

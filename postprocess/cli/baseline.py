@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from postprocess.cli.app import DEFAULT, Format, References, Results, SiteName, app, show
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from postprocess.results.store import Session
 
 record = typer.Typer(
     rich_markup_mode=None, no_args_is_help=True,
@@ -58,6 +52,7 @@ def propose(
     Refuses series that are invalid, failed or missing and, without --although, what is no good baseline. Exit code 1
     if something was refused that a reason would let in, or if nothing can be recorded.
     """
+    from postprocess.history.ledger import accused
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
     from postprocess.verdicts.coverage import more_sessions
@@ -72,7 +67,7 @@ def propose(
     else:
         chosen = store.sessions(store.find('latest', site).site)
     wanted = module.Wanted(bool(named), ' '.join(although.split()), ' '.join(epoch.split()))
-    proposal = module.propose(store, chosen, references, wanted, _accused(results, chosen, wanted.epoch))
+    proposal = module.propose(store, chosen, references, wanted, accused(results, chosen, wanted.epoch))
     path = save(proposal, results)
     rows = [(row.new, row.tolerance) for row in proposal.rows if not row.withheld]
     command = partial(store.command, site=proposal.site, root=references)
@@ -103,30 +98,3 @@ def accept(
     rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
     if advice := more_sessions(rows, Store(results).command('record propose', of, references)):
         typer.echo(advice)
-
-
-def _accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
-    """Return the nodes of incidents, session -> node -> what: where they were bad, and since then until they healed.
-
-    An `epoch` explains the incidents that began in its own sessions.
-    """
-    from postprocess.history import ledger
-
-    found: dict[str, dict[str, str]] = {}
-    own = {session.session for session in sessions}
-    for site in {session.site for session in sessions}:
-        explained = {f'incident {one.id}' for one in ledger.read(results, site) if epoch and one.first in own}
-        for entry in ledger.entries(results, site):
-            if entry.how not in explained:
-                for node in entry.node.split(','):
-                    found.setdefault(entry.session, {})[node] = f'{entry.how}: {entry.kind} of {entry.date}'
-        for one in ledger.read(results, site):
-            if one.closed or f'incident {one.id}' in explained:
-                continue
-            began = min(seen.started for seen in one.seen.values())
-            for session in sessions:
-                if session.session == one.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began:
-                    for node in filter(None, one.unhealed):
-                        what = f'incident {one.id}: {one.incident.kind}, not healed'
-                        found.setdefault(session.session, {}).setdefault(node, what)
-    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import getpass
 import json
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
@@ -16,6 +17,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from postprocess.history.incidents.incident import from_dict, frozen
 from postprocess.history.incidents.known import Acknowledged, Known, Seen, last_day
+from postprocess.results.store import Session
 
 _SCHEMA = 1
 
@@ -130,11 +132,43 @@ def entries(results: Path, site: str) -> list[Entry]:
     Earlier versions kept them below ``<results>/ledger/<site>/``, a CSV file a session; their `how` is what the node
     was compared with. Raises InputError for a file that cannot be used.
     """
-    found = [entry for path in sorted((results / 'ledger' / site).glob('*.csv')) for entry in _of_csv(path)]
+    found = _older(results, site)
     for one in read(results, site):
         for uuid, seen in one.seen.items():
             found += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
     return sorted(found)
+
+
+def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
+    """Return what incidents say against sessions: session -> node, or case where they are of no node -> which incident.
+
+    Against those in which it was bad, and all since then until it healed. An `epoch`, a change of the machine, explains
+    the incidents that began in these sessions.
+    """
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    own = {session.session for session in sessions}
+    for site in {session.site for session in sessions}:
+        for entry in _older(results, site):
+            found[entry.session] |= {
+                node: f'{entry.how}: {entry.kind} of {entry.date}' for node in entry.node.split(',')
+            }
+        for one in read(results, site):
+            if epoch and one.first in own:
+                continue
+            what = f'incident {one.id}: {one.incident.kind}{"" if one.closed else ", not healed"}'
+            cases = {str(of.case) for of in one.incident.series} if one.incident.sort == 'loss' else set()
+            began = min(seen.started for seen in one.seen.values())
+            for session in sessions:
+                bad = set(one.seen[session.session].bad) if session.session in one.seen else set()
+                lasts = session.session == one.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began
+                bad |= set(one.unhealed) if lasts and not one.closed else set()
+                names = bad - {''} | (cases if '' in bad else set())
+                found[session.session] = dict.fromkeys(names, what) | found[session.session]
+    return found
+
+
+def _older(results: Path, site: str) -> list[Entry]:
+    return [entry for path in sorted((results / 'ledger' / site).glob('*.csv')) for entry in _of_csv(path)]
 
 
 def _of_csv(path: Path) -> list[Entry]:

@@ -23,6 +23,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.candidates import (
     BINARY,
+    Accused,
     Candidate,
     Doubt,
     Facts,
@@ -34,7 +35,7 @@ from postprocess.verdicts.candidates import (
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.levels import Level, Values, estimate
-from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, summary_of, two_levels, worse
+from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, slow_loss, summary_of, two_levels, worse
 from postprocess.verdicts.stats import mean_of
 
 _NAMED = 30  # sessions that a row names beside its first
@@ -118,14 +119,14 @@ def propose(
     sessions: Iterable[Session],
     root: Path = SITES,
     wanted: Wanted = Wanted(),
-    accused: Mapping[str, Mapping[str, str]] | None = None,
+    accused: Accused | None = None,
 ) -> Proposal:
     """Return new baseline rows from `sessions`, beside those below `root`.
 
     Of sessions that were not named, a series takes the jobs that nothing speaks against, from the first session behind
     its row in force on. A value is the mean of the trials of one job; n counts sessions, and the spread is that between
     sessions. A row of one session has no spread: its limits follow from the one that its check calls usual. Where a
-    series has two levels, the worse one is proposed. `accused`: session -> node -> why its numbers are doubtful.
+    series has two levels, the worse one is proposed.
 
     Raises InputError where the sessions are of several sites, SiteError where a file of the site is wrong.
     """
@@ -149,12 +150,19 @@ class _Recorder:
         wanted: Wanted,
         doubts: dict[tuple[int, int], Doubt],
     ):
-        self.store, self.sessions, self.wanted, self.doubts = store, sessions, wanted, doubts
+        self.store, self.sessions, self.wanted = store, sessions, wanted
         self.site = sessions[0].site
         self.policy = site_policy(self.site, root)
         self.published = load_references(self.site, root).published
         self.in_force = {row.id: row for row in read_baseline(self.site, root)}
-        self.codes = numpy.array([_code(*job) for job in doubts], numpy.int64)
+        # an epoch explains what was an incident of the case in its first sessions
+        explained = {(row.id.case, name) for row in self.in_force.values() if row.epoch for name in row.sessions}
+        self.doubts = {
+            job: doubt
+            for job, doubt in doubts.items()
+            if doubt.node or (doubt.case, sessions[doubt.night].session[:8]) not in explained
+        }
+        self.codes = numpy.array([_code(*job) for job in self.doubts], numpy.int64)
         self.refused: list[Refusal] = []
         self.doubted = False
 
@@ -227,6 +235,7 @@ class _Recorder:
             new = _with_spread_of(new, old)  # a change of level does not change how much a metric varies
         new = replace(new, epoch=wanted.epoch or (old.epoch if old else ''))
         found = doubtful_jobs(used, self.doubts) + two_levels(level, of.quantity.unit, self.sessions)
+        found += slow_loss(used, tolerance, self.sessions)
         found += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
         accepted = (old.facts.get('although', '') if old else '').partition(': ')
         due = [one for one in found if one.kind not in LASTING or one.kind not in accepted[0].split(',')]

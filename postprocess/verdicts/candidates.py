@@ -70,6 +70,13 @@ _BUSY = f"""
     FROM cases WHERE NOT fixture AND {{where}}
     ORDER BY night, case_id
 """
+_ACCUSED = """
+    SELECT night, case_id, "partition", environ, "check", params, why,
+        if(list_contains(nodes, suspect), suspect, '') AS node
+    FROM cases JOIN suspects USING (night)
+    WHERE NOT fixture
+        AND (list_contains(nodes, suspect) OR suspect = concat("partition", '/', environ, ' ', "check", ' ', params))
+"""
 # Every run of the cases that left something unmeasured in some run
 _UNMEASURED = """
     SELECT * FROM {table} SEMI JOIN (
@@ -150,13 +157,12 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     return sorted(found, key=lambda of: (of.id, of.quantity))
 
 
-def read_doubts(
-    store: Store, sessions: Sequence[Session], accused: Mapping[str, Mapping[str, str]]
-) -> dict[tuple[int, int], Doubt]:
-    """Return what speaks against jobs, by session and case: the load of their nodes, or an incident of one of them.
+#: Session -> node, or a case as text -> why its numbers are doubtful.
+Accused = Mapping[str, Mapping[str, str]]
 
-    `accused`: session -> node -> why.
-    """
+
+def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> dict[tuple[int, int], Doubt]:
+    """Return what speaks against jobs, by session and case: the load of their nodes, or an incident."""
     busy = [f'coalesce(loads[{i}] > {most}, false)' for i, (most, _) in enumerate(LOADS.values(), 1)]
     rows = store.query(_BUSY.format(where=f"contains(provenance, 'load_beside') AND ({' OR '.join(busy)})"), sessions)
     doubts = {}
@@ -167,19 +173,14 @@ def read_doubts(
             if value is not None and value > most
         ]
         doubts[row['night'], row['case_id']] = _doubt(row, '; '.join(whys))
-    nodes = [
-        (night, node, why)
+    suspects = [
+        (night, name, why)
         for night, session in enumerate(sessions)
-        for node, why in accused.get(session.session, {}).items()
+        for name, why in accused.get(session.session, {}).items()
     ]
-    if nodes:
-        columns = dict(zip(('night', 'accused', 'why'), map(list, zip(*nodes, strict=True)), strict=True))
-        rows = store.query(
-            'SELECT night, case_id, "partition", environ, "check", params, accused AS node, why '
-            'FROM cases JOIN suspects USING (night) WHERE NOT fixture AND list_contains(nodes, accused)',
-            sessions,
-            suspects=columns,
-        )
+    if suspects:
+        columns = dict(zip(('night', 'suspect', 'why'), map(list, zip(*suspects, strict=True)), strict=True))
+        rows = store.query(_ACCUSED, sessions, suspects=columns)
         for row in rows.to_pylist():
             doubts[row['night'], row['case_id']] = _doubt(row, row['why'])
     return doubts

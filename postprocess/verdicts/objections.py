@@ -20,11 +20,12 @@ from postprocess.verdicts.stats import quantile
 LASTING = ('levels', 'published')
 #: That a row of an unchanged machine is called worse.
 CHANCE = 0.001
+_FEWEST_SESSIONS = 5  # that show a slow loss
 
 
 @dataclass(frozen=True)
 class Objection:
-    """Why a row should not be recorded. `kind`: ``jobs``, ``levels``, ``in_force`` or ``published``."""
+    """Why a row should not be recorded. `kind`: ``jobs``, ``levels``, ``slow_loss``, ``in_force`` or ``published``."""
 
     kind: str
     why: str
@@ -56,6 +57,24 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
             'after a planned change name the sessions since and give --epoch'
         )
     return [Objection('levels', why)]
+
+
+def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]) -> list[Objection]:
+    """Return that a series lost over its sessions, by a straight line: more than the floor, and than chance."""
+    nights, of = numpy.unique(used.nights, return_inverse=True)
+    if len(nights) < _FEWEST_SESSIONS:
+        return []
+    values = numpy.bincount(of, numpy.log(used.values)) / numpy.bincount(of)
+    time = numpy.linspace(-0.5, 0.5, len(nights))
+    slope = time @ values / (time @ time)
+    rest = values - values.mean() - slope * time
+    alike = max(rest[1:] @ rest[:-1], 0.0) / max(rest @ rest, 1e-30)  # neighbouring sessions
+    error = math.sqrt(rest @ rest / (len(nights) - 2) / (time @ time) * (1 + alike) / (1 - alike))
+    lost = -used.quantity.sign * slope
+    if lost <= max(-math.log1p(-tolerance.floor), float(quantile(1 - CHANCE, numpy.array(len(nights) - 2))) * error):
+        return []
+    first, last = (f'{sessions[night].started:%Y-%m-%d}' for night in (nights[0], nights[-1]))
+    return [Objection('slow_loss', f'lost {-100 * math.expm1(-lost):.1f} % little by little from {first} to {last}')]
 
 
 def worse(

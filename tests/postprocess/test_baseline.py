@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import math
+import re
 
 import numpy
 import pytest
@@ -158,7 +159,7 @@ def test_an_epoch_moves_the_mean_and_keeps_the_spread(work):
     nights(work, [80], first=10)
     assert work.verdicts() == {('STREAM', 'size=big', 'triad'): 'regressed'}
     refused = work.run('record propose', 'night10')
-    assert refused.exit_code == 1 and 'worse than what is in force, 100' in refused.stdout
+    assert refused.exit_code == 1 and 'not healed' in refused.stdout
     proposed = work.run('record propose', '--epoch', 'OFED 24.10, "new"')
     assert proposed.exit_code == 0 and '-20.0 %' in proposed.stdout
     assert '0 added, 1 changed' in work.run('record accept').stdout
@@ -171,7 +172,9 @@ def test_an_epoch_moves_the_mean_and_keeps_the_spread(work):
     (row,) = work.compare()['verdicts']
     assert (row['verdict'], row['gate'], row['epoch']) == ('regressed', 'gated', 'OFED 24.10, "new"')
     # What comes next is of the new level, and keeps the spread until as many sessions show another one
-    nights(work, [80.4, 80.2, 79.8], first=13)
+    for night, value in enumerate([80.4, 80.2, 79.8], 13):
+        nights(work, [value], first=night)
+        work.compare()  # which closes the incident of the night before
     document = json.loads(work.run('record propose', '--format', 'json').stdout)
     assert document['taken'][0] == 'night10'
     (new,) = document['changes']
@@ -304,6 +307,33 @@ def test_a_node_with_an_open_incident_is_left_out_until_it_has_healed(work):
     assert (
         answer.exit_code == 0 and answer.stdout.count('left out: ') == 1 and 'session night1: in part' in answer.stdout
     )
+
+
+def test_what_an_incident_holds_that_is_of_no_node_is_left_out(work):
+    work.reference(reference())
+    nights(work, [100, 101, 99, 70])
+    assert work.compare()['exit_code'] == 1
+    answer = work.run('record propose')
+    assert answer.exit_code == 0
+    assert re.search(r'left out: session night03: incident [0-9a-f]{6}: SYSTEM, not healed', answer.stdout)
+    work.run('record accept')
+    assert baseline(work)['triad'].n == 3
+    work.run('record propose night03 --although', 'the new level', '--epoch', 'slow')
+    work.run('record accept')
+    assert baseline(work)['triad'].mean == pytest.approx(70, rel=0.01)
+
+
+def test_a_slow_loss_does_not_become_the_baseline_without_a_reason(work):
+    nights(work, [100.4, 99.6, 100.1, 99.9, 100.0, 100.2])
+    work.run('record propose')
+    work.run('record accept')
+    nights(work, [100 * 0.998**night + 0.3 * (-1) ** night for night in range(25)], first=6)
+    answer = work.run('record propose')
+    assert answer.exit_code == 1
+    assert re.search(
+        r'withheld: .* triad: lost [45]\.\d % little by little from 2026-11-21 to 2026-12-21', answer.stdout
+    )
+    assert work.run('record propose', '--although', 'warmer water').exit_code == 0
 
 
 def test_a_level_worse_than_the_one_in_force_needs_a_reason(work):

@@ -86,6 +86,7 @@ def start_reframe() -> None:
 def targets() -> Iterator[Target]:
     """Yield every recorded output of a whole run. ReFrame's runtime must be up."""
     from checks.compute import hpcc, openssl
+    from checks.gpu import clpeak
     from checks.memory import babelstream_base, likwid, likwid_base
     from checks.memory.numa_matrix import LATENCY
     from checks.storage.ior import PATTERNS
@@ -117,6 +118,8 @@ def targets() -> Iterator[Target]:
         file = f'{program}-7.4' + '-all-sizes' * (program == 'osu_latency')
         faults = lambda text, program=program, sizes_of=sizes_of: osu.faults_of(text, program, sizes_of)  # noqa: E731
         yield target(file, osu.metrics_of(program, sizes_of), faults)
+    for test in ('bandwidth', 'single', 'transfer', 'launch'):
+        yield target(f'clpeak-1.1.2-{test}', clpeak.metrics_of(test)[:1], lambda text: clpeak.faults_of(text, 0))
     write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     for version in ('3.3.0', '4.0.0'):
         for operation, asked in (('write', write), ('read', write._replace(operation='read', repetitions=1))):

@@ -42,6 +42,7 @@ class Topology:
     nodes_of_partition: int = 1
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
+    opencl_devices: int = 0  # the GPUs, or devices of type opencl, such as processors through PoCL
     gpu_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty if unknown
     link_classes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # best first
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from the cores of each domain to the memory of each
@@ -156,7 +157,9 @@ def topology_of(site: str, partition: str) -> Topology:
     fields = _from_masks(processor) if 'topology' in processor else _from_counts(processor)
     fields |= _believable(fields['caches'], fields['cores'])
     fields |= _numa(f'{site}:{partition}', processor, len(fields['numa_domains']))
-    gpus = [device for device in described.entry.get('devices', []) if device['type'] == 'gpu']
+    devices = described.entry.get('devices', [])
+    gpus = [device for device in devices if device['type'] == 'gpu']
+    opencl = [device for device in devices if device['type'] == 'opencl'] or gpus
     return Topology(
         arch=processor.get('arch', ''),
         described_memory=described.memory_bytes,
@@ -164,6 +167,7 @@ def topology_of(site: str, partition: str) -> Topology:
         memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
         link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
         gpus=tuple(device.get('arch', '') for device in gpus for _ in range(device['num_devices'])),
+        opencl_devices=sum(device['num_devices'] for device in opencl),
         gpu_numa_ids=tuple(number for device in gpus for number in device.get('numa_domains', ())),
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         nics=tuple(described.entry.get('nics', ())),

@@ -1,0 +1,108 @@
+"""clpeak: what any OpenCL device reaches, of GPUs and, through PoCL, of processors."""
+
+import re
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
+
+from checks.core.benchmark import Benchmark
+from checks.core.placement import Placement
+from checks.core.topology import on_this_system
+from checks.core.trials import Metric, by_trial, series_of
+from plumbline.record import Dim
+
+OUTPUT = 'clpeak.xml'
+WIDTHS = ('', '2', '4', '8', '16')  # elements of a vector
+COPIES = ('enqueuewritebuffer', 'enqueuereadbuffer', 'memcpy_from_mapped_ptr', 'memcpy_to_mapped_ptr')
+# Test -> option, metric, unit, factor of what is printed, type of the vectors. Half precision has no option of its own.
+TESTS = {
+    'bandwidth': ('--global-bandwidth', 'bandwidth', 'GB/s', 1, 'float'),
+    'single': ('--compute-sp', 'flops', 'GFlop/s', 1, 'float'),
+    'double': ('--compute-dp', 'flops', 'GFlop/s', 1, 'double'),
+    'half': ('--compute-dp', 'flops', 'GFlop/s', 1, 'half'),
+    'integer': ('--compute-integer', 'int_ops', 'ops/s', 1e9, 'int'),
+    'transfer': ('--transfer-bandwidth', 'transfer', 'GB/s', 1, ''),
+    'launch': ('--kernel-latency', 'launch', 'us', 1, ''),
+}
+VALUE = '(?P<value>[^<>]+)'
+
+
+def metrics_of(test: str, peak: str | None = None) -> list[Metric]:
+    """Return the metrics of a test; of one with vectors, the best of them as well."""
+    _, name, unit, scale, kind = TESTS[test]
+    if test == 'launch':
+        launch = rf'^ *<kernel_launch_latency unit="us">{VALUE}</kernel_launch_latency>$'
+        return [Metric(name, unit, 'lower', launch, run=test)]
+    if test == 'transfer':
+        copies = rf'^ *<(?P<copy>{"|".join(COPIES)})>{VALUE}</(?P=copy)>$'
+        return [Metric(name, unit, 'higher', copies, expected={'copy': COPIES}, run=test)]
+    vectors = [f'{kind}{width}' for width in WIDTHS]
+    rows = rf'^ *<(?P<vector>{"|".join(vectors)})>{VALUE}</(?P=vector)>$'
+    of = {'type': kind} if name == 'flops' else {}
+    return [
+        Metric(name, unit, 'higher', rows, of, {'vector': vectors}, scale=scale, run=test, peak=peak, judged=False),
+        Metric(name, unit, 'higher', dims=of, peak=peak),
+    ]
+
+
+def faults_of(output: str, device: int) -> list[str]:
+    """Return one sentence for each sign that an output is not that of exactly this device: clpeak then exits with 0."""
+    platforms, found = re.findall(r'<platform name="(.*?)"', output), re.findall(r'<device name="(.*?)"', output)
+    named = ', '.join(platforms) or 'none: expected the .icd file of a driver in /etc/OpenCL/vendors or OCL_ICD_VENDORS'
+    if not found:
+        return [f'clpeak measured nothing: no OpenCL device {device}; platforms of OpenCL: {named}']
+    if len(found) > 1:
+        return [f'{len(found)} platforms have a device {device}: {named}; choose one: OCL_ICD_VENDORS in env_vars']
+    return (
+        [] if output.count('</clpeak>') == 1 else ['clpeak ended before its last line, or could not build its kernels']
+    )
+
+
+@rfm.simple_test
+class ClPeak(Benchmark):
+    """Bandwidth, arithmetic by type, copies and kernel launch. Parses ``<float16>25.11</float16>`` of an XML file.
+
+    A number without `vector` is the best vector's of each trial. The device is that of its number on the only platform
+    that has so many; site.yaml lists those that are no GPUs as `devices` of type opencl.
+    """
+
+    descr = 'clpeak on an OpenCL device'
+    requires = 'clpeak'
+    executable = 'clpeak'
+    output = OUTPUT
+    tags = {'nightly', 'acceptance'}
+    trials_by_mode = Benchmark.trials_by_mode | {'acceptance': 10}
+    seconds = 120
+    usual_spread = {'launch': 0.05, 'transfer': 0.02, '*': 0.01}  # a guess: no source has several sessions
+    dims = {'vector': Dim('name'), 'type': Dim('name'), 'copy': Dim('name')}
+    device = parameter(on_this_system(lambda topology: range(topology.opencl_devices)), loggable=True)
+    #: What to measure, of TESTS. Without `half` and `double` for devices that have no such precision.
+    tests = variable(typ.List[str], value=[test for test in TESTS if test != 'half'])
+
+    def supports(self, topology):
+        return self.device is not None and self.device < topology.opencl_devices
+
+    @run_after('setup')
+    def choose_tests(self):
+        self.placement = Placement(1, (self.topology.all_cpus,))
+        memory = 'device_memory_bandwidth' if self.topology.gpus else 'memory_bandwidth'
+        if not self.topology.gpus:  # PoCL's threads leave a CPU to the one that waits for them, which is busy as well
+            self.env_vars['POCL_MAX_PTHREAD_COUNT'] = max(1, len(self.topology.all_cpus) - 1)
+        self.metrics = [m for test in self.tests for m in metrics_of(test, memory if test == 'bandwidth' else None)]
+        where = ['-d', str(self.device), '--enable-xml-dump', '-f', OUTPUT]
+        self.runs |= {test: [*where, TESTS[test][0]] for test in self.tests}
+
+    def sanity_faults(self, run):
+        facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))
+        run.provenance.update({f'opencl_{key.replace(" name", "")}': value for key, value in facts.items()})
+        return faults_of(run.output, self.device)
+
+    def derive(self, record):
+        for test in self.tests:
+            for metric in metrics_of(test):
+                if metric.computed:
+                    found = [
+                        series_of(record, metric.name, vector=f'{TESTS[test][-1]}{n}', **metric.dims) for n in WIDTHS
+                    ]
+                    series_of(record, metric.name, **metric.dims).samples = by_trial(found, max)

@@ -1,0 +1,25 @@
+"""clpeak for real on processors as OpenCL devices: two of PoCL, and a third that site.yaml has and OpenCL has not."""
+
+from scratch import cases_in
+
+NODE = """\
+processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1, caches: {L3: {size: 1 MiB, num_cpus: 2}}}
+memory_per_node: 1 GiB
+devices: [{type: opencl, model: PoCL, num_devices: 3}]
+env_vars: [[POCL_DEVICES, "'pthread pthread'"]]
+"""
+
+
+def test_each_device_is_measured_and_one_that_is_not_there_fails(clone, program):
+    clone.binary.with_name('clpeak').symlink_to(program('clpeak'))
+    clone.describe(NODE, 'clpeak')
+    answer = clone.reframe('-r', '-n', 'ClPeak', '-S', 'trials=1', '-S', 'tests=launch', checks='checks/gpu')
+    cases = {case['device']: case for case in cases_in(max(clone.results.glob('reports/*.json')))}
+    assert [cases[device]['result'] for device in (0, 1)] == ['pass'] * 2, answer.stdout
+    for device in (0, 1):
+        record = cases[device]['record']
+        (launch,) = record['metrics']['launch']['samples']
+        assert launch[2] > 0 and record['provenance']['opencl_platform'] == 'Portable Computing Language'
+        assert record['placement']['actual']
+    assert 'no OpenCL device 2; platforms of OpenCL: Portable Computing Language' in cases[2]['fail_reason']
+    assert cases[2]['record']['missing']['launch']

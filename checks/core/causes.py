@@ -16,8 +16,8 @@ _OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended, and its exit
 _SHOWN = 3  # faults of a kind that are named of one run, beyond which the rest is counted
 _LONGEST = 200  # characters of a line that is quoted
 _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output that are searched for a signature
-# Weights of causes, the worst first
-JOB, PROGRAM, SCRIPT, OUTPUT, RESULT = range(5)
+# Weights of causes, the worst first; a fault of the node may be why the job or a program failed
+NODE, JOB, PROGRAM, SCRIPT, OUTPUT, RESULT = range(6)
 
 
 class Cause(NamedTuple):

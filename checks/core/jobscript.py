@@ -24,7 +24,8 @@ CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'  # uptim
 # of a job that ends early; one that has its own trap, to clean up a file system, changes no node
 COMPARE_AT_EXIT = (
     'started_in=$PWD; '
-    """trap '[ -e "$started_in/changes.txt" ] || { cd "$started_in" && bash ./load.sh changes load.txt; }' EXIT"""
+    """trap '[ -e "$started_in/changes.txt" ] || """
+    """{ cd "$started_in" && bash ./load.sh changes load.txt >> provenance.txt; }' EXIT"""
 )
 
 

@@ -272,8 +272,9 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
         job = None  # the job script ended because the program did
     found = [cause for cause in (job, *died.values()) if cause]
     fatal = found[0] if found else None
-    first_node, changes = nodes.partition(',')[0], text_of(folder / 'changes.txt').splitlines()
-    found += [Cause(causes.OUTPUT, f'{first_node}: {change}') for change in changes]
+    first_node = nodes.partition(',')[0]
+    for name, weight in (('health.txt', causes.NODE), ('changes.txt', causes.OUTPUT)):
+        found += [Cause(weight, f'{first_node}: {line}') for line in text_of(folder / name).splitlines()]
     series = {(name, one.dims): one for name, _, one in record.series()}
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)

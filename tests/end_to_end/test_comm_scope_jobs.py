@@ -97,11 +97,16 @@ def test_a_setting_of_the_node_that_it_changed_is_a_finding_of_that_node(node, t
     """Here a file stands for the kernel's: as if it had held another value at the first look."""
     setting = tmp_path / 'scaling_governor'
     setting.write_text('performance\n')
-    node.stand_in(after=f'echo "{setting} powersave" >> ../../load.txt; exit {code}')
+    # and as if fewer processes had been killed for lack of memory
+    killed = 'sed --in-place "s/oom_kill .*/oom_kill -1/" ../../counters.txt'
+    planted = f'echo "{setting} powersave" >> ../../load.txt; {killed}'
+    node.stand_in(after=f'{planted}; exit {code}')
     case = run(node, 'CommScopeKernel.*device=2')
     assert case['result'] == 'fail'
     changed = f'{os.uname().nodename}: {setting} changed from powersave to performance while the job ran'
-    assert changed in (case['fail_reason'] if code == 0 else '\n'.join(case['record']['causes']))
+    assert changed in '\n'.join(case['record']['causes'])
+    assert f'{os.uname().nodename}: OOM kills +' in case['fail_reason']
+    assert int(case['record']['provenance']['health_OOM_kills']) >= 1
     assert setting.read_text() == ('powersave\n' if os.geteuid() == 0 else 'performance\n')
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from plumbline.identity import CaseId, to_text
 from postprocess.history.incidents.draft import Draft, case_of
+from postprocess.history.incidents.health import faults
 from postprocess.history.incidents.incident import Incident, Scope
 from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
@@ -136,7 +137,7 @@ class Background:
 
     def _evidence(self, draft: Draft) -> list[str]:
         rows = sorted(draft.rows, key=lambda row: -row.worse_by)
-        said = []
+        said = faults(draft, self.cases)
         if draft.sort == 'loss':
             said += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:

@@ -272,8 +272,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def has_no_fault(self):
-        """Assert that there is no fault; the message has the first one, and where the output lies."""
-        more = f'; further causes in the record: {len(self.faults) - 1}' if self.faults[1:] else ''
+        """Assert that there is no fault; the message has the worst ones, and where the output lies."""
+        more = ''.join(f'; also: {fault}' for fault in self.faults[1:4])
+        more += f'; and {len(self.faults) - 4} causes more, in the record' if self.faults[4:] else ''
         lies = f'; all output: {self.result.evidence}' if self.result and self.result.evidence else ''
         message = f'{"".join(self.faults[:1])}{more}{lies}'
         return sn.assert_false(self.faults, message.replace('{', '{{').replace('}', '}}'))

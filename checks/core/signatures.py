@@ -40,6 +40,17 @@ def of_text(text: str, environ: str) -> Meaning | None:
     return None
 
 
+@functools.cache
+def _deaths() -> re.Pattern[str]:
+    return re.compile('|'.join(table()['died']))
+
+
+def of_death(text: str) -> str:
+    """Return the line of a standard error that says that a program died, without bash's numbers; empty without one."""
+    line = next(filter(_deaths().search, text.splitlines()), '')
+    return re.sub(r'^\S+: line \d+: +\d+ ', '', line).strip()
+
+
 def of_signal(name: str) -> Meaning | None:
     """Return the meaning of a signal such as ``SIGSEGV``."""
     return _meaning(table()['signals'].get(name))

@@ -12,7 +12,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from checks.core import causes
+from checks.core import causes, signatures
 from checks.core.causes import WELL, Cause, Ending, Started
 from checks.core.outputs import cut_of, first_words, seconds_of, text_of
 from checks.core.placement import Placement, add_actual, binding_faults, granted
@@ -281,7 +281,8 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
         faults = list(_read_run(run, plan, record, series, nodes, because))
         if faults and not because:
             detail = f': {"; ".join(faults)}'
-            if words := first_words(text_of(run.folder / 'stderr')):
+            words = first_words(text_of(run.folder / 'stderr'))
+            if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
     found += _clock_steps(folder, plan, record, nodes)
@@ -340,6 +341,8 @@ def _read_run(
     if run.running:
         yield 'expected its exit code in the file exit_code, found none'
     lines = errors.splitlines()
+    if run.exit_code == 0 and (line := signatures.of_death(errors)):
+        yield f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
     yield from causes.some([line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')])
     yield from causes.some(bound)
     cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]

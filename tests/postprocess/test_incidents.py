@@ -295,7 +295,9 @@ def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work,
     site = Site(work, [f'n{i:04}' for i in range(400)], rest=False, metrics=1)
     lost = random.Random(1).sample(site.nodes, 22)
     said = 'xhpl ended with exit code 3 in trial 1 of 3 on {}; all output: evidence/demo/2026-11/{}.tar.gz'
-    site.run(replaced={node: failed(node, said.format(node, node.encode().hex()), 1) for node in lost})
+    reasons = {node: said.format(node, node.encode().hex()) for node in lost}
+    reasons[lost[0]] = reasons[lost[0]].replace('; all', f'; also: {lost[0]}: boost changed from 1 to 0; all')
+    site.run(replaced={node: failed(node, reason, 1) for node, reason in reasons.items()})
     (one,) = site.judged(1)
     assert one['kind'] == 'NODE'
     assert one['nodes'] == sorted(lost)

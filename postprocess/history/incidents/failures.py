@@ -19,7 +19,7 @@ from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
-_OUTPUT = re.compile(r'; all output: \S+$')
+_BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
 
@@ -83,8 +83,8 @@ def _failure_keys(one: _Failed, night: Night) -> list[Key]:
 
 
 def _alike(cause: str, nodes: Iterable[str]) -> str:
-    """Return a cause without nodes, numbers and the place of the output, so that equal causes are equal."""
-    cause = _OUTPUT.sub('', cause)
+    """Return the first cause without nodes, numbers and the place of the output, so that equal causes are equal."""
+    cause = _BESIDES.sub('', cause)
     for node in sorted(nodes, key=len, reverse=True):
         cause = re.sub(rf'\b{re.escape(node)}\b', 'NODE', cause)
     return re.sub(r'(?<!exit code )\b\d[\d.:T-]*', '#', cause)

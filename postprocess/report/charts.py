@@ -22,8 +22,8 @@ from typing import Any
 
 from plumbline.identity import Quantity, SeriesId, natural
 from plumbline.record import Dim
-from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable, joined
-from postprocess.report.plots import marks as marks_at
+from postprocess.report import plots
+from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable
 from postprocess.text import count, number
 from postprocess.verdicts.verdict import BAD, Verdict
 
@@ -292,10 +292,10 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         limits = [(left, y_axis(row.limit)) for left, _, row in at if few and row.limit is not None]
         lines.append(
             Line(
-                _label(facts, names) or facts[_METRIC], joined(path), dots=marks_at(path),
-                band=joined([(x, low) for x, low, _ in outline] + [(x, high) for x, _, high in reversed(outline)]),
-                limits=marks_at(limits, 4), bad=marks_at((x, y) for x, y, row in at if row.verdict in BAD),
-                ideal=joined((x_axis(place), y_axis(value)) for place, value in sorted(ideal.items())),
+                _label(facts, names) or facts[_METRIC], plots.joined(path), dots=plots.dots(path),
+                band=plots.joined([(x, y) for x, y, _ in outline] + [(x, y) for x, _, y in reversed(outline)]),
+                limits=plots.joined(limits), bad=plots.crosses((x, y) for x, y, row in at if row.verdict in BAD),
+                ideal=plots.joined((x_axis(place), y_axis(value)) for place, value in sorted(ideal.items())),
                 points=tuple(points.get(place) for place in numbers),
             )
         )  # fmt: skip

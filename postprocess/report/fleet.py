@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plumbline.identity import natural
 from postprocess.history.digest import Digest
@@ -17,6 +17,7 @@ class Node(NamedTuple):
     """A node. `bad` of its `metrics` fell short; `typical`: how far from the other nodes half of them are, in %.
 
     `worst`: the metric that is furthest behind them, by so many %. `incidents`: ids of those that are of the node.
+    `before`: the days on which it stood out earlier; `drain`: why it is proposed to drain it.
     """
 
     name: str
@@ -26,21 +27,22 @@ class Node(NamedTuple):
     worst: Judged | None
     furthest: float | None
     incidents: list[str]
+    before: list[str]
     places: str
     drain: str
 
 
 def nodes(
-    series: Sequence[Judged], of_case: Mapping[int, Sequence[str]], digest: Digest, located: Mapping[str, set[str]]
+    series: Sequence[Judged], cases: Mapping[int, Mapping[str, Any]], digest: Digest, located: Mapping[str, set[str]]
 ) -> list[Node]:
-    """Return the nodes on which judged series were measured, the worst first. `of_case`: the nodes of each case."""
+    """Return the nodes on which judged series were measured, the worst first."""
     metrics: dict[str, set[int]] = {}
     bad: dict[str, set[int]] = {}
     beside: dict[str, list[tuple[float, Judged]]] = {}
     for one in series:
         values: dict[str, list[float]] = {}
         for row in one.rows:
-            names = of_case.get(row.case_id, ()) if row.case_id is not None else ()
+            names: Sequence[str] = cases[row.case_id]['nodes'] if row.case_id is not None else []
             for name in names:
                 metrics.setdefault(name, set()).add(one.id)
                 if row.verdict in BAD:
@@ -63,6 +65,6 @@ def nodes(
         typical = median(change for change, _ in changes) if changes else None
         place = ', '.join(sorted(located.get(name, ()), key=natural))
         drain = digest.fleet.drain.get(name, '') if digest.fleet else ''
-        theirs, short = incidents.get(name, []), len(bad.get(name, ()))
-        found.append(Node(name, len(measured), short, typical, worst, furthest, theirs, place, drain))
+        theirs, before, short = incidents.get(name, []), digest.before.get(name, []), len(bad.get(name, ()))
+        found.append(Node(name, len(measured), short, typical, worst, furthest, theirs, before, place, drain))
     return sorted(found, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))

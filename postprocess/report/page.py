@@ -10,17 +10,15 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import jinja2
-import numpy
 from markupsafe import Markup, escape
 
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import Quantity, SeriesId, to_text
+from plumbline.identity import SeriesId, to_text
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
 from plumbline.sites import load_site
@@ -28,12 +26,11 @@ from plumbline.units import UNITS
 from postprocess.history.digest import Digest
 from postprocess.history.fleet import locations
 from postprocess.history.incidents.known import commands, since
-from postprocess.history.nodes import FEWEST_NODES
-from postprocess.history.trend import Change
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
+from postprocess.report.details import alike, packed, unfolded
 from postprocess.report.fleet import nodes
-from postprocess.report.plots import Plot, all_drawable, history, strip
+from postprocess.report.plots import Plot
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts import coverage
@@ -43,15 +40,19 @@ from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
 _CARDS = 12  # incidents on the first screen
-_DETAILS = 3000  # series with details of their own, the worst first: a page of more would be too large to open
-_JOBS = 20  # whose samples are shown of a series that many nodes measured, the worst first
-_FEWEST_SESSIONS = 3  # that make a history, or a usual range
+_ROWS = 100  # of a table that a browser without script shows; the script adds the others
+_FEWEST_SESSIONS = 3  # that make a usual range
+_UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
 
 
 @jinja2.pass_context
 def _link(context: jinja2.runtime.Context, path: Path) -> str:
-    return quote(os.path.relpath(path, context['folder']))
+    return _address(path, context['folder'])
+
+
+def _address(path: Path, folder: Path) -> str:
+    return quote(os.path.relpath(path, folder))
 
 
 @functools.cache
@@ -61,8 +62,8 @@ def _template() -> jinja2.Template:
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {
-        'number': number, 'percent': percent, 'digits': _digits, 'text': to_text, 'broken': _broken, 'named': _named,
-        'parsed': json.loads, 'link': _link, 'fixed': fixed,
+        'number': number, 'percent': percent, 'text': to_text, 'broken': _broken, 'named': _named, 'link': _link,
+        'fixed': fixed, 'packed': packed,
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
@@ -77,39 +78,32 @@ def to_html(
 
     Raises InputError where the store cannot be read.
     """
-    session, results = comparison.session, store.folder.parent
+    session, folder = comparison.session, folder or store.folder.parent
     series = judged_series(comparison)
     judged = [one for one in series if one.worst.verdict != 'informational']
     cases = {case['case_id']: case for case in store.rows('cases', session)}
-    shown = {row.case_id for one in series for row in one.rows[:_JOBS]}
-    samples = _samples(store, session, shown)
-    ids = {(one.series, one.quantity): one.id for one in judged}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
     incidents, told = of_incidents(digest), {one.incident.cause for one in digest.known}
-    of_case = {id: case['nodes'] for id, case in cases.items()}
     places = {(case['partition'], node) for case in cases.values() for node in case['nodes']}
     sizes = Counter(partition for partition, _ in places)
     located: dict[str, set[str]] = {}
     with suppress(InputError):  # the digest names it
         located = locations(session.site, root)
     return _template().render(
-        folder=folder or results, cards=cards(digest, store, judged, sizes), incident=incidents,
+        folder=folder, cards=cards(digest, store, judged, sizes), incident=incidents,
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
         comparison=comparison, session=session, digest=digest,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
-        first=_FIRST, most=_CARDS, jobs=_JOBS,
+        first=_FIRST, most=_CARDS, static=_ROWS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         hints=[_with_code(hint) for hint in comparison.hints],
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
-        by_id={one.id: one for one in judged},
-        detailed=min(len(judged), _DETAILS), strips={one.id: _strip(one, samples) for one in judged}, ids=ids,
-        places=_places(series), overview=_overview(judged[:_DETAILS]),
-        samples=samples, checks=checks, past=_past(digest, judged, ids),
-        cases={id: case for id, case in cases.items() if id in shown},
-        evidence={id: results / case['evidence'] for id, case in cases.items() if case['evidence']},
-        others=_by_case(series[min(len(judged), _DETAILS) :]), provenance=_provenance(cases.values()),
-        not_run=_not_run(comparison, cases.values()),
-        nodes=sorted({node for _, node in places}), fleet=nodes(judged, of_case, digest, located),
+        places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
+        changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),
+        details=unfolded(series, cases, store, digest, lambda path: _address(path, folder)),
+        provenance=_provenance(cases.values()), not_run=_not_run(comparison, cases.values()),
+        nodes=sorted({node for _, node in places}), fleet=nodes(judged, cases, digest, located),
+        uplot={path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()},
     )  # fmt: skip
 
 
@@ -152,79 +146,6 @@ def _worst(series: Sequence[Judged]) -> list[tuple[Judged, int]]:
             own = one.series if row.verdict in ('regressed', 'warning') else None
             found.setdefault((row.verdict, one.series.case, row.cause, own), []).append(one)
     return [(alike[0], len(alike)) for alike in found.values()]
-
-
-Samples = dict[tuple[int, str, str], dict[str, list[float]]]  # by case, metric and dims, and by node
-
-
-def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
-    """Return every sample of some cases, in the order of the trials."""
-    rows = store.query(
-        """
-        SELECT case_id, metric, dims, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
-        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
-        """,
-        [session],
-        wanted={'case_id': [case for case in cases if case is not None]},
-    )
-    found: Samples = {}
-    for case, metric, dims, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
-        found.setdefault((case, metric, dims), {})[node] = values
-    return found
-
-
-def _by_case(series: Sequence[Judged]) -> dict[int, list[Judged]]:
-    """Return the series that each case measured: the details of the case show their samples."""
-    found: dict[int, list[Judged]] = {}
-    for one in series:
-        for row in one.rows[:_JOBS]:
-            if row.case_id is not None:
-                found.setdefault(row.case_id, []).append(one)
-    return found
-
-
-def _strip(one: Judged, samples: Samples) -> dict[str, str] | None:
-    """Return a strip of the samples or, where many nodes measured the series, of the nodes."""
-    row = one.worst
-    values = [row.value for row in one.rows if row.value is not None]
-    if len(one.rows) < FEWEST_NODES and row.case_id is not None:
-        of_nodes = samples.get((row.case_id, one.series.metric, to_text(one.series.dims)), {})
-        values = [value for of_node in of_nodes.values() for value in of_node]
-    return strip(values, row.limit, row.expected)
-
-
-class Past(NamedTuple):
-    """The histories of the judged series, by the number of the series, and the changes in them, with that number.
-
-    `drawn`: the series with the worst changes.
-    """
-
-    plots: dict[int, Plot]
-    changes: list[tuple[Change, int | None]]
-    drawn: list[int]
-
-
-def _past(digest: Digest, series: Sequence[Judged], ids: Mapping[tuple[SeriesId, Quantity], int]) -> Past:
-    changes = digest.trend.changes if digest.trend else []
-    steps: dict[tuple[SeriesId, Quantity], list[tuple[datetime, int]]] = {}
-    for i, change in enumerate(changes, 1):
-        if change.kind == 'step':
-            steps.setdefault((change.series, change.quantity), []).append((change.session.started, i))
-    by_id = {one.id: one for one in series}
-    plots = {}
-    started = numpy.array([session.started for session in digest.sessions], 'datetime64[s]')
-    for past in digest.histories:
-        key = past.series, past.quantity
-        if key not in ids or len(past.sessions) < _FEWEST_SESSIONS or not all_drawable(past.values):
-            continue
-        row, of = by_id[ids[key]].worst, past.series
-        plots[ids[key]] = history(
-            f'{of.check} {to_text(of.params)} {of.name}', past.quantity.unit, started[past.sessions], past.values,
-            steps.get(key, ()), row.limit, row.expected, row.value if row.verdict in BAD else None,
-        )  # fmt: skip
-    numbered = [(change, ids.get((change.series, change.quantity))) for change in changes]
-    drawn = dict.fromkeys(id for _, id in numbered if id is not None and id in plots)
-    return Past(plots, numbered, list(drawn)[:_FIRST])
 
 
 class _Check(NamedTuple):
@@ -347,8 +268,3 @@ def _broken(text: str) -> Markup:
 def _named(of: SeriesId) -> Markup:
     """Return check, params and name of a series. A macro would take most of the time of the page."""
     return Markup(f'{escape(of.check)} {_broken(to_text(of.params))} {escape(of.name)}')  # noqa: S704  escaped
-
-
-def _digits(values: Iterable[float]) -> str:
-    """Return samples in a row, with six significant digits."""
-    return ' '.join(f'{value:.6g}' for value in values)

@@ -1,22 +1,16 @@
-"""SVG paths of the report: axes, curves in a box, the history of a series, and strips of samples."""
+"""SVG paths of the report: axes, and curves in a box."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
-
-import numpy
 
 from postprocess.text import number
 
 LOGARITHMIC = 30  # ratio of the largest to the smallest value from which an axis of values is logarithmic
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 8, 20  # room for the texts around the box of a plot, in pixels
-_STRIP_STEPS = 40  # distinct places in a strip: enough to see two levels, few enough for a small page
-_STRIP_WIDTH, _STRIP_HEIGHT = 100, 14
 Ticks = list[tuple[int, str]]  # place in pixels, text
 
 
@@ -25,18 +19,12 @@ def drawable(value: float) -> bool:
     return value == 0 or 1e-100 < abs(value) < 1e100
 
 
-def all_drawable(values: numpy.ndarray) -> bool:
-    """Return True if :func:`drawable` holds for every element."""
-    size = abs(values)
-    return bool(((size < 1e100) & ((size > 1e-100) | (size == 0))).all())
-
-
 @dataclass(frozen=True)
 class Line:
     """The SVG paths of one series in a plot.
 
-    `band`: the usual range of earlier sessions; `limits` and `bad`: marks; `ideal`: values of perfect scaling;
-    `points`: what each x value of the plot shows, None where the line has no value.
+    `band`: the usual range of earlier sessions; `bad`: marks; `ideal`: values of perfect scaling; `points`: what each x
+    value of the plot shows, None where the line has no value.
     """
 
     label: str
@@ -44,7 +32,6 @@ class Line:
     dots: str = ''
     band: str = ''
     limits: str = ''
-    expected: str = ''
     bad: str = ''
     ideal: str = ''
     points: tuple[Any, ...] = ()
@@ -52,7 +39,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows; `steps`: marks of changes, numbered."""
+    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows."""
 
     title: str
     unit: str
@@ -63,7 +50,6 @@ class Plot:
     y_ticks: Ticks
     lines: list[Line]
     x_values: tuple[str, ...] = ()
-    steps: tuple[tuple[int, int], ...] = ()
     kind: str = 'plot'
 
 
@@ -93,13 +79,6 @@ class Axis:
             share = (value - self.low) / (self.high - self.low)
         return round(self.start + min(max(share, 0), 1) * (self.end - self.start))
 
-    def places(self, values: numpy.ndarray) -> numpy.ndarray:
-        """Return the places of many numbers within the ends of the axis."""
-        low, high = self.low, self.high
-        if self.logarithmic:
-            low, high, values = math.log(low), math.log(high), numpy.log(values)
-        return numpy.rint(self.start + (values - low) / (high - low) * (self.end - self.start)).astype(int)
-
     def ticks(self) -> Ticks:
         """Return about five round numbers with their places."""
         if self.logarithmic:
@@ -122,69 +101,11 @@ def joined(points: Iterable[tuple[int, int]]) -> str:
     return f'M{path}' if path else ''
 
 
-def marks(points: Iterable[tuple[int, int]], half: int = 0) -> str:
-    """Return a horizontal mark of 2 `half` pixels at each point; with 0 a dot, drawn by the line caps."""
-    return ''.join(f'M{x - half} {y}h{2 * half}' for x, y in points)
+def dots(points: Iterable[tuple[int, int]]) -> str:
+    """Return a dot at each point, drawn by the line caps."""
+    return ''.join(f'M{x} {y}h0' for x, y in points)
 
 
-def history(
-    title: str, unit: str, started: numpy.ndarray, values: numpy.ndarray, steps: Sequence[tuple[datetime, int]],
-    limit: float | None, expected: float | None, bad: float | None = None,
-) -> Plot:  # fmt: skip
-    """Plot the values of a series over its sessions.
-
-    `started`: their times, datetime64; `steps`: time and number of each change found. `limit` and `expected` are lines
-    across the plot, with a band between the limit and what is as far on the other side. `bad`: a value of the last
-    session that fell short, such as that of one node, beside which the median of all looks healthy.
-    """
-    width, height = 640, 120
-    times = started.astype('datetime64[s]').astype(float)
-    beyond = 2 * expected - limit if limit is not None and expected is not None else None
-    levels = [level for level in (limit, expected, bad, beyond) if level is not None]
-    x_axis = Axis(times[[0, -1]].tolist(), LEFT, width - RIGHT, False)
-    y_axis = Axis([float(values.min()), float(values.max()), *levels], height - BOTTOM, TOP)
-    path = numpy.stack((x_axis.places(times), y_axis.places(values)), axis=1)
-    limits, mean = ('' if level is None else f'M{LEFT} {y_axis(level)}H{width - RIGHT}' for level in (limit, expected))
-    band = '' if beyond is None else f'{limits}V{y_axis(beyond)}H{LEFT}'
-    line = Line(
-        '', _relative(path), band=band,
-        dots=marks(path.tolist()) if len(times) < 60 else '', limits=limits, expected=mean,
-        bad='' if bad is None else marks([(int(path[-1, 0]), y_axis(bad))]),
-    )  # fmt: skip
-    days = numpy.datetime_as_string(started[[0, -1]], 'D').tolist()
-    ends = dict.fromkeys(zip(path[[0, -1], 0].tolist(), days, strict=True))
-    changes = ((x_axis(float(numpy.datetime64(time, 's').astype(float))), i) for time, i in steps)
-    return Plot(title, unit, '', width, height, list(ends), y_axis.ticks(), [line], steps=tuple(changes))
-
-
-def _relative(path: numpy.ndarray) -> str:
-    """Return the SVG path through points, each from the one before: half as long as with their places."""
-    steps = ' '.join(map(str, numpy.diff(path, axis=0).ravel().tolist())).replace(' -', '-')
-    return f'M{path[0, 0]} {path[0, 1]}' + (f'l{steps}' if steps else '')
-
-
-def strip(values: Sequence[float], limit: float | None, expected: float | None) -> dict[str, str] | None:
-    """Return the paths of a strip of 100 by 14 pixels: a tick for each place, taller where it holds more values.
-
-    ``samples``, ``limit`` and ``expected`` are paths, the last two empty where there is no such number. None without a
-    finite value.
-    """
-    values = [value for value in values if math.isfinite(value)]
-    if not values:
-        return None
-    levels = [level for level in (limit, expected) if level is not None]
-    low, high = min([*values, *levels]), max([*values, *levels])
-    span = (high - low) or abs(high) or 1.0
-
-    def place(value: float) -> int:
-        step = round((value - low) / span * _STRIP_STEPS) if high > low else _STRIP_STEPS // 2
-        return 2 + step * (_STRIP_WIDTH - 4) // _STRIP_STEPS
-
-    ticks = Counter(map(place, values))
-    most = max(ticks.values())
-    path = ''.join(f'M{x} {_STRIP_HEIGHT}v-{4 + round(8 * n / most)}' for x, n in sorted(ticks.items()))
-    lines = {
-        name: '' if level is None else f'M{place(level)} 0v{_STRIP_HEIGHT}'
-        for name, level in (('limit', limit), ('expected', expected))
-    }
-    return {'samples': path} | lines
+def crosses(points: Iterable[tuple[int, int]]) -> str:
+    """Return a cross at each point, which is told from the dots without colour, too."""
+    return ''.join(f'M{x - 4} {y - 4}l8 8m-8 0l8-8' for x, y in points)

@@ -4,6 +4,7 @@ import json
 import shutil
 
 import pytest
+from browser import unpacked
 from scratch import ROOT
 
 from plumbline.identity import to_text
@@ -46,6 +47,6 @@ def test_it_is_listed_stored_judged_and_drawn(clone):
     assert len(rows) == 9 and set(rows.values()) == {'ok'}
     assert rows['algorithm=sha256,block_bytes=1024'] == 'ok'
     assert clone.plumbline('report').returncode == 0
-    page = (clone.results / 'report.html').read_text()
+    page = (clone.results / 'report.html').read_text() + json.dumps(unpacked(clone.results / 'report.html'))
     assert 'over block_bytes (B)' in page and 'sha512' in page
-    assert f'href="{case["record"]["evidence"]}"' in page
+    assert f'"output": "{case["record"]["evidence"]}"' in page

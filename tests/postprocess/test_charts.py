@@ -1,10 +1,8 @@
 """Which charts are drawn of the series of a check, and where their points are."""
 
 import re
-from datetime import datetime, timedelta
 from itertools import pairwise
 
-import numpy
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -14,7 +12,7 @@ from run_reports import verdict_of
 from plumbline.identity import SeriesId, from_text
 from plumbline.record import Dim
 from postprocess.report.charts import Grid, Judged, Style, charts_of
-from postprocess.report.plots import Plot, history, strip
+from postprocess.report.plots import Plot
 
 SIZE, THREADS, PAIR, NAME = Dim('size', 'B'), Dim('count'), Dim('pair'), Dim('name')
 DIMS = {'message_bytes': SIZE, 'threads': THREADS, 'pair': PAIR, 'kernel': NAME, 'device': NAME}
@@ -77,7 +75,7 @@ def test_a_count_is_a_linear_axis_and_names_are_lines():
     assert b - a == pytest.approx(c - b, abs=1) and d - c == pytest.approx(5 * (b - a), abs=4)
 
 
-def test_a_curve_has_the_sessions_before_as_a_band_and_marks_at_limits_and_what_fell_short():
+def test_a_curve_has_the_sessions_before_as_a_band_its_limits_and_crosses_at_what_fell_short():
     sizes = (1, 4, 16, 64)
     rows = curve('-', 'rate', sizes)
     rows[2] = (*rows[2][:4], {'limit': 20.0, 'verdict': 'regressed'})
@@ -85,10 +83,10 @@ def test_a_curve_has_the_sessions_before_as_a_band_and_marks_at_limits_and_what_
     (plot,) = drawn(*rows, usual=usual)
     (line,) = plot.lines
     assert len(points(line.band)) == 8
-    ((x, y), _) = points(line.limits.replace('h', ' ') + ' 0')[:2]
-    (bad,) = points(line.bad.removesuffix('h0'))
-    assert bad == points(line.path)[2]
-    assert x == bad[0] - 4 and y < bad[1], 'the limit is above the value that fell short of it'
+    (limit,), cross = points(line.limits), points(line.bad)[0]
+    bad = points(line.path)[2]
+    assert (cross[0] + 4, cross[1] + 4) == bad
+    assert limit[0] == bad[0] and limit[1] < bad[1], 'the limit is above the value that fell short of it'
 
 
 def test_sizes_that_are_too_near_to_be_told_apart_are_points_of_one_place():
@@ -214,19 +212,6 @@ def test_a_series_of_many_nodes_is_drawn_at_its_median():
     assert Judged(0, rows).value == 7.5
 
 
-def test_a_history_has_its_limit_and_its_steps_where_they_were():
-    nights = [datetime(2026, 11, 1) + timedelta(days=day) for day in range(11)]
-    times, values = numpy.array(nights, 'datetime64[s]'), numpy.array([100.0] * 5 + [50.0] * 6)
-    plot = history('a', 'GB/s', times, values, [(nights[5], 3)], limit=90.0, expected=100.0)
-    (line,) = plot.lines
-    (start, *steps) = points(line.path)
-    path = [tuple(place) for place in numpy.cumsum([start, *steps], axis=0).tolist()]
-    assert plot.steps == ((path[5][0], 3),)
-    ((_, limit),) = points(line.limits.split('H')[0])
-    assert path[0][1] < limit < path[-1][1]
-    assert [text for _, text in plot.x_ticks] == ['2026-11-01', '2026-11-11']
-
-
 metrics = st.sampled_from(['a', 'b_1', '_', '*'])
 cases = st.sampled_from(['-', 'n=1', 'n=2', 'n=8', 'num_nodes=2', 'link_class=A', 'x=y,z=', 'n='])
 dims = st.sampled_from(
@@ -256,28 +241,3 @@ def test_whatever_was_measured_can_be_drawn_inside_its_box(rows):
             for line in chart.lines:
                 assert all(0 <= x <= chart.width and 0 <= y <= chart.height for x, y in points(line.path))
                 assert len(line.points) == len(chart.x_values)
-
-
-def ticks(path):
-    return [(int(x), int(height)) for x, height in re.findall(r'M(\d+) 14v-(\d+)', path)]
-
-
-def test_two_levels_are_two_groups_of_ticks():
-    shape = strip([70.0] * 3 + [100.0] * 6, limit=60.0, expected=100.0)
-    low, high = ticks(shape['samples'])
-    assert low[0] < high[0] - 20
-    assert low[1] < high[1]
-    assert shape['limit'] == 'M2 0v14'
-    assert shape['expected'] == 'M98 0v14'
-
-
-@each_row('samples', [[5.0], [5.0, 5.0], [0.0, 0.0]])
-def test_samples_without_spread_have_a_strip(samples):
-    shape = strip(samples, None, None)
-    assert ticks(shape['samples']) == [(50, 12)]
-    assert shape['limit'] == shape['expected'] == ''
-
-
-def test_no_strip_without_finite_samples():
-    assert strip([], None, None) is None
-    assert strip([float('nan')], None, None) is None

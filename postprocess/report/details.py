@@ -1,0 +1,209 @@
+"""What the script of the page unfolds: the details of every series and case, their histories and samples, packed."""
+
+from __future__ import annotations
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from plumbline.identity import to_text
+from postprocess.history.digest import Digest
+from postprocess.history.nodes import FEWEST_NODES
+from postprocess.history.trend import Change
+from postprocess.report.charts import Judged
+from postprocess.report.plots import drawable
+from postprocess.results.store import Session, Store
+from postprocess.text import count, number, percent, quantity
+from postprocess.verdicts.verdict import BAD
+
+_JOBS = 20  # whose samples are shown of a series that many nodes measured, the worst first
+_FEWEST_SESSIONS = 3  # that make a history
+Samples = dict[tuple[int, str, str], dict[str, str]]  # by case, metric and dims: the values of each node in a row
+# Of each session: the values of one node, and where most nodes are. Nodes alone on a series have no others
+_BESIDE = """
+    SELECT id, night, quantile_cont(mean, 0.05) AS low, quantile_cont(mean, 0.95) AS high,
+        any_value(mean) FILTER (list_contains(nodes, wanted.of)) AS own
+    FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
+    WHERE metrics.dims = wanted.dims AND status = 'measured'
+    GROUP BY ALL ORDER BY night
+"""
+
+
+def packed(content: Any) -> str:
+    """Return text, or values as JSON, deflated and in base64: half of what a page weighs is in its details."""
+    text = content if isinstance(content, str) else json.dumps(content, separators=(',', ':'), allow_nan=False)
+    return base64.b64encode(zlib.compress(text.encode(), 9)).decode()
+
+
+class Alike(NamedTuple):
+    """Changes of many histories in one session, with the same changes of the provenance; the worst first."""
+
+    changes: list[Change]
+    ids: list[int | None]
+
+
+def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
+    """Return the changes of the histories by kind, session and what changed with them. `ids`: of the series."""
+    found: dict[tuple, Alike] = {}
+    for change in digest.trend.changes if digest.trend else ():
+        key = change.kind, change.since.session, change.with_it, change.change > 0
+        own = found.setdefault(key, Alike([], []))
+        own.changes.append(change)
+        own.ids.append(ids.get((change.series, change.quantity)))
+    return list(found.values())
+
+
+def unfolded(
+    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store, digest: Digest,
+    link: Callable[[Path], str],
+) -> dict[str, Any]:  # fmt: skip
+    """Return what the details show: ``sessions``, their times; ``metrics`` and ``cases``, each by its number.
+
+    `link`: makes the address of a file.
+    """
+    session, results = digest.comparison.session, store.folder.parent
+    samples = _samples(store, session, {row.case_id for one in series for row in one.rows[:_JOBS]})
+    histories = _histories(series, cases, store, digest)
+    ran = {row.case_id for one in series for row in one.rows[:_JOBS]}
+    return {
+        'sessions': [int(one.started.timestamp()) for one in digest.sessions],
+        'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
+        'cases': {id: _case(case, results, link) for id, case in cases.items() if id in ran},
+    }
+
+
+def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
+    row, unit = one.worst, one.quantity.unit
+    facts: dict[str, str] = {}
+    if row.value is not None:
+        facts['Measured'] = f'{quantity(row.value, row.measured.std, unit)}, {one.quantity.better} is better'
+        facts['Measured'] += f'; n = {row.measured.n}'
+        if row.measured.min is not None:
+            facts['Measured'] += f', {number(row.measured.min)} to {number(row.measured.max)}'
+        if len(one.rows) > 1:
+            facts['Measured'] += f': the worst of {len(one.rows)} jobs, whose median is {number(one.value)}'
+    if row.reference and row.limits:
+        of, bound = row.reference, row.limits
+        epoch = f', epoch {of.epoch}' if of.epoch else ''
+        facts['Expected'] = f'{quantity(row.expected, of.std, unit)}, n = {of.n}; {of.kind}, {of.source}{epoch}'
+        parts = [percent(row.deviation)] if row.ratio is not None else []
+        if row.interval:
+            low, high = (f'{100 * end:.1f}' for end in row.interval)
+            over = f'over {count(row.window, "session")}'
+            parts.append(f'performance lost {100 * (row.loss or 0):.1f} %, 95 % interval {low} to {high} %, {over}')
+        if row.q is not None and row.verdict != 'ok':
+            parts.append(f'p = {row.p:.2g}, q = {row.q:.2g}')
+        facts['Change'] = '; '.join(parts)
+        level = '' if row.limit is None else f'{number(row.limit)}, '
+        notices = '' if bound.detectable is None else f', notices a loss of {100 * bound.detectable:.1f} %'
+        facts['Limit'] = f'{level}{bound.why}; {bound.gate.replace("_", " ")}{notices}'
+    jobs = [
+        [job.verdict, job.case_id, samples.get((job.case_id, one.series.metric, to_text(one.series.dims)), {})]
+        for job in one.rows[:_JOBS]
+        if job.case_id is not None
+    ]
+    found = {
+        'name': f'{one.series.check} {to_text(one.series.params)} {one.series.name}', 'unit': unit,
+        'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
+        'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.rows[_JOBS:]),
+        'limit': _drawn(row.limit), 'expected': _drawn(row.expected),
+    }  # fmt: skip
+    if len(one.rows) >= FEWEST_NODES:  # each tick of the strip is a node
+        found['values'] = [drawn for other in one.rows if (drawn := _drawn(other.value)) is not None]
+    return {key: value for key, value in found.items() if value}
+
+
+def _case(case: Mapping[str, Any], results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
+    parts = [case['job_id'] or 'no number', case['job_state'], case['scheduler'] or 'no scheduler']
+    trials = f'; trials {_digits(case["trial_seconds"])}' if case['trial_seconds'] else ''
+    facts = {
+        'Job': f'{", ".join(filter(None, parts))}; result {case["result"]}',
+        'Nodes': ', '.join(case['nodes']) or 'none known',
+        'Ended': f'{case["completed"]:%Y-%m-%d %H:%M:%S} UTC' if case['completed'] else '',
+        'Seconds': f'{number(case["time_total"]) or "?"} in all{trials}',
+        'Failed': case['fail_reason'],
+        **{f'Placement {key}': value for key, value in json.loads(case['placement']).items()},
+        **json.loads(case['provenance']),
+    }
+    return {
+        'name': f'{case["check"]} {case["params"]} on {case["partition"]}/{case["environ"]}',
+        'job': case['job_id'] or 'without a number',
+        'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
+        'output': link(results / case['evidence']) if case['evidence'] else '',
+    }
+
+
+def _histories(
+    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store, digest: Digest
+) -> dict[int, dict[str, Any]]:
+    """Return the history of each series that has one: sessions and values, with the changes found in it."""
+    by_key = {(one.series, one.quantity): one for one in series}
+    places = {session.session: place for place, session in enumerate(digest.sessions)}
+    changes: dict[int, list[tuple[int, str]]] = {}
+    for change in digest.trend.changes if digest.trend else ():
+        if (one := by_key.get((change.series, change.quantity))) and change.kind == 'step':
+            changed = f', {change.with_it[0]}' if change.with_it else ''
+            text = f'{percent(change.change)} {change.since.started.day} {change.since.started:%b}{changed}'
+            changes.setdefault(one.id, []).append((places[change.since.session], text))
+    found: dict[int, dict[str, Any]] = {}
+    for past in digest.histories:
+        one, values = by_key.get((past.series, past.quantity)), [_drawn(value) for value in past.values.tolist()]
+        if one is None or len(values) < _FEWEST_SESSIONS or None in values:
+            continue
+        found[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
+        if one.worst.verdict in BAD:
+            found[one.id]['bad'] = _drawn(one.worst.value)
+    _add_nodes(found, series, cases, store, digest.sessions)
+    return found
+
+
+def _add_nodes(
+    found: dict[int, dict[str, Any]], series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store,
+    sessions: Sequence[Session],
+) -> None:  # fmt: skip
+    """Add the history of the worst node, and where most nodes were, to those of series that fell short on some."""
+    worst = {
+        one.id: (one, cases[one.worst.case_id]['nodes'][0])
+        for one in series
+        if one.id in found and len(one.rows) >= FEWEST_NODES and one.worst.verdict in BAD
+        and one.worst.case_id is not None and len(cases[one.worst.case_id]['nodes']) == 1
+    }  # fmt: skip
+    if not worst:
+        return
+    rows = [one.series.to_row() | {'id': id, 'of': node} for id, (one, node) in worst.items()]
+    wanted = {key: [row[key] for row in rows] for key in rows[0]}
+    for row in store.query(_BESIDE, sessions, wanted=wanted).to_pylist():
+        own = found[row['id']]
+        if row['night'] in own['at']:
+            own['node'] = worst[row['id']][1]
+            for name in ('own', 'low', 'high'):
+                own.setdefault(name, [None] * len(own['at']))[own['at'].index(row['night'])] = _drawn(row[name])
+
+
+def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:
+    """Return every sample of some cases, in the order of the trials, as text."""
+    rows = store.query(
+        """
+        SELECT case_id, metric, dims, coalesce(node, '') AS node, list(value ORDER BY trial) AS "values"
+        FROM samples JOIN wanted USING (case_id) GROUP BY case_id, metric, dims, node ORDER BY node
+        """,
+        [session],
+        wanted={'case_id': [case for case in cases if case is not None]},
+    )
+    found: Samples = {}
+    for case, metric, dims, node, values in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        found.setdefault((case, metric, dims), {})[node] = _digits(values)
+    return found
+
+
+def _digits(values: Iterable[float]) -> str:
+    """Return samples in a row, with six significant digits."""
+    return ' '.join(f'{value:.6g}' for value in values)
+
+
+def _drawn(value: float | None) -> float | None:
+    """Return a number for a drawing; None for what cannot be drawn."""
+    return None if value is None or not drawable(value) else float(f'{value:.4g}')

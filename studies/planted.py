@@ -1,0 +1,156 @@
+"""Make stores with planted causes, and say which: what the page, the terminal and the incidents must find.
+
+    python studies/planted.py year FOLDER    365 nights of 16 nodes and 459 metrics: kernel, network, drift, slow node
+    python studies/planted.py fleet FOLDER   20 nights of 1200 nodes with their switches, three of them slow
+    python studies/planted.py night FOLDER   30 nights of 1000 metrics, the last with one slower benchmark
+
+Each prints its causes, the verdict, and the size of the page, FOLDER/results/report.html. The numbers are made up,
+seeded; `--scale X` makes X times as many nights and metrics, or nodes. One session a night.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / 'tests/postprocess')]
+
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report  # noqa: E402
+
+from postprocess.results.reports import read_report  # noqa: E402
+from postprocess.results.store import Store  # noqa: E402
+
+DAY = 86400
+LAST = BEGAN  # the last night; one of the future would have a wrong clock
+BYTES = {'message_bytes': ('size', 'B')}
+DIMS = {'OsuLatency': BYTES, 'OsuBandwidth': BYTES, 'NumaBandwidth': {'pair': ('pair', '')}}
+# Check, params, nodes, unit, and for each metric its mean and the factor that it has in that night
+Case = tuple[str, str, Sequence[str], str, dict[str, tuple[float, float]]]
+
+
+class Cause(NamedTuple):
+    """What is planted: `where` and `what` a card must name, by how many %, from which day on, and what changed.
+
+    `within`: days after `day` on which it may be found to begin: a slow drift is seen only when it has become large.
+    """
+
+    where: str
+    what: str
+    change: float
+    day: str
+    changed: str = ''
+    within: int = 1
+
+
+def day(ago: int) -> str:
+    """Return the day of the session so many nights before the last."""
+    return f'{datetime.fromtimestamp(LAST - ago * DAY, timezone.utc):%Y-%m-%d}'
+
+
+def store(folder: Path, nights: int, night: Callable[[int], Iterable[Case]], kernel: int = 0) -> Workplace:
+    """Make a store; `night` returns the cases so many nights before the last, `kernel`: how many have the new one."""
+    folder.mkdir(parents=True, exist_ok=True)
+    work, rng, rows = Workplace(folder), random.Random(1), {}
+
+    def metrics(check: str, params: str, nodes: Sequence[str], unit: str, means: dict[str, tuple[float, float]]):
+        better = 'lower' if unit == 'us' else 'higher'
+        for text, (mean, factor) in means.items():
+            name, _, dims = text.partition(' ')
+            row = dict(check=check, params=params, metric=name, dims=dims or '-', mean=mean, std=0.004 * mean)
+            rows[check, params, text] = reference(**row, better=better, recorded_at='2025-11-01') | {'unit': unit}
+            samples = [mean * factor * (1 + 0.004 * rng.gauss(0, 1)) for _ in range(3)]
+            yield text, metric(samples, unit, better, node=nodes[0])
+
+    for ago in range(nights - 1, -1, -1):
+        facts = {'kernel': '6.1.0-37' if ago < kernel else '6.1.0-28', 'governor': 'performance'}
+        cases = [
+            case(row[0], row[1], dict(metrics(*row)), nodes=row[2], provenance=facts, dims=DIMS.get(row[0]),
+                 unique_name=f'{row[0]} {row[1]} {row[2]}')
+            for row in night(ago)
+        ]  # fmt: skip
+        content = report(*cases, uuid=f'{nights - ago:08x}', mode='nightly', began=LAST - ago * DAY)
+        Store(work.results).add(read_report(work.write(content, 'night.json')))
+    work.reference(*rows.values())
+    Store(work.results).compact(SITE)
+    return work
+
+
+def year(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
+    """A cluster of 16 nodes: kernel -7 % six weeks ago, network +8 % in latency, a drift, and one slow node."""
+    nights, nodes = max(40, round(365 * scale)), [f'nid{i:06d}' for i in range(1, 17)]
+    kernel, network, slow, drift = min(42, nights // 2), min(20, nights // 4), 4, nights // 2
+    apps, sizes = range(max(12, round(387 * scale))), [2**i for i in range(23)]
+
+    def night(ago: int) -> Iterator[Case]:
+        for node in nodes:
+            own = 0.9 if node == 'nid000011' and ago < slow else 1
+            memory = own * (0.93 if ago < kernel else 1)
+            rates = {'copy': (240, memory), 'triad': (250, memory), 'add': (248, memory)}
+            yield 'STREAM', 'size=big', [node], 'GB/s', rates
+            yield 'Dgemm', '-', [node], 'GFlop/s', {'rate': (3000, own)}
+        latency = {f'latency message_bytes={s}': (1.5 + s / 2e4, 1.08 if ago < network else 1) for s in sizes}
+        yield 'OsuLatency', 'pair=remote', nodes[:2], 'us', latency
+        bandwidth = {f'bandwidth message_bytes={s}': (24 * s / (s + 9000), 1) for s in sizes}
+        yield 'OsuBandwidth', 'pair=remote', nodes[2:4], 'GB/s', bandwidth
+        pairs = {f'bandwidth pair={i}-{j}': (180 if i == j else 95, 1) for i in range(4) for j in range(4)}
+        yield 'NumaBandwidth', '-', nodes[4:5], 'GB/s', pairs
+        worn = 1 - 0.06 * max(0, drift - ago) / drift
+        yield 'IOR', 'fs=scratch', nodes[5:6], 'MiB/s', {'write': (5200, worn), 'read': (7100, 1)}
+        for n in (2, 4, 8, 16):
+            yield 'HPL', f'num_nodes={n}', nodes[:n], 'TFlop/s', {'rate': (2.9 * n, 1)}
+        for k in apps:
+            yield f'App{k // 9}', f'input={k % 9}', [nodes[k % 16]], 'GFlop/s', {'rate': (100 + 7 * k, 1)}
+
+    return store(folder, nights, night, kernel), [
+        Cause('16 of 16 nodes', 'STREAM', -7, day(kernel - 1), 'kernel: 6.1.0-28 -> 6.1.0-37'),
+        Cause('nid000001, nid000002', 'OsuLatency', -7.4, day(network - 1)),
+        Cause('nid000006', 'IOR', -6, day(drift - 1), within=3 * drift // 4),
+        Cause('nid000011', 'Dgemm', -10, day(slow - 1)),
+    ]
+
+
+def fleet(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
+    """A fleet of 1200 nodes, 20 on a switch, three of them slow since three nights."""
+    nodes = [f'cn{i:04d}' for i in range(1, max(60, round(1200 * scale)) + 1)]
+    slow = {nodes[round(share * len(nodes))]: factor for share, factor in ((0.1, 0.92), (0.4, 0.88), (0.9, 0.94))}
+
+    def night(ago: int) -> Iterator[Case]:
+        for node in nodes:
+            factor = slow.get(node, 1) if ago < 3 else 1
+            yield 'STREAM', 'size=big', [node], 'GB/s', {'copy': (240, factor), 'triad': (250, factor)}
+            yield 'Dgemm', '-', [node], 'GFlop/s', {'rate': (3000, factor)}
+
+    work = store(folder, 20 if scale == 1 else 8, night)
+    places = [f'{node},s{i // 20},r{i // 100}' for i, node in enumerate(nodes)]
+    (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,switch,rack', *places]) + '\n')
+    return work, [Cause(node, 'STREAM', round(100 * factor - 100, 1), day(2)) for node, factor in slow.items()]
+
+
+def night(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
+    """A night of 1000 metrics in 100 cases, after 29 good ones; one benchmark is 9 % slower."""
+
+    def night(ago: int) -> Iterator[Case]:
+        for k in range(max(10, round(100 * scale))):
+            rates = {f'rate_{j}': (100 + 7 * k + j, 0.91 if k == 7 and ago == 0 else 1) for j in range(10)}
+            yield f'App{k // 10}', f'input={k % 10}', [f'n{k % 8}'], 'GB/s', rates
+
+    return store(folder, 30, night), [Cause('n7', 'App0 input=7', -9, day(0))]
+
+
+if __name__ == '__main__':
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('store', choices=('year', 'fleet', 'night'))
+    parser.add_argument('folder', type=Path)
+    parser.add_argument('--scale', type=float, default=1)
+    given = parser.parse_args()
+    work, causes = {'year': year, 'fleet': fleet, 'night': night}[given.store](given.folder, given.scale)
+    for cause in causes:
+        print('planted:', *cause)
+    print(work.run('report', '--days', 365).output, end='')
+    print(f'{(work.results / "report.html").stat().st_size / 1e6:.2f} MB')

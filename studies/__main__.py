@@ -30,6 +30,9 @@ STUDIES = {
     'fault_table': 'fault_table --check --only-written',
     'output_mutations': 'output_mutations --each 2',
     'sweep_scale {0}': 'sweep_scale {0} 2 0',
+    'planted year {0}': None,  # the tests of the page make small ones
+    'planted fleet {0}': None,
+    'planted night {0}': None,
     'overhead list': 'overhead list --rounds 1',
     'overhead wide': 'overhead wide --rounds 1',
     'overhead case': 'overhead case --rounds 1',

@@ -12,6 +12,7 @@ _DIMENSIONS: dict[str, dict[str, float]] = {
     'number': {'1': 1.0},
     'power': {'W': 1.0, 'kW': 1e3, 'MW': 1e6},
     'energy': {'J': 1.0, 'MJ': 1e6, 'kWh': 3.6e6},
+    'energy-delay product': {'J s': 1.0, 'kWh h': 3.6e6 * 3600},
     'efficiency': {'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9},
 }
 UNITS = {unit: factor for units in _DIMENSIONS.values() for unit, factor in units.items()}
@@ -20,7 +21,7 @@ EXAMPLES = {'bandwidth': '614.4 GB/s', 'Flop rate': '7.17 TFlop/s', 'size': '256
 _DURATION = re.compile(r'(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
 _BETTER = {
     'bandwidth': 'higher', 'Flop rate': 'higher', 'rate': 'higher', 'efficiency': 'higher', 'frequency': 'higher',
-    'time': 'lower', 'power': 'lower', 'energy': 'lower',
+    'time': 'lower', 'power': 'lower', 'energy': 'lower', 'energy-delay product': 'lower',
 }  # fmt: skip
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site
 from plumbline.units import UNITS, in_base_unit
+from postprocess.papers.energy import FORMULAS, contradiction
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 from postprocess.verdicts.stats import mean_of, pool
@@ -130,7 +132,10 @@ def _cells(
         site = known[entry['site']]
         for kind, title in (('published', entry['title']), ('measured', f'{entry["title"]}, measured')):
             own = numbers.get((kind, site.name), [])
-            cells = [(column, _cell(column, entry, site, own)) for column in layout['columns']]
+            cells: list[tuple[dict[str, Any], dict[str, Any]]] = []
+            for column in layout['columns']:
+                computed = 'computed' in column
+                cells.append((column, _computed(column, entry, cells) if computed else _cell(column, entry, site, own)))
             if any(cell['mean'] is not None for _, cell in cells):
                 found += [_placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
     return found
@@ -160,6 +165,36 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: li
         if found := [row for row in numbers if _fits(row, partition.name, wanted)]:
             return _shown(_together(found, column), column, entry, partition)
     return _CELL
+
+
+def _computed(
+    column: dict[str, Any], entry: dict[str, Any], cells: list[tuple[dict[str, Any], dict[str, Any]]]
+) -> dict[str, Any]:
+    """Return the cell of a column that a formula computes of the columns before it, and of words of the row, in `of`.
+
+    The printed number of `agrees_with` gets a fault where it is off by more than `within`.
+    """
+    by_title = {f'{before.get("group", "")} {before["title"]}'.strip(): cell for before, cell in cells}
+    inputs = [
+        float(entry.get(name, 'nan')) if (cell := by_title.get(name)) is None else
+        math.nan if cell['mean'] is None else cell['mean'] * UNITS[cell['unit']]
+        for name in column['of']
+    ]  # fmt: skip
+    value = FORMULAS[column['computed']](*inputs) / UNITS[column['unit']]
+    if math.isnan(value):
+        return _CELL
+    printed = by_title.get(column.get('agrees_with', ''), _CELL)
+    if printed['mean'] is not None:
+        own = printed['mean'] * UNITS[printed['unit']] / UNITS[column['unit']]
+        printed['fault'] = '; '.join(filter(None, [printed['fault'], contradiction(own, value, column['within'])]))
+    inputs_of = [by_title[name]['source'].removeprefix('computed from ') for name in column['of'] if name in by_title]
+    text = f'{value:{column.get("format", ".2f")}}'
+    return _CELL | {
+        'text': text,
+        'mean': value,
+        'unit': column['unit'],
+        'source': f'computed from {", ".join(dict.fromkeys(inputs_of))}',
+    }
 
 
 def _filled(source: Any, words: Mapping[str, Any]) -> Any:

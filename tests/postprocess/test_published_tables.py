@@ -9,6 +9,7 @@ import pytest
 from rows import each_row
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
+from postprocess.papers.energy import contradiction, energy
 from postprocess.papers.tables import tables
 from postprocess.views.papers import tables as render
 
@@ -114,7 +115,9 @@ def test_a_papers_table_is_reprinted_digit_for_digit(style, title):
     rows = [
         [row, *(re.sub(' ', '', text).replace('±', '+-') for text in texts if text)]
         for table in printed
-        for row, *texts in table.texts.itertuples(name=None)
+        for row, *texts in table.texts.loc[:, [', computed' not in ' '.join(of) for of in table.columns]].itertuples(
+            name=None
+        )
     ]
     assert [' '.join(row) for row in rows] == [
         ' '.join(line.split()) for line in PRINTED[style, title].split('\n') if line.strip()
@@ -124,6 +127,44 @@ def test_a_papers_table_is_reprinted_digit_for_digit(style, title):
 def test_a_number_that_is_known_to_be_wrong_is_printed_with_its_reason():
     text = render(tables('mn5', [], None, 'latest'), 'table')
     assert '66.29' in text and 'Not to be believed: ACC, Efficiency GFlop/(s W): RPeak over power' in text
+
+
+def shown(style, title, *sites):
+    (table,) = (table for table in tables(style, list(sites), None, 'latest') if table.title.startswith(title))
+    return table, {' '.join(column).strip(): texts for column, texts in table.texts.items()}
+
+
+def test_the_energy_figures_of_000_follow_from_what_its_tables_print():
+    """Table 4: RMax over power; Table 6: E = W x N x T, W of one node."""
+    for title, expected in {'one node': ['7.60', '51.34'], 'many nodes': ['6.97', '42.14']}.items():
+        _, columns = shown('mn5', f'Table 4: HPL, {title}')
+        assert list(columns['GFlop/J, computed']) == expected
+    table, columns = shown('mn5', 'Table 6')
+    assert list(columns['Energy kWh, computed']) == ['32.75', '33.36']  # printed: 32.76, 33.36
+    assert list(columns['EDP kWh h, computed']) == ['22.50', '5.97']
+    assert not table.notes
+    assert energy(47.68e3 / 16, 2473.04, nodes=16) / 3.6e6 == pytest.approx(32.76, rel=1e-3)
+
+
+def test_the_energy_figures_of_001_follow_from_its_tables_where_these_agree():
+    table, columns = shown('prace', 'HPL')
+    accepted = [row for row in columns['MFlop/J'].index if columns['MFlop/J'][row]]
+    off = {row: float(columns['MFlop/J, computed'][row]) / float(columns['MFlop/J'][row]) - 1 for row in accepted}
+    assert len(off) == 30 and max(map(abs, off.values())) < 0.025  # 2.2 GFlop/s has two digits
+    times = {'LRZ, 1 node': 434, 'LRZ, 2 nodes': 668, 'LRZ, 4 nodes': 912, 'BSC-1, 1 node': 575}  # Tables 110, 39
+    assert {row: float(columns['s, computed'][row]) for row in times} == pytest.approx(times, rel=5e-3)
+    assert float(columns['J, computed']['BSC-1, 1 node']) == pytest.approx(4599, rel=2e-3)  # Table 106
+    # Table 110 prints twice the energy in all its rows, and nothing else is beyond its accuracy
+    fires = [note for note in table.notes if 'expected 5% at most' in note]
+    assert [note.partition(':')[2].split(',')[0].strip() for note in fires] == ['LRZ'] * 6
+    assert all(', J: ' in note and ('off by 51%' in note or 'off by 52%' in note) for note in fires)
+
+
+@pytest.mark.parametrize(
+    ('printed', 'computed', 'fires'), [(100, 102, False), (100, 98, False), (100, 103, True), (200, 100, True)]
+)
+def test_an_energy_beyond_the_accuracy_is_contradicted(printed, computed, fires):
+    assert bool(contradiction(printed, computed, 0.02)) == fires
 
 
 def test_percent_of_a_peak_counts_the_nodes():

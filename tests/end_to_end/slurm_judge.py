@@ -15,6 +15,8 @@ import pytest
 from plumbline.sites import Partition, Site
 
 PATHS = f'{os.environ["PATH"]}:/usr/sbin:/sbin'
+# No job of a published number has more than 1024 nodes; the start of slurmctld takes as long as there are nodes.
+MOST_NODES = 1024
 # Nodes in the state CLOUD need no slurmd and no name that resolves. EnforcePartLimits: what can never run is refused.
 CONF = """\
 ClusterName=judge
@@ -116,7 +118,7 @@ def _lines(site: Site, partition: Partition) -> Iterator[str]:
     words = shlex.split(' '.join(partition.entry.get('access', [])))
     constraint = next((words[at + 1] for at, word in enumerate(words) if word in ('-C', '--constraint')), '')
     features = ','.join(re.findall(r'\w+', constraint))
-    count = partition.num_nodes if 'num_nodes' in partition.entry else 64
+    count = min(partition.num_nodes, MOST_NODES) if 'num_nodes' in partition.entry else 64
     kept = partition.entry.get('queue', {}).get('system_cores', 0)
     yield ' '.join([
         f'NodeName={name}[1-{count}] Sockets={sockets} CoresPerSocket={cores // sockets}',

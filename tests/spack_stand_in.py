@@ -52,7 +52,7 @@ class StandIn:
 def main(words: list[str]) -> int:
     root = Path(os.environ['SPACK_ROOT'])
     if '--version' in words:
-        print((root / 'version').read_text() if (root / 'version').exists() else '1.1.1')
+        print(version_of(root))
         return 0
     options = [word for word in words if not word.startswith('--color')]
     environment = next((word for option, word in pairwise(options) if option in ('-e', '-d')), root)
@@ -71,6 +71,10 @@ def main(words: list[str]) -> int:
     return 0
 
 
+def version_of(root: Path) -> str:
+    return (root / 'version').read_text() if (root / 'version').exists() else '1.1.1'
+
+
 def concretize(root: Path, folder: Path):
     (folder / 'spack.lock').write_text(json.dumps(lock()))
 
@@ -87,6 +91,10 @@ def lock() -> dict:
 
 
 def install(root: Path, folder: Path):
+    """Install `demo`; as Spack does, write the lock anew with the version that installs."""
+    known = json.loads((folder / 'spack.lock').read_text())
+    known['spack'] = {'version': version_of(root)}
+    (folder / 'spack.lock').write_text(json.dumps(known))
     program = folder / '.spack-env/view/bin/demo'
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text((root / 'demo').read_text() if (root / 'demo').exists() else '#!/bin/bash\necho hello\n')

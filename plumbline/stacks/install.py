@@ -28,6 +28,7 @@ from plumbline.stacks.manifest import (  # fmt: skip
     features_of,
     file_digest,
     known_benchmarks,
+    lock_digest,
     view_digest,
 )
 
@@ -128,7 +129,7 @@ class BringUp:
         folder.mkdir(parents=True, exist_ok=True)
         if write_environment(folder, self.stack):
             (folder / LOCK).unlink(missing_ok=True)
-        if file_digest(committed) not in (None, file_digest(folder / LOCK)):
+        if lock_digest(committed) not in (None, lock_digest(folder / LOCK)):
             shutil.copyfile(committed, folder / LOCK)
         if not (folder / LOCK).exists():
             self.call('concretize', '-e', str(folder), 'concretize')
@@ -144,7 +145,7 @@ class BringUp:
             # a job would run another program of this name, or none
             raise StackError(f'{self.name}: installed, but its activation does not put {", ".join(lost)} on PATH')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
-        lock = file_digest(folder / LOCK)
+        lock = lock_digest(folder / LOCK)
         spack, roots = read_lock(folder / LOCK)
         description = {
             'schema': SCHEMA,

@@ -15,7 +15,7 @@ from plumbline.paths import SPACK_ENVS, software_directory
 
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
-INSTALLED, SCHEMA = 'stack.json', 2
+INSTALLED, SCHEMA = 'stack.json', 3
 _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 
 
@@ -69,6 +69,8 @@ class Manifest:
             return f'{self.lock}: expected {LOCK_INPUTS} beside it, with the digest of its spack.yaml; {renew}'
         if made_from != self.digest:
             return f'{self.lock}: spack.yaml changed since it was written; {renew}'
+        if lock_digest(self.lock) is None:
+            return f'{self.lock}: expected the roots and concrete_specs of a lock of Spack; {renew}'
         return None
 
 
@@ -186,8 +188,8 @@ class Installed:
             return 'not installed'
         if description['inputs'] != manifest.digest:
             return 'its spack.yaml or a file included there changed'
-        committed = file_digest(manifest.lock)
-        if committed not in (None, description['lock']) or file_digest(self.folder / LOCK) != description['lock']:
+        committed = lock_digest(manifest.lock)
+        if committed not in (None, description['lock']) or lock_digest(self.folder / LOCK) != description['lock']:
             return 'its spack.lock changed'
         if description['view'] != view_digest(description['programs']):
             return 'its view changed'
@@ -202,6 +204,19 @@ def file_digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()[:16]
     except OSError:
         return None
+
+
+def lock_digest(path: Path) -> str | None:
+    """Return 16 hexadecimal digits of the specs of a ``spack.lock``; None if it cannot be read.
+
+    Their hashes say all of them. The rest is of the Spack that wrote it last: each version puts its own there.
+    """
+    try:
+        lock = json.loads(path.read_text(encoding='utf-8'))
+        specs = sorted({root['hash'] for root in lock['roots']}), sorted(lock['concrete_specs'])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+    return hashlib.sha256(json.dumps(specs).encode()).hexdigest()[:16]
 
 
 def view_digest(folders: list[str]) -> str:

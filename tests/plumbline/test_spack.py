@@ -16,7 +16,7 @@ from plumbline.errors import SiteError
 from plumbline.stacks import install as spack
 from plumbline.stacks import manifest as environments
 from plumbline.stacks.install import BringUp, StackError, activation, why
-from plumbline.stacks.manifest import Installed, file_digest, read_manifest
+from plumbline.stacks.manifest import Installed, lock_digest, read_manifest
 
 MANIFEST = """\
 spack:
@@ -88,7 +88,7 @@ def test_a_node_that_does_not_see_the_software_says_so(stack):
 def test_what_was_installed_is_described(stack):
     installed = stack.bring_up()
     assert installed.provenance() == {
-        'stack': 'here/cpu', 'stack_lock': file_digest(installed.folder / 'spack.lock'), 'stack_spack': '1.1.1',
+        'stack': 'here/cpu', 'stack_lock': lock_digest(installed.folder / 'spack.lock'), 'stack_spack': '1.1.1',
         'stack_specs': 'demo@1.0/aaaaaaa %gcc@12.2.0 target=zen3',
     }  # fmt: skip
 
@@ -116,7 +116,9 @@ def test_a_change_brings_it_up_again(stack, change, says, steps):
     change(stack)
     assert says in stack.installed().fault()
     if says == 'spack.lock':
-        (stack.installed().folder / 'spack.lock').write_text(json.dumps(lock() | {'mine': 1}))
+        other = {'c' * 32: {'name': 'other', 'version': '1', 'arch': {'target': 'zen3'}}}
+        changed = lock() | {'concrete_specs': lock()['concrete_specs'] | other}
+        (stack.installed().folder / 'spack.lock').write_text(json.dumps(changed))
     stack.bring_up()
     assert len(stack.stand_in.steps()) == 3 + steps
     assert stack.installed().fault() is None
@@ -142,6 +144,22 @@ def test_a_committed_lock_is_what_is_installed(stack):
     installed = stack.bring_up()
     assert stack.stand_in.steps() == ['install', 'activate']
     assert (installed.folder / 'spack.lock').read_text() == committed.read_text()
+
+
+def test_a_lock_of_another_version_of_spack_is_up_to_date_when_it_is_installed(stack):
+    """Spack writes its own version into the lock that it installs."""
+    committed = commit_lock(stack)
+    (stack.stand_in.root / 'version').write_text('1.3.0.dev0')
+    installed = stack.bring_up()
+    assert (installed.folder / 'spack.lock').read_text() != committed.read_text()
+    assert stack.bring_up().fault() is None
+    assert stack.stand_in.steps() == ['install', 'activate']
+    another = lock() | {'concrete_specs': lock()['concrete_specs'] | {'c' * 32: {}}}
+    committed.write_text(json.dumps(another))
+    assert 'spack.lock' in installed.fault()
+    committed.write_text('{"roots": [')
+    with pytest.raises(SiteError, match=r'spack\.lock: expected the roots.*--lock'):
+        installed.fault()
 
 
 def test_a_lock_of_another_manifest_is_refused(stack):
@@ -194,9 +212,12 @@ def test_another_account_uses_an_up_to_date_stack_that_it_cannot_write(monkeypat
     with tempfile.TemporaryDirectory() as folder:
         os.chmod(folder, 0o755)  # pytest's own folders are closed to others
         stack = Stack(Path(folder), monkeypatch)
+        committed = commit_lock(stack)
+        (stack.stand_in.root / 'version').write_text('1.3.0.dev0')
         stack.bring_up()
         calls = len(stack.stand_in.calls())
         assert as_nobody(lambda: stack.bring_up().fault()) == 'None'
+        committed.unlink()
         stack.manifest.write_text(MANIFEST.replace('12.2.0', '13.1.0'))
         assert 'here/node/cpu' in (said := as_nobody(stack.bring_up)) and 'Permission denied' in said
         assert len(stack.stand_in.calls()) == calls

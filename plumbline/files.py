@@ -24,7 +24,8 @@ def read_yaml(path: Path, parse: str = 'load') -> Any:
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         where = f'{path}:{mark.line + 1}' if mark else f'{path}'
-        raise SiteError(f'{where}: not valid YAML: {error.problem}') from None
+        began = f' {error.context} that begins in line {error.context_mark.line + 1}' if error.context_mark else ''
+        raise SiteError(f'{where}: not valid YAML: {error.problem}{began}') from None
     except (yaml.YAMLError, ValueError) as error:  # not UTF-8, or a date that does not exist
         raise SiteError(f'{path}: not valid YAML: {" ".join(str(error).split())}') from None
 

@@ -80,7 +80,15 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
         found.mistakes.append(f'{name}: its cases cannot be listed: {error}')
         return found
     found.cases = len(cases)
-    found.mistakes += [f'{name}: {case.name}: cannot be prepared: {case.fault}' for case in cases if case.fault]
+    by_fault: dict[str, list[str]] = {}
+    for case in cases:
+        by_fault.setdefault(f'{case.partition}: {case.fault.partition(": | ")[0]}' if case.fault else '', []).append(
+            case.name
+        )
+    by_fault.pop('', None)
+    found.mistakes += [
+        f'{name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
+    ]
     found.mistakes += _unknown_features(site, site_file(name, 'site.yaml', root), cases)
     found.notes += _unstated_mpi(site, site_file(name, 'site.yaml', root))
     found.mistakes += _unmet_rows(site, rows, cases)

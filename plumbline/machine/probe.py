@@ -1,7 +1,7 @@
 """Write a site.yaml of this machine or cluster: what is detected, and comments on what is not.
 
 Slurm lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on a node:
-on this machine if there is no Slurm, else on the node of the Slurm job that this runs in.
+on this machine if there is no Slurm, else on the node of the Slurm job that this runs in, or of one job a partition.
 """
 
 import datetime
@@ -9,7 +9,9 @@ import os
 import platform
 import re
 import shutil
+import sys
 import tempfile
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,12 +21,14 @@ import yaml
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
 from plumbline.machine import detect, node_settings
-from plumbline.paths import SITES
+from plumbline.paths import ROOT, SITES
 from plumbline.programs import output_of
 from plumbline.site_file import read_site_file
 from plumbline.units import in_base_unit
 
-_SINFO = ['sinfo', '--noheader', '--exact', '--format=%R|%D|%X|%Y|%Z|%m|%G']
+_WAIT = 60  # seconds for the job of a partition to start
+_JOB_LIMIT = 300.0  # seconds until it has ended
+_SINFO = ['sinfo', '--noheader', '--exact', '--format=%R|%D|%X|%Y|%Z|%m|%G|%l']
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,7 @@ class Nodes:
     threads_per_core: int
     memory: int
     gpus: tuple[tuple[str, int], ...]  # (Slurm's name of the model, number in a node)
+    max_time: str  # of a job, as site.yaml has it; empty where Slurm sets no limit
 
     def __str__(self) -> str:
         gpus = ''.join(f', {n} x {model or "GPU"}' for model, n in self.gpus)
@@ -59,16 +64,20 @@ def destination(name: str | None, output: Path | None, force: bool) -> Path | No
     return path
 
 
-def site_yaml() -> str:
-    """Return the text of a site.yaml for this machine or cluster. Raises InputError."""
+def site_yaml(tell: Callable[[str], None] | None = None) -> str:
+    """Return the text of a site.yaml for this machine or cluster. Raises InputError.
+
+    `tell`: outside a job, run one in each partition of Slurm, each after a sentence.
+    """
     slurm, why_not = _slurm()
     here = _this_node(slurm) if slurm else None
+    seen = {nodes: _from_job(nodes, tell) for nodes in _one_kind_each(slurm, None)} if tell and not here else {}
     host = (here and os.environ.get('SLURM_SUBMIT_HOST')) or platform.node()
     lines = [
         f'# Written by `plumbline probe` on {platform.node()}, {datetime.date.today()}.',
         '# Check it: what could not be detected is left out, and a comment says what to add.',
     ]
-    if slurm:
+    if slurm and not all(seen.get(nodes) for nodes in _one_kind_each(slurm, here)):
         lines += [
             '# The partitions are as Slurm describes them. Their NUMA domains, caches, links between GPUs and peaks',
             '# are in the output of this command on one of their nodes:',
@@ -83,7 +92,7 @@ def site_yaml() -> str:
     ]
     for nodes in _one_kind_each(slurm, here):
         others = [other for other in slurm if other.partition == nodes.partition and other != nodes]
-        lines += _slurm_partition(nodes, others, of_this_node=nodes == here)
+        lines += seen.get(nodes) or _slurm_partition(nodes, others, of_this_node=nodes == here)
     if not slurm:
         lines += _local_partition()
     found = detect.lacking_on_path()
@@ -124,14 +133,19 @@ def _slurm() -> tuple[list[Nodes], str | None]:
 
 
 def _nodes(line: str) -> Nodes:
-    """Parse a line such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1``. Raises InputError."""
+    """Parse a line such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError."""
     try:
-        name, *numbers, resources = line.strip().split('|')
+        name, *numbers, resources, limit = line.strip().split('|')
         number, sockets, cores, threads, memory = map(int, numbers)
     except ValueError:
-        raise InputError(f'sinfo: expected a name, five numbers and the GRES between bars, found {line!r}') from None
+        raise InputError(f'sinfo: expected name, five numbers, GRES, time limit between bars, found {line!r}') from None
     gpus = re.findall(r'(?:^|,)gpu:(?:([^:,(]+):)?(\d+)', resources)
-    return Nodes(name, number, sockets, cores, threads, memory, tuple((model, int(n)) for model, n in gpus))
+    time = re.fullmatch(r'(?:(\d+)-)?(?:(\d+):)?(\d+):\d+', limit)
+    max_time = (
+        ''.join(f'{int(n)}{unit}' for n, unit in zip(time.groups(), 'dhm', strict=True) if int(n or 0)) if time else ''
+    )
+    models = tuple((model, int(n)) for model, n in gpus)
+    return Nodes(name, number, sockets, cores, threads, memory, models, max_time)
 
 
 def _this_node(slurm: list[Nodes]) -> Nodes | None:
@@ -157,6 +171,19 @@ def _one_kind_each(slurm: list[Nodes], here: Nodes | None) -> list[Nodes]:
     return [nodes for nodes in slurm if kinds[nodes.partition] == nodes]
 
 
+def _from_job(nodes: Nodes, tell: Callable[[str], None]) -> list[str]:
+    """Return the lines of a partition as a job on one of its nodes describes it; none where none could."""
+    command = [*_srun(nodes).split()[:-2], f'--immediate={_WAIT}', sys.executable, '-m', 'plumbline', 'probe']
+    tell(f'partition {nodes.partition}: a job looks at one of its nodes')
+    try:
+        printed = output_of(command, time_limit=_JOB_LIMIT, cwd=ROOT)
+    except ValueError as error:
+        tell(f'partition {nodes.partition}: described as Slurm does, without caches and NUMA domains: srun {error}')
+        return []
+    found = re.search(r'^  - name: .*# detected on node .*\n(?:    .*\n)*', printed, re.MULTILINE)
+    return found[0].splitlines() if found else []
+
+
 def _srun(nodes: Nodes) -> str:
     gpus = sum(number for _, number in nodes.gpus)
     requested = f' --gpus-per-node={gpus}' if gpus else ''
@@ -165,6 +192,7 @@ def _srun(nodes: Nodes) -> str:
 
 def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[str]:
     name = re.sub('[^a-zA-Z0-9_-]', '_', nodes.partition)
+    account = [f'-A {os.environ["SLURM_ACCOUNT"]}'] if os.environ.get('SLURM_ACCOUNT') else []  # as srun reads it
     cores = nodes.sockets * nodes.cores_per_socket
     threads = nodes.threads_per_core
     machine: dict[str, Any] = {
@@ -188,9 +216,10 @@ def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> l
         + (f'  # detected on node {os.environ["SLURMD_NODENAME"]}' if of_this_node else ''),
         '    scheduler: slurm',
         '    launcher: srun',
-        f'    access: {_flow([f"-p {nodes.partition}"])}  # add -A ACCOUNT and the like where jobs need them',
+        f'    access: {_flow([f"-p {nodes.partition}", *account])}  # add what else jobs must state, such as -q QOS',
         '    environs: [system]',
         f'    num_nodes: {nodes.number}',
+        *([f'    max_time: {nodes.max_time}'] if nodes.max_time else []),
         *(f'    # it also has {other}: add a partition for them, with -C FEATURE in its access' for other in others),
         *_node(machine, known=of_this_node),
     ]

@@ -83,17 +83,18 @@ def accept(
 ) -> None:
     """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
     from plumbline.limits import tolerance_for
+    from plumbline.sites import UNDESCRIBED
     from postprocess.results.store import Store
     from postprocess.verdicts import proposals
     from postprocess.verdicts.compare import site_policy
     from postprocess.verdicts.coverage import more_sessions
 
     accepted = proposals.accept(results, site, references)
-    typer.echo(
-        f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; '
-        'review the difference and commit it'
-    )
     of = accepted.path.parent.name
+    then = 'it belongs to this machine; git ignores it' if of == UNDESCRIBED else 'review the difference and commit it'
+    typer.echo(
+        f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; {then}'
+    )
     policy = site_policy(of, references)
     rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
     if advice := more_sessions(rows, Store(results).command('record propose', of, references)):

@@ -64,13 +64,19 @@ def probe(
     name: Annotated[str | None, typer.Option(help='Write it as the site.yaml of the site with this name.')] = None,
     output: Annotated[Path | None, typer.Option(help='Write it to this file.', dir_okay=False)] = None,
     force: Annotated[bool, typer.Option('--force', help='Replace a file that is there.')] = False,
+    no_jobs: Annotated[
+        bool, typer.Option('--no-jobs', help='With --name, on a login node: run no small job in each partition.')
+    ] = False,
 ) -> None:
-    """Print a site.yaml for this machine or, if Slurm answers, for its cluster."""
+    """Print a site.yaml for this machine or, if Slurm answers, for its cluster.
+
+    With --name it looks at a node of each partition, in a job of the account $SLURM_ACCOUNT.
+    """
     from plumbline.files import write_text
     from plumbline.machine import probe as module
 
     path = module.destination(name, output, force)
-    text = module.site_yaml()
+    text = module.site_yaml(complain if name and not no_jobs else None)
     if path is None:
         typer.echo(text, nl=False)
     else:

@@ -42,8 +42,9 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
     notes += _some([f'refused: {line}' for line in refused], 'refusal')
     if found.doubted:
         notes.append(
-            'To record what is withheld, or refused for what speaks against its jobs, say why: --although "..." keeps '
-            f'the reason with the rows. After a planned change: {command("record propose SESSION... --epoch NAME")}.'
+            'What is withheld, or refused for what speaks against its jobs: measure it again when that is over, or say '
+            f'why it counts all the same, {command("record propose --although REASON")}. After a planned change: '
+            f'{command("record propose SESSION... --epoch NAME")}.'
         )
     if path:
         notes.append(

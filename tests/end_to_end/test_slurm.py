@@ -7,6 +7,8 @@ import subprocess
 import pytest
 from scratch import ROOT, cases_in
 
+from plumbline.sites import load_site
+
 SLURM_PARTITION = """\
   - name: compute
     scheduler: slurm
@@ -57,6 +59,18 @@ def test_a_site_without_accounting_learns_exit_code_and_node_from_the_controller
     clone.program('echo "rate: 50.5"; scancel $SLURM_JOB_ID; sleep 60')
     found = on_slurm()
     assert found['result'] == 'fail' and 'CANCELLED' in found['fail_reason']
+
+
+def test_a_site_is_written_from_a_job_in_each_partition(clone, slurm):
+    answer = clone.plumbline('probe', '--name', 'box', **slurm)
+    assert answer.returncode == 0, answer.stderr
+    box = load_site('box', clone.root / 'site_configs')
+    described = [
+        (name, one.num_nodes, one.max_time, 'caches' in str(one.processor)) for name, one in box.partitions.items()
+    ]
+    assert described == [
+        ('compute', 3, 3600, True), ('debug', 2, 600, True), ('urgent', 3, 600, True), ('fleet', 16, 3600, True)
+    ], answer.stderr  # fmt: skip
 
 
 def test_slurm_accepts_the_example_of_its_own_cron(slurm):

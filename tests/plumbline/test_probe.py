@@ -12,13 +12,13 @@ from plumbline.machine import detect, node_settings, probe
 from plumbline.sites import load_site
 from postprocess.cli import app
 
-GPU = 'gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1'
+GPU = 'gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-12:30:00'
 SINFO = f"""\
-compute|100|2|48|1|385000|(null)
-compute|4|2|48|1|770000|(null)
+compute|100|2|48|1|385000|(null)|infinite
+compute|4|2|48|1|770000|(null)|infinite
 {GPU}
-2080ti|1|1|8|2|1|gpu:1
-empty|0|1|1|1|1|(null)
+2080ti|1|1|8|2|1|gpu:1|10:00
+empty|0|1|1|1|1|(null)|infinite
 """
 SOCKETS = {
     'arch': 'zen3', 'num_cpus': 256, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 128, 'num_sockets': 2,
@@ -164,9 +164,25 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     )
     assert (small.memory_bytes, small.entry['devices']) == (None, [{'type': 'gpu', 'num_devices': 1}])
     assert small.reframe()['access'] == ['-p 2080ti']
+    assert [one.max_time for one in (gpu, small)] == [36 * 3600 + 1800, 600] and text.count('max_time') == 2
     assert text.count('# add link_classes') == 1  # not for one GPU
     assert 'as Slurm describes them' in text
     assert '#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n' in text
+
+
+def test_a_job_in_each_partition_describes_its_node_and_the_others_are_as_slurm_says(slurm, programs, monkeypatch):
+    slurm(SINFO)
+    programs('srun', 'case "$*" in *"-p gpu"*) cat "$0.gpu"; exit;; esac; echo "srun: no account" >&2; exit 1')
+    block = (
+        '  - name: gpu  # detected on node node7\n    scheduler: slurm\n    launcher: srun\n    environs: [system]\n'
+    )
+    Path(os.environ['PATH'], 'srun.gpu').write_text(f'partitions:\n{block}environments:\n  - x\n')
+    monkeypatch.setenv('SLURM_ACCOUNT', 'hpc1')
+    said = []
+    text = probe.site_yaml(said.append)
+    assert block in text and 'access: [-p compute, -A hpc1]' in text
+    assert 'srun -p compute' in text, 'the way to the rest'
+    assert next(line for line in said if 'no account' in line).startswith('partition compute: described as Slurm does')
 
 
 @pytest.fixture
@@ -222,13 +238,13 @@ def test_a_job_that_does_not_see_all_gpus_is_told_how_to_run(slurm, job):
 
 def test_a_job_of_the_fewer_nodes_of_a_partition_describes_those(slurm, tmp_path, job, monkeypatch):
     monkeypatch.setenv('SLURM_JOB_PARTITION', 'compute')
-    slurm(SINFO, of_node='compute|1|2|48|1|770000|(null)\n')
+    slurm(SINFO, of_node='compute|1|2|48|1|770000|(null)|infinite\n')
     job.pop('asked')
     compute = site_of(plumbline().stdout, tmp_path).partitions['compute']
     assert (compute.num_nodes, compute.memory_bytes, compute.processor['arch']) == (4, 770000 * 2**20, 'zen3')
 
 
-@pytest.mark.parametrize('of_node', ['', 'gpu|1|2|64|2|1|(null)', 'error'])
+@pytest.mark.parametrize('of_node', ['', 'gpu|1|2|64|2|1|(null)|1:00', 'error'])
 def test_a_node_that_slurm_does_not_know_is_named(slurm, job, of_node):
     slurm(SINFO, of_node)
     assert plumbline(code=2).stderr.startswith('plumbline: node node7, partition gpu: ')
@@ -243,10 +259,12 @@ def test_a_slurm_without_an_answer_is_said(programs, tmp_path):
     assert '# Slurm did not answer: sinfo lists no node\n' in plumbline().stdout
 
 
-@pytest.mark.parametrize('line', ['gpu|16|2+|64|2|515000|(null)', 'gpu', 'gpu|a|b|c|d|e|f'])
+@pytest.mark.parametrize('line', ['gpu|16|2+|64|2|515000|(null)|1:00', 'gpu', 'gpu|a|b|c|d|e|f|g'])
 def test_what_sinfo_should_not_say_is_named(slurm, line):
     slurm(f'{line}\n')
-    assert f'sinfo: expected a name, five numbers and the GRES between bars, found {line!r}' in plumbline(code=2).stderr
+    assert (
+        f'sinfo: expected name, five numbers, GRES, time limit between bars, found {line!r}' in plumbline(code=2).stderr
+    )
 
 
 @each_row(
@@ -258,7 +276,7 @@ def test_what_sinfo_should_not_say_is_named(slurm, line):
     ],
 )  # fmt: skip
 def test_gres(gres, gpus):
-    assert probe._nodes(f'p|1|1|1|1|1|{gres}').gpus == gpus
+    assert probe._nodes(f'p|1|1|1|1|1|{gres}|infinite').gpus == gpus
 
 
 def test_an_unusual_numbering_keeps_its_masks():

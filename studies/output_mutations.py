@@ -30,6 +30,7 @@ from checks.compute import hpl_output as hpl  # noqa: E402
 from checks.core.outputs import plain  # noqa: E402
 from checks.core.trials import Metric  # noqa: E402
 from checks.gpu import comm_scope_output as scope  # noqa: E402
+from checks.gpu import xccl_output as xccl  # noqa: E402
 from checks.mpi import osu_output as osu  # noqa: E402
 from checks.storage import storage_output as storage  # noqa: E402
 
@@ -120,6 +121,10 @@ def targets() -> Iterator[Target]:
         yield target(file, osu.metrics_of(program, sizes_of), faults)
     for test in ('bandwidth', 'single', 'transfer', 'launch'):
         yield target(f'clpeak-1.1.2-{test}', clpeak.metrics_of(test)[:1], lambda text: clpeak.faults_of(text, 0))
+    for ranks, powers in ((8, range(3, 34)), (16, range(3, 35))):
+        run = 'all_reduce', [2**power for power in powers], ranks
+        faults = lambda text, run=run: xccl.faults_of(text, *run)  # noqa: E731
+        yield target(f'rccl-tests-all_reduce-{ranks}-ranks', xccl.metrics_of(*run), faults)
     write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     for version in ('3.3.0', '4.0.0'):
         for operation, asked in (('write', write), ('read', write._replace(operation='read', repetitions=1))):

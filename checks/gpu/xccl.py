@@ -1,0 +1,64 @@
+"""NCCL's and RCCL's own tests: collectives of all GPUs of a node and of several, one rank a GPU."""
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from checks.core.benchmark import Benchmark
+from checks.core.outputs import text_of
+from checks.core.placement import Models, Placement, cpus_of_devices, models_for
+from checks.core.topology import node_counts
+from checks.gpu import xccl_output as xccl
+from plumbline.record import Dim
+
+MODELS: Models = {'cuda': ('nccl-tests', '', 'sm_'), 'rocm': ('rccl-tests', '', 'gfx')}
+LOG = 'nccl.%h.%p'  # host and process; a log on standard output would break the rows of rank 0
+
+
+@rfm.simple_test
+class XcclTests(Benchmark):
+    """Parses ``1073741824  268435456  float  sum  -1  5990.7  179.24  313.66  0  5996.4  179.06  313.36  0``.
+
+    Every element is compared. Provenance says through what the channels went, as the library decided.
+    """
+
+    descr = 'NCCL or RCCL collectives'
+    requires = ' '.join(feature for feature, *_ in MODELS.values())
+    mpi = True
+    own_programs = True
+    dims = {'collective': Dim('name'), 'message_bytes': Dim('size', 'B')}
+    usual_spread = 0.02  # a guess: no source has several sessions
+    seconds = 120
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    nodes = parameter(node_counts())
+
+    def supports(self, topology):
+        gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
+        return self.nodes <= topology.nodes_of_partition and gpus * self.nodes > 1
+
+    @run_after('init')
+    def count_nodes(self):
+        self.num_nodes = self.nodes
+        self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
+
+    @run_after('setup')
+    def place(self):
+        (gpu,) = models_for(self.topology, MODELS)
+        gpus = range(len(self.topology.gpus))  # each rank sees all, and takes that of its local rank
+        self.placement = Placement(
+            len(gpus), cpus_of_devices(self.topology), devices=(tuple(gpus),) * len(gpus), gpu=gpu
+        )
+        self.ranks = len(gpus) * self.num_nodes
+        self.sizes, self.metrics = xccl.sizes_of(self.ranks), []
+        for name in xccl.FACTORS:
+            self.runs[name] = [f'{name}_perf', *xccl.options_of(self.sizes)]
+            self.metrics += xccl.metrics_of(name, self.sizes, self.ranks)
+        self.executable = 'all_reduce_perf'
+        self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET', 'NCCL_DEBUG_FILE': LOG}
+
+    def sanity_faults(self, run):
+        log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
+        ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())
+        run.provenance[f'transport_{run.name}'] = ways or 'the library did not say'
+        run.provenance['nccl_version'] = xccl.version_of(log)
+        fallbacks = xccl.fallbacks_of(log, self.topology.nics) if self.num_nodes > 1 else []
+        return fallbacks + xccl.faults_of(run.output, run.name, self.sizes, self.ranks)

@@ -1,0 +1,145 @@
+"""The tests of NCCL and RCCL: their rows, the faults of their output, and the transports that the library chose.
+
+A row is bytes, elements, type, operation and root, then time in us, algorithm bandwidth, bus bandwidth (10^9 bytes/s)
+and wrong elements, out of place and in place (``N/A``: not checked, as for alltoall). Bus bandwidth is the algorithm's
+times a factor of the collective, so that it compares with a link whatever the ranks (nccl-tests, doc/PERFORMANCE.md).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from checks.core.trials import Metric, NotMeasured
+
+#: Collective -> bytes that cross a link for each byte, on so many ranks.
+FACTORS = {
+    'all_reduce': lambda ranks: 2 * (ranks - 1) / ranks,
+    'all_gather': lambda ranks: (ranks - 1) / ranks,
+    'reduce_scatter': lambda ranks: (ranks - 1) / ranks,
+    'alltoall': lambda ranks: (ranks - 1) / ranks,
+    'sendrecv': lambda ranks: 1,
+}
+LARGEST = 2**30
+_SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
+_NUMBER = r'([0-9]+(?:\.[0-9]+)?)'
+_WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
+_ROW = re.compile(rf' *([0-9]+) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY} *')
+_CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*\S)')
+
+
+class Row(NamedTuple):
+    """One size: bytes as printed, seconds, printed rates in GB/s, and wrong elements of both ways."""
+
+    size: int
+    seconds: float
+    algorithm: float
+    bus: float
+    wrong: tuple[str, str]
+
+    @property
+    def asked(self) -> int:
+        """The power of two that was asked for: where ranks do not divide it, a test takes less."""
+        return 1 << (self.size - 1).bit_length()
+
+
+def sizes_of(ranks: int) -> list[int]:
+    """Return the message sizes of a run in bytes: powers of two from 64 KiB, or more with many ranks, to 1 GiB."""
+    smallest = max(2**16, 1 << (_SMALLEST_OF_RANK * ranks - 1).bit_length())
+    return [2**power for power in range(smallest.bit_length() - 1, LARGEST.bit_length())]
+
+
+def options_of(sizes: Sequence[int]) -> list[str]:
+    """Return the options of a run of one rank a GPU, which compares all that it received."""
+    return ['-b', str(sizes[0]), '-e', str(sizes[-1]), '-f', '2', '-g', '1', '-c', '1', '-n', '20', '-w', '5']
+
+
+def rows_of(output: str) -> list[Row]:
+    """Return the rows that are whole."""
+    found = [_ROW.fullmatch(line) for line in output.splitlines()[: None if output.endswith('\n') else -1]]
+    return [
+        Row(int(one[1]), float(one[2]) / 1e6, float(one[3]), float(one[4]), (one[5], one[9])) for one in found if one
+    ]
+
+
+@dataclass(frozen=True)
+class Rate(Metric):
+    """The rate of each size by its time, which has more digits than the printed rate; times `factor`."""
+
+    factor: float = 1
+
+    def found(self, output):
+        if not (rows := rows_of(output)):
+            raise NotMeasured('there is no row of a message size')
+        return [
+            ({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9)
+            for row in rows
+            if row.seconds
+        ]
+
+
+def metrics_of(collective: str, sizes: Sequence[int], ranks: int) -> list[Metric]:
+    """Return both rates of a collective; bus bandwidth of the largest size is judged."""
+    expected, last = {'message_bytes': sizes}, str(sizes[-1])
+    return [
+        Rate(name, 'GB/s', 'higher', collective, {'collective': collective}, expected, run=collective, judged=judged,
+             factor=factor)
+        for name, factor, judged in (
+            ('algorithm_bandwidth', 1, False),
+            ('bus_bandwidth', FACTORS[collective](ranks), lambda at: at['message_bytes'] == last),
+        )
+    ]  # fmt: skip
+
+
+def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) -> list[str]:
+    """Return one sentence for each sign that an output is not that of a whole and right run."""
+    lines, rows = output.splitlines(), rows_of(output)
+    broken = [line for line in lines if re.match(r' *[0-9]', line) and not _ROW.fullmatch(line)]
+    faults = [f'cannot parse row: expected size, count, type, ..., found {line[:80]!r}' for line in broken]
+    verdicts = re.findall(r'^# Out of bounds values : (.*?) *$', output, re.MULTILINE)
+    if verdicts != ['0 OK']:
+        faults.append(f'expected one line "Out of bounds values : 0 OK", found {verdicts or "none"}')
+    known = 'N/A' if collective in ('alltoall', 'sendrecv') else '0'
+    faults += [
+        f'{row.asked} bytes: wrong elements out of place {row.wrong[0]}, in place {row.wrong[1]}'
+        for row in rows if row.wrong[0] != '0' or row.wrong[1] not in ('0', known)
+    ]  # fmt: skip
+    if [row.asked for row in rows] != list(sizes):
+        faults.append(f'expected one row for each of {sizes[0]} to {sizes[-1]} bytes, in this order; found {len(rows)}')
+    if (seen := len(re.findall(r'^# +Rank +[0-9]+ ', output, re.MULTILINE))) not in (0, ranks):
+        faults.append(f'expected {ranks} ranks, found {seen}')
+    factor = FACTORS[collective](ranks)
+    for row in rows:
+        rate = row.size / row.seconds / 1e9 if row.seconds else math.nan
+        if not all(abs(a - b) < 0.006 + 0.001 * b for a, b in ((row.algorithm, rate), (row.bus, factor * rate))):
+            faults.append(f'{row.asked} bytes: time and bandwidths contradict each other on {ranks} ranks')
+    return faults
+
+
+# What NCCL_DEBUG=INFO says
+
+
+def transports_of(log: str) -> dict[str, int]:
+    """Return what the channels of all ranks go through, such as ``NET/IB/GDRDMA``, and how many of each."""
+    ways = (re.sub(r'/\d+(?:\(\d+\))?(?=/|$)', '', one) for one in _CHANNEL.findall(log))
+    return dict(sorted(Counter(ways).items()))
+
+
+def fallbacks_of(log: str, nics: Sequence[str]) -> list[str]:
+    """Return one sentence for each network device of the site that the library leaves unused."""
+    sockets = re.search(r'via NET/Socket|Using network Socket', log)
+    if nics and sockets:
+        return [f'NCCL fell back to sockets ({sockets[0]}); site.yaml states the network devices {", ".join(nics)}']
+    used = {name for line in re.findall(r'NET/IB : Using (.*)', log) for name in re.findall(r'\[\d+\]([\w.-]+):', line)}
+    lacking = [name for name in nics if used and name not in used]
+    return [f'NCCL uses {", ".join(sorted(used))} and not {", ".join(lacking)} of site.yaml'] if lacking else []
+
+
+def version_of(log: str) -> str:
+    """Return the version of the library; empty where it is not said."""
+    found = re.search(r'\bR?NCCL version *:? ([0-9][\w.+:-]*)', log) or re.search(r'RCCL version *: *(\S+)', log)
+    return found[1] if found else ''

@@ -1,0 +1,141 @@
+"""Outputs of rccl-tests and nccl-tests that others published: read, cut, changed; and what their logs say."""
+
+import re
+from types import SimpleNamespace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import run_of, values_of
+from rows import each_row
+from scratch import OUTPUTS
+
+from checks.core.trials import NotMeasured
+from checks.gpu import xccl_output as xccl
+
+# recorded run -> collective, ranks, sizes
+RUNS = {
+    'rccl-tests-all_reduce-8-ranks': ('all_reduce', 8, [2**power for power in range(3, 34)]),
+    'rccl-tests-all_reduce-16-ranks': ('all_reduce', 16, [2**power for power in range(3, 35)]),
+}
+GIB = 2**30
+
+
+def text_of(run: str) -> str:
+    return (OUTPUTS / f'{run}.txt').read_text(encoding='utf-8')
+
+
+def outcome(run: str, output: str) -> dict[str, float] | None:
+    """The bus bandwidths of a case that passes; None where a fault or a missing number fails it."""
+    collective, ranks, sizes = RUNS[run]
+    try:
+        found = values_of(xccl.metrics_of(collective, sizes, ranks)[1], output)
+    except NotMeasured:
+        return None
+    return None if xccl.faults_of(output, collective, sizes, ranks) else found
+
+
+@each_row(('run', 'printed'), [('rccl-tests-all_reduce-8-ranks', 313.66), ('rccl-tests-all_reduce-16-ranks', 340.75)])
+def test_recorded_curves_are_those_that_are_printed(recorded, run, printed):
+    found = outcome(run, recorded(f'{run}.txt'))
+    assert len(found) == len(RUNS[run][2]) and found[f'all_reduce {GIB}'] == pytest.approx(printed, rel=1e-4)
+    algorithm = values_of(xccl.metrics_of('all_reduce', RUNS[run][2], RUNS[run][1])[0], recorded(f'{run}.txt'))
+    assert found[f'all_reduce {GIB}'] / algorithm[f'all_reduce {GIB}'] == pytest.approx(
+        xccl.FACTORS['all_reduce'](RUNS[run][1])
+    )
+
+
+def test_rows_without_the_last_lines_are_no_whole_run(recorded):
+    rows, sizes = recorded('nccl-tests-sendrecv-rows.txt'), [2**power for power in range(27, 31)]
+    (fault,) = xccl.faults_of(rows, 'sendrecv', sizes, 8)
+    assert 'Out of bounds values' in fault
+    assert xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'sendrecv', sizes, 8) == []
+    assert len(xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'all_gather', sizes, 8)) == 8  # N/A, factor
+
+
+def test_a_recorded_alltoall_checks_no_data_in_place_and_begins_with_sizes_of_nothing(recorded):
+    output = recorded('rccl-tests-alltoall-8-ranks.txt')
+    whole = ''.join(line for line in output.splitlines(keepends=True) if not re.match(r' +0 ', line))
+    assert xccl.faults_of(whole, 'alltoall', [2**power for power in range(7, 28)], 8) == []
+    assert xccl.sizes_of(8)[0] == 2**16  # far above what 8 ranks round away
+
+
+@each_row(('old', 'new', 'says'), [
+    ('313.66      0', '313.66      3', '1073741824 bytes: wrong elements out of place 3, in place 0'),
+    ('313.36      0', '313.36    N/A', 'in place N/A'),
+    ('0 OK', '2 FAILED', 'found [\'2 FAILED\']'),
+    ('5990.7', '4990.7', '1073741824 bytes: time and bandwidths contradict each other on 8 ranks'),
+    ('5990.7', '0.0', 'contradict'),
+    ('313.66', '313.66.', 'cannot parse row'),
+    ('#  Rank  7 ', '#  ', 'expected 8 ranks, found 7'),
+    ('  1073741824     268435456', '   973741824     268435456', 'contradict'),
+])  # fmt: skip
+def test_a_wrong_output_says_why(old, new, says):
+    run = 'rccl-tests-all_reduce-8-ranks'
+    assert text_of(run).count(old) == 1
+    faults = xccl.faults_of(text_of(run).replace(old, new), *[RUNS[run][i] for i in (0, 2, 1)])
+    assert any(says in fault for fault in faults), faults
+
+
+@given(st.sampled_from(sorted(RUNS)), st.data())
+def test_an_output_that_was_cut_anywhere_before_its_verdict_fails(run, data):
+    text = text_of(run)
+    assert outcome(run, text[: data.draw(st.integers(0, text.index('0 OK') + 3))]) is None
+
+
+@each_row('ranks', (2, 8, 12, 24, 4096, 80000))
+def test_sizes_keep_their_power_of_two_when_a_test_rounds_them_to_the_ranks(ranks):
+    sizes = xccl.sizes_of(ranks)
+    assert sizes[-1] == GIB and sizes[0] >= 2**16
+    for size in sizes:
+        taken = size // (16 * ranks) * 16 * ranks
+        assert xccl.Row(taken, 1, 1, 1, ('0', '0')).asked == size
+
+
+# Logs
+
+
+def test_recorded_logs_say_what_the_channels_go_through(recorded):
+    assert xccl.transports_of(recorded('nccl-info-ib.txt')) == {'NET/IBext/GDRDMA': 5, 'P2P/CUMEM': 3}
+    assert xccl.version_of(recorded('nccl-info-sockets.txt')) == '2.16.5+cuda11.8'
+    assert xccl.version_of(recorded('rccl-tests-all_reduce-16-ranks.txt')) == '2.22.3-HEAD:7d8d67c'
+
+
+@each_row(('way', 'is_'), [
+    ('NET/Socket/0', 'NET/Socket'),
+    ('NET/IB/0(3)/GDRDMA/Shared', 'NET/IB/GDRDMA/Shared'),
+    ('NET/AWS Libfabric/3/GDRDMA', 'NET/AWS Libfabric/GDRDMA'),
+    ('P2P/direct pointer', 'P2P/direct pointer'),
+    ('P2P/IPC/read', 'P2P/IPC/read'),
+    ('SHM/direct/direct', 'SHM/direct/direct'),
+])  # fmt: skip
+def test_devices_of_a_way_are_counted_together(way, is_):
+    assert xccl.transports_of(f'n1:1:2 [0] NCCL INFO Channel 00/0 : 1[1] -> 0[0] [receive] via {way}\n') == {is_: 1}
+
+
+def test_a_fallback_to_sockets_and_an_unused_device_are_findings_where_the_site_has_devices(recorded):
+    sockets, used = recorded('nccl-info-sockets.txt'), recorded('nccl-info-devices.txt')
+    (fault,) = xccl.fallbacks_of(sockets, ['mlx5_0'])
+    assert 'fell back to sockets' in fault and 'mlx5_0' in fault
+    assert xccl.fallbacks_of(sockets, []) == []
+    assert xccl.fallbacks_of(used, ['mlx5_1', 'mlx5_8']) == []
+    (fault,) = xccl.fallbacks_of(used, ['mlx5_1', 'mlx5_9'])
+    assert 'not mlx5_9 of site.yaml' in fault
+    assert xccl.fallbacks_of(recorded('nccl-info-ib.txt'), ['mlx5_0']) == []  # it names no device
+
+
+def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, reframe_runtime, tmp_path):
+    from checks.gpu.xccl import XcclTests
+
+    for process, name in ((1, 'nccl-info-ib.txt'), (2, 'nccl-info-sockets.txt')):
+        (tmp_path / f'nccl.n1.{process}').write_text(recorded(name))
+    run = run_of(recorded('rccl-tests-all_reduce-8-ranks.txt'), name='all_reduce', folder=tmp_path)
+    _, ranks, sizes = RUNS['rccl-tests-all_reduce-8-ranks']
+    case = SimpleNamespace(num_nodes=2, ranks=ranks, sizes=sizes, topology=SimpleNamespace(nics=('mlx5_0',)))
+    (fault,) = XcclTests.sanity_faults(case, run)
+    assert 'fell back to sockets' in fault
+    assert run.provenance == {
+        'transport_all_reduce': 'NET/IBext/GDRDMA 5, P2P/CUMEM 3', 'nccl_version': '2.16.5+cuda11.8',
+    }  # fmt: skip
+    case.num_nodes = 1
+    assert XcclTests.sanity_faults(case, run) == []

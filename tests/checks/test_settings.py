@@ -1,5 +1,6 @@
 """How a node is set, read from a tree with the kernel's files of a node with GPUs, and compared with expectations."""
 
+import os
 import shutil
 import subprocess
 
@@ -129,3 +130,25 @@ def test_a_node_that_is_refused_is_named_with_all_differences(node):
 def test_versions_and_their_ranges(node, found, wanted, well):
     _, lines = node(f'bios=>{wanted}', {'sys/class/dmi/id/bios_version': found})
     assert lines[-1] == f'as expected: {int(well)} of 1'
+
+
+def test_each_node_of_a_job_is_looked_at_once_by_its_first_rank(tmp_path):
+    run = tmp_path / 'trial_1/run'
+    run.mkdir(parents=True)
+    required, seen = tmp_path / 'required.tsv', tmp_path / f'as_expected.{os.uname().nodename}'
+
+    def rank(number: int) -> subprocess.CompletedProcess:
+        words = ['bash', SCRIPT.with_name('rank.sh'), 'echo', 'ran']
+        environment = {'PATH': os.environ['PATH'], 'SLURM_LOCALID': str(number)}
+        return subprocess.run(words, cwd=run, env=environment, capture_output=True, text=True, check=False)
+
+    required.write_text('kernel\t>=99\n')
+    refused = rank(0)
+    assert (refused.returncode, refused.stdout, seen.exists()) == (125, '', False)
+    assert refused.stderr.startswith(f'plumbline: local rank 0: {os.uname().nodename} is not set as site.yaml expects')
+    assert f'kernel: expected >=99, found {os.uname().release}' in refused.stderr
+    assert (rank(1).stdout, seen.exists()) == ('ran\n', False)
+    required.write_text('kernel\t>=1\n')
+    assert (rank(0).stdout, seen.exists()) == ('ran\n', True)
+    required.write_text('kernel\t>=99\n')
+    assert rank(0).stdout == 'ran\n', 'the next program of the job'

@@ -197,7 +197,7 @@ def _look_back(results: Path, uuid: str) -> LookBack:
     store, comparison = _judged(results, uuid)
     found = digest(store, comparison, days=90, history=True)
     write_text(results / 'report.html', to_html(comparison, store, found))
-    return LookBack(list(found.lines()), found.faults, bool(found.new))
+    return LookBack(list(found.lines()), found.faults, bool(found.new or found.absent))
 
 
 def _judged(results: Path, uuid: str) -> tuple[Store, Comparison]:

@@ -21,7 +21,7 @@ from postprocess.history.incidents.known import Known, in_order, judge, until
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.results.store import Session, Store
-from postprocess.text import count, number, percent
+from postprocess.text import count, named, number, percent
 from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.verdict import Comparison
 
@@ -64,6 +64,11 @@ class Digest:
         return [one for one in self.known if one.state(self.day) in states]
 
     @property
+    def absent(self) -> list[str]:
+        """The nodes that were measured lately, and not in this session, though others were."""
+        return self.fleet.absent if self.fleet else []
+
+    @property
     def exit_code(self) -> int:
         """1 while an incident is open that nobody acknowledged, else 0."""
         return int(bool(self.of_state('open')))
@@ -76,6 +81,7 @@ class Digest:
             *(['nothing was judged'] if self.comparison.nothing_to_compare_with or not counts else []),
             *(['few metrics have a reference'] if self.comparison.hints and counts.keys() - _UNJUDGED else []),
             *([f'{count(suspected, "incident")} suspected'] if suspected else []),
+            *([f'{count(len(self.absent), "node")} not measured'] if self.absent else []),
             *([count(counts['warning'], 'warning')] if 'warning' in counts else []),
             *([f'{count(self.busy, "case")} ran on busy nodes'] if self.busy else []),
             *self.faults,
@@ -101,7 +107,9 @@ class Digest:
         return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield a sentence for each change that is new in the history, and for the proposal to drain nodes."""
+        """Yield a sentence for nodes that are absent or to be drained, and for each change that is new."""
+        if self.absent:
+            yield f'not measured in this session, and lately they were: {named(self.absent)}'
         if self.fleet and self.drain:
             yield f'proposal to drain {count(len(self.fleet.drain), "node")}, no node was drained: {self.drain}'
         alike: dict[tuple, list[Change]] = {}

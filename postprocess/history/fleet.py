@@ -14,7 +14,7 @@ import numpy
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
-from plumbline.identity import Quantity, SeriesId
+from plumbline.identity import Quantity, SeriesId, natural
 from plumbline.limits import limits
 from plumbline.paths import SITES, site_folder
 from plumbline.references import References, load_references
@@ -29,7 +29,7 @@ from postprocess.text import count, percent
 from postprocess.verdicts.stats import quantile
 
 LOCATIONS = 'locations.csv'
-_BEFORE = 3  # sessions whose provenance is compared with that of the last
+_BEFORE = 3  # sessions whose provenance and nodes are compared with those of the last
 _LATELY = 2  # sessions before the last: a node that stood out in one of them is proposed to be drained
 Places = Mapping[str, set[str]]  # of each node, such as ``switch s3``
 
@@ -59,7 +59,8 @@ class Event:
 class Fleet:
     """What stands out in a session of so many `nodes`, compared over so many `sessions`.
 
-    `drain`: the nodes that it proposes to drain, with the reason. `left_out`: what was not compared.
+    `drain`: the nodes that it proposes to drain, with the reason. `left_out`: what was not compared. `absent`: nodes
+    that measured by themselves what others did in this session, lately and not now.
     """
 
     session: Session
@@ -68,6 +69,7 @@ class Fleet:
     events: list[Event]
     drain: dict[str, str]
     left_out: list[str]
+    absent: list[str]
 
 
 def fleet(
@@ -97,7 +99,9 @@ def fleet(
     events = _system_events(systems) + _node_events(flags, measured, located)
     events = _with_software(store, sessions, events)
     single = {node for names in measured for node in names.split(',')}
-    return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found))
+    ran = {node for case in store.rows('cases', last) for node in case['nodes']}
+    absent = sorted(_lately(found) - ran, key=natural)
+    return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found), absent)
 
 
 def locations(site: str, root: Path = SITES) -> dict[str, set[str]]:
@@ -240,6 +244,19 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
         event.where: f'{day} {event.series.check} {event.series.name} {percent(event.change)}, not for the first time'
         for event in events
         if event.kind == 'NODE' and event.where in flagged and ',' not in event.where
+    }
+
+
+def _lately(found: Sequence[NodeTable]) -> set[str]:
+    """Return the nodes that measured a series by themselves, as others do now, in most of the sessions before."""
+    return {
+        node
+        for table in found
+        if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES
+        for node, n in zip(
+            table.nodes, numpy.isfinite(table.performance[:, -1 - _BEFORE : -1]).sum(axis=1), strict=True
+        )
+        if 2 * n > _BEFORE and ',' not in node
     }
 
 

@@ -59,8 +59,8 @@ def judge_session(
     """
     cases = store.rows('cases', session)
     rows = measured(cases, store.rows('metrics', session))
-    rows = with_reruns(rows, reruns, session)
     lookup = load_references(session.site, root)
+    rows = without_judgement(with_reruns(rows, reruns, session), lookup)
     policy = site_policy(session.site, root)
     verdicts, candidates = [], []
     for row in rows:
@@ -80,6 +80,29 @@ def judge_session(
     command = partial(store.command, site=session.site, root=root)
     advice = hints(verdicts, command) + changed_checks(verdicts, cases, command)
     return Comparison(session, None, worst_first(verdicts), problems, common=common, suspects=suspects, hints=advice)
+
+
+def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:
+    """Return the rows; as missing those that were recorded when their check judged them, which it no longer does.
+
+    Of a curve all points are recorded, and judged, as long as its check judges one of them.
+    """
+
+    def curve(row: Measured) -> tuple:
+        return row.case_id, row.id.metric, *(name for name, _ in row.id.dims)
+
+    judged = {curve(row) for row in rows if row.judged}
+    recorded = {id for id, reference in lookup.exact.items() if reference.sessions}
+    return [
+        not_judged(row) if row.status == 'measured' and row.id in recorded and curve(row) not in judged else row
+        for row in rows
+    ]
+
+
+def not_judged(row: Measured) -> Measured:
+    """Return a series that its check calls informational, though a reference is of what it judged, as missing."""
+    why = 'its check judges it no longer, as it did for the reference: see size_cut in the provenance'
+    return replace(row, jobs=tuple(replace(job, summary=NOTHING, status='missing', cause=why) for job in row.jobs))
 
 
 def lost_number(verdict: Verdict, row: Measured) -> Verdict:
@@ -234,7 +257,7 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
         verdict = 'failed' if row.status == 'missing' and not rules else row.status
     elif reference is None or bound is None:
         verdict = 'no_reference' if row.judged else 'informational'
-    elif why := reference.mismatch(row.quantity):
+    elif why := next(filter(None, (rule.mismatch(row.quantity) for rule, _ in rules)), ''):
         verdict, cause = 'failed', why
     elif bound.gates or sign * bound.bad <= sign * value <= sign * bound.good:
         verdict = 'ok'

@@ -18,7 +18,15 @@ from plumbline.record import Summary, summarize
 from plumbline.references import Reference, References, load_references
 from postprocess.results.store import Session, Store
 from postprocess.text import number
-from postprocess.verdicts.compare import judge, lost_number, not_measured, session_problems, site_policy, with_spread
+from postprocess.verdicts.compare import (
+    judge,
+    lost_number,
+    not_judged,
+    not_measured,
+    session_problems,
+    site_policy,
+    with_spread,
+)
 from postprocess.verdicts.measured import Measured, measured, measured_in
 from postprocess.verdicts.stats import (
     ENOUGH_METRICS,
@@ -83,7 +91,8 @@ def compare_windows(
     for key, group in new.items():
         good = _usable(group)
         row = bad.get(key) or (good or group)[-1]
-        reference = references.get(key) if row.judged else None
+        reference = references.get(key) if row.judged or any(one.judged for one in old.get(key, ())) else None
+        row = not_judged(row) if reference and not row.judged else row
         tolerance = tolerance_for(policy, key, **row.stated)
         rules = [(reference, limits(reference, tolerance))] if reference else []
         verdict = judge(row, rules, newest.session)

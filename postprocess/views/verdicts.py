@@ -171,6 +171,7 @@ def origin(found: Comparison) -> str:
         return found.scope
     session = found.session
     mode = f', mode {session.mode}' if session.mode else ''
+    mode += f', narrowed by {", ".join(session.narrowed_by)}' if session.narrowed_by else ''
     began = f'{session.started:%Y-%m-%d %H:%M} UTC{mode}'
     return f'{session.site}, session {session.session}, {began}, against the references of the site'
 

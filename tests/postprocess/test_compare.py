@@ -276,6 +276,9 @@ def test_a_published_number_is_judged_beside_the_baseline(work):
     work.reference(reference(kind='published', mean='99', mode=''), file='published.csv')
     row = only(work.compare())
     assert (row['verdict'], row['reference_kind']) == ('ok', 'baseline')
+    work.reference(reference(kind='published', mean='99', mode='', unit='MB/s'), file='published.csv')
+    row = only(work.compare())
+    assert row['verdict'] == 'failed' and 'the reference (published, ' in row['cause']
 
 
 # The session as a whole
@@ -522,6 +525,25 @@ def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work)
     assert table.splitlines()[-1] == '4 gated, 1 elsewhere, 1 no reference, 1 vanished, 1 informational'
     assert work.run('compare', '--coverage', '--format', 'csv').stdout.count('\n') == 1 + 8
     assert '| gated |' in work.run('compare', '--coverage', '--format', 'markdown').stdout
+
+
+def test_a_metric_that_its_check_judges_no_longer_has_lost_its_baseline(work):
+    """Data within the caches would hide any loss of the memory."""
+
+    def stream(value, judged):
+        metrics = {f'm{i}': metric([value, 1.001 * value]) | {'judged': judged} for i in range(3)}
+        return case(metrics=metrics, provenance={'size_cut': '1 MiB of 1 GiB'})
+
+    work.ingest(report(stream(100.0, True), uuid='aaaa'))
+    work.run('record propose')
+    work.run('record accept')
+    work.ingest(report(stream(400.0, False), uuid='bbbb', began=BEGAN + 86400))
+    document = work.compare('bbbb')
+    assert (document['counts'], document['exit_code']) == ({'missing': 3}, 1)
+    assert 'judges it no longer' in document['verdicts'][0]['cause']
+    assert [one['kind'] for one in document['incidents']] == ['CASE']
+    assert work.compare('aaaa', 'bbbb')['counts'] == {'missing': 3}
+    assert work.run('compare', '--coverage').exit_code == 1
 
 
 def test_a_metric_that_is_only_shown_is_judged_by_a_reference_that_names_it(work):

@@ -68,6 +68,16 @@ def test_a_slow_node_is_on_the_page_with_the_days_on_which_it_was_slow(work):
     assert lines(work, 7)[0] == []
 
 
+def test_a_node_that_measured_nothing_is_named(work):
+    for number in range(6):
+        night(work, number, nodes=NODES if number < 4 else [node for node in NODES if node != 'n3'])
+    (said,), tree = lines(work, 4)
+    assert said == 'not measured in this session, and lately they were: n3'
+    assert (
+        tree.find_class('banner')[0].text_content().startswith('NEEDS A LOOK: nothing was judged, 1 node not measured')
+    )
+
+
 def test_a_step_is_said_on_its_fifth_night_and_not_again(work):
     told = []
     for number in range(14):

@@ -365,6 +365,23 @@ def test_an_incident_is_acknowledged_gets_worse_heals_and_is_closed(site):
     assert states(listed) == {one['id']: 'closed'}
 
 
+def test_one_metric_of_an_acknowledged_incident_that_gets_much_worse_opens_it(site):
+    site.run(lambda check, node, device: 0.9 if check in OSU else 1.0)
+    (one,) = site.judged(1)
+    assert one['metrics'] == 30
+    site.work.run('incidents acknowledge', one['id'], '--why', 'x', '--until', '2026-12-24')
+    site.run(lambda check, node, device: 0.9 if check in OSU else 1.0)
+    assert states(site.judged(0)) == {one['id']: 'acknowledged'}
+    levels = site.metrics(0.9) | {'m0': metric([40.0, 40.1])}
+    site.run(
+        lambda check, node, device: 0.9 if check in OSU else 1.0,
+        replaced={OSU[0]: case(OSU[0], metrics=levels, stack='other')},
+    )
+    found = site.judged(1)
+    assert states(found)[one['id']] == 'open' and len(found) == 1, 'the mean of all of them lost hardly more'
+    assert 'in one metric, acknowledged with 1' in found[0]['worse']
+
+
 def test_an_incident_that_comes_back_while_it_heals_is_the_same(site):
     site.run(slow_node(0.8))
     (one,) = site.judged(1)

@@ -102,6 +102,13 @@ def test_the_first_sessions_after_a_baseline_narrow_it_and_a_loss_among_them_doe
     assert judge(baseline(), lost).loss[0] == pytest.approx(0.05, abs=0.005)
 
 
+def test_a_slow_loss_does_not_become_normal():
+    jobs = nights(*[[0.002 * (night % 3 - 1) - 0.002 * night] * 5 for night in range(60)])
+    assert judge(baseline(), jobs[:, :20]).red[0]
+    found = judge(baseline(), jobs)
+    assert found.red[0] and found.loss[0] > 0.1
+
+
 def test_sessions_without_a_value_are_left_out_of_the_windows():
     history = nights(*[[-0.03]] * 7)
     gaps = numpy.full((40, 14, 9), math.nan)

@@ -58,6 +58,7 @@ def test_a_selection_of_checks_is_no_session_for_a_baseline(work):
     content['session_info']['plumbline_narrowed_by'] = '["name=STREAM"]'
     work.ingest(content)
     assert status(work)['next'].startswith('1 of 3 sessions')
+    assert 'narrowed by name=STREAM, against' in ' '.join(work.run('compare', '--summary').stdout.split())
 
 
 def test_a_baseline_of_another_store_counts_from_its_day(work):

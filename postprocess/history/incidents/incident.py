@@ -101,6 +101,13 @@ class Incident:
         return self.loss or 0.0 if self.sort == 'loss' else 2.0 if self.sort == 'failure' else 1.5
 
     @property
+    def worst(self) -> tuple[float, float] | None:
+        """The lower end of the interval and the loss of the series that lost most; None where none is known."""
+        losses = [(value.loss, value.interval) for value in self.values.values() if value.loss]
+        loss, interval = max(losses, key=lambda known: known[0], default=(None, None))
+        return None if loss is None else (interval[0] if interval else loss, loss)
+
+    @property
     def what(self) -> str:
         """Return what is wrong, and how much, in one sentence."""
         size = self.size + (f' ({self.range})' if self.range else '')

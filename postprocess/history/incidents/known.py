@@ -31,13 +31,17 @@ _DIGITS = 6  # of an id
 
 @dataclass(frozen=True)
 class Seen:
-    """What one session says of an incident. `bad`, `healthy`: nodes, or one empty name where it is of no node."""
+    """What one session says of an incident. `bad`, `healthy`: nodes, or one empty name where it is of no node.
+
+    `loss` with its `interval` is that of all its series, `worst` as `Incident.worst`.
+    """
 
     started: str
     bad: tuple[str, ...]
     healthy: tuple[str, ...]
     loss: float | None = None
     interval: tuple[float, float] | None = None
+    worst: tuple[float, float] | None = None
 
     @property
     def day(self) -> str:
@@ -132,6 +136,9 @@ class Known:
             beyond = now.interval and then.seen.interval and now.interval[0] > then.seen.interval[1]
             if beyond or now.loss > WORSE * then.seen.loss:
                 return f'a loss of {100 * now.loss:.1f} %, acknowledged with {100 * then.seen.loss:.1f} %'
+        if now.worst and then.seen.worst and now.worst[0] > WORSE * then.seen.worst[1]:
+            most = f'{100 * then.seen.worst[1]:.1f} % at most'
+            return f'a loss of {100 * now.worst[1]:.1f} % in one metric, acknowledged with {most}'
         if (n := len(self.incident.series)) > WORSE * then.series + 1:
             return f'{n} metrics, acknowledged with {then.series}'
         return ''
@@ -214,7 +221,7 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started
         )  # fmt: skip
     else:
         healthy = set()
-    seen = Seen(started, _sorted(bad), _sorted(healthy - bad), now.loss, now.interval)
+    seen = Seen(started, _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
     return replace(known, incident=now, seen=_in_order(known.seen | {session: seen}))
 
 

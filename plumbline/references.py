@@ -22,6 +22,8 @@ COLUMNS = (
 )  # fmt: skip
 #: Further columns of a baseline.csv that `plumbline record` wrote; one written by hand may do without.
 RECORDED = ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'epoch', 'provenance')
+#: The further column of a published.csv: what the number was measured with, as far as its source says.
+SOFTWARE = ('software',)
 #: Those before a row kept what its check states of its tolerance.
 _OLD_RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
 #: The columns before metrics had dims.
@@ -61,6 +63,7 @@ class Reference:
     recorded_at: str = ''
     mode: str = ''
     note: str = ''
+    software: str = ''
     spread: float | None = None
     df: float | None = None
     spread_n: int | None = None
@@ -80,6 +83,11 @@ class Reference:
     def sessions(self) -> frozenset[str]:
         """The first 8 characters of the sessions that the row is of, as far as `provenance` names them."""
         return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
+
+    @property
+    def origin(self) -> str:
+        """The source, and the software of the number where that is known."""
+        return f'{self.source} ({self.software})' if self.software else self.source
 
     @property
     def is_limit(self) -> bool:
@@ -187,15 +195,15 @@ def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[
     rows: list[tuple[int, Reference]] = []
     faults: list[str] = []
     first_lines: dict[SeriesId, int] = {}
-    further = (RECORDED, _OLD_RECORDED) if kind == 'baseline' else ()
+    further = (RECORDED, _OLD_RECORDED) if kind == 'baseline' else (SOFTWARE,)
     try:
         with path.open(newline='', encoding='utf-8') as stream:
             reader = csv.DictReader(stream, strict=True)
             columns = tuple(reader.fieldnames or ())
             old = columns in (_OLD_COLUMNS, *(_OLD_COLUMNS + more for more in further))
             if not old and columns not in (COLUMNS, *(COLUMNS + more for more in further)):
-                more = f', and perhaps {",".join(RECORDED)}' if further else ''
-                return [], [f'{path}:1: expected the columns {",".join(COLUMNS)}{more}']
+                more = f'{",".join(COLUMNS)}, and perhaps {",".join(further[0])}'
+                return [], [f'{path}:1: expected the columns {more}']
             for entry in reader:
                 line = reader.line_num
                 if None in entry or None in entry.values():
@@ -287,6 +295,7 @@ def _row(entry: Mapping[str, str]) -> Reference:
         id=SeriesId.from_row(entry), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
         std=_number(entry, 'std'), n=counts['n'], kind=entry['kind'], source=entry['source'],
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
+        software=entry.get('software', ''),
         spread=_number(entry, 'spread'), df=_number(entry, 'df'), spread_n=counts['spread_n'],
         usual_spread=_number(entry, 'usual_spread'), floor=_number(entry, 'floor'),
         epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''), printed=entry['mean'],

@@ -86,7 +86,7 @@ def to_row(verdict: Verdict) -> Row:
         'df': bound and bound.df,
         'detectable': in_percent(bound.detectable if bound else None),
         'reference_kind': reference.kind if reference else '',
-        'reference_source': reference.source if reference else '',
+        'reference_source': reference.origin if reference else '',
         'epoch': reference.epoch if reference else '',
     }
 

@@ -165,6 +165,25 @@ def test_a_login_node_knows_its_site_and_no_other_host_takes_it_for_its_own(monk
         assert [name for name in NODES if load_site(name).matches(host)] == [site] * (site != 'localhost')
 
 
+@each_row('name', NODES)
+def test_each_number_says_what_it_was_measured_with(name):
+    rows = load_references(name).rows
+    assert rows and all(re.match(r'(BabelStream|OSU|Comm\|Scope) [0-9.-]+, \S+/', row.software) for row in rows)
+    assert all(row.origin == f'{row.source} ({row.software})' for row in rows)
+
+
+def test_the_stack_of_frontier_is_that_of_today_and_not_of_its_numbers():
+    specs = {one['spec'].split(' ')[0] for one in _externals('frontier')}
+    assert {'llvm-amdgpu@6.2.4', 'cray-mpich@8.1.31'} <= specs
+    assert any(
+        '5.3.0' in row.software and 'cray-mpich/8.1.23' in row.software for row in load_references('frontier').rows
+    )
+
+
+def _externals(name: str):
+    return [one for settings in packages_of(manifest_of(name)).values() for one in settings.get('externals', ())]
+
+
 def test_what_is_gone_and_where_it_is_said():
     retired = {name: load_site(name).retired for name in NODES if load_site(name).retired}
     assert retired == {'eagle': 2024, 'lassen': 2025, 'sierra': 2025, 'summit': 2024, 'theta': 2023}

@@ -82,6 +82,15 @@ def test_the_nodes_have_the_caches_and_memory_by_which_the_benchmarks_are_sized(
             assert len(node.cores) % len(node.sockets) == 0
 
 
+@each_row('name', DESCRIBED)
+def test_each_gpu_has_a_domain_of_cores_near_it(name):
+    for partition in load_site(name).partitions.values():
+        if partition.processor and partition.environs:
+            node = topology.topology_of(name, partition.name)
+            of = () if name == 'castorc' else node.gpus  # its report does not say
+            assert len(node.gpu_numa_ids) == len(of)
+
+
 def test_there_is_a_site_for_every_machine_of_the_documents():
     assert {*OF_003, *OF_001, *OTHERS, *OF_GUIDES} == set(DESCRIBED)
     assert {name: load_site(name).retired for name in ('cori', 'coolmuc')} == {'cori': 2023, 'coolmuc': 2016}

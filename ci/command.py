@@ -44,8 +44,10 @@ def positive(text: str) -> int:
 
 
 def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
-    """Return the parser of ``ci/<name>`` with the first line of its docstring."""
-    parser = argparse.ArgumentParser(prog=f'ci/{name}', description=(doc or '').splitlines()[0])
+    """Return the parser of ``ci/<name>`` with the first line of its docstring, and what that says of the exit code."""
+    said = ' '.join((doc or '').split())
+    codes = said[said.index('Exit code') :] if 'Exit code' in said else None
+    parser = argparse.ArgumentParser(prog=f'ci/{name}', description=(doc or '').splitlines()[0], epilog=codes)
     parser.add_argument('--version', action='version', version=f'plumbline {version()}')
     return parser
 

@@ -11,6 +11,7 @@ from scratch import ROOT
 from plumbline.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.verdicts.verdict import BAD, VERDICTS
+from studies import cli_reference
 
 
 def test_the_site_builds_strictly(tmp_path):
@@ -21,6 +22,10 @@ def test_the_site_builds_strictly(tmp_path):
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert (tmp_path / 'verdicts/index.html').exists()
+
+
+def test_the_page_of_commands_is_that_of_the_code():
+    assert (ROOT / 'docs/cli.md').read_text() == cli_reference.page(), 'python studies/cli_reference.py writes it'
 
 
 def test_every_verdict_is_explained_with_its_exit_code():

@@ -1,0 +1,89 @@
+"""Write docs/cli.md: every command with its arguments and options, read from the code.
+
+python studies/cli_reference.py
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import importlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGE = ROOT / 'docs/cli.md'
+DRIVERS = ('nightly', 'node-sweep', 'compare-change', 'provision')
+_HEAD = """\
+# Commands
+
+Made from the code by `python studies/cli_reference.py`; `--help` of each command says the same. Input errors are one
+line on standard error with file, line and what was expected, and exit code 2.
+"""
+
+
+def page() -> str:
+    """Return the text of the page."""
+    sys.path.insert(0, str(ROOT))
+    import typer.main
+
+    from postprocess.cli import app
+
+    parts = [_HEAD, *(_driver(name) for name in DRIVERS), *_commands(typer.main.get_command(app), 'plumbline')]
+    return '\n'.join(parts)
+
+
+def _driver(name: str) -> str:
+    module, stop = importlib.import_module(f'ci.{name.replace("-", "_")}'), InterruptedError
+    patch = mock.patch.object(argparse.ArgumentParser, 'parse_args', autospec=True, side_effect=stop)
+    with patch as parse, contextlib.suppress(stop):
+        module.parse([])
+    parser = parse.call_args.args[0]
+    rows = []
+    for action in parser._actions:
+        words = ' '.join([', '.join(action.option_strings), _value(action)]).strip()
+        if action.dest not in ('help', 'version'):
+            rows.append((words, (action.help or '') % {'default': action.default}))
+    return _section(f'ci/{name}', [parser.description or '', parser.epilog or ''], rows)
+
+
+def _value(action: argparse.Action) -> str:
+    if action.nargs == 0:
+        return ''
+    choices = '|'.join(map(str, action.choices or ()))
+    return str(action.metavar or choices or action.dest.upper())
+
+
+def _commands(command: Any, name: str) -> Iterator[str]:
+    """Yield the section of a command of Typer, and of those below it."""
+    if not hasattr(command, 'commands') or command.invoke_without_command:
+        options = [_row(one) for one in command.params if one.name != 'help']
+        yield _section(name, (command.help or '').replace('\f', '').split('\n\n'), options)
+    for below, one in getattr(command, 'commands', {}).items():
+        yield from _commands(one, f'{name} {below}')
+
+
+def _row(parameter: Any) -> tuple[str, str]:
+    names = ', '.join((*parameter.opts, *parameter.secondary_opts))
+    if parameter.param_type_name == 'argument':
+        return str(parameter.metavar), parameter.help or ''
+    value = '' if parameter.is_flag else parameter.metavar or parameter.name.upper()
+    return f'{names} {value}'.strip(), parameter.help or ''
+
+
+def _section(name: str, texts: list[str], rows: list[tuple[str, str]]) -> str:
+    said = '\n\n'.join(' '.join(text.split()).replace('<', '\\<') for text in texts if text.strip())
+    lines = [f'| `{words.replace("|", chr(92) + "|")}` | {_cell(meaning)} |' for words, meaning in rows]
+    table = '\n'.join(['| argument | meaning |', '|---|---|', *lines]) if lines else ''
+    return f'## {name}\n\n{said}\n' + (f'\n{table}\n' if table else '')
+
+
+def _cell(text: str) -> str:
+    return ' '.join(text.split()).replace('|', '\\|').replace('<', '\\<')
+
+
+if __name__ == '__main__':
+    PAGE.write_text(page(), encoding='utf-8')

@@ -39,14 +39,14 @@ def fixed(value: float | None, places: int, std: float | None = None) -> str:
     return f'{value:.{places}f}' + ('' if std is None else f' ± {std:.{places}f}' if std < 1e9 else f' ± {std:.2g}')
 
 
-def signed(value: float | None) -> str:
-    """Format with a sign and one decimal; empty for None."""
-    return '' if value is None else f'{round(value, 1) + 0.0:+.1f}'  # + 0.0: no "-0.0"
+def signed(value: float | None, places: int = 1) -> str:
+    """Format with a sign and so many decimals; empty for None."""
+    return '' if value is None else f'{round(value, places) + 0.0:+.{places}f}'  # + 0.0: no "-0.0"
 
 
-def percent(value: float | None) -> str:
+def percent(value: float | None, places: int = 1) -> str:
     """Format as ``-3.1 %``; empty for None."""
-    return '' if value is None else f'{signed(value)} %'
+    return '' if value is None else f'{signed(value, places)} %'
 
 
 def count(n: int, noun: str) -> str:

@@ -8,14 +8,17 @@ import re
 import shutil
 from dataclasses import replace
 from datetime import datetime
+from types import SimpleNamespace
 
 import pytest
 from lxml import etree
-from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report
+from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report, verdict_of
 
 from plumbline.identity import SeriesId
 from postprocess.history.digest import digest
 from postprocess.history.incidents.grouping import explain
+from postprocess.history.incidents.incident import Incident, Scope
+from postprocess.history.incidents.losses import losses
 from postprocess.results.store import Store
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Common
@@ -589,6 +592,28 @@ def test_a_damaged_file_of_the_ledger_is_named(young):
 
 
 # Grouping
+
+
+def test_a_part_of_a_curve_that_is_less_likely_than_its_check_is_the_same_incident():
+    sizes = [SeriesId('cpu', 'system', 'Osu', (), 'latency', (('bytes', str(2**i)),)) for i in range(23)]
+    rows = [replace(verdict_of(of, 1.0, 'regressed'), loss=0.07) for of in sizes]
+    part, other, check = (
+        Common(kind, 'x', tuple(series), 0.07, (0.06, 0.08), 1e-9)
+        for kind, series in (('curve', sizes[:11]), ('curve', sizes[5:16]), ('check', sizes))
+    )
+    night = SimpleNamespace(
+        comparison=SimpleNamespace(common=[part, other, check], verdicts=rows), session=SimpleNamespace(site=SITE)
+    )
+    (draft,) = losses(night)
+    assert draft.series == set(sizes)
+
+
+@pytest.mark.parametrize(
+    ('interval', 'said'),
+    [((0.06, 0.084), '-8.4 % to -6.0 %'), ((0.0701, 0.0704), '-7.04 % to -7.01 %'), ((0.0, 0.0), '+0.0 % to +0.0 %')],
+)
+def test_an_interval_has_the_digits_that_tell_its_ends_apart(interval, said):
+    assert Incident('NODE', Scope(SITE), 'loss', (), (), (), loss=0.07, interval=interval).range == said
 
 
 def test_a_loss_that_the_series_of_a_node_share_is_of_no_other_node():

@@ -120,8 +120,12 @@ class Incident:
 
     @property
     def range(self) -> str:
-        """Return the interval of `size`; empty where it is not known."""
-        return f'{percent(-100 * self.interval[1])} to {percent(-100 * self.interval[0])}' if self.interval else ''
+        """Return the interval of `size`, with digits that tell its ends apart; empty where it is not known."""
+        if not self.interval:
+            return ''
+        low, high = (-100 * end for end in reversed(self.interval))
+        places = next((n for n in (1, 2, 3) if round(low, n) != round(high, n)), 1)
+        return f'{percent(low, places)} to {percent(high, places)}'
 
     @property
     def subject(self) -> str:

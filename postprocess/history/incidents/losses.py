@@ -24,12 +24,17 @@ _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu,
 
 def losses(night: Night) -> Iterator[Draft]:
     """Yield a draft for each cause of what regressed, and of losses that several series have in common."""
-    together: set[int] = set()
+    chosen: dict[Common, dict[int, Verdict]] = {}
     for common in night.comparison.common:  # the least likely first
-        rows = _shared(common, night)
-        if 2 * sum(id(row) in together for row in rows) < len(rows):
-            together |= {id(row) for row in rows}
-            yield _common_draft(common, rows, night)
+        shared = {id(row): row for row in _shared(common, night)}
+        # A part of a curve may be a little less likely than its whole check
+        parts = [one for one, own in chosen.items() if one.kind == 'curve' and own.keys() <= shared.keys()]
+        others = {place for one, own in chosen.items() if one not in parts for place in own}
+        if 2 * len(shared.keys() & others) < len(shared):
+            chosen = {one: own for one, own in chosen.items() if one not in parts} | {common: shared}
+    together = {place for own in chosen.values() for place in own}
+    for common, own in chosen.items():
+        yield _common_draft(common, list(own.values()), night)
     bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed' and id(row) not in together]
     if not bad:
         return

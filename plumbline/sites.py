@@ -81,6 +81,7 @@ class Partition:
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
     link_classes: dict[str, LinkClass] = field(default_factory=dict)  # best first
+    energy: dict[str, Any] = field(default_factory=dict)  # source, boundary and accuracy of the energy counters
     expects: tuple[tuple[str, str], ...] = ()  # settings of a node and their values, as job/settings.sh compares them
 
     @property
@@ -227,6 +228,7 @@ def _partition(item: dict[str, Any]) -> Partition:
         max_time=_max_time(item),
         memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),
+        energy=item.get('energy', {}),
         file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
         link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
         expects=tuple(_expected(item.get('expects', {}))),

@@ -45,6 +45,7 @@ class HPCG(ScaledBenchmark):
     descr = 'High-Performance Conjugate Gradients'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 25, 'full': 5400}
+    metered = True
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Least part of a node's memory that `size=full` fills.
     memory_fraction = variable(float, value=0.25)

@@ -59,6 +59,7 @@ class HPL(ScaledBenchmark):
     descr = 'High-Performance Linpack'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 15, 'full': 43200}
+    metered = True
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Part of the memory that the matrix fills; None: what the site says, else 0.8.
     memory_fraction = variable(float, type(None), value=None)

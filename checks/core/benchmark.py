@@ -16,7 +16,7 @@ from reframe.core.builtins import loggable, run_after, run_before, sanity_functi
 from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 
-from checks.core import again, budget, causes, jobscript, node_sweep, source
+from checks.core import again, budget, causes, energy, jobscript, node_sweep, source
 from checks.core.causes import Ending
 from checks.core.placement import Placement, nodes_of
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
@@ -60,6 +60,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     inputs = variable(typ.List[str], value=[])
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
+    #: Whether its energy is measured, on one node of a partition that states how (`energy` of site.yaml).
+    metered = variable(bool, value=False)
     #: Whether the options of each of `runs` begin with a program; `executable` is then the one that provenance names.
     own_programs = variable(bool, value=False)
 
@@ -212,9 +214,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     def plan(self) -> Plan:
         """Return what the trials of this case must have measured."""
+        own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.meter_of(self)
         return Plan(
-            check=self.check, params=self.params, tags=sorted(self.tags), dims=self.dims,
-            metrics=budget.informational(self.metrics) if self.below_caches else self.metrics,
+            check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
+            metrics=[*own, *meter.metrics], meter=meter.read,
             floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from checks.core import budget
+from checks.core import budget, energy
 from checks.core.placement import UNBOUND
 from plumbline.errors import SiteError
 from plumbline.mpi import FAMILIES
@@ -71,6 +71,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         *(_unless_late(check) if check.hurries else ()),
         'mkdir trial_$trial',
         f'{CLOCKS} > trial_$trial/started',
+        *[f'{energy.READ}started'] * energy.meter_of(check).reads,
         f'for run in {" ".join(check.runs)}; do',
         'mkdir trial_$trial/$run',
         *(f'cp {shlex.quote(name)} trial_$trial/$run/' for name in check.inputs),
@@ -108,7 +109,13 @@ def postrun(check) -> list[str]:
         ]  # fmt: skip
     else:
         lines = ['echo $code > exit_code', 'cd ../..', f'[ $code = 0 ] || {show % "$code"}', 'done']
-    lines += [f'{CLOCKS} > trial_$trial/ended', show % 0, 'done', 'bash ./load.sh after load.txt >> provenance.txt']
+    lines += [
+        *[f'{energy.READ}ended'] * energy.meter_of(check).reads,
+        f'{CLOCKS} > trial_$trial/ended',
+        show % 0,
+        'done',
+        'bash ./load.sh after load.txt >> provenance.txt',
+    ]
     return [*lines, *check.after_trials]
 
 

@@ -190,6 +190,7 @@ class Plan:
     complaints: Callable[[Path], list[str]] = _nothing
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
+    meter: Callable[[Path, Record, str], None] = _nothing
     host_of: Callable[[str], str] | None = None
 
     def who(self, run: str) -> str:
@@ -272,9 +273,8 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
         job = None  # the job script ended because the program did
     found = [cause for cause in (job, *died.values()) if cause]
     fatal = found[0] if found else None
-    first_node = nodes.partition(',')[0]
     for name, weight in (('health.txt', causes.NODE), ('changes.txt', causes.OUTPUT)):
-        found += [Cause(weight, f'{first_node}: {line}') for line in text_of(folder / name).splitlines()]
+        found += [Cause(weight, f'{nodes.partition(",")[0]}: {line}') for line in text_of(folder / name).splitlines()]
     series = {(name, one.dims): one for name, _, one in record.series()}
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
@@ -287,6 +287,7 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
             found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
     found += _clock_steps(folder, plan, record, nodes)
     plan.derive(record)
+    plan.meter(folder, record, nodes)
     for metric in plan.metrics:
         for point in metric.points() if metric.computed else ():
             if not (one := series[metric.name, point]).samples:

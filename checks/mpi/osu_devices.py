@@ -1,7 +1,7 @@
-"""OSU Micro-Benchmarks between two GPUs of a node: two ranks, each of which sees only its own GPU.
+"""OSU Micro-Benchmarks in the memory of GPUs: between two of a node, between nodes, and collectives of all.
 
-A metric has a series for each message size of each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial
-are the pairs of a class of paths, one after the other.
+Each rank sees only its own GPU, and runs on cores near it, if the site names them. A metric has a series for each
+message size, and for each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial follow each other.
 """
 
 from statistics import fmean
@@ -12,7 +12,7 @@ from reframe.core.builtins import parameter, run_after
 from checks.core.benchmark import Benchmark
 from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
-from checks.core.topology import gpu_pairs, on_this_system
+from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.core.trials import Metric, by_trial, series_of
 from checks.mpi import osu_output as osu
 from plumbline.record import Dim
@@ -21,10 +21,11 @@ MODELS: Models = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx
 # Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
+BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
 
 
-class OsuDevices(Benchmark):
-    """Each rank runs on cores near its device, if the site names them, and in `host-device` with memory near it."""
+class OsuOnDevices(Benchmark):
+    """Ranks with a GPU each; a run is a program, or ``<program>_<a>_<b>`` of one pair."""
 
     requires = ' '.join(feature for feature, *_ in MODELS.values())
     mpi = True
@@ -32,6 +33,38 @@ class OsuDevices(Benchmark):
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
+    memory_of_ranks: tuple[str, ...] = ()  # by OSU's letters
+
+    @run_after('setup')
+    def know_devices(self):
+        (self.gpu,) = models_for(self.topology, MODELS)
+        self.metrics, self.executable = [], self.programs[0]
+
+    def run_pair(self, a: int, b: int, placement: Placement):
+        """Add the runs of all programs with these two devices; each run has its own placement."""
+        for program in self.programs:
+            sizes, run = osu.sizes_of(program), f'{program}_{a}_{b}'
+            self.runs[run] = [program, *osu.options_of(program, sizes), '-d', self.gpu, *self.memory_of_ranks]
+            self.run_env[run] = placement.env_vars
+            self.metrics += osu.metrics_of(program, sizes, run, pair=f'{a}-{b}')
+        self.placement = placement  # of the last pair
+        self.trial_time_limit = 60 * len(self.runs)
+
+    def sanity_faults(self, run):
+        run.provenance['osu_version'] = osu.version_of(run.output)
+        program = run.name if run.name in self.programs else run.name.rsplit('_', 2)[0]
+        sizes = osu.sizes_of(program, self.num_tasks)
+        return osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, self.memory_of_ranks)
+
+    def complaints(self, folder):
+        """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
+        errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
+        return osu.device_errors_of(errors) + osu.errors_of(errors) + osu.device_errors_of(output)
+
+
+class OsuDevices(OsuOnDevices):
+    """Two GPUs of a node. In `host-device`, the memory of the host is near the cores of the first device."""
+
     buffers = parameter(list(BUFFERS), loggable=True)
     link_class = parameter(on_this_system(lambda topology: topology.link_classes), loggable=True)
     pairs = parameter(['first', 'all'], type=str, loggable=True)
@@ -51,31 +84,12 @@ class OsuDevices(Benchmark):
 
     @run_after('setup')
     def place(self):
-        (self.gpu,) = models_for(self.topology, MODELS)
+        self.memory_of_ranks = BUFFERS[self.buffers]
         self.measured = gpu_pairs(self.topology, self.link_class, self.pairs)
-        cores, near, self.metrics = cpus_of_devices(self.topology), self.topology.gpu_numa_ids, []
+        cores, near = cpus_of_devices(self.topology), self.topology.gpu_numa_ids
         for a, b in self.measured:
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
-            placement = Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory)
-            for program in self.programs:
-                sizes, run = osu.sizes_of(program), f'{program}_{a}_{b}'
-                buffers = ['-d', self.gpu, *BUFFERS[self.buffers]]
-                self.runs[run] = [program, *osu.options_of(program, sizes), *buffers]
-                self.run_env[run] = placement.env_vars
-                self.metrics += osu.metrics_of(program, sizes, run, pair=f'{a}-{b}')
-        self.placement = placement  # of the last pair; each run has its own
-        self.executable = self.programs[0]
-        self.trial_time_limit = 60 * len(self.runs)
-
-    def sanity_faults(self, run):
-        run.provenance['osu_version'] = osu.version_of(run.output)
-        program = run.name.rsplit('_', 2)[0]
-        return osu.faults_of(run.output, program, osu.sizes_of(program), 2, self.gpu, BUFFERS[self.buffers])
-
-    def complaints(self, folder):
-        """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""
-        errors, output = (text_of(folder / name) for name in ('stderr', 'stdout'))
-        return osu.device_errors_of(errors) + osu.errors_of(errors) + osu.device_errors_of(output)
+            self.run_pair(a, b, Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory))
 
 
 @rfm.simple_test
@@ -112,3 +126,62 @@ class OsuDeviceBandwidth(OsuDevices):
         if peak is None or self.buffers != 'device-device':
             return None
         return 2 * peak if metric.name.startswith('bidirectional') else peak
+
+
+def able(topology, ranks: int = 1) -> bool:
+    """Return whether each GPU of a node can have a rank, and all together are as many."""
+    return bool(models_for(topology, MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
+
+
+@rfm.simple_test
+class OsuDeviceRails(OsuOnDevices):
+    """Each GPU of a node with the GPU of the same number of another: on most machines behind the same NIC, a rail.
+
+    `host-host` runs on the same cores: what it has and `device-device` lacks is lost between GPU and NIC.
+    """
+
+    descr = 'MPI between GPUs of two nodes, rail by rail'
+    programs = ['osu_latency', 'osu_bw', 'osu_bibw']
+    tags = {'nightly', 'acceptance'}
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    num_nodes = 2
+    buffers = parameter(list(BETWEEN_NODES), loggable=True)
+
+    def supports(self, topology):
+        return topology.nodes_of_partition > 1 and able(topology)
+
+    @run_after('setup')
+    def place(self):
+        self.memory_of_ranks = BETWEEN_NODES[self.buffers]
+        for device, cores in enumerate(cpus_of_devices(self.topology)):
+            self.run_pair(device, device, Placement(1, (cores,), devices=((device,),), gpu=self.gpu))
+
+
+@rfm.simple_test
+class OsuDeviceCollectives(OsuOnDevices):
+    """Time of a call in the memory of all GPUs, mean over the ranks, 1 byte (reductions: 4) to 1 MiB per rank."""
+
+    descr = 'MPI collectives of GPUs'
+    programs = ['osu_bcast', 'osu_reduce', 'osu_allreduce', 'osu_reduce_scatter', 'osu_allgather', 'osu_alltoall']
+    dims = {'message_bytes': Dim('size', 'B')}
+    usual_spread = osu.USUAL_SPREAD
+    nodes = parameter(node_counts())
+
+    def supports(self, topology):
+        return self.nodes <= topology.nodes_of_partition and able(topology, ranks=1 if self.nodes > 1 else 2)
+
+    @run_after('init')
+    def count_nodes(self):
+        self.num_nodes = self.nodes
+        self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
+
+    @run_after('setup')
+    def place(self):
+        devices = tuple((device,) for device in range(len(self.topology.gpus)))
+        self.placement = Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.gpu)
+        ranks = len(devices) * self.num_nodes
+        for program in self.programs:
+            sizes = osu.sizes_of(program, ranks)
+            self.runs[program] = [program, *osu.options_of(program, sizes), '-d', self.gpu]
+            self.metrics += osu.metrics_of(program, sizes)
+        self.trial_time_limit = 120 * len(self.programs)

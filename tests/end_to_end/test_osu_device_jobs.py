@@ -69,7 +69,7 @@ def listed(clone, *options) -> set[str]:
 
 def test_cases_are_those_of_the_classes_and_of_what_each_kind_of_gpu_can(node):
     def cases(buffers, found):
-        return {
+        return {'OsuDeviceCollectives %nodes=1'} | {
             f'{name} %buffers={memory} %link_class={link_class} %pairs={pairs}'
             for name in ('OsuDeviceLatency', 'OsuDeviceBandwidth')
             for memory in buffers
@@ -79,21 +79,37 @@ def test_cases_are_those_of_the_classes_and_of_what_each_kind_of_gpu_can(node):
     three = ('device-device', 'host-device', 'managed-managed')
     node.programs()
     assert listed(node) == cases(three, [('A', 'first'), ('A', 'all')])
-    assert listed(node, '-t', 'quick') == cases(three[:1], [('A', 'first')])
+    assert listed(node, '-t', 'quick') == cases(three[:1], [('A', 'first')]) - {'OsuDeviceCollectives %nodes=1'}
     node.programs(partition=EIGHT, feature='osu-rocm')
     assert listed(node) == cases(three[:2], [('A', 'first'), ('A', 'all'), ('D', 'first')])
     node.programs(partition=EIGHT.replace('num_cpus: 64', 'num_cpus: 4'), feature='osu-rocm')
     assert listed(node) == set()  # fewer cores than devices
-    node.programs(partition=NODE[: NODE.index('link_classes')])
-    assert listed(node) == set()
+    node.programs(partition=NODE[: NODE.index('link_classes')] + 'num_nodes: 2\n')  # nothing needs the links but pairs
+    rails = {f'OsuDeviceRails %buffers={memory}' for memory in ('device-device', 'host-host')}
+    assert listed(node) == rails | {f'OsuDeviceCollectives %nodes={nodes}' for nodes in (1, 2)}
 
 
 def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
-    node.programs(partition=EIGHT, feature='osu-rocm')
-    answer = node.reframe('--dry-run', '-n', 'OsuDeviceBandwidth.*host.*A.*all', checks=CHECK)
+    node.programs(partition=f'{EIGHT}num_nodes: 2\n', feature='osu-rocm')
+    named = 'OsuDeviceBandwidth.*host.*A.*all|OsuDeviceRails.*device-device|OsuDeviceCollectives%nodes=2'
+    answer = node.reframe('--dry-run', '-n', named, checks=CHECK)
     assert answer.returncode == 0, answer.stdout
-    (script,) = (node.results / 'stage').rglob('OsuDevice*/rfm_job.sh')
+    stage = node.results / 'stage'
+    (script,), (rails,), (collectives,) = (
+        stage.rglob(f'OsuDevice{check}*/rfm_job.sh') for check in ('Bandwidth', 'Rails', 'Collectives')
+    )
     cores = [f'{",".join(map(str, range(8 * device, 8 * device + 8)))}' for device in range(8)]
+    assert runs_of(rails.read_text()) == {
+        f'{program}_{device}_{device}': (
+            {'GPU': 'rocm', 'CPUS': cores[device], 'DEVICES': str(device)},
+            f'{program} -m 1:4194304 -d rocm D D',
+        )
+        for program in ('osu_latency', 'osu_bw', 'osu_bibw')
+        for device in range(8)
+    }
+    assert f'export PLUMBLINE_CPUS={":".join(cores)}\n' in collectives.read_text()
+    assert 'PLUMBLINE_DEVICES=0:1:2:3:4:5:6:7\n' in collectives.read_text()
+    assert runs_of(collectives.read_text())['osu_alltoall'] == ({}, 'osu_alltoall -m 1:1048576 -d rocm')
     assert runs_of(script.read_text()) == {
         f'{program}_{a}_{a + 1}': (
             {'GPU': 'rocm', 'CPUS': f'{cores[a]}:{cores[a + 1]}', 'DEVICES': f'{a}:{a + 1}'},

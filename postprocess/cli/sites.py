@@ -23,7 +23,8 @@ def init(
 
     for path in checkout.write(folder):
         complain(f'{path}: was edited and stays; the new text is in {path.name}.new')
-    typer.echo(f'{folder}: written; next: cd {folder}; plumbline probe --name SITE; plumbline sites SITE --check')
+    cluster = 'plumbline probe --name SITE'
+    typer.echo(f'{folder}: written; next: cd {folder}; for this machine: ci/nightly; for a cluster: {cluster}')
 
 
 @app.command()
@@ -39,8 +40,10 @@ def sites(
     references: References = DEFAULT,
 ) -> None:
     """List the sites, show one, or validate their files or their job scripts."""
+    from plumbline.paths import results_directory
     from postprocess import site_check
     from postprocess import sites as module
+    from postprocess.results.store import Store
     from postprocess.views import sites as views
 
     if jobs and site is None:
@@ -52,6 +55,8 @@ def sites(
         for message in dict.fromkeys(message for one in checked for message in (*one.mistakes, *one.notes)):
             complain(message)
         typer.echo(views.outcome(checked, jobs))
+        if site and not any(one.mistakes for one in checked) and site not in Store(results_directory()).sites():
+            typer.echo(f'next: ci/nightly --site {site}')
         raise typer.Exit(2 if any(one.mistakes for one in checked) else 0)
     if site is None:
         show(views.overview(module.overview(references)), format)
@@ -81,7 +86,7 @@ def probe(
         typer.echo(text, nl=False)
     else:
         write_text(path, text)
-        typer.echo(f'{path}: written; complete it as its comments say, then: plumbline sites {name or "SITE"} --check')
+        typer.echo(f'{path}: written; complete it as its comments say; next: plumbline sites {name or "SITE"} --check')
 
 
 @app.command()

@@ -316,6 +316,7 @@ def test_a_site_of_this_machine_passes_its_own_check(clone):
     assert written.returncode == 0, written.stderr
     assert 'plumbline sites here --check' in written.stdout
     checked = clone.plumbline('sites', 'here', '--check', PLUMBLINE_SITE='here')
+    assert checked.stdout.endswith('\nnext: ci/nightly --site here\n')
     assert checked.returncode == 0, checked.stderr
     listed = clone.reframe('-l', '--system=here', checks='checks', PLUMBLINE_SITE='here')
     assert listed.returncode == 0, listed.stdout

@@ -18,6 +18,7 @@ from reframe.core.logging import getlogger
 
 from checks.core import again, budget, causes, energy, jobscript, node_sweep, source
 from checks.core.causes import Ending
+from checks.core.last_run import last_run_of
 from checks.core.placement import Placement, nodes_of
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
@@ -366,6 +367,12 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         # a name with a dot is ReFrame's own (--distribute, --repeat); num_nodes stands for `nodes`
         own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}
         return pairs(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
+
+    @loggable
+    @property
+    def last_run(self) -> str:
+        """Where this check last ran for real, for `reframe --describe`."""
+        return last_run_of(self.check)
 
     @loggable
     @property

@@ -11,7 +11,7 @@ from typing import NamedTuple
 # Parts of an interval in which a thread ran or waited for a CPU
 _RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may be anywhere
 _BUSY = 0.5  # from which it needs a CPU of its own
-_USED = 0.1  # part of the CPUs that busy threads run on, at least: below it, others than the rank have them
+_USED = 0.02  # part of the CPUs that busy threads run on, at least: below it, others than the rank have them
 _MOMENT = 0.25  # s, in which a thread may be elsewhere
 _LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
 _SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted

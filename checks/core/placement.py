@@ -48,6 +48,7 @@ class Placement:
     local rank sees, numbered as nvidia-smi (`gpu` is cuda) or ROCm (rocm) does. `memory`: the NUMA nodes, by the
     operating system's numbers, of each rank's memory. `nics`: the network device of each, such as mlx5_0. `switches`
     of all nodes: same or different. `apart`: the relation of two ranks by the kernel's account, a key of APART.
+    `across`: each list is for a rank of the job, of which each node has one, instead of for a local rank.
     """
 
     ranks_per_node: int
@@ -61,6 +62,7 @@ class Placement:
     nics: tuple[tuple[str, ...], ...] | None = None
     switches: str | None = None
     apart: str | None = None
+    across: bool = False
 
     @property
     def env_vars(self) -> dict[str, str]:
@@ -74,6 +76,8 @@ class Placement:
             requested['PLUMBLINE_GPU'] = self.gpu
         if self.apart:
             requested['PLUMBLINE_LOCATE'] = '1'
+        if self.across:
+            requested['PLUMBLINE_ACROSS'] = '1'
         for name, variable in _LISTS.items():
             if (lists := getattr(self, name)) is not None:
                 requested[variable] = ':'.join(','.join(map(str, items)) for items in lists)

@@ -135,26 +135,31 @@ def able(topology, ranks: int = 1) -> bool:
 
 @rfm.simple_test
 class OsuDeviceRails(OsuOnDevices):
-    """Each GPU of a node with the GPU of the same number of another: on most machines behind the same NIC, a rail.
+    """Each GPU of a node with one of another: of the same number, on most machines behind the same NIC, a rail; or of
+    the other half of the node, across rails.
 
     `host-host` runs on the same cores: what it has and `device-device` lacks is lost between GPU and NIC.
     """
 
-    descr = 'MPI between GPUs of two nodes, rail by rail'
+    descr = 'MPI between GPUs of two nodes, by rail'
     programs = ['osu_latency', 'osu_bw', 'osu_bibw']
     tags = {'nightly', 'acceptance'}
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     num_nodes = 2
     buffers = parameter(list(BETWEEN_NODES), loggable=True)
+    rail = parameter(['same', 'cross'], loggable=True)
 
     def supports(self, topology):
-        return topology.nodes_of_partition > 1 and able(topology)
+        crosses = len(topology.gpus) > 1 and len(topology.nics) != 1
+        return topology.nodes_of_partition > 1 and able(topology) and (crosses or self.rail == 'same')
 
     @run_after('setup')
     def place(self):
         self.memory_of_ranks = BETWEEN_NODES[self.buffers]
-        for device, cores in enumerate(cpus_of_devices(self.topology)):
-            self.run_pair(device, device, Placement(1, (cores,), devices=((device,),), gpu=self.gpu))
+        cores = cpus_of_devices(self.topology)
+        for a in range(len(cores)):
+            b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)
+            self.run_pair(a, b, Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True))
 
 
 @rfm.simple_test

@@ -211,6 +211,22 @@ def test_each_launcher_tells_the_local_rank(tmp_path, stand_in, variable):
     assert str(granted(tmp_path)[rank]) == f'{cpu}; GPU 0 {uuid}'
 
 
+@pytest.mark.parametrize('variable', [
+    'OMPI_COMM_WORLD_RANK', 'PMI_RANK', 'PALS_RANKID', 'MV2_COMM_WORLD_RANK', 'FLUX_TASK_RANK', 'JSM_NAMESPACE_RANK',
+    'SLURM_PROCID',
+])  # fmt: skip
+def test_of_one_rank_a_node_each_takes_the_list_of_its_number_in_the_job(tmp_path, variable):
+    pair = Placement(1, ((0,), (1,)), across=True)
+    for rank, node in enumerate(('n1', 'n2')):
+        local = {'OMPI_COMM_WORLD_LOCAL_RANK': '0', 'SLURM_LOCALID': '0', 'SLURMD_NODENAME': node}
+        answer = start(tmp_path, 'true', **pair.env_vars, **local, **{variable: str(rank)})
+        assert answer.returncode == 0, answer.stderr
+    actual = granted(tmp_path)
+    assert {name: has.cpus for name, has in actual.items()} == {'n1.0': {0}, 'n2.1': {1}}
+    assert binding_faults(pair, actual, 2) == []
+    assert binding_faults(pair, {'n1.0': actual['n2.1'], 'n2.1': actual['n2.1']}, 2)
+
+
 def test_a_launcher_that_is_not_known_is_not_taken_for_rank_0_of_each_node(tmp_path):
     answer = start(tmp_path, 'echo', 'ran', **TWO.env_vars, ALPS_APP_PE='1')
     assert (answer.returncode, answer.stdout) == (125, '')

@@ -85,13 +85,17 @@ def test_cases_are_those_of_the_classes_and_of_what_each_kind_of_gpu_can(node):
     node.programs(partition=EIGHT.replace('num_cpus: 64', 'num_cpus: 4'), feature='osu-rocm')
     assert listed(node) == set()  # fewer cores than devices
     node.programs(partition=NODE[: NODE.index('link_classes')] + 'num_nodes: 2\n')  # nothing needs the links but pairs
-    rails = {f'OsuDeviceRails %buffers={memory}' for memory in ('device-device', 'host-host')}
+    rails = {
+        f'OsuDeviceRails %buffers={memory} %rail={rail}'
+        for memory in ('device-device', 'host-host')
+        for rail in ('same', 'cross')
+    }
     assert listed(node) == rails | {f'OsuDeviceCollectives %nodes={nodes}' for nodes in (1, 2)}
 
 
 def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
     node.programs(partition=f'{EIGHT}num_nodes: 2\n', feature='osu-rocm')
-    named = 'OsuDeviceBandwidth.*host.*A.*all|OsuDeviceRails.*device-device|OsuDeviceCollectives%nodes=2'
+    named = 'OsuDeviceBandwidth.*host.*A.*all|OsuDeviceRails.*device-device.*cross|OsuDeviceCollectives%nodes=2'
     answer = node.reframe('--dry-run', '-n', named, checks=CHECK)
     assert answer.returncode == 0, answer.stdout
     stage = node.results / 'stage'
@@ -100,12 +104,12 @@ def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
     )
     cores = [f'{",".join(map(str, range(8 * device, 8 * device + 8)))}' for device in range(8)]
     assert runs_of(rails.read_text()) == {
-        f'{program}_{device}_{device}': (
-            {'GPU': 'rocm', 'CPUS': cores[device], 'DEVICES': str(device)},
+        f'{program}_{a}_{b}': (
+            {'GPU': 'rocm', 'CPUS': f'{cores[a]}:{cores[b]}', 'DEVICES': f'{a}:{b}', 'ACROSS': '1'},
             f'{program} -m 1:4194304 -d rocm D D',
         )
         for program in ('osu_latency', 'osu_bw', 'osu_bibw')
-        for device in range(8)
+        for a, b in ((0, 4), (1, 5), (2, 6), (3, 7), (4, 0), (5, 1), (6, 2), (7, 3))
     }
     assert f'export PLUMBLINE_CPUS={":".join(cores)}\n' in collectives.read_text()
     assert 'PLUMBLINE_DEVICES=0:1:2:3:4:5:6:7\n' in collectives.read_text()

@@ -7,12 +7,16 @@
 #   PLUMBLINE_MEMORY   NUMA nodes; it may take memory from these alone
 #   PLUMBLINE_DEVICES  GPUs, by the numbers of nvidia-smi (PLUMBLINE_GPU=cuda) or rocminfo (rocm); it sees these alone
 #   PLUMBLINE_NICS     one device of /sys/class/infiniband or net for UCX, or of /sys/class/cxi for libfabric
+# PLUMBLINE_ACROSS, where it is set: a list for each rank of the job, of which each node has one.
 # PLUMBLINE_LOCATE, where it is set, asks for the sockets and NUMA domains of the hardware threads, too.
 
 # Where Open MPI and Spectrum MPI, MPICH and Intel MPI (Hydra), PALS, MVAPICH2, Flux, jsrun and Slurm say which rank of
 # its node this is. Slurm's comes last: mpirun inside a Slurm job inherits SLURM_LOCALID=0 for all ranks.
 launchers='OMPI_COMM_WORLD_LOCAL_RANK MPI_LOCALRANKID PALS_LOCAL_RANKID MV2_COMM_WORLD_LOCAL_RANK'
 launchers+=' FLUX_TASK_LOCAL_ID JSM_NAMESPACE_LOCAL_RANK SLURM_LOCALID'
+# The same for which rank of the job it is; PMI_RANK is of Hydra and PALS, too
+[ -z "$PLUMBLINE_ACROSS" ] || launchers='OMPI_COMM_WORLD_RANK PMI_RANK PALS_RANKID MV2_COMM_WORLD_RANK FLUX_TASK_RANK
+    JSM_NAMESPACE_RANK SLURM_PROCID'
 
 fail() {
     echo "plumbline: local rank ${local_rank:-unknown}: $1" >&2
@@ -97,7 +101,7 @@ if [ -z "$local_rank" ]; then
     local_rank=${local_rank:-0}
     export PLUMBLINE_BOUND=$local_rank
     read -r host < /proc/sys/kernel/hostname
-    if [ "$local_rank" = 0 ] && [ -e ../../required.tsv ] && [ ! -e "../../as_expected.$host" ]; then
+    if [[ $local_rank = 0 || $PLUMBLINE_ACROSS ]] && [ -e ../../required.tsv ] && [ ! -e "../../as_expected.$host" ]; then
         said=$(bash "${BASH_SOURCE[0]%/*}/settings.sh" refuse ../../required.tsv) || fail "$said"
         : > "../../as_expected.$host" # once in a job
     fi

@@ -353,6 +353,7 @@ HEALTHY = {
     'spread that changes by night': (Site(changing_spread), '<= 2'),
     'jobs of a night alike (0.5)': (Site(alike_jobs), '-'),
     'slow nights that last into half of the reruns': (Site(slow_nights), '<= 5; <= 3'),
+    'slow nights that last into half of the reruns, n = 30': (Site(slow_nights, n=30), '-'),
     'slow nights that last into all reruns': (Site(slow_whole_nights), '<= 5; <= 3'),
     'two levels, low on 0.5 of the nights': (Site(two_levels(0.5)), '<= 3'),
     'two levels, low on 0.1 of the nights': (Site(two_levels(0.1)), '<= 3'),
@@ -394,6 +395,8 @@ LOSSES = {
     '-50 %, n = 1, CV 10 %': (Site(loss=0.5, lost_cv=0.1, n=1, nights=1), (1,), '99.5'),
     '-50 %, n = 1, CV 10 %, left-skewed': (Site(gamma, loss=0.5, lost_cv=0.1, n=1, nights=1), (1,), '-'),
     '-50 %, n = 1, all CVs 10 %': (Site(loss=0.5, cv=0.1, factor=1.3, n=1, nights=1), (1,), '99.5'),
+    '-50 %, n = 3, CV 10 %': (Site(loss=0.5, lost_cv=0.1, n=3, nights=2), (1, 2), '-'),
+    '-50 %, n = 3, all CVs 10 %': (Site(loss=0.5, cv=0.1, factor=1.3, n=3, nights=2), (1, 2), '-'),
     '-90 %, n = 1, CV 10 %': (Site(loss=0.9, lost_cv=0.1, n=1, nights=1), (1,), '100'),
     '-90 %, CV 30 %': (Site(loss=0.9, lost_cv=0.3, nights=1), (1,), '100'),
     '-90 % of all metrics, n = 1': (
@@ -487,7 +490,7 @@ def main() -> None:
     )
     part.set_defaults(run=site)
     arguments = parser.parse_args()
-    rule.FALSE, rule.FALSE_SHORT = arguments.false, arguments.false / 2
+    rule.FALSE, rule.FALSE_SHORT, rule.FALSE_COMMON = arguments.false, arguments.false / 2, arguments.false / 2
     arguments.run(arguments)
 
 

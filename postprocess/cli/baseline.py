@@ -55,7 +55,7 @@ def propose(
     from postprocess.history.ledger import accused
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
-    from postprocess.verdicts.coverage import more_sessions
+    from postprocess.verdicts.advice import more_sessions
     from postprocess.verdicts.proposals import save
     from postprocess.verdicts.windows import sessions_named
     from postprocess.views import baseline as views
@@ -86,8 +86,8 @@ def accept(
     from plumbline.sites import UNDESCRIBED
     from postprocess.results.store import Store
     from postprocess.verdicts import proposals
+    from postprocess.verdicts.advice import more_sessions
     from postprocess.verdicts.compare import site_policy
-    from postprocess.verdicts.coverage import more_sessions
 
     accepted = proposals.accept(results, site, references)
     of = accepted.path.parent.name

@@ -16,9 +16,9 @@ from postprocess.history.digest import digest
 from postprocess.history.incidents.known import Known, in_order, with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
+from postprocess.verdicts.advice import narrowing
 from postprocess.verdicts.baseline import read_baseline
 from postprocess.verdicts.compare import judge_session, site_policy
-from postprocess.verdicts.coverage import narrowing
 from postprocess.verdicts.verdict import Comparison
 
 

@@ -23,7 +23,7 @@ from postprocess.results.reports import read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
 from postprocess.verdicts import night
-from postprocess.verdicts.coverage import changed_checks, hints
+from postprocess.verdicts.advice import changed_checks, hints
 from postprocess.verdicts.gather import (
     Row,
     baseline_of,
@@ -78,8 +78,8 @@ def judge_session(
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)
-    advice = hints(verdicts, command) + changed_checks(verdicts, cases, command)
-    return Comparison(session, None, worst_first(verdicts), problems, common=common, suspects=suspects, hints=advice)
+    found = Comparison(session, None, worst_first(verdicts), problems, common=common, suspects=suspects)
+    return replace(found, hints=hints(found.series, command) + changed_checks(found.series, cases, command))
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:

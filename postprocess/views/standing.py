@@ -10,6 +10,7 @@ from postprocess.history.incidents.known import STATES
 from postprocess.history.standing import Standing
 from postprocess.text import count
 from postprocess.verdicts import coverage
+from postprocess.verdicts.advice import sessions_of
 from postprocess.views.verdicts import SUMMARY_WIDTH
 
 _INDENT = 11
@@ -47,7 +48,7 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
     parts.append(('verdicts', found.comparison.headline))
     newest = max((row.recorded_at for row in rows), default='')
     recorded = f', recorded {newest}, {_ago(datetime.fromisoformat(newest), now)}' if newest else ''
-    sessions = count(coverage.sessions_of(rows), 'session') if rows else ''
+    sessions = count(sessions_of(rows), 'session') if rows else ''
     parts.append(('baseline', f'{count(len(rows), "row")} of {sessions}{recorded}' if rows else 'none'))
     states = [one.state(day) for one in found.known]
     counted = ', '.join(f'{states.count(state)} {state}' for state in STATES if state in states)

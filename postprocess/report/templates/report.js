@@ -65,7 +65,8 @@
       ctx.restore();
     };
     const utc = time => uPlot.tzDate(new Date(1000 * time), 'Etc/UTC');
-    const days = (_, times, __, ___, step) => times.map(time => uPlot.fmtDate(step < 86400 ? '{HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : '{MMM} {YYYY}')(utc(time)));
+    const days = (_, times, __, ___, step) => times.map(utc).map((time, i) => uPlot.fmtDate(
+      step < 86400 ? '{HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : i && time.getMonth() ? '{MMM}' : '{MMM} {YYYY}')(time));
     const plot = new uPlot({
       width: Math.max(box.clientWidth, 280), height: 240, tzDate: utc,
       scales: {y: {distr: logarithmic ? 3 : 1}}, hooks: {draw: [drawn]},

@@ -87,6 +87,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     exclusive_access = True
     maintainers = ['plumbline']
 
+    def _mark_stagedir(self):  # ReFrame has copied the mode of `sourcesdir`, too: that of a clone which is read-only
+        os.chmod(self.stagedir, 0o700 | os.stat(self.stagedir).st_mode)
+        super()._mark_stagedir()
+
     # What a check may override
 
     def supports(self, topology: Topology) -> bool:

@@ -91,7 +91,9 @@ def accept(
 
     accepted = proposals.accept(results, site, references)
     of = accepted.path.parent.name
-    then = 'it belongs to this machine; git ignores it' if of == UNDESCRIBED else 'review the difference and commit it'
+    then = (
+        'it is of this machine alone: do not commit it' if of == UNDESCRIBED else 'review the difference and commit it'
+    )
     typer.echo(
         f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; {then}'
     )

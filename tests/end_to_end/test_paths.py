@@ -7,7 +7,7 @@ import sys
 
 import pytest
 from rows import each_row
-from scratch import ROOT
+from scratch import GOOD_PROGRAM, ROOT
 
 NAMES = ['a $(touch ran)', '"`touch ran`', 'x\ny', '{sessionid}[b]*']
 
@@ -50,13 +50,16 @@ def test_a_results_directory_that_cannot_be_used_is_refused(name, clone, tmp_pat
 
 @pytest.mark.parametrize('name', ['+a,b=c@d~é-', 'a blank'])
 def test_a_case_runs_and_is_stored_from_other_names(name, clone, tmp_path):
-    """A clone with a blank keeps its results elsewhere, as ReFrame runs no job there."""
+    """A clone with a blank keeps its results elsewhere, as ReFrame runs no job there. The clone may be read-only."""
+    (clone.root / 'checks/core/job').chmod(0o555)
+    clone.program(f'{GOOD_PROGRAM}; stat -c %A "$0" . .. ../.. | sort -u > {tmp_path}/modes')
     there = tmp_path / name
     shutil.move(clone.root, there)
     clone.root = there
     environment = {'HOME': str(tmp_path), 'PLUMBLINE_RESULTS': ''}
     answer = clone.nightly(**environment)
     assert answer.returncode == 0, answer.stdout + answer.stderr
+    assert 'dr-x' not in (tmp_path / 'modes').read_text(), 'ReFrame gave the stage directory the mode of the clone'
     results = tmp_path / 'plumbline-results' if ' ' in name else there / 'results'
     assert list(results.glob('reports/*.json')) and (results / 'report.html').exists()
     answer = clone.plumbline('compare', '--format=csv', **environment)

@@ -4,6 +4,7 @@ import importlib
 import json
 
 import pytest
+from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.references import COLUMNS, read_rows
@@ -121,22 +122,23 @@ def test_all_mistakes_are_found_at_once_in_the_order_of_their_lines(faults, tmp_
 ROW = 'gpu,cuda,BabelStreamDevice,device=0,bandwidth,kernel=copy,GB/s,higher,900,1.5,10,published,a paper,2026-02-28,,'
 
 
-@pytest.mark.parametrize(
-    ('right', 'mistake', 'words'),
-    [
-        ('GB/s,higher', 'GB/s,lower', 'better: of GB/s higher is better'),
-        ('GB/s,higher', 'us,higher', 'better: of us lower is better'),
-        ('GB/s', 'GBs', "unit: found 'GBs': did you mean GB/s"),
-        ('higher', 'hihger', "better: expected one of higher, lower; found 'hihger': did you mean higher"),
-        ('2026-02-28', '2026-02-30', "recorded_at: expected a date such as 2026-11-21; found '2026-02-30'"),
-        ('2026-02-28', 'February', 'recorded_at: expected a date'),
-        ('published,', 'publsihed,', 'did you mean published'),
-        (',900,', ',-900,', 'mean: expected a finite number of at least 0'),
-    ],
-)
-def test_a_mistake_in_a_row_is_named(tmp_path, right, mistake, words):
-    path = tmp_path / 'published.csv'
-    path.write_text('\n'.join([','.join(COLUMNS), ROW.replace('=0,', '=1,'), ROW.replace(right, mistake, 1), ROW]))
+# A change of the row -> what it says of it
+MISTAKES = {
+    'GB/s,higher > GB/s,lower': 'better: of GB/s higher is better',
+    'GB/s,higher > us,higher': 'better: of us lower is better',
+    'GB/s > GBs': "unit: found 'GBs': did you mean GB/s",
+    'higher > hihger': "better: expected one of higher, lower; found 'hihger': did you mean higher",
+    '2026-02-28 > 2026-02-30': "recorded_at: expected a date such as 2026-11-21; found '2026-02-30'",
+    '2026-02-28 > February': 'recorded_at: expected a date',
+    'published, > publsihed,': 'did you mean published',
+    ',900, > ,-900,': 'mean: expected a finite number of at least 0',
+}
+
+
+@each_row('change, words', MISTAKES.items())
+def test_a_mistake_in_a_row_is_named(tmp_path, change, words):
+    path, wrong = tmp_path / 'published.csv', ROW.replace(*change.split(' > '), 1)
+    path.write_text('\n'.join([','.join(COLUMNS), ROW.replace('=0,', '=1,'), wrong, ROW]))
     rows, faults = read_rows(path, 'published')
     assert [line for line, _ in rows] == [2, 4]  # a wrong row hides no other
     assert faults and all(message.startswith(f'{path}:3: ') for message in faults)

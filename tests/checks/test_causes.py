@@ -149,6 +149,10 @@ def test_an_output_is_read_up_to_its_limit_and_then_fails(tmp_path, monkeypatch)
         ('', ''),
         ('-----\n', ''),
         ('WARNING: x\nsrun: error: n1: task 0: Exited with exit code 1\nbad input\n', 'bad input'),
+        (
+            'srun: cluster configuration lacks support for cpu binding\nsrun: error: n1: task 0: Killed\n',
+            'srun: error: n1: task 0: Killed',
+        ),
         ('WARNING: all is noise\n', 'WARNING: all is noise'),
         ('noise\nplumbline: refused\n', 'refused'),
     ],

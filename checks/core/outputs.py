@@ -13,7 +13,7 @@ _ESCAPE = re.compile(r'\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|
 # Lines that say nothing of a failure: rules, warnings, the launcher's frame
 _NOISE = re.compile(
     r'\W*$|.*\bwarn(ing)?\b|note:|info\b|\s*at \S+:\d+$|[+>] |primary job +terminated|a non-zero exit code'
-    r'|srun: (job|launch/|Job step|cluster configuration)|slurmstepd: error: \*\*\* |srun: error: .*(exit code|Exited with)'
+    r'|srun: (job|launch/|Job step|cluster conf)|slurmstepd: error: \*\*\* |srun: error: .*(exit code|Exited with)'
     r'|mpirun (detected|noticed)|\S+ detected that one or more processes|={5,}|Loading |Unloading ',
     re.IGNORECASE,
 )

@@ -140,6 +140,19 @@ def test_a_program_without_a_look_is_never_called_looked_at(tmp_path):
     assert str(ran.watched).startswith('too short to look at: ') or ran.watched.looks[1:], ran.watched
 
 
+def test_the_looks_may_come_from_any_cpu(tmp_path):
+    """So that they take no time from a rank beside which a CPU is idle."""
+    ran = Rank(tmp_path, 'sleep', '100')
+    deadline, looks = time.monotonic() + 60, set()
+    while looks != set(CPUS) or os.sched_getaffinity(ran.process.pid) != {FIRST}:
+        assert time.monotonic() < deadline, looks
+        time.sleep(0.05)
+        here = [path for path in Path('/proc').glob('[0-9]*/cwd') if _target(path) == f'/proc/{ran.process.pid}']
+        looks = os.sched_getaffinity(int(here[0].parent.name)) if here else set()
+    ran.process.kill()
+    ran.end()
+
+
 def test_a_program_that_closes_all_its_files_is_told_from_one_that_ended(tmp_path, cheat):
     script = f'for fd in /proc/$$/fd/*; do fd=${{fd##*/}}; ((fd < 3)) || exec {{fd}}>&-; done; {cheat} honest 0 1; exit'
     ran = Rank(tmp_path, 'bash', '-c', script).end()

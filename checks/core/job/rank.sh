@@ -110,6 +110,8 @@ if [ -z "$local_rank" ]; then
     requests PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$requested")
     if [ ${#bind[@]} -gt 0 ]; then
         said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was requested; it says: ${said%%$'\n'*}"
+        export PLUMBLINE_FREE # for watch.sh
+        PLUMBLINE_FREE=$(taskset --cpu-list --pid $$) && PLUMBLINE_FREE=${PLUMBLINE_FREE##* }
         exec "${bind[@]}" "$BASH" "$0" "$@"
     fi
 fi
@@ -144,7 +146,8 @@ node=${SLURMD_NODENAME:-$host}
 [ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra hands on the variables of the node that it was started on
 binding=binding.$node.$local_rank
 printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
-unset PLUMBLINE_BOUND
+free=$PLUMBLINE_FREE
+unset PLUMBLINE_BOUND PLUMBLINE_FREE
 source "${BASH_SOURCE[0]%/*}/watch.sh"
-watch "$binding"
+watch "$binding" "$free"
 exec "$@"

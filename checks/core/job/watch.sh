@@ -1,6 +1,6 @@
 # watch.sh   to be sourced: looks at all threads of a program while it runs.
 #
-# `watch FILE` leaves a process beside this shell, which then becomes the program by `exec`, and appends to FILE:
+# `watch FILE CPUS` leaves a process beside this shell, which then becomes the program by `exec`, and appends to FILE:
 #   set NAME=VALUE             a variable by which an MPI, OpenMP or OpenCL library binds
 #   look MICROSECONDS          since the start; then a line for each thread of the program and of its children:
 #   PID TID RAN WAITED CPUS NAME   RAN and WAITED for a CPU in nanoseconds, CPUS where it may run
@@ -10,10 +10,12 @@
 # The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They grow
 # faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later all
 # looks together 0.1 % of the time of one CPU, whatever the number of threads.
+# It looks from any of CPUS, those of the rank before it was bound: on the rank's own, a look would take 0.5 ms from it,
+# which is 5 % of the time for which OSU measures the latency of one size.
 # Nothing but the pipe tells the program: it has no child more, and keeps its pid, signals and exit code.
 watch() {
     # The program inherits the end of the pipe that is written to: its end is the end of the pipe.
-    exec {held_by_the_program}> >(_watch "$1" <&0 > /dev/null 2>&1 &)
+    exec {held_by_the_program}> >(_watch "$@" <&0 > /dev/null 2>&1 &)
     wait $! # the shell between, which else would be a child of the program
 }
 
@@ -24,6 +26,7 @@ _watch() {
         fd=${fd##*/}
         ((fd < 3 || fd == 255)) || exec {fd}>&-
     done
+    [ -z "$2" ] || taskset --cpu-list --pid "$2" $BASHPID > /dev/null
     cd "/proc/$$" || { echo 'end 0 0'; return; } # of this very process: nothing is found here if another gets its number
     for name in "${!OMP_@}" "${!GOMP_@}" "${!KMP_@}" "${!GOTOBLAS@}" "${!OPENBLAS@}" "${!POCL_@}" "${!OMPI_MCA_@}" \
         "${!PRTE_MCA_@}" "${!HYDRA_@}" "${!I_MPI_@}" "${!MV2_@}" "${!MVP_@}" "${!PALS_@}" "${!SLURM_@}" "${!HSA_@}"; do

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import os
+import select
 import subprocess
 import zlib
 from pathlib import Path
@@ -12,10 +13,7 @@ from typing import Any
 
 from lxml import html
 
-READY = """new Promise(done => {
-    const look = () => 'ready' in document.documentElement.dataset ? done() : setTimeout(look, 10);
-    look();
-})"""
+PATIENCE = 120  # seconds after which Chromium hangs
 
 
 def unpacked(page: Path | html.HtmlElement, id: str = 'data') -> Any:
@@ -61,6 +59,7 @@ class Browser:
 
     def _next(self) -> dict[str, Any]:
         while b'\0' not in self.buffer:
+            assert select.select([self.of], [], [], PATIENCE)[0], f'Chromium did not answer for {PATIENCE} s'
             more = os.read(self.of, 1 << 20)
             assert more, 'Chromium ended'
             self.buffer += more
@@ -85,13 +84,19 @@ class Browser:
             self('Page.navigate', url=url)
             while self._next().get('method') != 'Page.loadEventFired':
                 pass
-        self.run(READY)
+        self.until("'ready' in document.documentElement.dataset")
 
     def run(self, script: str) -> Any:
         """Return the value of an expression, awaited; raise AssertionError where it throws."""
         answer = self('Runtime.evaluate', expression=script, awaitPromise=True, returnByValue=True, userGesture=True)
         assert 'exceptionDetails' not in answer, answer['exceptionDetails']
         return answer['result'].get('value')
+
+    def until(self, condition: str) -> None:
+        """Wait until an expression is true."""
+        self.run(
+            f'new Promise(done => {{ const look = () => ({condition}) ? done() : setTimeout(look, 10); look(); }})'
+        )
 
     def emulate(self, media: str = '', scheme: str = 'light', vision: str = 'none') -> None:
         """Show the page on ``print`` or screen, light or dark, as with a deficiency of colour vision."""

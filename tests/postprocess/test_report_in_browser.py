@@ -14,8 +14,7 @@ from studies import planted
 ALL = '[...document.querySelectorAll({!r})]'.format
 ROWS = f'{ALL("#verdicts tbody tr")}.filter(row => !row.hidden)'
 NODES = f'{ALL("#fleet tbody tr")}.filter(row => !row.hidden).map(row => row.cells[0].textContent)'
-TITLE = "document.querySelector('dialog[open] h2').textContent"
-SOON = 'new Promise(done => setTimeout(done, 20))'  # after what a click has set off
+TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 TYPE = """{
     const box = document.querySelector('[data-of=%s] input');
     box.value = '%s';
@@ -109,8 +108,8 @@ def test_words_and_a_verdict_filter_and_the_address_keeps_them(browser, page):
     address = browser.run('location.hash')
     browser.open(page, address)
     assert browser.run(f'{ROWS}.length') == found
-    browser.run(f"document.querySelector('.counts a').click(), {SOON}")
-    assert browser.run('location.hash') == '#metrics?verdict=regressed'
+    browser.run("document.querySelector('.counts a').click()")
+    browser.until(f"location.hash === '#metrics?verdict=regressed' && {ROWS}.length !== {found}")
     assert set(browser.run(f'{ROWS}.map(row => row.cells[0].textContent)')) == {'regressed'}
 
 
@@ -154,21 +153,17 @@ def test_details_open_from_a_link_lead_to_the_job_and_give_the_focus_back(browse
     link = f'{ROWS}[0].cells[3].firstElementChild'
     browser.run(f'{link}.focus()')
     browser.press('Enter')
-    browser.run(SOON)
-    assert browser.run(TITLE) == 'STREAM size=big triad'
-    assert 'expected' in browser.run("document.querySelector('dialog .u-legend').textContent")
-    browser.run(f"{ALL('dialog a')}.find(a => a.textContent.startsWith('Job')).click(), {SOON}")
-    assert browser.run(TITLE).startswith('STREAM size=big on') and browser.run('location.hash').startswith('#c')
+    browser.until(f"{TITLE} === 'STREAM size=big triad' && document.querySelector('dialog .u-legend')")
+    browser.run(f"{ALL('dialog a')}.find(a => a.textContent.startsWith('Job')).click()")
+    browser.until(f"{TITLE}?.startsWith('STREAM size=big on') && location.hash.startsWith('#c')")
     browser.press('Escape')
-    browser.run(SOON)
-    assert browser.run("document.querySelector('dialog[open]')") is None
-    assert browser.run('location.hash') == '#metrics?q=triad'
+    browser.until(f"!{TITLE} && location.hash === '#metrics?q=triad'")
     assert browser.run(f'document.activeElement === {link}')
     for close in ("document.querySelector('dialog .close')", "document.querySelector('dialog')"):
-        browser.run(f'{link}.click(), {SOON}')
-        assert browser.run("document.querySelectorAll('dialog[open]').length") == 1
-        browser.run(f'{close}.click(), {SOON}')
-        assert browser.run("document.querySelectorAll('dialog[open]').length") == 0
+        browser.run(f'{link}.click()')
+        browser.until(f"{TITLE} === 'STREAM size=big triad'")
+        browser.run(f'{close}.click()')
+        browser.until(f"!{TITLE} && location.hash === '#metrics?q=triad'")
 
 
 def test_a_history_tells_its_values_under_the_mouse_and_zooms(browser, page):

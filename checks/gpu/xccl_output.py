@@ -26,9 +26,9 @@ FACTORS = {
 }
 LARGEST = 2**30
 _SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
-_NUMBER = r'([0-9]+(?:\.[0-9]+)?)'
+_NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?)'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
-_ROW = re.compile(rf' *([0-9]+) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY} *')
+_ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY} *')
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*\S)')
 
 

@@ -67,6 +67,8 @@ def test_a_recorded_alltoall_checks_no_data_in_place_and_begins_with_sizes_of_no
     ('5990.7', '4990.7', '1073741824 bytes: time and bandwidths contradict each other on 8 ranks'),
     ('5990.7', '0.0', 'contradict'),
     ('313.66', '313.66.', 'cannot parse row'),
+    ('313.66', '1' * 5000, 'cannot parse row'),
+    ('  1073741824     268435456', f'{"1" * 5000} 268435456', 'cannot parse row'),
     ('#  Rank  7 ', '#  ', 'expected 8 ranks, found 7'),
     ('  1073741824     268435456', '   973741824     268435456', 'contradict'),
 ])  # fmt: skip

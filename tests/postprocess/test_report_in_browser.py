@@ -8,6 +8,7 @@ from itertools import combinations
 
 import pytest
 from browser import Browser
+from run_reports import case, metric, reference, report
 
 from studies import planted
 
@@ -164,6 +165,24 @@ def test_details_open_from_a_link_lead_to_the_job_and_give_the_focus_back(browse
         browser.until(f"{TITLE} === 'STREAM size=big triad'")
         browser.run(f'{close}.click()')
         browser.until(f"!{TITLE} && location.hash === '#metrics?q=triad'")
+
+
+def test_details_open_of_what_failed_is_missing_or_is_no_number(browser, work):
+    values = {'low': [50.0], 'new': [1.0], 'nan': [math.nan], 'none': [], 'zero': [0.0], 'absurd': [1e308]}
+    entries = [
+        case(metrics={name: metric(of) for name, of in values.items()}),
+        case(check='HPCC', result='fail', fail_phase='setup', fail_reason='<b>no</b>'),
+        case(check='Later', result='skip'),
+    ]
+    work.reference(reference(metric='low'), reference(params='size=lost'))
+    work.ingest(report(*entries, mode='quick'))
+    assert work.run('report').exit_code == 0
+    browser.open(work.results / 'report.html')
+    links = browser.run(f'{ALL("#verdicts td:nth-child(4) a")}.map(link => [link.hash, link.textContent])')
+    assert len(links) > 7
+    for address, name in links:
+        browser.run(f"location.hash = '{address}'")
+        browser.until(f'{TITLE}?.endsWith({json.dumps(name)})')
 
 
 def test_a_history_tells_its_values_under_the_mouse_and_zooms(browser, page):

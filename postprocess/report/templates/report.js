@@ -105,7 +105,7 @@
   // Details of the metric or case that the address names; closed, the address is that of before, and the page stays
   const dialog = byId('details');
   let before = '';
-  const facts = of => make('dl', {}, ...Object.entries(of).filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
+  const facts = (of = {}) => make('dl', {}, ...Object.entries(of).filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
   const verdict = name => make('span', {className: `v ${name}`}, spoken(name));
   const job = ([name, id, nodes], several) => {
     const of = data.cases[id], samples = Object.entries(nodes).map(([node, values]) => `${node}: ${values}`).join('; ');

@@ -198,6 +198,7 @@ class NumaStream(LikwidOnDomains):
     descr = 'STREAM triad in all NUMA domains at once'
     concurrent = True
     loop_seconds = 2
+    seconds = 20  # on all cores of a large node 11 without an array
     dims = {'domain': Dim('name')}
     # the difference of domains that are alike varies as much as the domains: no source
     usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': Likwid.usual_spread}

@@ -43,6 +43,7 @@ class HPCG(ScaledBenchmark):
     """
 
     descr = 'High-Performance Conjugate Gradients'
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 25, 'full': 5400}
     metered = True

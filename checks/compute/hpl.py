@@ -57,6 +57,7 @@ class HPL(ScaledBenchmark):
     """
 
     descr = 'High-Performance Linpack'
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 15, 'full': 43200}
     metered = True

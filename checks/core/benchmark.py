@@ -18,7 +18,6 @@ from reframe.core.logging import getlogger
 
 from checks.core import again, budget, causes, energy, jobscript, node_sweep, source
 from checks.core.causes import Ending
-from checks.core.last_run import last_run_of
 from checks.core.placement import Placement, nodes_of
 from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
@@ -45,9 +44,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     each rank. All that was measured is in the variable `record` of the run report.
     """
 
-    #: Feature of the environ that has this benchmark; of several separated by blanks, any.
-    #: Empty: nothing beyond the operating system.
+    #: Feature of the environ that has this benchmark; of several, any. Empty: nothing beyond the operating system.
     requires = variable(str)
+    last_run = variable(str, value='not yet', loggable=True)  #: for real: date and machine
     #: quick, nightly or acceptance: sets the number of trials unless `trials` does.
     mode = variable(str, type(None), value=None)
     #: Trials in the job; None: what `trials_by_mode` says of the mode.
@@ -371,12 +370,6 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         # a name with a dot is ReFrame's own (--distribute, --repeat); num_nodes stands for `nodes`
         own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}
         return pairs(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
-
-    @loggable
-    @property
-    def last_run(self) -> str:
-        """Where this check last ran for real, for `reframe --describe`."""
-        return last_run_of(self.check)
 
     @loggable
     @property

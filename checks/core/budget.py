@@ -17,6 +17,7 @@ from reframe.core.builtins import loggable, variable
 from checks.core.topology import Topology, current_site
 from checks.core.trials import Metric
 from plumbline import settings
+from plumbline.errors import SiteError
 
 #: Part of a node's memory that a benchmark fills, unless its purpose is to fill the memory.
 MEMORY_SHARE = 0.5
@@ -154,9 +155,14 @@ class Budgeted(rfm.RegressionTestPlugin):
 
         `seconds_of`: estimate for so many bytes. `share` of the memory may be filled. `runs` have equal parts of the
         time, and a call each. With less than `needed` the caches count, and all metrics are informational. The record
-        says what was cut.
+        says what was cut. Raises SiteError if the time does not suffice for the least data.
         """
         seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
+        if seconds_of(0) >= seconds:
+            raise SiteError(
+                f'{self.display_name}: a trial may take {seconds:.0f} s here, and takes {seconds_of(0):.0f} s without '
+                'any data: raise trial_seconds, or max_time of the partition'
+            )
         room = min(wanted, share * memory * self.num_nodes)
         size = largest(room, seconds_of, seconds)
         self.estimates.append(seconds_of(size))

@@ -68,6 +68,7 @@ class ClPeak(Benchmark):
     """
 
     descr = 'clpeak on an OpenCL device'
+    last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), as two devices of PoCL 3.1; not yet on a GPU'
     requires = 'clpeak'
     executable = 'clpeak'
     output = OUTPUT

@@ -42,6 +42,7 @@ def numa_ids(topology: Topology, device: int) -> list[int]:
 class CommScope(Benchmark):
     """Each metric reads one benchmark of the JSON file; see comm_scope_output.py."""
 
+    last_run = 'not yet on a GPU'
     # medians within 100 runs: copy latencies 0.3 to 0.5 %, up to 4 %; launch and wait 0.1 to 0.2 %; bandwidths 0.01 %
     # (003, Table 6)
     usual_spread = {'*latency': 0.015, '*bandwidth': 0.003, '*': 0.01}

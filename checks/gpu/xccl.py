@@ -22,6 +22,7 @@ class XcclTests(Benchmark):
     """
 
     descr = 'NCCL or RCCL collectives'
+    last_run = 'not yet on a GPU'
     requires = ' '.join(feature for feature, *_ in MODELS.values())
     mpi = True
     own_programs = True

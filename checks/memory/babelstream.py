@@ -89,6 +89,7 @@ class BabelStreamBest(Benchmark):
     """
 
     descr = 'BabelStream, best over kernels and bindings'
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
     requires = 'babelstream-omp'
     tags = {'nightly', 'acceptance'}
     local = True

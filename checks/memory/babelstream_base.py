@@ -54,6 +54,7 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
 class BabelStream(Benchmark):
     """The arrays, repetitions and sanity of every variant."""
 
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), OpenMP'
     #: Times that the program repeats each kernel: its default, or fewer where the time of a trial does not suffice.
     repetitions = variable(int, value=100)
     seconds = 18

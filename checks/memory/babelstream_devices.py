@@ -21,6 +21,7 @@ MODELS: Models = {
 class BabelStreamOnDevices(BabelStream):
     """In the devices' own memory, with arrays of 1 GiB (003, section 3.2); each GCD of an MI250X is a device."""
 
+    last_run = 'not yet on a GPU'
     model = parameter(models_of_this_system(MODELS), loggable=True)
     requires = 'babelstream-cuda'  # until the model is known
     elements_of_1_gib = 2**27

@@ -81,6 +81,7 @@ def isas_of(topology: Topology) -> list[str]:
 class Likwid(Benchmark):
     """Runs likwid-bench, which binds its threads itself and prints where they ran."""
 
+    last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
     requires = 'likwid'
     executable = 'likwid-bench'
     usual_spread = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones

@@ -76,6 +76,8 @@ class NumaDomains(rfm.RegressionTestPlugin):
 class LikwidOnDomains(NumaDomains, Likwid):
     """likwid-bench on the cores of a domain, and arrays of four times their last-level cache in one domain's memory."""
 
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), one NUMA domain'
+
     def rate(self, metric: str, run: str, **dims: object) -> Metric:
         return Metric(metric, 'GB/s', 'higher', BYTE_RATE, dims, scale=1e-3, run=run, peak='memory_bandwidth')
 
@@ -155,6 +157,7 @@ class NumaLatency(Matrix, NumaDomains, Benchmark):
     """
 
     descr = 'Latency between NUMA domains'
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), one NUMA domain'
     usual_spread = 0.02  # no source
     requires = 'multichase'
     executable = 'multichase'

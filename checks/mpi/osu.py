@@ -29,6 +29,7 @@ def pairs_of(topology) -> list[str]:
 class Osu(Benchmark):
     """Each of `programs` is a run of its name. Parses rows such as ``8     0.39``: bytes, then us or MB/s."""
 
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), and virtual nodes of Slurm on it'
     requires = 'osu'
     mpi = True
     tags = {'nightly', 'acceptance'}

@@ -27,6 +27,7 @@ BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
 class OsuOnDevices(Benchmark):
     """Ranks with a GPU each; a run is a program, or ``<program>_<a>_<b>`` of one pair."""
 
+    last_run = 'not yet on a GPU'
     requires = ' '.join(feature for feature, *_ in MODELS.values())
     mpi = True
     own_programs = True

@@ -17,6 +17,7 @@ class NodeSettings(Benchmark):
     """
 
     descr = 'Settings of a node, as its site expects them'
+    last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
     requires = ''
     executable = 'bash'
     executable_opts = ['../../settings.sh', 'compare', '../../expects.tsv']

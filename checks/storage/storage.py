@@ -81,6 +81,7 @@ class StorageBenchmark(Benchmark):
     `need_inodes`: what it needs at most at any time.
     """
 
+    last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), ext4 and tmpfs'
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True

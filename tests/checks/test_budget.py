@@ -10,6 +10,7 @@ from rows import each_row
 from checks.core import budget
 from checks.core.topology import LARGEST_CACHE_OF_CORE, Topology, topology_of
 from checks.core.trials import Metric
+from plumbline.errors import SiteError
 from plumbline.sites import load_site, site_names
 
 GIB = 2**30
@@ -63,6 +64,8 @@ def test_time_and_memory_cut_a_size_and_the_record_says_so(wanted, needed, secon
 def test_runs_of_a_trial_share_its_time_and_unknown_memory_does_not_cut():
     assert fit(a_case(), GIB, 0, lambda size: 5 * size / GIB, runs=4) == pytest.approx(GIB / 2)
     assert fit(a_case(topology=node(2, memory=None)), 100 * GIB, 0, lambda size: 1) == 100 * GIB
+    with pytest.raises(SiteError, match='Stream: a trial may take 10 s here, and takes 12 s without any data'):
+        fit(a_case(display_name='Stream'), GIB, 0, lambda size: 12 + size)
 
 
 @each_row(

@@ -96,8 +96,13 @@ memory_per_node: 8 GiB
 devices: [{type: gpu, arch: sm_90, num_devices: 2}]
 link_classes: {A: {pairs: [[0, 1]]}}
 file_systems: {scratch: {path: /tmp, kind: any}}
+num_nodes: 2
+expects: {gpus: 2}
 """
-FEATURES = 'babelstream-omp babelstream-cuda comm-scope-cuda hpcc hpcg hpl ior likwid mdtest multichase osu osu-cuda'
+FEATURES = (
+    'babelstream-omp babelstream-cuda clpeak comm-scope-cuda hpcc hpcg hpl ior likwid mdtest multichase nccl-tests osu '
+    'osu-cuda'
+)
 
 
 def test_each_class_of_a_pipeline_selects_the_checks_of_one_folder(clone):

@@ -128,29 +128,37 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
     """Return the performance of each job, rows x sessions x `MOST_JOBS`, not a number where there is none."""
     several = {of for of, number in Counter(row.measured.id for row in rows).items() if number > 1}
-    wanted: dict[tuple[str, ...], int] = {}
+    all_series: dict[tuple[object, ...], int] = {}
+    wanted: dict[tuple[int, str], int] = {}
     place = []
     for row in rows:
-        of = row.measured.id
+        of, quantity = row.measured.id, row.reference.quantity
+        key = (*of.to_row().values(), quantity.unit, quantity.better, of in several)
         nodes = ','.join(sorted(row.measured.nodes)) if of in several else ''
-        key = (*of.to_row().values(), row.reference.quantity.unit, row.reference.quantity.better, nodes)
-        place.append(wanted.setdefault(key, len(wanted)))
-    columns = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'nodes')
-    table = {name: list(values) for name, values in zip(columns, zip(*wanted, strict=True), strict=True)}
+        place.append(wanted.setdefault((all_series.setdefault(key, len(all_series)), nodes), len(wanted)))
+    columns = ('partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'by_nodes')
+    table = {name: list(values) for name, values in zip(columns, zip(*all_series, strict=True), strict=True)}
+    number, nodes_of = (list(values) for values in zip(*wanted, strict=True))
     found = store.query(
         """
-        SELECT wanted.place::BIGINT AS place, metrics.night::BIGINT AS night, metrics.mean AS mean
-        FROM metrics
-        JOIN cases USING (session, case_id)
-        JOIN wanted ON wanted.partition = cases.partition AND wanted.environ = cases.environ
-            AND wanted.check = cases.check AND wanted.params = cases.params AND wanted.metric = metrics.metric
-            AND wanted.dims = metrics.dims AND wanted.unit = metrics.unit AND wanted.better = metrics.better
-            AND wanted.nodes IN ('', array_to_string(list_sort(cases.nodes), ','))
-        WHERE metrics.status = 'measured' AND metrics.mean > 0
-        ORDER BY wanted.place, metrics.night, cases.round, case_id
+        -- Materialized: DuckDB else joins each case with all series of its check, or each value with all nodes
+        WITH measured AS MATERIALIZED (
+            SELECT partition, environ, "check", params, metric, metrics.dims, unit, better, nodes,
+                metrics.night, round, case_id, mean
+            FROM metrics JOIN cases USING (session, case_id)
+            WHERE status = 'measured' AND mean > 0
+        ), numbered AS MATERIALIZED (
+            SELECT number, CASE WHEN by_nodes THEN array_to_string(list_sort(nodes), ',') ELSE '' END AS nodes,
+                night, round, case_id, mean
+            FROM measured JOIN series USING (partition, environ, "check", params, metric, dims, unit, better)
+        )
+        SELECT place::BIGINT AS place, night::BIGINT AS night, mean
+        FROM numbered JOIN wanted USING (number, nodes)
+        ORDER BY place, night, round, case_id
         """,
         list(sessions),
-        wanted=table | {'place': list(range(len(wanted)))},
+        series=table | {'number': list(range(len(all_series)))},
+        wanted={'number': number, 'nodes': nodes_of, 'place': list(range(len(wanted)))},
     )
     values = numpy.full((len(wanted), len(sessions), MOST_JOBS), numpy.nan)
     if found.num_rows:

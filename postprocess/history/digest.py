@@ -158,7 +158,7 @@ def digest(
 def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> None:
     """Add the incidents of the session to those of the ledger, and keep them where the session is the newest."""
     session, results = found.comparison.session, store.folder.parent
-    tonight = incidents(found.comparison, found.fleet, store, found.sessions, root)
+    tonight = incidents(found.comparison, found.fleet, store, store.history(session), root)
     try:
         before = known = ledger.read(results, session.site)
     except InputError as error:  # the verdict must not be lost with it

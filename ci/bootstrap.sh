@@ -1,8 +1,6 @@
 # shellcheck shell=sh
 # Sourced by ci/nightly and its siblings, from the top of the checkout: puts a virtual environment (PLUMBLINE_VENV, by
-# default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for. POSIX shell; root is needed
-# for system packages only.
-
+# default .venv) on PATH. In a clone it is first made to hold what pyproject.toml asks for. Root: for system packages only.
 # before anything runs: what plumbline/paths.py refuses
 case $PWD in
     *[]['$`"\:*?{}%#&;()<>|!^']* | *\'* | *[[:cntrl:]]*)
@@ -137,9 +135,7 @@ python_environment() {
     found=$(PATH=$others find_python)
     case " $* " in
         *' --help '* | *' -h '* | *' --version '*)
-            python=$found
-            [ -n "$python" ] && return 0
-            ;;
+            python=$found && [ -n "$python" ] && return 0 ;;
     esac
     [ -n "$found" ] || { [ -z "$PLUMBLINE_NO_PROVISION" ] && debian_packages python3 python3-venv && found=$(PATH=$others find_python); }
     [ -n "$found" ] || { say_no_python && return 2; }

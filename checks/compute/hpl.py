@@ -51,9 +51,8 @@ START = 3.0  # seconds until all ranks have their matrix
 class HPL(ScaledBenchmark):
     """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
 
-    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=quick` takes seconds;
-    `size=full` fills `memory_fraction` of the memory of 1, 2, 4, ... nodes, within half a day.
-    If the site's HPL.dat has several configurations, best and mean are metrics of their own.
+    Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills
+    `memory_fraction` of the memory, within half a day. Of several configurations, best and mean are metrics, too.
     """
 
     descr = 'High-Performance Linpack'
@@ -62,8 +61,7 @@ class HPL(ScaledBenchmark):
     seconds = {'quick': 15, 'full': 43200}
     metered = True
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
-    #: Part of the memory that the matrix fills; None: what the site says, else 0.8.
-    memory_fraction = variable(float, type(None), value=None)
+    memory_fraction = variable(float, type(None), value=None)  #: that the matrix fills; None: the site's, else 0.8
     inputs = ['HPL.dat']
 
     @run_after('setup')

@@ -90,6 +90,7 @@ locate() {
     done
 }
 
+read -r host < /proc/sys/kernel/hostname # $HOSTNAME may be that of the login node
 local_rank=$PLUMBLINE_BOUND
 if [ -z "$local_rank" ]; then
     for variable in $launchers; do
@@ -98,9 +99,7 @@ if [ -z "$local_rank" ]; then
     if [ -z "$local_rank" ] && [[ $PLUMBLINE_CPUS = *:* ]]; then
         fail "its launcher does not say which rank of its node it is: expected one of the variables $launchers"
     fi
-    local_rank=${local_rank:-0}
-    export PLUMBLINE_BOUND=$local_rank
-    read -r host < /proc/sys/kernel/hostname
+    export PLUMBLINE_BOUND=${local_rank:=0}
     if [[ $local_rank = 0 || $PLUMBLINE_ACROSS ]] && [ -e ../../required.tsv ] && [ ! -e "../../as_expected.$host" ]; then
         said=$(bash "${BASH_SOURCE[0]%/*}/settings.sh" refuse ../../required.tsv) || fail "$said"
         : > "../../as_expected.$host" # once in a job
@@ -110,8 +109,7 @@ if [ -z "$local_rank" ]; then
     requests PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$requested")
     if [ ${#bind[@]} -gt 0 ]; then
         said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was requested; it says: ${said%%$'\n'*}"
-        export PLUMBLINE_FREE # for watch.sh
-        PLUMBLINE_FREE=$(taskset --cpu-list --pid $$) && PLUMBLINE_FREE=${PLUMBLINE_FREE##* }
+        said=$(taskset --cpu-list --pid $$) && export PLUMBLINE_FREE=${said##* } # for watch.sh
         exec "${bind[@]}" "$BASH" "$0" "$@"
     fi
 fi
@@ -141,7 +139,6 @@ status=$(< /proc/self/status) # in one go: read line by line, it changes in betw
 [[ $status =~ Cpus_allowed_list:[[:space:]]+([0-9,-]+) ]]
 cpus=${BASH_REMATCH[1]}
 [ -z "$PLUMBLINE_LOCATE" ] || locate "$cpus"
-read -r host < /proc/sys/kernel/hostname # $HOSTNAME may be that of the login node
 node=${SLURMD_NODENAME:-$host}
 [ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra hands on the variables of the node that it was started on
 binding=binding.$node.$local_rank

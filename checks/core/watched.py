@@ -12,6 +12,9 @@ from typing import NamedTuple
 _RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may be anywhere
 _BUSY = 0.5  # from which it needs a CPU of its own
 _USED = 0.02  # part of the CPUs that busy threads run on, at least: below it, others than the rank have them
+_ALIKE = (
+    0.1  # part of what the busiest ran: threads that share a CPU run alike, one that starts or ends only waits for it
+)
 _MOMENT = 0.25  # s, in which a thread may be elsewhere
 _LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
 _SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
@@ -139,10 +142,11 @@ class Watched:
                 if _wanted(one, before) >= _BUSY * seconds:
                     busy[one.cpus].append(_ran(one, before))
             for cpus, ran in busy.items():
+                number = sum(one >= _ALIKE * max(ran) for one in ran)
                 used = sum(ran) >= _USED * seconds * len(cpus)
-                if cpus <= bound and len(ran) > len(cpus) and used and seconds >= _LONG_ENOUGH:
+                if cpus <= bound and number > len(cpus) and used and seconds >= _LONG_ENOUGH:
                     since, most = worst.get(cpus, (look.at, 0))
-                    worst[cpus] = since, max(most, len(ran))
+                    worst[cpus] = since, max(most, number)
         for cpus, (since, number) in worst.items():
             whole = '' if cpus == bound else f'; the rank was bound to CPU {cpu_list(bound)}'
             yield f'{number} busy threads share CPU {cpu_list(cpus)} since {since:.2f} s{whole}'

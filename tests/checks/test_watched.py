@@ -76,6 +76,8 @@ def test_a_wrapper_and_its_child_that_both_wait_while_others_have_the_cpu_share_
         f'7 7 {SECOND // 3000} {SECOND * 6 // 10} 4 program',
     )
     assert watched(START, (1, [*starting])).faults(BOUND, {}) == []
+    worker = f'. 101 {SECOND // 4} {SECOND * 3 // 4} 4 program'
+    assert watched(START, (1, [starting[0], worker])).faults(BOUND, {}) == [], 'one only waited to start the other'
 
 
 def test_threads_are_not_judged_before_they_are_bound():

@@ -4,6 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.nodes import OnNodes
 from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.topology import node_counts
@@ -15,7 +16,7 @@ LOG = 'nccl.%h.%p'  # host and process; a log on standard output would break the
 
 
 @rfm.simple_test
-class XcclTests(Benchmark):
+class XcclTests(OnNodes, Benchmark):
     """Parses ``1073741824  268435456  float  sum  -1  5990.7  179.24  313.66  0  5996.4  179.06  313.36  0``.
 
     Every element is compared. Provenance says through what the channels went, as the library decided.
@@ -35,11 +36,6 @@ class XcclTests(Benchmark):
     def supports(self, topology):
         gpus = len(topology.gpus) if models_for(topology, MODELS) and cpus_of_devices(topology) else 0
         return self.nodes <= topology.nodes_of_partition and gpus * self.nodes > 1
-
-    @run_after('init')
-    def count_nodes(self):
-        self.num_nodes = self.nodes
-        self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
 
     @run_after('setup')
     def place(self):

@@ -110,7 +110,7 @@ def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) ->
     ]  # fmt: skip
     if [row.asked for row in rows] != list(sizes):
         faults.append(f'expected one row for each of {sizes[0]} to {sizes[-1]} bytes, in this order; found {len(rows)}')
-    if (seen := len(re.findall(r'^# +Rank +[0-9]+ ', output, re.MULTILINE))) not in (0, ranks):
+    if (seen := len(re.findall(r'^# +Rank +[0-9]+ ', output, re.MULTILINE))) != ranks:
         faults.append(f'expected {ranks} ranks, found {seen}')
     factor = FACTORS[collective](ranks)
     for row in rows:
@@ -130,10 +130,12 @@ def transports_of(log: str) -> dict[str, int]:
 
 
 def fallbacks_of(log: str, nics: Sequence[str]) -> list[str]:
-    """Return one sentence for each network device of the site that the library leaves unused."""
+    """Return a sentence where the library leaves network devices of the site unused, or does not say which it uses."""
     sockets = re.search(r'via NET/Socket|Using network Socket', log)
     if nics and sockets:
         return [f'NCCL fell back to sockets ({sockets[0]}); site.yaml states the network devices {", ".join(nics)}']
+    if nics and 'NET/' not in log:
+        return [f'NCCL did not say how it reaches other nodes; site.yaml states the network devices {", ".join(nics)}']
     used = {name for line in re.findall(r'NET/IB : Using (.*)', log) for name in re.findall(r'\[\d+\]([\w.-]+):', line)}
     lacking = [name for name in nics if used and name not in used]
     return [f'NCCL uses {", ".join(sorted(used))} and not {", ".join(lacking)} of site.yaml'] if lacking else []

@@ -10,6 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.nodes import OnNodes
 from checks.core.outputs import text_of
 from checks.core.placement import APART, one_rank_each, one_rank_on
 from checks.core.topology import node_counts, on_this_system, pairs
@@ -145,7 +146,7 @@ class OsuMultiPair(Osu):
 
 
 @rfm.simple_test
-class OsuCollectives(Osu):
+class OsuCollectives(OnNodes, Osu):
     """Time of a call, mean over the ranks, 1 byte (reductions: 4) to 1 MiB per rank."""
 
     descr = 'MPI collectives'
@@ -159,11 +160,6 @@ class OsuCollectives(Osu):
     def supports(self, topology):
         ranks = one_rank_each(topology).get(self.layout)
         return ranks is not None and self.nodes <= topology.nodes_of_partition and ranks.ranks_per_node * self.nodes > 1
-
-    @run_after('init')
-    def count_nodes(self):
-        self.num_nodes = self.nodes
-        self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
 
     @run_after('setup')
     def place(self):

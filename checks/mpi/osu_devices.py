@@ -10,6 +10,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
+from checks.core.nodes import OnNodes
 from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
@@ -164,7 +165,7 @@ class OsuDeviceRails(OsuOnDevices):
 
 
 @rfm.simple_test
-class OsuDeviceCollectives(OsuOnDevices):
+class OsuDeviceCollectives(OnNodes, OsuOnDevices):
     """Time of a call in the memory of all GPUs, mean over the ranks, 1 byte (reductions: 4) to 1 MiB per rank."""
 
     descr = 'MPI collectives of GPUs'
@@ -175,11 +176,6 @@ class OsuDeviceCollectives(OsuOnDevices):
 
     def supports(self, topology):
         return self.nodes <= topology.nodes_of_partition and able(topology, ranks=1 if self.nodes > 1 else 2)
-
-    @run_after('init')
-    def count_nodes(self):
-        self.num_nodes = self.nodes
-        self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
 
     @run_after('setup')
     def place(self):

@@ -46,7 +46,8 @@ def test_recorded_curves_are_those_that_are_printed(recorded, run, printed):
 
 
 def test_rows_without_the_last_lines_are_no_whole_run(recorded):
-    rows, sizes = recorded('nccl-tests-sendrecv-rows.txt'), [2**power for power in range(27, 31)]
+    ranks = ''.join(f'#  Rank  {rank} Group  0 Pid 1 on n1\n' for rank in range(8))
+    rows, sizes = ranks + recorded('nccl-tests-sendrecv-rows.txt'), [2**power for power in range(27, 31)]
     (fault,) = xccl.faults_of(rows, 'sendrecv', sizes, 8)
     assert 'Out of bounds values' in fault
     assert xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'sendrecv', sizes, 8) == []
@@ -70,11 +71,12 @@ def test_a_recorded_alltoall_checks_no_data_in_place_and_begins_with_sizes_of_no
     ('313.66', '1' * 5000, 'cannot parse row'),
     ('  1073741824     268435456', f'{"1" * 5000} 268435456', 'cannot parse row'),
     ('#  Rank  7 ', '#  ', 'expected 8 ranks, found 7'),
+    ('#  Rank ', '#  ', 'expected 8 ranks, found 0'),
     ('  1073741824     268435456', '   973741824     268435456', 'contradict'),
 ])  # fmt: skip
 def test_a_wrong_output_says_why(old, new, says):
     run = 'rccl-tests-all_reduce-8-ranks'
-    assert text_of(run).count(old) == 1
+    assert text_of(run).count(old) == (8 if 'found 0' in says else 1)
     faults = xccl.faults_of(text_of(run).replace(old, new), *[RUNS[run][i] for i in (0, 2, 1)])
     assert any(says in fault for fault in faults), faults
 
@@ -119,7 +121,9 @@ def test_a_fallback_to_sockets_and_an_unused_device_are_findings_where_the_site_
     sockets, used = recorded('nccl-info-sockets.txt'), recorded('nccl-info-devices.txt')
     (fault,) = xccl.fallbacks_of(sockets, ['mlx5_0'])
     assert 'fell back to sockets' in fault and 'mlx5_0' in fault
-    assert xccl.fallbacks_of(sockets, []) == []
+    assert xccl.fallbacks_of(sockets, []) == xccl.fallbacks_of('', []) == []
+    (fault,) = xccl.fallbacks_of('', ['mlx5_0'])
+    assert 'did not say' in fault
     assert xccl.fallbacks_of(used, ['mlx5_1', 'mlx5_8']) == []
     (fault,) = xccl.fallbacks_of(used, ['mlx5_1', 'mlx5_9'])
     assert 'not mlx5_9 of site.yaml' in fault

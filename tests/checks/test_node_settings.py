@@ -120,6 +120,12 @@ def test_a_node_that_is_refused_is_named_with_all_differences(node):
     assert 'hugepages: expected 0, found 512; gpus: expected 8, found 7' in line
 
 
+@each_row('path', ['/dev/null', '/nonexistent'])
+def test_a_node_of_which_nothing_could_be_compared_is_refused(path):
+    answer = subprocess.run(['bash', SCRIPT, 'refuse', path], capture_output=True, text=True, check=False)
+    assert answer.returncode == 1 and 'could not be compared' in answer.stdout
+
+
 @each_row(
     'found, wanted, well',
     [

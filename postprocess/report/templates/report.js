@@ -1,91 +1,15 @@
 (async () => {
-  const byId = id => document.getElementById(id), all = (selector, of = document) => [...of.querySelectorAll(selector)];
-  const make = (tag, properties, ...parts) => {
-    const element = Object.assign(document.createElement(tag), properties);
-    element.append(...parts);
-    return element;
-  };
+{% include 'common.js' %}
   const unpack = async script => {
     const bytes = Uint8Array.from(atob(script.textContent), c => c.charCodeAt(0));
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate'))).text();
   };
-  const spoken = text => text.replaceAll('_', ' '), short = value => value == null ? '' : String(+value.toPrecision(4));
+  const readLibrary = async () => document.head.append(make('script', {textContent: await unpack(byId('uplot'))}));
   const data = JSON.parse(await unpack(byId('data')));
   for (const rows of all('[data-rows]')) byId(rows.dataset.rows).tBodies[0].insertAdjacentHTML('beforeend', await unpack(rows));
   const idOf = link => link?.hash.match(/^#m(\d+)$/)?.[1];
 
-  // As far above the expected mean as the limit is below it, or the other way round
-  const mirrored = one => one.limit != null && one.expected != null ? 2 * one.expected - one.limit : null;
-  const beyond = (one, value) => one.limit != null && (one.expected >= one.limit ? value < one.limit : value > one.limit);
-
-  // The charts of histories; their library is read when the first is drawn
-  let library;
-  const chart = async (box, one) => {
-    library ??= unpack(byId('uplot')).then(text => document.head.append(make('script', {textContent: text})));
-    await library;
-    const style = getComputedStyle(document.documentElement), color = name => style.getPropertyValue(`--${name}`).trim();
-    const bad = one.history.map((value, i) => beyond(one, (one.own ?? one.history)[i]) ? (one.own ?? one.history)[i] : null);
-    if (one.bad != null) bad[bad.length - 1] = one.bad;
-    const level = value => value == null ? null : one.history.map(() => value);
-    const lines = [
-      [one.own ? 'median of the nodes' : 'measured', one.history, {stroke: color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
-      [one.node, one.own, {stroke: color('c1'), width: 1.6}],
-      ['9 of 10 nodes', one.low, {value: (_, value, __, i) => i == null ? '' : `${short(value)} to ${short(one.high[i])}`}], ['to', one.high, {class: 'none'}],
-      ['expected', level(one.expected), {stroke: color('soft'), dash: [3, 3]}],
-      ['limit', level(one.limit), {stroke: color('soft'), dash: [8, 4]}], ['as far on the other side', level(mirrored(one)), {class: 'none'}],
-      ['beyond the limit', bad.some(value => value != null) ? bad : null, {stroke: color('bad'), paths: () => null}],
-    ].filter(([, values]) => values);
-    const place = name => lines.findIndex(([label]) => label === name) + 1;
-    const band = (upper, lower, fill) => place(upper) && place(lower) ? [{series: [place(upper), place(lower)], fill}] : [];
-    const ends = one.expected < one.limit ? ['limit', 'as far on the other side'] : ['as far on the other side', 'limit'];
-    const every = lines.flatMap(([, values]) => values.filter(value => value != null));
-    const logarithmic = Math.min(...every) > 0 && Math.max(...every) >= 30 * Math.min(...every);
-    const axis = {stroke: color('soft'), grid: {stroke: color('line'), width: 1}, ticks: {stroke: color('line')}};
-    const drawn = plot => {
-      const {ctx, bbox} = plot, scale = devicePixelRatio;
-      ctx.save();
-      ctx.font = `${12 * scale}px system-ui, sans-serif`;
-      (one.changes ?? []).forEach(([session, text], i) => {
-        const x = plot.valToPos(data.sessions[session], 'x', true), right = x > bbox.left + bbox.width / 2;
-        if (x < bbox.left || x > bbox.left + bbox.width) return;
-        ctx.strokeStyle = ctx.fillStyle = color('text');
-        ctx.setLineDash([4 * scale, 3 * scale]);
-        ctx.stroke(new Path2D(`M${x} ${bbox.top}v${bbox.height}`));
-        ctx.textAlign = right ? 'right' : 'left';
-        ctx.fillText(text, x + (right ? -5 : 5) * scale, bbox.top + (14 + 15 * (i % 3)) * scale);
-      });
-      ctx.setLineDash([]);
-      ctx.strokeStyle = color('bad');
-      ctx.lineWidth = 2 * scale;
-      bad.forEach((value, i) => {
-        const x = plot.valToPos(plot.data[0][i], 'x', true), y = plot.valToPos(value, 'y', true), arm = 4 * scale;
-        if (value != null && x >= bbox.left && x <= bbox.left + bbox.width)
-          ctx.stroke(new Path2D(`M${x - arm} ${y - arm}l${2 * arm} ${2 * arm}m${-2 * arm} 0l${2 * arm} ${-2 * arm}`));
-      });
-      ctx.restore();
-    };
-    const utc = time => uPlot.tzDate(new Date(1000 * time), 'Etc/UTC');
-    const days = (_, times, __, ___, step) => times.map(utc).map((time, i) => uPlot.fmtDate(
-      step < 86400 ? '{HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : i && time.getMonth() ? '{MMM}' : '{MMM} {YYYY}')(time));
-    const plot = new uPlot({
-      width: Math.max(box.clientWidth, 280), height: 240, tzDate: utc,
-      scales: {y: {distr: logarithmic ? 3 : 1}}, hooks: {draw: [drawn]},
-      axes: [{...axis, values: days}, {...axis, size: 64, label: one.unit, labelSize: 20}],
-      series: [{label: 'UTC', value: '{YYYY}-{MM}-{DD} {HH}:{mm}'}, ...lines.map(([label, , options]) => ({label, value: (_, value) => short(value), points: {show: false}, ...options}))],
-      bands: [...band(...ends, `${color('c0')}18`), ...band('to', '9 of 10 nodes', `${color('c1')}40`)],
-    }, [one.at.map(session => data.sessions[session]), ...lines.map(([, values]) => values)], box);
-    plot.over.title = 'Drag to zoom, double-click to see all';
-  };
-
-  // Small drawings: a history in the overview, the samples of a metric in its row
-  const drawing = (width, height, ...paths) => `<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true">${paths.map(([kind, path]) => `<path class="${kind}" d="${path}"/>`).join('')}</svg>`;
-  const small = one => {
-    const values = one.history.slice(-90), far = mirrored(one), levels = [...values, one.limit ?? values[0], far ?? values[0]];
-    const low = Math.min(...levels), high = Math.max(...levels);
-    const y = value => Math.round(28 - 26 * (value - low) / (high - low || 1));
-    const line = values.map((value, i) => `${Math.round(100 * i / (values.length - 1))} ${y(value)}`).join(' ');
-    return drawing(100, 30, ...(far == null ? [] : [['band', `M0 ${y(one.limit)}H100V${y(far)}H0`]]), ['line', `M${line}`]);
-  };
+  // The samples of a metric in its row
   const strip = one => {
     const values = one.values ?? Object.values(one.jobs?.[0]?.[2] ?? {}).flatMap(text => text.split(' ').map(Number)).filter(Number.isFinite);
     const levels = [...values, one.limit ?? values[0], one.expected ?? values[0]], low = Math.min(...levels), high = Math.max(...levels);
@@ -124,7 +48,7 @@
     ]));
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
-    if (one.history) return chart(box, one);
+    if (one.history) return chart(box, one, data.sessions);
   };
   dialog.addEventListener('close', () => history.replaceState(null, '', before || location.pathname + location.search));
   dialog.addEventListener('click', event => {
@@ -212,6 +136,6 @@
     code.after(button);
   }
   await follow();
-  for (const figure of all('[data-history]')) await chart(figure, data.metrics[figure.dataset.history]);
+  for (const figure of all('[data-history]')) await chart(figure, data.metrics[figure.dataset.history], data.sessions);
   document.documentElement.dataset.ready = '';
 })();

@@ -1,0 +1,80 @@
+  // What the page of a session and the site of all sessions share
+  const byId = id => document.getElementById(id), all = (selector, of = document) => [...of.querySelectorAll(selector)];
+  const make = (tag, properties, ...parts) => {
+    const element = Object.assign(document.createElement(tag), properties);
+    element.append(...parts);
+    return element;
+  };
+  const spoken = text => text.replaceAll('_', ' '), short = value => value == null ? '' : String(+value.toPrecision(4));
+
+  // As far above the expected mean as the limit is below it, or the other way round
+  const mirrored = one => one.limit != null && one.expected != null ? 2 * one.expected - one.limit : null;
+  const beyond = (one, value) => one.limit != null && (one.expected >= one.limit ? value < one.limit : value > one.limit);
+
+  // The chart of a history, whose sessions are at `times`; its library is read when the first is drawn
+  let library;
+  const chart = async (box, one, times) => {
+    await (library ??= readLibrary());
+    const style = getComputedStyle(document.documentElement), color = name => style.getPropertyValue(`--${name}`).trim();
+    const bad = one.history.map((value, i) => beyond(one, (one.own ?? one.history)[i]) ? (one.own ?? one.history)[i] : null);
+    if (one.bad != null) bad[bad.length - 1] = one.bad;
+    const level = value => value == null ? null : one.history.map(() => value);
+    const lines = [
+      [one.own ? 'median of the nodes' : 'measured', one.history, {stroke: color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
+      [one.node, one.own, {stroke: color('c1'), width: 1.6}],
+      ['9 of 10 nodes', one.low, {value: (_, value, __, i) => i == null ? '' : `${short(value)} to ${short(one.high[i])}`}], ['to', one.high, {class: 'none'}],
+      ['expected', level(one.expected), {stroke: color('soft'), dash: [3, 3]}],
+      ['limit', level(one.limit), {stroke: color('soft'), dash: [8, 4]}], ['as far on the other side', level(mirrored(one)), {class: 'none'}],
+      ['beyond the limit', bad.some(value => value != null) ? bad : null, {stroke: color('bad'), paths: () => null}],
+    ].filter(([, values]) => values);
+    const place = name => lines.findIndex(([label]) => label === name) + 1;
+    const band = (upper, lower, fill) => place(upper) && place(lower) ? [{series: [place(upper), place(lower)], fill}] : [];
+    const ends = one.expected < one.limit ? ['limit', 'as far on the other side'] : ['as far on the other side', 'limit'];
+    const every = lines.flatMap(([, values]) => values.filter(value => value != null));
+    const logarithmic = Math.min(...every) > 0 && Math.max(...every) >= 30 * Math.min(...every);
+    const axis = {stroke: color('soft'), grid: {stroke: color('line'), width: 1}, ticks: {stroke: color('line')}};
+    const drawn = plot => {
+      const {ctx, bbox} = plot, scale = devicePixelRatio;
+      ctx.save();
+      ctx.font = `${12 * scale}px system-ui, sans-serif`;
+      (one.changes ?? []).forEach(([session, text], i) => {
+        const x = plot.valToPos(times[session], 'x', true), right = x > bbox.left + bbox.width / 2;
+        if (x < bbox.left || x > bbox.left + bbox.width) return;
+        ctx.strokeStyle = ctx.fillStyle = color('text');
+        ctx.setLineDash([4 * scale, 3 * scale]);
+        ctx.stroke(new Path2D(`M${x} ${bbox.top}v${bbox.height}`));
+        ctx.textAlign = right ? 'right' : 'left';
+        ctx.fillText(text, x + (right ? -5 : 5) * scale, bbox.top + (14 + 15 * (i % 3)) * scale);
+      });
+      ctx.setLineDash([]);
+      ctx.strokeStyle = color('bad');
+      ctx.lineWidth = 2 * scale;
+      bad.forEach((value, i) => {
+        const x = plot.valToPos(plot.data[0][i], 'x', true), y = plot.valToPos(value, 'y', true), arm = 4 * scale;
+        if (value != null && x >= bbox.left && x <= bbox.left + bbox.width)
+          ctx.stroke(new Path2D(`M${x - arm} ${y - arm}l${2 * arm} ${2 * arm}m${-2 * arm} 0l${2 * arm} ${-2 * arm}`));
+      });
+      ctx.restore();
+    };
+    const utc = time => uPlot.tzDate(new Date(1000 * time), 'Etc/UTC');
+    const days = (_, ticks, __, ___, step) => ticks.map(utc).map((time, i) => uPlot.fmtDate(
+      step < 86400 ? '{HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : i && time.getMonth() ? '{MMM}' : '{MMM} {YYYY}')(time));
+    const plot = new uPlot({
+      width: Math.max(box.clientWidth, 280), height: 240, tzDate: utc,
+      scales: {y: {distr: logarithmic ? 3 : 1}}, hooks: {draw: [drawn]},
+      axes: [{...axis, values: days}, {...axis, size: 64, label: one.unit, labelSize: 20}],
+      series: [{label: 'UTC', value: '{YYYY}-{MM}-{DD} {HH}:{mm}'}, ...lines.map(([label, , options]) => ({label, value: (_, value) => short(value), points: {show: false}, ...options}))],
+      bands: [...band(...ends, `${color('c0')}18`), ...band('to', '9 of 10 nodes', `${color('c1')}40`)],
+    }, [one.at.map(session => times[session]), ...lines.map(([, values]) => values)], box);
+    plot.over.title = 'Drag to zoom, double-click to see all';
+  };
+
+  // A small drawing of a history
+  const drawing = (width, height, ...paths) => `<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true">${paths.map(([kind, path]) => `<path class="${kind}" d="${path}"/>`).join('')}</svg>`;
+  const small = one => {
+    const values = one.history.slice(-90), far = mirrored(one), levels = [...values, one.limit ?? values[0], far ?? values[0]];
+    const low = Math.min(...levels), high = Math.max(...levels);
+    const y = value => Math.round(28 - 26 * (value - low) / (high - low || 1));
+    const line = values.map((value, i) => `${Math.round(100 * i / (values.length - 1))} ${y(value)}`).join(' ');
+    return drawing(100, 30, ...(far == null ? [] : [['band', `M0 ${y(one.limit)}H100V${y(far)}H0`]]), ['line', `M${line}`]);
+  };

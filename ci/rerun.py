@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from ci import outcome
-from ci.session import Case, Content, Entry, Session, case_of, cases_in, left_out
+from ci.session import Case, Content, Entry, Session, case_of, cases_in, left_out, trials_not_run
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline.sites import Site
 from postprocess.text import count
@@ -29,7 +29,7 @@ def complete(session: Session, content: Content, site: Site, deadline: float) ->
     number = 1
     while time.monotonic() < deadline and (cases := _incomplete(content)):
         number += 1
-        left = {case_of(case): int(left_out(case).split()[0]) for case in cases}
+        left = {case_of(case): trials_not_run(case) for case in cases}
         print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
         if not session.run_again(
             content, _with_options(session, cases, site, 1), deadline, f'-part{number}', trials=left
@@ -40,7 +40,7 @@ def complete(session: Session, content: Content, site: Site, deadline: float) ->
 
 def _incomplete(content: Content) -> list[Entry]:
     """Return the last run of each case that has trials left."""
-    return [case for case in cases_in(content) if left_out(case)]
+    return [case for case in cases_in(content) if trials_not_run(case)]
 
 
 def rerun(session: Session, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:

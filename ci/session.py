@@ -350,6 +350,12 @@ def left_out(case: Entry) -> str:
     return record['provenance'].get('trials_left_out', '') if isinstance(record, dict) else ''
 
 
+def trials_not_run(case: Entry) -> int:
+    """Return how many trials the queue allowed no time for."""
+    record = case.get('record')
+    return int(record['provenance'].get('trials_not_run', 0)) if isinstance(record, dict) else 0
+
+
 def failed(content: Content) -> list[Entry]:
     """Return the cases that did not measure; one with a value beyond its limit did."""
     return [

@@ -10,7 +10,9 @@ SITE = Site('s', '', (), {}, {})
 
 
 def case(left: int = 0, of: int = 0, result: str = 'pass') -> dict:
-    facts = {'trials_left_out': f'{left} of {of} trials: one takes up to 30 s'} if left else {}
+    facts = {}
+    if left:
+        facts = {'trials_not_run': str(left), 'trials_left_out': f'{left} of {of} trials: one takes up to 30 s'}
     return {
         'unique_name': 'HPL', 'display_name': 'HPL', 'hashcode': 'hash', 'system': 's', 'partition': 'p',
         'environ': 'e', 'result': result, 'fixture': False, 'record': {'provenance': facts},

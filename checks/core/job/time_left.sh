@@ -10,5 +10,6 @@ for ((before = 1; before < trial; before++)); do
 done
 ((trial == 1 || elapsed * 100 + slowest * 3 / 2 + 6000 < limit * 100)) && exit 0
 echo "trials_run=$((trial - 1))"
+echo "trials_not_run=$((trials - trial + 1))"
 echo "trials_left_out=$((trials - trial + 1)) of $trials trials: one takes up to $((slowest / 100 + 1)) s, and $((limit - elapsed)) of the $limit s that the queue allows a job are left"
 exit 1

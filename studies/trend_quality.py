@@ -1,6 +1,6 @@
 """How often trend and fleet are wrong, measured on noise whose truth is known; prints, asserts nothing.
 
-    python studies/trend_quality.py trend   healthy sites with a change; steps found 5 and 10 nights later
+    python studies/trend_quality.py trend   healthy sites with a change; steps found 5 and 10 nights later; drifts dated
     python studies/trend_quality.py fleet   false nodes a session; nodes that lost 5 %; losses of the system
 
 Seeded: the same options print the same numbers. Every share has its 95 % Wilson interval. `--trials N` sets of how many
@@ -27,7 +27,7 @@ from verdict_quality import wilson  # noqa: E402
 
 from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance  # noqa: E402
-from postprocess.history.changepoints import Found, changes  # noqa: E402
+from postprocess.history.changepoints import Found, changes, drift_in  # noqa: E402
 from postprocess.history.nodes import NodeTable, outliers  # noqa: E402
 
 SEED = 20261121
@@ -36,6 +36,7 @@ JUDGED = 20  # of those: of the CV that the table names
 NIGHTS = (20, 40, 60, 90, 180)
 BEFORE = (15, 60, 175)  # nights before a step
 LOSSES = (0.03, 0.05)
+DATED = (1, 3, 10)
 FLEETS = (64, 256, 1024)
 PAST = (4, 10, 30)  # healthy nights of a fleet
 SPREAD, RUN, NIGHT = 0.03, 0.01, 0.01  # of healthy nodes, of runs on a node (log-normal as above), and of a whole night
@@ -113,6 +114,20 @@ def trend(trials: int) -> None:
                     cells.append(wilson(hits, few * JUDGED))
             table.append([noise, f'{100 * loss:g} %', *cells])
     print(f'\nSteps of metrics with a CV of 1 % found within 3 nights of their place, {few * JUDGED} metrics a cell:\n')
+    print_rows(table)
+    table = [['noise', 'CV', 'sessions of drift', *(f'within {within}' for within in DATED)]]
+    for noise, draw in NOISES.items():
+        for cv in (0.002, 0.01):
+            for lasts in (20, 60, 180):
+                rng, apart = numpy.random.default_rng(SEED), []
+                for _ in range(trials):
+                    values = cv * draw(rng, (2 * lasts,))
+                    values[lasts:] -= numpy.linspace(0.06 / lasts, 0.06, lasts)
+                    drift = drift_in(values, 0.03)
+                    apart.append(abs(drift.begin - lasts) if drift else math.inf)
+                shares = [wilson(sum(far <= within for far in apart), trials) for within in DATED]
+                table.append([noise, f'{100 * cv:g} %', str(lasts), *shares])
+    print('\nBeginnings of a drift of 6 % after as many steady sessions, dated within so many sessions:\n')
     print_rows(table)
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import median
+from typing import NamedTuple
 
 import numpy
 from numpy import ndarray
@@ -31,15 +32,20 @@ _LEVELS = 128
 _FAR = 3  # standard deviations of a level beyond which a value says no more than that it is far away
 
 
+class Drift(NamedTuple):
+    """A change that goes on until the last value, which is `became`; up to the place `begin` the level `was`."""
+
+    begin: int
+    was: float
+    became: float
+
+
 @dataclass(frozen=True)
 class Found:
-    """What changed in a series: `steps`, the places of the first values of new levels, and the drift since the last.
-
-    `drift`: change over the whole of that time, None without one.
-    """
+    """What changed in a series: `steps`, the places of the first values of new levels, and the drift since the last."""
 
     steps: list[int]
-    drift: float | None = None
+    drift: Drift | None = None
 
 
 @dataclass(frozen=True)
@@ -274,44 +280,76 @@ def medians(values: ndarray, ends: Sequence[int]) -> list[float]:
 # Drift
 
 
+def drift_in(values: ndarray, floor: float) -> Drift | None:
+    """Return the drift of a series that is known to have changed by at least `floor`, a share; None for steps."""
+    least = -math.log1p(-floor)
+    (ends,) = _candidates([values], [least])
+    return _with_drift(values, least, ends, Control(0.0, 0.0, 1)).drift
+
+
 def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control) -> Found:
-    """Return a drift over the whole series where that describes it better than its steps, else one since the last."""
-    change = _drift(values, floor, control)
-    if change is not None and (not ends or _is_line(values, change, ends)):
-        return Found([], change)
-    return Found(ends, _drift(values[ends[-1] :], floor, control) if ends else None)
+    """Return a drift since one of the steps where that describes the values better than the steps after it."""
+    for n, first in enumerate([0, *ends]):
+        rest, after = values[first:], [end - first for end in ends[n:]]
+        if len(rest) >= 2 * SHORTEST and (after or _drifts(rest, floor, control)):
+            begin, line = hinge(rest)
+            change = float(line[-1] - line[0])
+            if abs(change) >= floor and (not after or _is_line(rest, line, after)):
+                return Found(ends[:n], Drift(first + begin, float(line[0]), float(line[-1])))
+    return Found(ends)
 
 
-def _drift(values: ndarray, floor: float, control: Control) -> float | None:
-    """Return the change over the whole of a series whose weekly medians drift by at least `floor`, else None.
+def _drifts(values: ndarray, floor: float, control: Control) -> bool:
+    """Return True for a series without steps whose weekly medians drift by at least `floor`.
 
     The slope is that of Theil and Sen, and differs from 0 by Student's t.
     """
     weeks = len(values) // _WEEK
     if weeks < _WEEKS:
-        return None
+        return False
     weekly = numpy.sort(values[len(values) - weeks * _WEEK :].reshape(weeks, _WEEK), axis=1)[:, _WEEK // 2]
     quarter = weeks // 4
     if abs(median(weekly[-quarter:].tolist()) - median(weekly[:quarter].tolist())) < floor / 2:
-        return None  # without the test, which takes longer than all the rest
+        return False  # without the test, which takes longer than all the rest
     i, j = numpy.triu_indices(weeks, 1)
     slope = float(numpy.median((weekly[j] - weekly[i]) / (j - i))) / _WEEK
     n = weeks * _WEEK
-    change = slope * (n - _WEEK)
-    if abs(change) < floor:
-        return None
+    if abs(slope * (n - _WEEK)) < floor:
+        return False
     from scipy.special import stdtr
 
     rest = _Rest(values[-n:] - slope * numpy.arange(n), [])
     df = max(n * control.freedom - 2, 1)
     like = (1 + control.likeness) / (1 - control.likeness)
     error = _SLOPE * max(math.sqrt(rest.squares / n * like), floor / 20) * math.sqrt(12 / n**3)
-    return change if 2 * stdtr(df, -abs(slope) / error) * control.series <= FALSE_DRIFTS else None
+    return bool(2 * stdtr(df, -abs(slope) / error) * control.series <= FALSE_DRIFTS)
 
 
-def _is_line(values: ndarray, change: float, ends: Sequence[int]) -> bool:
-    """Return True if a straight line describes the values better than levels that begin at `ends`."""
-    rest = values - numpy.linspace(0, change, len(values))
-    off_line = abs(rest - numpy.median(rest)).sum()
+def hinge(values: ndarray) -> tuple[int, ndarray]:
+    """Return where a level becomes a slope, and the line, of least squares; values far from it count as less far.
+
+    The slope lasts for twice the shortest level at least. Hudson, JASA 61 (1966) 1097.
+    """
+    n = len(values)
+    last = numpy.arange(n - 2 * SHORTEST + 1)  # of the level
+    lasts = (n - 1 - last).astype(float)
+    mean_x = lasts * (lasts + 1) / 2 / n
+    squares = lasts * (lasts + 1) * (2 * lasts + 1) / 6 - n * mean_x**2
+    near = values
+    for _ in range(3):
+        sums = near[::-1].cumsum().cumsum()[::-1]  # of x * values, x being 1 for the first value of a slope
+        along = sums[last + 1] - mean_x * near.sum()
+        best = int(numpy.argmax(along**2 / squares))
+        slope = along[best] / squares[best]
+        line = near.mean() + slope * (numpy.maximum(numpy.arange(n) - best, 0) - mean_x[best])
+        rest = values - line
+        bound = _FAR * float(numpy.median(abs(rest))) / MAD_OF_NORMAL or math.inf
+        near = line + numpy.clip(rest, -bound, bound)
+    return best + 1 if best else 0, line
+
+
+def _is_line(values: ndarray, line: ndarray, ends: Sequence[int]) -> bool:
+    """Return True if a line describes the values better than levels that begin at `ends`."""
+    off_line = abs(values - line).sum()
     off_steps = sum(abs(part - numpy.median(part)).sum() for part in numpy.split(values, ends))
     return bool(off_line <= off_steps + math.log(len(values)) ** 1.5 * float(noise(values[None])[0]) * (len(ends) - 1))

@@ -24,7 +24,7 @@ class Change:
     """A change in the history of a series. `kind`: ``step`` or ``drift``; `change`: of the performance, in %.
 
     A step is between the sessions `before` and `session`, from the level `was` to `became`, in the unit of `quantity`,
-    which has lasted for `sessions` of them. A drift began at `before` at the latest and lasts until `session`.
+    which has lasted for `sessions` of them. A drift began at `before` and lasts until `session`.
     `with_it`: what changed in the provenance at the step.
     """
 
@@ -119,8 +119,8 @@ def _changes(history: History, found: Found, sessions: list[Session]) -> Iterato
     for place, end, (was, became) in zip(ends, [*ends, len(performance)][1:], pairwise(levels), strict=True):
         yield change('step', place - 1, place, was, became, end - place)
     if found.drift is not None:
-        last, half = ends[-1] if ends else 0, found.drift / 2
-        yield change('drift', last, -1, levels[-1] - half, levels[-1] + half, len(performance) - last)
+        begin, was, became = found.drift
+        yield change('drift', begin, -1, was, became, len(performance) - begin)
 
 
 def _with_provenance(store: Store, sessions: list[Session], changes: list[Change]) -> list[Change]:

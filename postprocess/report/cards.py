@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from itertools import product
 from typing import NamedTuple
 
 import numpy
@@ -13,28 +12,15 @@ from plumbline.identity import SeriesId
 from postprocess.history.digest import Digest
 from postprocess.history.incidents.incident import Incident
 from postprocess.history.incidents.known import Known
+from postprocess.history.incidents.levels import levels
 from postprocess.report.charts import Judged
 from postprocess.report.plots import Axis, joined
 from postprocess.results.store import Store
 from postprocess.text import count, percent
 
-_POOLED = 50  # series of an incident, the worst first, whose level is drawn
 _FEWEST_SESSIONS = 3
 _NAMED = 3  # nodes
 _WIDTH, _HEIGHT = 240, 44
-# The median over series and nodes of their performance in each session, as a logarithm, beside the references; of a
-# series without one beside its own median
-_LEVELS = """
-    WITH found AS (
-        SELECT incident, night, ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, node)))
-            * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
-        FROM metrics JOIN cases USING (night, case_id)
-            JOIN wanted USING ("partition", environ, "check", params, metric)
-        WHERE metrics.dims = wanted.dims AND status = 'measured' AND mean > 0
-            AND (node = '' OR list_contains(nodes, node))
-    )
-    SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
-"""
 
 
 class Spark(NamedTuple):
@@ -94,25 +80,12 @@ def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
 
 def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
     """Return the level of each incident that is a loss, by its id."""
-    rows = [
-        (one.id, str(of), node, of.to_row(), value and value.expected)
-        for one in digest.known
-        if one.incident.sort == 'loss'
-        for of, node in product(one.incident.series[:_POOLED], one.incident.where.nodes or ('',))
-        for value in (one.incident.values.get(of),)
-    ]
-    if not rows or len(digest.sessions) < _FEWEST_SESSIONS:
-        return {}
-    wanted: dict[str, list] = {
-        'incident': [id for id, *_ in rows], 'series': [name for _, name, *_ in rows],
-        'node': [node for _, _, node, *_ in rows], 'expected': [float(mean) if mean else None for *_, mean in rows],
-    }  # fmt: skip
-    wanted |= {key: [row[key] for *_, row, _ in rows] for key in rows[0][3]}
-    levels: dict[str, list[tuple[int, float]]] = {}
-    for row in store.query(_LEVELS, digest.sessions, wanted=wanted).to_pylist():
-        levels.setdefault(row['incident'], []).append((row['night'], row['level']))
-    day = {one.id: one.incident.day for one in digest.known}
-    return {id: _spark(digest, own, day[id]) for id, own in levels.items() if len(own) >= _FEWEST_SESSIONS}
+    known = {one.id: one.incident for one in digest.known}
+    return {
+        id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id].day)
+        for id, of in levels(store, digest.sessions, known).items()
+        if len(of[0]) >= _FEWEST_SESSIONS
+    }
 
 
 def _spark(digest: Digest, levels: Sequence[tuple[int, float]], day: str) -> Spark:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 import shlex
 from collections import Counter, defaultdict
@@ -13,23 +12,26 @@ from typing import Any
 from plumbline.identity import CaseId, to_text
 from postprocess.history.incidents.draft import Draft, case_of
 from postprocess.history.incidents.health import faults
-from postprocess.history.incidents.incident import Incident, Scope
+from postprocess.history.incidents.incident import Incident
+from postprocess.history.incidents.levels import began, levels
 from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.verdict import Comparison, Verdict
 
-_BACK = 60  # sessions in which the beginning of an incident is looked for
+_BACK = 400  # sessions in which the beginning of an incident is looked for
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
-_SERIES = 20  # of an incident, the worst, whose history and provenance are read
+_SERIES = 20  # cases and nodes of an incident, the worst, whose provenance is read
 _SHOWN = 3  # series, cases and archives in the evidence
 WELL = ('ok', 'improved')
 # The first session that shows an incident, by its `number`, of those before the last without a healthy one after it.
-# `wanted`: its series or cases and nodes.
-_FIRST = """
+# `wanted`: its cases and nodes.
+_FIRST_FAILURE = """
     WITH seen AS (
-        SELECT number, cases.night AS night, {is_bad} AS is_bad
-        FROM wanted JOIN cases USING ("partition", environ, "check", params) {more}
+        SELECT number, cases.night AS night,
+            bool_or(NOT (result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance'))
+                AS is_bad
+        FROM wanted JOIN cases USING ("partition", environ, "check", params)
         WHERE cases.night < (SELECT max(night) FROM nights) AND (node = '' OR list_contains(cases.nodes, node))
         GROUP BY ALL
     ), healthy AS (
@@ -37,15 +39,6 @@ _FIRST = """
     )
     SELECT number, min(night) AS night FROM seen JOIN healthy USING (number) WHERE night > last GROUP BY number
 """
-_FIRST_LOSS = _FIRST.format(
-    is_bad='median(sign * ln(mean / expected)) < any_value(least)',
-    more="""JOIN metrics ON (metrics.night, metrics.case_id, metrics.metric, metrics.dims)
-        = (cases.night, cases.case_id, wanted.metric, wanted.dims) AND status = 'measured' AND mean > 0""",
-)
-_FIRST_FAILURE = _FIRST.format(
-    is_bad="""bool_or(NOT (result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance'))""",
-    more='',
-)
 
 
 class Background:
@@ -82,17 +75,19 @@ class Background:
 
     def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
         """Return the place of the session since which each incident is seen, without a healthy one between."""
-        both = list(enumerate(zip(drafts, found, strict=True)))
-        losses = [row for i, (draft, one) in both if one.sort == 'loss' for row in _lost_series(i, draft, one)]
-        failures = [row for i, (draft, _) in both if draft.failed for row in _failed_cases(i, draft)]
-        begins = self._first_nights(_FIRST_FAILURE, failures) | self._first_nights(_FIRST_LOSS, losses)
-        return [begins.get(i, len(self.sessions) - 1) for i in range(len(found))]
+        last = len(self.sessions) - 1
+        known = levels(self.store, self.sessions, {str(i): one for i, one in enumerate(found)})
+        losses = {int(i): began(level, found[int(i)].loss or 0.0, last) for i, level in known.items()}
+        begins = self._failed_first(drafts) | losses
+        return [begins.get(i, last) for i in range(len(found))]
 
-    def _first_nights(self, sql: str, wanted: Sequence[dict[str, Any]]) -> dict[int, int]:
-        """Return the place of the first session of each number among `wanted`."""
+    def _failed_first(self, drafts: Sequence[Draft]) -> dict[int, int]:
+        """Return the place of the first session of each failure, by the place of its draft."""
+        wanted = [row for i, draft in enumerate(drafts) if draft.failed for row in _failed_cases(i, draft)]
         if len(self.sessions) < 2 or not wanted:
             return {}
-        rows = self.store.query(sql, self.sessions, wanted={name: [one[name] for one in wanted] for name in wanted[0]})
+        columns = {name: [one[name] for one in wanted] for name in wanted[0]}
+        rows = self.store.query(_FIRST_FAILURE, self.sessions, wanted=columns)
         return dict(zip(rows['number'].to_pylist(), rows['night'].to_pylist(), strict=True))
 
     # What changed
@@ -244,25 +239,12 @@ class Background:
         return [f'^{re.escape(name)}' for name in dict.fromkeys(known)]
 
 
-def _places(of: Scope) -> Sequence[str]:
-    return of.nodes[:_SERIES] or ('',)
-
-
-def _lost_series(number: int, draft: Draft, incident: Incident) -> Iterator[dict[str, Any]]:
-    """Yield the worst series of an incident on each of its nodes; `least` is half of its loss."""
-    rows = {row.id: row for row in draft.rows if row.expected}
-    least = math.log1p(-(incident.loss or 0.0) / 2)
-    for of in [of for of in incident.series if of in rows][:_SERIES]:
-        known = {'number': number, 'expected': rows[of].expected, 'sign': rows[of].quantity.sign, 'least': least}
-        yield from (of.to_row() | known | {'node': node} for node in _places(incident.where))
-
-
 def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
     """Yield the cases of an incident on each of its nodes."""
     for case in sorted(draft.cases)[:_SERIES]:
         names = {'partition': case.partition, 'environ': case.environ, 'check': case.check}
         known = names | {'number': number, 'params': to_text(case.params)}
-        yield from (known | {'node': node} for node in _places(draft.where))
+        yield from (known | {'node': node} for node in draft.where.nodes[:_SERIES] or ('',))
 
 
 def _on(nodes: Sequence[str]) -> str:

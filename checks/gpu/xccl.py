@@ -50,12 +50,13 @@ class XcclTests(OnNodes, Benchmark):
             self.runs[name] = [f'{name}_perf', *xccl.options_of(self.sizes)]
             self.metrics += xccl.metrics_of(name, self.sizes, self.ranks)
         self.executable = 'all_reduce_perf'
-        self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET', 'NCCL_DEBUG_FILE': LOG}
+        self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
 
     def sanity_faults(self, run):
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
         ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())
         run.provenance[f'transport_{run.name}'] = ways or 'the library did not say'
+        run.provenance[f'algorithm_{run.name}'] = xccl.algorithm_of(log) or 'the library did not say'
         run.provenance['nccl_version'] = xccl.version_of(log)
         fallbacks = xccl.fallbacks_of(log, self.topology.nics) if self.num_nodes > 1 else []
         return fallbacks + xccl.faults_of(run.output, run.name, self.sizes, self.ranks)

@@ -29,7 +29,10 @@ _SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must 
 _NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?)'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY} *')
-_CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*\S)')
+_CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
+# How NCCL numbers what it names since 2.23 (src/include/device.h)
+_ALGORITHMS = ('TREE', 'RING', 'COLLNET_DIRECT', 'COLLNET_CHAIN', 'NVLS', 'NVLS_TREE', 'PAT')
+_PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 
 
 class Row(NamedTuple):
@@ -129,16 +132,42 @@ def transports_of(log: str) -> dict[str, int]:
     return dict(sorted(Counter(ways).items()))
 
 
+def algorithm_of(log: str) -> str:
+    """Return algorithm and protocol of the largest message, such as ``RING/SIMPLE``; empty where it is not said."""
+    found = re.findall(r'\b(\d{1,15}) Bytes -> Algo (\w+) proto (\w+)', log)
+    if not found:
+        return ''
+    _, *chosen = max(found, key=lambda one: int(one[0]))
+    known = (_ALGORITHMS, _PROTOCOLS)
+    return '/'.join(
+        names[int(one)] if one.isdecimal() and len(one) < 3 and int(one) < len(names) else one.upper()
+        for one, names in zip(chosen, known, strict=True)
+    )
+
+
 def fallbacks_of(log: str, nics: Sequence[str]) -> list[str]:
-    """Return a sentence where the library leaves network devices of the site unused, or does not say which it uses."""
-    sockets = re.search(r'via NET/Socket|Using network Socket', log)
-    if nics and sockets:
-        return [f'NCCL fell back to sockets ({sockets[0]}); site.yaml states the network devices {", ".join(nics)}']
-    if nics and 'NET/' not in log:
-        return [f'NCCL did not say how it reaches other nodes; site.yaml states the network devices {", ".join(nics)}']
+    """Return a sentence for each sign that the library does not use the network devices that the site states."""
+    if not nics:
+        return []
+    stated = f'site.yaml states the network devices {", ".join(nics)}'
+    if sockets := re.search(r'via NET/Socket|Using network Socket', log):
+        return [f'NCCL fell back to sockets ({sockets[0]}); {stated}']
+    if 'NET/' not in log:
+        return [f'NCCL did not say how it reaches other nodes; {stated}']
+    faults = []
     used = {name for line in re.findall(r'NET/IB : Using (.*)', log) for name in re.findall(r'\[\d+\]([\w.-]+):', line)}
-    lacking = [name for name in nics if used and name not in used]
-    return [f'NCCL uses {", ".join(sorted(used))} and not {", ".join(lacking)} of site.yaml'] if lacking else []
+    if lacking := [name for name in nics if used and name not in used]:
+        faults.append(f'NCCL uses {", ".join(sorted(used))} and not {", ".join(lacking)} of site.yaml')
+    found = [int(number) for number in re.findall(r'NET/OFI Selected [pP]rovider is .*\(found (\d{1,4}) nics\)', log)]
+    if found and min(found) < len(nics):
+        faults.append(f'NCCL found {min(found)} network devices on a node; {stated}')
+    between = {way: number for way, number in transports_of(log).items() if way.startswith('NET/')}
+    if through_host := sum(number for way, number in between.items() if 'GDRDMA' not in way):
+        faults.append(
+            f'{through_host} of {sum(between.values())} channels between nodes go through memory of the host, without '
+            'GDRDMA: see NCCL_NET_GDR_LEVEL, and whether nvidia_peermem, or DMA-BUF, is there'
+        )
+    return faults
 
 
 def version_of(log: str) -> str:

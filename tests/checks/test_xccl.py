@@ -17,12 +17,16 @@ from checks.gpu import xccl_output as xccl
 RUNS = {
     'rccl-tests-all_reduce-8-ranks': ('all_reduce', 8, [2**power for power in range(3, 34)]),
     'rccl-tests-all_reduce-16-ranks': ('all_reduce', 16, [2**power for power in range(3, 35)]),
+    'nccl-tests-all_gather-8-ranks': ('all_gather', 8, [2**power for power in range(7, 31)]),
+    'nccl-tests-alltoall-8-ranks': ('alltoall', 8, [2**power for power in range(5, 31)]),
+    'rccl-tests-alltoall-8-ranks': ('alltoall', 8, [2**power for power in range(7, 28)]),
 }
 GIB = 2**30
 
 
 def text_of(run: str) -> str:
-    return (OUTPUTS / f'{run}.txt').read_text(encoding='utf-8')
+    """The output without the sizes of nothing, with which 8 ranks begin where they are asked for 4 bytes."""
+    return re.sub(r'^ +0 .*\n', '', (OUTPUTS / f'{run}.txt').read_text(encoding='utf-8'), flags=re.MULTILINE)
 
 
 def outcome(run: str, output: str) -> dict[str, float] | None:
@@ -35,13 +39,19 @@ def outcome(run: str, output: str) -> dict[str, float] | None:
     return None if xccl.faults_of(output, collective, sizes, ranks) else found
 
 
-@each_row(('run', 'printed'), [('rccl-tests-all_reduce-8-ranks', 313.66), ('rccl-tests-all_reduce-16-ranks', 340.75)])
-def test_recorded_curves_are_those_that_are_printed(recorded, run, printed):
-    found = outcome(run, recorded(f'{run}.txt'))
-    assert len(found) == len(RUNS[run][2]) and found[f'all_reduce {GIB}'] == pytest.approx(printed, rel=1e-4)
-    algorithm = values_of(xccl.metrics_of('all_reduce', RUNS[run][2], RUNS[run][1])[0], recorded(f'{run}.txt'))
-    assert found[f'all_reduce {GIB}'] / algorithm[f'all_reduce {GIB}'] == pytest.approx(
-        xccl.FACTORS['all_reduce'](RUNS[run][1])
+@each_row(('run', 'printed'), [
+    ('rccl-tests-all_reduce-8-ranks', 313.66),
+    ('rccl-tests-all_reduce-16-ranks', 340.75),
+    ('nccl-tests-all_gather-8-ranks', 35.88),
+    ('nccl-tests-alltoall-8-ranks', 9.36),
+])  # fmt: skip
+def test_recorded_curves_are_those_that_are_printed(run, printed):
+    collective, ranks, sizes = RUNS[run]
+    found = outcome(run, text_of(run))
+    assert len(found) == len(sizes) and found[f'{collective} {GIB}'] == pytest.approx(printed, rel=1e-3)
+    algorithm = values_of(xccl.metrics_of(collective, sizes, ranks)[0], text_of(run))
+    assert found[f'{collective} {GIB}'] / algorithm[f'{collective} {GIB}'] == pytest.approx(
+        xccl.FACTORS[collective](ranks)
     )
 
 
@@ -54,11 +64,9 @@ def test_rows_without_the_last_lines_are_no_whole_run(recorded):
     assert len(xccl.faults_of(rows + '# Out of bounds values : 0 OK\n', 'all_gather', sizes, 8)) == 8  # N/A, factor
 
 
-def test_a_recorded_alltoall_checks_no_data_in_place_and_begins_with_sizes_of_nothing(recorded):
-    output = recorded('rccl-tests-alltoall-8-ranks.txt')
-    whole = ''.join(line for line in output.splitlines(keepends=True) if not re.match(r' +0 ', line))
-    assert xccl.faults_of(whole, 'alltoall', [2**power for power in range(7, 28)], 8) == []
-    assert xccl.sizes_of(8)[0] == 2**16  # far above what 8 ranks round away
+def test_a_recorded_alltoall_checks_no_data_in_place():
+    run = 'rccl-tests-alltoall-8-ranks'
+    assert 'N/A' in text_of(run) and len(outcome(run, text_of(run))) == len(RUNS[run][2])
 
 
 @each_row(('old', 'new', 'says'), [
@@ -111,6 +119,7 @@ def test_recorded_logs_say_what_the_channels_go_through(recorded):
     ('NET/AWS Libfabric/3/GDRDMA', 'NET/AWS Libfabric/GDRDMA'),
     ('P2P/direct pointer', 'P2P/direct pointer'),
     ('P2P/IPC/read', 'P2P/IPC/read'),
+    ('NET/AWS Libfabric/2/GDRDMA comm 0x9bbf3b0 nRanks 4096', 'NET/AWS Libfabric/GDRDMA'),  # RCCL, on Frontier
     ('SHM/direct/direct', 'SHM/direct/direct'),
 ])  # fmt: skip
 def test_devices_of_a_way_are_counted_together(way, is_):
@@ -130,6 +139,29 @@ def test_a_fallback_to_sockets_and_an_unused_device_are_findings_where_the_site_
     assert xccl.fallbacks_of(recorded('nccl-info-ib.txt'), ['mlx5_0']) == []  # it names no device
 
 
+def test_too_few_network_devices_and_channels_without_gdrdma_are_findings(recorded):
+    slingshot, nics = recorded('nccl-info-slingshot.txt'), ['hsn0', 'hsn1', 'hsn2', 'hsn3']
+    assert xccl.transports_of(slingshot) == {'NET/AWS Libfabric/GDRDMA': 24, 'P2P/CUMEM/read': 6}
+    assert xccl.fallbacks_of(slingshot, nics) == []
+    (fault,) = xccl.fallbacks_of(slingshot.replace('found 4 nics', 'found 3 nics', 1), nics)
+    assert 'NCCL found 3 network devices on a node; site.yaml states' in fault
+    (fault,) = xccl.fallbacks_of(slingshot.replace('/GDRDMA', '', 5), nics)
+    assert '5 of 24 channels between nodes' in fault and 'NCCL_NET_GDR_LEVEL' in fault
+    assert xccl.fallbacks_of(slingshot.replace('/GDRDMA', ''), []) == []
+
+
+@each_row(('line', 'is_'), [
+    ('AllGather: 37756928 Bytes -> Algo 1 proto 2 time 2860.208008', 'RING/SIMPLE'),
+    ('Broadcast:    32768 Bytes -> Algo RING proto SIMPLE channel{Lo..Hi}={0..0}', 'RING/SIMPLE'),
+    ('AllReduce: 8388608 Bytes -> Algo Ring proto LL128 channel{Lo..Hi}={0..15}', 'RING/LL128'),
+    ('AllReduce: 8 Bytes -> Algo 99 proto 2 time 1', '99/SIMPLE'),
+    ('AllReduce: opCount 1', ''),
+])  # fmt: skip
+def test_the_algorithm_of_the_largest_message_is_named_as_nccl_does_since_2_23(line, is_):
+    small = 'n1:1:1 [0] NCCL INFO AllGather: 4 Bytes -> Algo 0 proto 0 time 9\n' * bool(is_)
+    assert xccl.algorithm_of(f'{small}n1:1:1 [0] NCCL INFO {line}\n{small}') == is_
+
+
 def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(recorded, reframe_runtime, tmp_path):
     from checks.gpu.xccl import XcclTests
 
@@ -142,6 +174,7 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
     assert 'fell back to sockets' in fault
     assert run.provenance == {
         'transport_all_reduce': 'NET/IBext/GDRDMA 5, P2P/CUMEM 3', 'nccl_version': '2.16.5+cuda11.8',
+        'algorithm_all_reduce': 'the library did not say',
     }  # fmt: skip
     case.num_nodes = 1
     assert XcclTests.sanity_faults(case, run) == []

@@ -2,6 +2,7 @@ from datetime import datetime
 
 import pytest
 from run_reports import Workplace
+from simulated_site import Site
 
 
 @pytest.fixture
@@ -14,3 +15,26 @@ def work(tmp_path) -> Workplace:
 def later(monkeypatch):
     """All nights of the tests are over, whenever the tests run."""
     monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
+
+
+@pytest.fixture(scope='module')
+def ordinary(tmp_path_factory):
+    """A site of five healthy nights."""
+    site = Site(Workplace(tmp_path_factory.mktemp('ordinary')))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
+        site.healthy()
+    return site
+
+
+@pytest.fixture
+def young(work):
+    """A site without a night."""
+    return Site(work)
+
+
+@pytest.fixture
+def site(young, ordinary):
+    """A site after five healthy nights."""
+    young.take(ordinary)
+    return young

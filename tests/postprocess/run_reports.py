@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from plumbline.identity import Quantity, from_text
 from plumbline.limits import Limits
 from plumbline.record import NOTHING, Summary
-from plumbline.references import COLUMNS, RECORDED, Reference
+from plumbline.references import COLUMNS, RECORDED, Reference, read_references
 from postprocess.cli import app
 from postprocess.verdicts.verdict import Verdict
 
@@ -183,3 +183,18 @@ class Workplace:
         self.reference(*rows)
         self.ingest(report(entry, **session))
         return self.compare()
+
+
+def baseline(work):
+    """Return the rows of the baseline in force by metric."""
+    return {row.id.name: row for row in read_references(work.baseline, 'baseline')}
+
+
+def nights(work, values, first=0, **fields):
+    """Ingest a session a night, one for each of `values`, which is by metric or of the metric triad alone."""
+    for night, value in enumerate(values, first):
+        metrics = value if isinstance(value, dict) else {'triad': value}
+        metrics = {name: metric([0.99 * mean, 1.01 * mean]) for name, mean in metrics.items()}
+        work.ingest(
+            report(case(metrics=metrics, **fields), uuid=f'night{night:02}', mode='quick', began=BEGAN + night * 86400)
+        )

@@ -1,4 +1,4 @@
-"""Each verdict, which of them goes before which, and what a session should have measured."""
+"""Each verdict, and which of them goes before which."""
 
 import json
 import math
@@ -218,117 +218,7 @@ def test_every_node_of_a_distributed_case_is_judged(work):
     assert '1 gated' in ' '.join(work.run('compare', '--summary').stdout.split())
 
 
-# Scope: what should have been measured
-
-
-def absent(**fields):
-    return reference(**{'params': 'size=small'} | fields)
-
-
-@pytest.mark.parametrize(
-    ('row', 'session', 'missing'),
-    [
-        (absent(), {'mode': 'quick'}, True),
-        (absent(), {'mode': 'nightly'}, True),
-        (absent(mode='nightly'), {'mode': 'quick'}, False),
-        (absent(mode=''), {'mode': 'acceptance'}, False),
-        (absent(), {}, False),
-        (absent(), {'cmdline': 'reframe --mode=quick -r'}, True),
-        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r -n STREAM'}, False),
-        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r -c checks/memory -R'}, True),
-        (absent(), {'mode': 'quick', 'cmdline': 'reframe -r --distribute'}, False),
-        (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster:cpu -r'}, False),
-        (absent(partition='gpu'), {'mode': 'quick', 'cmdline': 'reframe --system=cluster -r'}, True),
-        (absent(check='Other', params='*'), {'mode': 'quick'}, True),
-        (absent(check='Other', params='*'), {}, False),
-        (reference(metric='copy'), {}, True),
-        (reference(metric='copy', environ='other'), {}, False),
-        (reference(metric='copy', environ='*'), {}, False),
-        (reference(metric='*', params='*'), {'mode': 'quick'}, False),
-    ],
-)
-def test_which_references_a_session_should_have_met(work, row, session, missing):
-    document = work.judge(case(metrics={'triad': metric([100.0])}), row, **session)
-    found = [verdict for verdict in document['verdicts'] if verdict['verdict'] == 'missing']
-    assert bool(found) == missing
-    assert document['exit_code'] == int(missing)
-    if missing:
-        assert found[0]['cause']
-        assert found[0]['value'] is None
-        assert found[0]['expected'] == 100
-
-
-def test_a_published_row_is_missed_only_by_the_case_it_names(work):
-    work.reference(
-        reference(kind='published', params='size=small', mode='quick'), reference(kind='published', metric='copy'),
-        file='published.csv',
-    )  # fmt: skip
-    work.ingest(report(case(metrics={'triad': metric([100.0])}), mode='quick'))
-    assert work.verdicts() == {
-        ('STREAM', 'size=big', 'copy'): 'missing', ('STREAM', 'size=big', 'triad'): 'no_reference',
-    }  # fmt: skip
-
-
-def test_a_published_number_is_judged_beside_the_baseline(work):
-    work.reference(reference(kind='published', mean='200', mode=''), file='published.csv')
-    row = only(work.judge(case(metrics={'triad': metric([100.0])}), reference()))
-    assert (row['verdict'], row['reference_kind']) == ('regressed', 'published')  # the baseline is no excuse for it
-    work.reference(reference(kind='published', mean='99', mode=''), file='published.csv')
-    row = only(work.compare())
-    assert (row['verdict'], row['reference_kind']) == ('ok', 'baseline')
-    work.reference(reference(kind='published', mean='99', mode='', unit='MB/s'), file='published.csv')
-    row = only(work.compare())
-    assert row['verdict'] == 'failed' and 'the reference (published, ' in row['cause']
-
-
 # The session as a whole
-
-
-def test_fewer_cases_than_expected_fail(work):
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0])})), expected='2')
-    document = work.compare()
-    assert (document['counts'], document['problems']) == ({'ok': 1}, ['2 cases expected, 1 ran'])
-    assert document['exit_code'] == 1
-
-
-def test_a_problem_outside_the_cases_fails(work):
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0])})), expected='1', problem='checks/x.py does not import')
-    assert work.compare()['problems'] == ['checks/x.py does not import']
-
-
-def test_a_session_in_which_no_case_ran_fails(work):
-    work.ingest(report(), site='cluster')
-    document = work.compare()
-    assert (document['problems'], document['verdicts']) == (['no case ran'], [])
-    assert document['exit_code'] == 1
-
-
-def test_a_session_that_measured_nothing_fails(work):
-    foreign = case()
-    del foreign['record']
-    work.ingest(report(foreign))
-    document = work.compare()
-    assert document['problems'] == ['1 case ran and nothing was measured that counts']
-    assert document['exit_code'] == 1
-
-
-def test_a_failed_fixture_fails(work):
-    fixture = case(
-        check='Stack', parameters='-', fixture=True, result='fail', fail_phase='compile', fail_reason='no compiler'
-    )
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric([100.0])}), fixture))
-    document = work.compare()
-    assert document['counts'] == {'ok': 1}
-    assert document['problems'] == ['fixture Stack of cpu with system: failed in compile: no compiler']
-    assert document['exit_code'] == 1
-
-
-def test_an_unknown_mode_is_a_problem(work):
-    document = work.judge(case(metrics={'triad': metric([100.0])}), reference(), mode='weekly')
-    assert "'weekly' is none of quick, nightly, acceptance" in document['problems'][0]
 
 
 # Warnings, reruns, and all metrics together
@@ -476,16 +366,6 @@ def test_every_size_of_a_curve_counts(work, lost, share):
     assert regressed == {f'message_bytes={2**power}' for power in lost}
 
 
-def test_reruns_do_not_excuse_what_is_missing_and_must_be_of_the_site(work):
-    work.reference(reference())
-    work.ingest(report(case(metrics={'triad': metric()}), uuid='aaaa'))
-    good = work.write(report(case(metrics={'triad': metric([100.0])}), uuid='bbbb'))
-    assert work.compare('aaaa', '--rerun', good)['counts'] == {'missing': 1}
-    other = work.write(report(case(metrics={'triad': metric([100.0])}, site='elsewhere'), uuid='cccc'))
-    answer = work.run('compare', 'aaaa', '--rerun', other)
-    assert answer.exit_code == 2 and 'is of site elsewhere' in answer.stderr
-
-
 def test_the_chances_of_all_metrics_together(work):
     rng = random.Random(2)
     names = [f'm{i}' for i in range(100)]
@@ -499,63 +379,3 @@ def test_the_chances_of_all_metrics_together(work):
     assert rows['m0']['q'] > 0.05
     summary = ' '.join(work.run('compare', '--summary').stdout.split())
     assert 'half of them notice losses above' in summary
-
-
-def test_coverage_counts_what_is_guarded_and_what_each_metric_would_notice(work):
-    rows = [
-        reference(metric='sure'), reference(metric='young', n='4'), reference(metric='wild', std='30'),
-        reference(metric='steady', std='0'), reference(metric='gone', params='size=small'),
-    ]  # fmt: skip
-    work.reference(*rows)
-    work.reference(reference(metric='far', kind='elsewhere', mode=''), file='published.csv')
-    names = ('sure', 'young', 'wild', 'steady', 'far', 'new')
-    metrics = {name: metric([100.0]) for name in names} | {'curve': metric([1.0]) | {'judged': False}}
-    work.ingest(report(case(metrics=metrics), mode='quick'))
-    result = work.run('compare', '--coverage', '--format', 'json')
-    document = json.loads(result.stdout)
-    assert result.exit_code == 1
-    assert document['counts'] == {
-        'gated': 4, 'elsewhere': 1, 'no_reference': 1, 'vanished': 1, 'informational': 1,
-    }  # fmt: skip
-    found = {row['metric']: row for row in document['metrics']}
-    assert 2 < found['steady']['detectable'] < found['sure']['detectable'] < found['young']['detectable'] < 20
-    assert 50 < found['wild']['detectable'] <= 75
-    assert document['metrics'][0]['standing'] == 'vanished'
-    table = work.run('compare', '--coverage').stdout
-    assert table.splitlines()[-1] == '4 gated, 1 elsewhere, 1 no reference, 1 vanished, 1 informational'
-    assert work.run('compare', '--coverage', '--format', 'csv').stdout.count('\n') == 1 + 8
-    assert '| gated |' in work.run('compare', '--coverage', '--format', 'markdown').stdout
-
-
-def test_a_metric_that_its_check_judges_no_longer_has_lost_its_baseline(work):
-    """Data within the caches would hide any loss of the memory."""
-
-    def stream(value, judged):
-        metrics = {f'm{i}': metric([value, 1.001 * value]) | {'judged': judged} for i in range(3)}
-        return case(metrics=metrics, provenance={'size_cut': '1 MiB of 1 GiB'})
-
-    work.ingest(report(stream(100.0, True), uuid='aaaa'))
-    work.run('record propose')
-    work.run('record accept')
-    work.ingest(report(stream(400.0, False), uuid='bbbb', began=BEGAN + 86400))
-    document = work.compare('bbbb')
-    assert (document['counts'], document['exit_code']) == ({'missing': 3}, 1)
-    assert 'judges it no longer' in document['verdicts'][0]['cause']
-    assert [one['kind'] for one in document['incidents']] == ['CASE']
-    assert work.compare('aaaa', 'bbbb')['counts'] == {'missing': 3}
-    assert work.run('compare', '--coverage').exit_code == 1
-
-
-def test_a_metric_that_is_only_shown_is_judged_by_a_reference_that_names_it(work):
-    metrics = {'at_8_bytes': metric([50.0]) | {'judged': False}, 'at_64_bytes': metric([50.0]) | {'judged': False}}
-    work.reference(reference(metric='at_8_bytes', kind='published', mode=''), file='published.csv')
-    work.ingest(report(case(metrics=metrics), uuid='aaaa'))
-    assert work.verdicts() == {
-        ('STREAM', 'size=big', 'at_8_bytes'): 'regressed', ('STREAM', 'size=big', 'at_64_bytes'): 'informational',
-    }  # fmt: skip
-    assert work.compare('aaaa', 'aaaa')['counts'] == {'informational': 2}
-
-
-def test_coverage_is_no_verdict(work):
-    work.judge(case(metrics={'triad': metric([50.0])}), reference())
-    assert work.run('compare', '--coverage').exit_code == 0

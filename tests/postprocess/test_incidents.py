@@ -1,18 +1,15 @@
 """Incidents: what a session shows, by cause, and what becomes of it over the sessions."""
 
-import csv
-import io
 import json
 import random
 import re
-import shutil
 from dataclasses import replace
-from datetime import datetime
 from types import SimpleNamespace
 
 import pytest
 from lxml import etree
-from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report, verdict_of
+from run_reports import SITE, case, metric, verdict_of
+from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_causes
 
 from plumbline.identity import SeriesId
 from postprocess.history.digest import digest
@@ -24,113 +21,9 @@ from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Common
 from postprocess.views import verdicts as views
 
-DAY = 86400
-NODES = [f'n{i}' for i in range(16)]
-OSU = [f'Osu{name}' for name in ('Latency', 'Bandwidth', 'Allreduce', 'Alltoall', 'Bcast', 'Barrier')]
-METRICS = 5
-
-
-class Site:
-    """A simulated site: STREAM on each of 16 nodes, six MPI checks with environ `other`, eight GPUs of one node."""
-
-    def __init__(self, work, nodes=NODES, rest=True, metrics=METRICS):
-        self.work, self.nodes, self.rest, self.night, self.n = work, nodes, rest, 0, metrics
-        self.random = random.Random(3)
-        rows = [reference(metric=f'm{i}') for i in range(metrics)]
-        if rest:
-            rows += [reference(check=check, environ='other', metric=f'm{i}') for check in OSU for i in range(METRICS)]
-            rows += [
-                reference(check=check, partition='gpu', params=f'device={device}', metric=f'm{i}')
-                for check in ('Gemm', 'Copy')
-                for device in range(8)
-                for i in range(METRICS)
-            ]
-        work.reference(*rows)
-
-    def metrics(self, level):
-        return {
-            f'm{i}': metric([100 * level * (1 + self.random.gauss(0, 0.002)) for _ in range(3)]) for i in range(self.n)
-        }
-
-    def content(self, level=lambda check, node, device: 1.0, facts=lambda check: {}, replaced=(), again=()):
-        """A night. `level`: of check, node and device; `replaced`: cases by node or check; `again`: further runs."""
-
-        def entry(check, node, device=None, **more):
-            said = {'kernel': '6.1', 'load_average': f'{self.random.random():.2f}', 'free_memory': f'{self.night} GB'}
-            return case(
-                check=check, metrics=self.metrics(level(check, node, device)), nodes=(node,),
-                provenance=said | facts(check), **more,
-            )  # fmt: skip
-
-        own = dict(replaced)
-        entries = [own.get(node) or entry('STREAM', node, **named(node)) for node in self.nodes]
-        if self.rest:
-            entries += [
-                own.get(check) or entry(check, self.nodes[self.random.randrange(len(self.nodes))], stack='other')
-                for check in OSU
-            ]
-            entries += [
-                entry(check, 'g1', device, partition='gpu', parameters=f'device={device}')
-                for check in ('Gemm', 'Copy')
-                for device in range(8)
-            ]
-        content = report(*entries, uuid=f'{self.night:08x}', began=BEGAN + self.night * DAY)
-        content['runs'] += [{'testcases': list(part)} for part in again]
-        self.night += 1
-        return content
-
-    def run(self, *args, problem=None, **kwargs):
-        """Ingest a night; its uuid."""
-        content = self.content(*args, **kwargs)
-        self.work.ingest(content, **({'problem': problem} if problem else {}))
-        return content['session_info']['uuid']
-
-    def healthy(self, nights=5):
-        self.work.ingest(*(self.content() for _ in range(nights)))
-
-    def take(self, other):
-        """Begin where another site is."""
-        shutil.copytree(other.work.results, self.work.results, dirs_exist_ok=True)
-        self.random.setstate(other.random.getstate())
-        self.night = other.night
-
-    def judged(self, code):
-        """The incidents of the newest session, as `plumbline compare` prints them; the exit code must be `code`."""
-        document = self.work.compare()
-        assert document['exit_code'] == code, document['incidents']
-        return document['incidents']
-
-
-@pytest.fixture(scope='module')
-def ordinary(tmp_path_factory):
-    """A site of five healthy nights."""
-    site = Site(Workplace(tmp_path_factory.mktemp('ordinary')))
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
-        site.healthy()
-    return site
-
-
-@pytest.fixture
-def young(work):
-    """A site without a night."""
-    return Site(work)
-
-
-@pytest.fixture
-def site(young, ordinary):
-    """A site after five healthy nights."""
-    young.take(ordinary)
-    return young
-
 
 def states(found):
     return {one['id']: one['state'] for one in found}
-
-
-def named(node):
-    """What tells the cases of --distribute apart."""
-    return {'unique_name': f'STREAM_{node}', 'display_name': f'STREAM %size=big %cpu.nid={node}'}
 
 
 def failed(node, reason, metrics=METRICS, **fields):
@@ -150,14 +43,6 @@ def failed_check(check, node):
 
 
 # Causes
-
-
-def three_causes(check, node, device):
-    if check in OSU:
-        return 0.9
-    if check == 'STREAM':
-        return 0.8 if node == 'n3' else 1.0
-    return 0.7 if device == 2 else 1.0
 
 
 def test_many_metrics_of_three_causes_are_three_incidents(site):
@@ -334,10 +219,6 @@ def test_a_node_that_is_lost_is_named(site):
 # Over the sessions
 
 
-def slow_node(level):
-    return lambda check, node, device: level if (check, node) == ('STREAM', 'n3') else 1.0
-
-
 def test_an_incident_is_acknowledged_gets_worse_heals_and_is_closed(site):
     site.run(slow_node(0.85))
     (one,) = site.judged(1)
@@ -502,93 +383,6 @@ def test_a_slow_node_stays_open_until_it_is_as_it_was(work):
 
 
 # The command
-
-
-def test_show_tells_all_of_an_incident(site):
-    site.run(three_causes, lambda check: {'stack_lock': 'b' if check in OSU else 'a'})
-    listed = site.judged(1)
-    for one in listed:
-        text = site.work.run('incidents show', one['id'][:4]).stdout
-        assert one['id'] in text and one['what'].split(' in ')[0] in ' '.join(text.split())
-        assert all(check in text for check in one['checks'])
-        assert f'plumbline incidents acknowledge {one["id"]}' in ' '.join(text.split())
-    slow = next(one for one in listed if one['kind'] == 'NODE')
-    shown = json.loads(site.work.run('incidents show', slow['id'], '--format', 'json').stdout)
-    assert len(shown['series']) == shown['metrics'] == slow['metrics'] == METRICS
-    for row in shown['series']:
-        assert row['value'] == pytest.approx(80, rel=0.01)
-        assert (row['expected'], row['unit'], row['n']) == (100, 'GB/s', 3)
-        assert 15 < row['loss_low'] < row['loss'] < row['loss_high'] < 25
-
-
-def test_a_file_of_an_earlier_version_is_read(site):
-    """It names the series alone, and the archives in a sentence."""
-    site.run(slow_node(0.5))
-    (one,) = site.judged(1)
-    (path,) = (site.work.results / 'incidents' / SITE).iterdir()
-    values = json.loads(path.read_text())
-    del values['incident']['archives']
-    values['incident']['series'] = [dict(list(row.items())[:6]) for row in values['incident']['series']]
-    path.write_text(json.dumps(values))
-    shown = json.loads(site.work.run('incidents show', one['id'], '--format', 'json').stdout)
-    assert [row['value'] for row in shown['series']] == [None] * METRICS
-
-
-def test_the_list_begins_with_what_is_open(site):
-    site.run(three_causes)
-    site.judged(1)
-    result = site.work.run('incidents', '--format', 'csv')
-    assert result.exit_code == 1
-    rows = list(csv.DictReader(io.StringIO(result.stdout)))
-    assert [row['state'] for row in rows] == ['open'] * 3
-    site.work.run('incidents acknowledge', rows[0]['id'], '--why', 'x', '--until', '2026-12-31')
-    rows = list(csv.DictReader(io.StringIO(site.work.run('incidents', '--format', 'csv').stdout)))
-    assert [row['state'] for row in rows] == ['open', 'open', 'acknowledged']
-
-
-def test_without_an_incident_the_list_is_empty(young):
-    young.run()
-    young.judged(0)
-    result = young.work.run('incidents')
-    assert (result.exit_code, result.stdout) == (0, '0 incidents, 0 open\n')
-
-
-def test_no_incident_is_no_answer_where_no_session_is(young):
-    result = young.work.run('incidents')
-    assert result.exit_code == 2 and str(young.work.results) in result.stderr
-    young.run()
-    result = young.work.run('incidents', '--site', 'nosuch')
-    assert result.exit_code == 2 and 'nosuch' in result.stderr
-
-
-@pytest.mark.parametrize(
-    ('words', 'says'),
-    [
-        (('show', 'ffff'), "no incident has the id 'ffff'"),
-        (('acknowledge', 'ffff', '--why', 'x', '--until', '2026-12-31'), "no incident has the id 'ffff'"),
-        (('show', ''), "no incident has the id ''"),
-        (('acknowledge', 'ID', '--why', 'x', '--until', 'soon'), '--until: expected a day such as 2026-12-31'),
-        (('acknowledge', 'ID', '--why', 'x', '--until', '2020-01-01'), '2020-01-01 is before the last session'),
-        (('acknowledge', 'ID', '--why', ' ', '--until', '2026-12-31'), '--why: expected a reason'),
-    ],
-)
-def test_a_wrong_word_is_one_sentence(site, words, says):
-    site.run(slow_node(0.5))
-    (one,) = site.judged(1)
-    result = site.work.run('incidents', *(one['id'] if word == 'ID' else word for word in words))
-    assert result.exit_code == 2
-    assert says in result.stderr and result.stderr.count('\n') == 1
-
-
-def test_a_damaged_file_of_the_ledger_is_named(young):
-    young.run()
-    path = young.work.results / 'incidents' / SITE / 'x.json'
-    path.parent.mkdir(parents=True)
-    path.write_text('{}')
-    for command in ('compare', 'incidents', 'report'):
-        result = young.work.run(command)
-        assert result.exit_code == 2
-        assert str(path) in result.stderr
 
 
 # Grouping

@@ -1,0 +1,96 @@
+"""`plumbline incidents`, `show` and `acknowledge`."""
+
+import csv
+import io
+import json
+
+import pytest
+from run_reports import SITE
+from simulated_site import METRICS, OSU, slow_node, three_causes
+
+
+def test_show_tells_all_of_an_incident(site):
+    site.run(three_causes, lambda check: {'stack_lock': 'b' if check in OSU else 'a'})
+    listed = site.judged(1)
+    for one in listed:
+        text = site.work.run('incidents show', one['id'][:4]).stdout
+        assert one['id'] in text and one['what'].split(' in ')[0] in ' '.join(text.split())
+        assert all(check in text for check in one['checks'])
+        assert f'plumbline incidents acknowledge {one["id"]}' in ' '.join(text.split())
+    slow = next(one for one in listed if one['kind'] == 'NODE')
+    shown = json.loads(site.work.run('incidents show', slow['id'], '--format', 'json').stdout)
+    assert len(shown['series']) == shown['metrics'] == slow['metrics'] == METRICS
+    for row in shown['series']:
+        assert row['value'] == pytest.approx(80, rel=0.01)
+        assert (row['expected'], row['unit'], row['n']) == (100, 'GB/s', 3)
+        assert 15 < row['loss_low'] < row['loss'] < row['loss_high'] < 25
+
+
+def test_a_file_of_an_earlier_version_is_read(site):
+    """It names the series alone, and the archives in a sentence."""
+    site.run(slow_node(0.5))
+    (one,) = site.judged(1)
+    (path,) = (site.work.results / 'incidents' / SITE).iterdir()
+    values = json.loads(path.read_text())
+    del values['incident']['archives']
+    values['incident']['series'] = [dict(list(row.items())[:6]) for row in values['incident']['series']]
+    path.write_text(json.dumps(values))
+    shown = json.loads(site.work.run('incidents show', one['id'], '--format', 'json').stdout)
+    assert [row['value'] for row in shown['series']] == [None] * METRICS
+
+
+def test_the_list_begins_with_what_is_open(site):
+    site.run(three_causes)
+    site.judged(1)
+    result = site.work.run('incidents', '--format', 'csv')
+    assert result.exit_code == 1
+    rows = list(csv.DictReader(io.StringIO(result.stdout)))
+    assert [row['state'] for row in rows] == ['open'] * 3
+    site.work.run('incidents acknowledge', rows[0]['id'], '--why', 'x', '--until', '2026-12-31')
+    rows = list(csv.DictReader(io.StringIO(site.work.run('incidents', '--format', 'csv').stdout)))
+    assert [row['state'] for row in rows] == ['open', 'open', 'acknowledged']
+
+
+def test_without_an_incident_the_list_is_empty(young):
+    young.run()
+    young.judged(0)
+    result = young.work.run('incidents')
+    assert (result.exit_code, result.stdout) == (0, '0 incidents, 0 open\n')
+
+
+def test_no_incident_is_no_answer_where_no_session_is(young):
+    result = young.work.run('incidents')
+    assert result.exit_code == 2 and str(young.work.results) in result.stderr
+    young.run()
+    result = young.work.run('incidents', '--site', 'nosuch')
+    assert result.exit_code == 2 and 'nosuch' in result.stderr
+
+
+@pytest.mark.parametrize(
+    ('words', 'says'),
+    [
+        (('show', 'ffff'), "no incident has the id 'ffff'"),
+        (('acknowledge', 'ffff', '--why', 'x', '--until', '2026-12-31'), "no incident has the id 'ffff'"),
+        (('show', ''), "no incident has the id ''"),
+        (('acknowledge', 'ID', '--why', 'x', '--until', 'soon'), '--until: expected a day such as 2026-12-31'),
+        (('acknowledge', 'ID', '--why', 'x', '--until', '2020-01-01'), '2020-01-01 is before the last session'),
+        (('acknowledge', 'ID', '--why', ' ', '--until', '2026-12-31'), '--why: expected a reason'),
+    ],
+)
+def test_a_wrong_word_is_one_sentence(site, words, says):
+    site.run(slow_node(0.5))
+    (one,) = site.judged(1)
+    result = site.work.run('incidents', *(one['id'] if word == 'ID' else word for word in words))
+    assert result.exit_code == 2
+    assert says in result.stderr and result.stderr.count('\n') == 1
+
+
+def test_a_damaged_file_of_the_ledger_is_named(young):
+    young.run()
+    path = young.work.results / 'incidents' / SITE / 'x.json'
+    path.parent.mkdir(parents=True)
+    path.write_text('{}')
+    for command in ('compare', 'incidents', 'report'):
+        result = young.work.run(command)
+        assert result.exit_code == 2
+        assert str(path) in result.stderr

@@ -34,6 +34,7 @@ from postprocess.verdicts.gather import (
     tonight_of,
     weights_of,
 )
+from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, last_runs, measured
 from postprocess.verdicts.night import Groups
 from postprocess.verdicts.verdict import BAD, Common, Comparison, Verdict, worst_first
@@ -74,7 +75,8 @@ def judge_session(
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
     verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases)
-    verdicts = [lost_number(verdict, row) for verdict, row in zip(verdicts, rows, strict=True)]
+    health = Health(cases)
+    verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from plumbline.identity import NONE, Quantity, SeriesId
+from plumbline.identity import NONE, CaseId, Quantity, SeriesId, from_text
 from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES
 from postprocess.results.store import Session, Store
@@ -165,6 +165,11 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
 
 def _of_case(case: dict[str, Any]) -> tuple[str, ...]:
     return case['partition'], case['environ'], case['name']
+
+
+def case_of(case: Mapping[str, Any]) -> CaseId:
+    """Return the identity of a row of the table `cases`."""
+    return CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))
 
 
 def runs_of(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:

@@ -1,95 +1,110 @@
 """The counters of faults of a node, before and after a job: files of its own stand for those of the kernel."""
 
+import os
 import re
-import subprocess
 
 import pytest
+from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
 
 from checks.core.trials import Plan, read
-from plumbline.paths import ROOT
 
-HEALTH = ROOT / 'checks/core/job/health.sh'
-CPU, EDAC, IB = 'sys/devices/system/cpu', 'sys/devices/system/edac/mc', 'sys/class/infiniband/mlx5_0/ports/1'
-PCI, CXI, NET = 'sys/bus/pci/devices/0000:3b:00.0', 'sys/class/cxi/cxi0/device/telemetry', 'sys/class/net/eth0'
-COUNTERS = {
-    'proc/vmstat': 'nr_free_pages 12\noom_kill 4\n',
-    f'{CPU}/cpu0/thermal_throttle/core_throttle_count': '7\n',
-    f'{CPU}/cpu1/thermal_throttle/core_throttle_count': '0\n',
-    f'{EDAC}/mc0/ce_count': '3\n', f'{EDAC}/mc1/ce_count': '0\n', f'{EDAC}/mc1/ue_count': '0\n',
-    f'{IB}/counters/symbol_error': '0\n', f'{IB}/counters/link_downed': '1\n',
-    f'{IB}/counters/port_xmit_wait': '18446744073709551000\n',
-    f'{PCI}/aer_dev_correctable': 'RxErr 1\nBadTLP 0\nTOTAL_ERR_COR 1\n', f'{PCI}/aer_dev_fatal': 'TOTAL_ERR_FATAL 0\n',
-    f'{CXI}/hni_pcs_uncorrected_cw': '90049@1675489372.701036980\n',
-    f'{NET}/statistics/rx_dropped': '5\n', f'{NET}/statistics/tx_errors': '0\n', f'{NET}/device/vendor': '0x15b3\n',
-}  # fmt: skip
+# As drivers 550 to 580 print it; of some GPUs a part is N/A
+SMI = """\
+Attached GPUs                             : 2
+GPU 00000000:18:00.0
+    Performance State                     : P0
+    Clocks Event Reasons
+        SW Power Cap                      : Not Active
+            HW Thermal Slowdown           : Not Active
+    Clocks Event Reasons Counters
+        SW Power Capping                  : {power} us
+        Sync Boost                        : 0 us
+        SW Thermal Slowdown               : {soft} us
+        HW Thermal Slowdown               : {hard} us
+        HW Power Braking                  : 0 us
+    Remapped Rows
+        Correctable Error                 : 0
+        Uncorrectable Error               : {rows}
+        Pending                           : No
+        Remapping Failure Occurred        : No
+    Temperature
+        GPU Current Temp                  : {degrees} C
+        GPU T.Limit Temp                  : 37 C
+GPU 00000000:2A:00.0
+    Clocks Event Reasons Counters         : N/A
+    Remapped Rows                         : N/A
+    Temperature
+        GPU Current Temp                  : 40 C
+"""
+NVLINK = """\
+GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-abcd)
+\t Link 0: Replay Errors: {replays}
+\t Link 0: Recovery Errors: 0
+\t Link 0: CRC Errors: 1
+"""
+ALL_OF_NONE = (
+    'clock, temperature, throttle, EDAC, rasdaemon, PCIe, InfiniBand, Slingshot, Lustre, GPFS, OOM, kernel log'
+)
 
 
 @pytest.fixture
 def node(tmp_path):
-    """Write counters below a folder; `node(**env)` returns the facts and errors since the first time."""
-    script = tmp_path / 'health.sh'
-    text = re.sub(r'/(sys/(?:devices|class|bus)/|proc/vmstat)', rf'{tmp_path}/\1', HEALTH.read_text())
-    script.write_text(text)
-
-    def shell(command, **env):
-        words = ['bash', '-c', f'. ./health.sh; {command}']
-        path = f'{tmp_path}/bin:/usr/bin:/bin'
-        answer = subprocess.run(
-            words, cwd=tmp_path, capture_output=True, text=True, check=True, env={'PATH': path} | env
-        )
-        assert not answer.stderr
-        return dict(line.split('=', 1) for line in answer.stdout.splitlines())
-
-    def counted(counters, **env):
-        first = not (tmp_path / 'counters.txt').exists()
-        for name, value in counters.items():
-            (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-            (tmp_path / name).write_text(value)
-        return shell('count_faults > counters.txt' if first else 'compare_faults counters.txt', **env)
-
-    return counted
+    return Node(tmp_path / 'node')
 
 
-def test_a_node_on_which_nothing_happens(node, tmp_path):
+def test_a_node_on_which_nothing_happens(node):
     node(COUNTERS)
-    assert node({}) == {'clock_throttled': '0', 'counters_lacking': 'clock'}
-    assert (tmp_path / 'health.txt').read_text() == ''
+    assert node({}) == {'clock_throttled': '0', 'counters_lacking': 'clock, temperature'}
+    assert (node.folder / 'health.txt').read_text() == ''
 
 
-def test_each_counter_is_told_with_its_device(node, tmp_path):
+def test_each_counter_is_told_with_its_device(node):
     node(COUNTERS)
     found = node(
         {
             'proc/vmstat': 'nr_free_pages 9\noom_kill 6\n',
             f'{CPU}/cpu0/thermal_throttle/core_throttle_count': '107\n',
+            f'{CPU}/cpu0/thermal_throttle/package_power_limit_count': '12\n',
             f'{CPU}/cpu1/thermal_throttle/core_throttle_count': '312\n',
+            f'{CGROUP}/cpu.stat': 'usage_usec 9\nnr_periods 200\nnr_throttled 51\n',
             f'{EDAC}/mc0/ce_count': '5\n', f'{EDAC}/mc1/ce_count': '1\n', f'{EDAC}/mc1/ue_count': '2\n',
             f'{IB}/counters/symbol_error': '12\n', f'{IB}/counters/link_downed': '2\n',
-            f'{PCI}/aer_dev_correctable': 'RxErr 9\nBadTLP 0\nTOTAL_ERR_COR 9\n',
+            f'{PCI}/aer_dev_correctable': 'RxErr 9\nBadTLP 0\nTOTAL_ERR_COR 9\n', f'{PCI}/current_link_width': '8\n',
             f'{CXI}/hni_pcs_uncorrected_cw': '90050@1675489399.101036980\n',
             f'{NET}/statistics/rx_dropped': '9\n', f'{NET}/statistics/tx_errors': '1\n',
+            f'{OST}/import': 'import:\n    connection:\n       connection_attempts: 3\n',
+            'var/adm/ras/mmfs.log.latest': '...: [I] mmfsd ready\n...: [E] Lost membership\n...: [X] Cannot mount\n',
+            'var/lib/rasdaemon/ras-mc_event.db': '3',
+            'dmesg.txt': 'usb 1-1\nmce: [Hardware Error]: Machine check events logged\nLustreError: 11-0: lost\n',
         }
     )  # fmt: skip
     assert found == {
-        'health_OOM_kills': '2', 'clock_throttled': '412', 'health_corrected_memory_errors': '3 on mc0, mc1',
-        'health_uncorrected_memory_errors': '2 on mc1', 'health_InfiniBand_symbol_errors': '12 on mlx5_0 port 1',
+        'health_OOM_kills': '2', 'clock_throttled': '412', 'counted_power_limits': '3 on cpu0',
+        'health_CPU_quota_throttles': '50',
+        'health_corrected_memory_errors': '3 on mc0, mc1', 'health_uncorrected_memory_errors': '2 on mc1',
+        'health_machine_checks': '1', 'health_hardware_errors_in_the_kernel_log': '1',
+        'health_InfiniBand_symbol_errors': '12 on mlx5_0 port 1',
         'health_losses_of_an_InfiniBand_link': '1 on mlx5_0 port 1',
-        'health_corrected_PCIe_errors': '8 on 0000:3b:00.0', 'health_Slingshot_uncorrected_codewords': '1 on cxi0',
-        'counted_network_drops': '4 on eth0', 'health_network_errors': '1 on eth0', 'counters_lacking': 'clock',
+        'health_corrected_PCIe_errors': '8 on 0000:3b:00.0', 'health_lost_PCIe_lanes': '8 on 0000:3b:00.0',
+        'health_Slingshot_uncorrected_codewords': '1 on cxi0',
+        'health_reconnections_of_Lustre': '2 on scratch-OST0001-osc-ffff',
+        'health_Lustre_errors_in_the_kernel_log': '1', 'health_GPFS_errors_in_its_log': '2',
+        'counted_network_drops': '4 on eth0', 'health_network_errors': '1 on eth0',
+        'counters_lacking': 'clock, temperature',
     }  # fmt: skip
-    _, causes = read(tmp_path, Plan('HPL', (), []), 'n17,n18')
+    _, causes = read(node.folder, Plan('HPL', (), []), 'n17,n18')
     assert sorted(re.sub(r' while the job ran; .+', '', cause) for cause in causes[:3]) == [
         'n17: OOM kills +2', 'n17: losses of an InfiniBand link +1 on mlx5_0 port 1',
         'n17: uncorrected memory errors +2 on mc1',
     ]  # fmt: skip
 
 
-def test_an_error_of_the_node_comes_before_the_program_that_died(node, tmp_path):
+def test_an_error_of_the_node_comes_before_the_program_that_died(node):
     node(COUNTERS)
     node({f'{EDAC}/mc1/ue_count': '1\n'})
-    (tmp_path / 'trial_1/run').mkdir(parents=True)
-    (tmp_path / 'trial_1/run/exit_code').write_text('135\n')
-    _, causes = read(tmp_path, Plan('HPL', (), []), 'n17')
+    (node.folder / 'trial_1/run').mkdir(parents=True)
+    (node.folder / 'trial_1/run/exit_code').write_text('135\n')
+    _, causes = read(node.folder, Plan('HPL', (), []), 'n17')
     assert causes[0].startswith('n17: uncorrected memory errors +1 on mc1') and 'SIGBUS' in causes[1]
 
 
@@ -101,10 +116,10 @@ def test_a_counter_of_64_bits_may_wrap_and_one_that_was_reset_is_named_and_not_c
     assert not [name for name in found if name.startswith('health_')]
 
 
-def test_a_node_without_any_counter_says_so_in_one_line(node, tmp_path):
-    node({})
-    assert node({}) == {'counters_lacking': 'clock, throttle, EDAC, PCIe, InfiniBand, Slingshot, OOM'}
-    assert (tmp_path / 'health.txt').read_text() == ''
+def test_a_node_without_any_counter_says_so_in_one_line(node):
+    node({'dmesg.txt': ''})
+    assert node({}) == {'counters_lacking': ALL_OF_NONE}
+    assert (node.folder / 'health.txt').read_text() == ''
 
 
 def test_many_devices_are_cut(node):
@@ -113,23 +128,45 @@ def test_many_devices_are_cut(node):
     assert found['health_corrected_memory_errors'] == '8 on mc0, mc1, mc2, mc3, ...'
 
 
-def test_gpus_are_asked_only_where_the_case_uses_them(node, tmp_path):
-    """Lines as nvidia-smi documents them; the errors of AMD's GPUs are files of the kernel."""
-    ras = 'sys/class/drm/card1/device/ras/umc_err_count'
-    (tmp_path / 'bin').mkdir()
-    said = tmp_path / 'said'
-    said.write_text('0, 0, 0\n1, [N/A], [N/A]\n')
-    for name, prints in (('nvidia-smi', f'cat {said}'), ('dmesg', f'cat {tmp_path}/log')):
-        (tmp_path / 'bin' / name).write_text(f'#!/bin/sh\n{prints}\n')
-        (tmp_path / 'bin' / name).chmod(0o755)
-    (tmp_path / 'log').write_text('usb 1-1\n')
-    node(COUNTERS | {ras: 'ue: 0\nce: 3\n'}, PLUMBLINE_GPU='cuda')
-    said.write_text('0, 4, 1\n1, [N/A], [N/A]\n')
-    (tmp_path / 'log').write_text('usb 1-1\nNVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.\n')
-    found = node({ras: 'ue: 0\nce: 5\n'}, PLUMBLINE_GPU='cuda')
-    assert found['health_corrected_GPU_memory_errors'] in ('6 on card1, GPU 0', '6 on GPU 0, card1')
-    assert found['health_uncorrected_GPU_memory_errors'] == '1 on GPU 0'
-    assert found['health_Xid_errors_of_NVIDIA_GPUs'] == '1'
-    (tmp_path / 'bin/dmesg').write_text('#!/bin/sh\nexit 1\n')  # as for a user where kernel.dmesg_restrict is 1
-    assert node({}, PLUMBLINE_GPU='cuda')['counters_lacking'] == 'clock, Xid'
+def test_the_clock_in_the_run_is_the_median_of_all_looks_and_the_hottest_socket_is_told(node):
+    node({f'{CPU}/cpu{cpu}/cpufreq/scaling_cur_freq': '800000\n' for cpu in os.sched_getaffinity(0)})
+    looks = {'n1.0': (1900123, 1900456, 2600000), 'n1.1': (1800000, 3000000)}
+    found = node(
+        {
+            f'trial_{trial}/run/binding.{rank}': '0\n' + ''.join(f'look 9\nclock {clock}\n' for clock in clocks)
+            for trial, (rank, clocks) in enumerate(looks.items(), 1)
+        } | {f'sys/devices/platform/coretemp.{i}/hwmon/hwmon{i}/temp1_input': f'{60 + 20 * i}500\n' for i in (0, 1)}
+    )  # fmt: skip
+    assert {name: value for name, value in found.items() if name != 'counters_lacking'} == {
+        'clock_in_run': '1900', 'clock_at_end': '800', 'temperature_at_end': '80',
+    }  # fmt: skip
+
+
+def test_gpus_are_asked_only_where_the_case_uses_them(node):
+    """Lines as nvidia-smi prints them; the errors of AMD's GPUs are files of the kernel."""
+    ras = 'sys/class/drm/card1/device/ras'
+    node.program('nvidia-smi', f'cd {node.folder}; case "$*" in *query*) cat ecc;; *-q*) cat smi;; *) cat nvlink; esac')
+    before = {
+        f'{ras}/umc_err_count': 'ue: 0\nce: 3\n', f'{ras}/xgmi_wafl_err_count': 'ue: 0\nce: 0\n',
+        'ecc': '0, 0, 0\n1, [N/A], [N/A]\n', 'nvlink': NVLINK.format(replays=7),
+        'smi': SMI.format(power=12234991553, soft=11591399010, hard=0, rows=1, degrees=49),
+    }  # fmt: skip
+    after = {
+        f'{ras}/umc_err_count': 'ue: 0\nce: 5\n', f'{ras}/xgmi_wafl_err_count': 'ue: 1\nce: 4\n', 'ecc': '0, 4, 1\n',
+        'nvlink': NVLINK.format(replays=9), 'dmesg.txt': 'NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off\n',
+        'smi': SMI.format(power=12235991553, soft=11591899010, hard=2500, rows=3, degrees=81),
+    }  # fmt: skip
+    node(COUNTERS | before, PLUMBLINE_GPU='cuda')
+    found = node(after, PLUMBLINE_GPU='cuda')
+    assert found.pop('health_corrected_GPU_memory_errors') in ('6 on card1, GPU 0', '6 on GPU 0, card1')
+    assert found == {
+        'health_uncorrected_GPU_memory_errors': '1 on GPU 0', 'health_Xid_errors_of_NVIDIA_GPUs': '1',
+        'health_milliseconds_of_GPUs_slowed_by_heat': '502 on GPU 0', 'health_NVLink_errors': '2 on GPU 0',
+        'counted_milliseconds_of_GPUs_slowed_by_power_cap': '1000 on GPU 0',
+        'health_remapped_rows_of_GPU_memory': '2 on GPU 0', 'health_corrected_xGMI_errors': '4 on card1',
+        'health_uncorrected_xGMI_errors': '1 on card1',
+        'temperature_at_end': '81', 'clock_throttled': '0', 'counters_lacking': 'clock',
+    }  # fmt: skip
+    node.program('dmesg', 'exit 1')  # as for a user where kernel.dmesg_restrict is 1
+    assert node({}, PLUMBLINE_GPU='cuda')['counters_lacking'] == 'clock, kernel log'
     assert 'GPU 0' not in ' '.join(node({}).values())  # of a case that uses none

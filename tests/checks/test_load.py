@@ -79,7 +79,8 @@ def node(tmp_path):
     script = tmp_path / 'load.sh'
     text = re.sub(r'/(sys/(?:devices|kernel)|proc/sys)/', lambda found: f'{tmp_path}/{found[1]}/', LOAD.read_text())
     script.write_text(text.replace('$EUID', '${AS:-$EUID}'))
-    shutil.copy(LOAD.with_name('health.sh'), tmp_path)
+    for name in ('health.sh', 'counters.sh'):
+        shutil.copy(LOAD.with_name(name), tmp_path)
 
     def run(*words, **variables):
         command = ['bash', script, *words]

@@ -63,30 +63,6 @@ def test_many_metrics_of_three_causes_are_three_incidents(site):
     assert of_rows == {one['id'] for one in document['incidents']}
 
 
-def test_what_a_slow_node_counted_is_the_first_evidence_of_its_incident(site):
-    """Heat, memory errors and a link; the clock beside that of other nodes. A quiet node is not named."""
-    content = site.content(lambda check, node, device: 0.8 if check == 'STREAM' and node == 'n3' else 1.0)
-    for one in content['runs'][0]['testcases']:
-        if one['record']['check'] == 'STREAM':
-            one['record']['provenance'] |= {'clock_throttled': '0', 'clock_at_end': '2600'}
-            if one['record']['job']['nodes'] == ['n3']:
-                one['record']['provenance'] |= {
-                    'clock_throttled': '412', 'clock_at_end': '1900', 'counted_network_drops': '9 on eth0',
-                    'health_corrected_memory_errors': '7 on mc0, mc1',
-                    'health_InfiniBand_symbol_errors': '12 on mlx5_0 port 1',
-                }  # fmt: skip
-    site.work.ingest(content)
-    (one,) = site.judged(1)
-    first = (
-        'n3, while it ran: clock 1900 MHz, on other nodes 2600, thermal throttle +412, '
-        'InfiniBand symbol errors +12 on mlx5_0 port 1, corrected memory errors +7 on mc0, mc1'
-    )
-    assert (one['where'], one['evidence'][0]) == ('n3', first)
-    assert 'while it ran' not in ' '.join(one['evidence'][1:])
-    assert not site.work.run('report').exception
-    assert 'thermal throttle +412' in (site.work.results / 'report.html').read_text()
-
-
 def test_a_small_loss_that_many_metrics_share_is_one_incident(young):
     """Of 2.2 %, where a job varies by 1 %: hardly one of the 30 metrics shows it alone."""
 

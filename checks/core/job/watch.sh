@@ -4,6 +4,7 @@
 #   set NAME=VALUE             a variable by which an MPI, OpenMP or OpenCL library binds
 #   look MICROSECONDS          since the start; then a line for each thread of the program and of its children:
 #   PID TID RAN WAITED CPUS NAME   RAN and WAITED for a CPU in nanoseconds, CPUS where it may run
+#   clock KHZ                  of the CPU that its first thread ran on last, where the kernel tells it
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
 #   end MICROSECONDS OWN [alive]   the program has ended, and this took OWN nanoseconds of CPU time; alive: it has only
 #                              closed the pipe
@@ -20,7 +21,7 @@ watch() {
 }
 
 _watch() {
-    local LC_ALL=C name began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 timeout fd
+    local LC_ALL=C name state clock began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 timeout fd
     exec 2> /dev/null >> "$1"
     for fd in /proc/$BASHPID/fd/*; do # else a launcher would wait for the end of this process
         fd=${fd##*/}
@@ -41,6 +42,8 @@ _watch() {
     do
         read -r before _ < /proc/$BASHPID/schedstat
         _look
+        read -r state < stat && read -r -a state <<< "${state##*) }" && # its 37th word is the CPU that it ran on last
+            read -r clock < "/sys/devices/system/cpu/cpu${state[36]}/cpufreq/scaling_cur_freq" && echo "clock $clock"
         read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
         ((pause < 10000000 && (pause *= 2)))
         _wait $(((3 * own - 2 * before) / 1000)) $((${EPOCHREALTIME/./} - began)) # the next one may cost twice as much

@@ -9,14 +9,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from plumbline.identity import CaseId, to_text
-from postprocess.history.incidents.draft import Draft, case_of
-from postprocess.history.incidents.health import faults
+from plumbline.identity import CaseId, natural, to_text
+from postprocess.history.incidents.draft import Draft
 from postprocess.history.incidents.incident import Incident
 from postprocess.history.incidents.levels import began, levels
 from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
+from postprocess.verdicts.health import Health
+from postprocess.verdicts.measured import case_of
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 _BACK = 400  # sessions in which the beginning of an incident is looked for
@@ -48,7 +49,7 @@ class Background:
         self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]]
     ):
         self.store, self.sessions, self.comparison = store, list(sessions)[-_BACK:], comparison
-        self.cases = cases
+        self.cases, self.health = cases, Health(cases)
         self.by_id = {case['case_id']: case for case in cases}
         self.slurm = {case['partition'] for case in cases if case['scheduler'] in ('slurm', 'squeue')}
 
@@ -66,7 +67,7 @@ class Background:
             incident = replace(
                 incident, kind=kind, since=since.session, day=f'{since.started:%Y-%m-%d}',
                 sessions=len(self.sessions) - begin, changed=changed,
-                evidence=(*self._evidence(draft), *incident.evidence), archives=self._archives(draft),
+                evidence=(*self._evidence(draft, incident), *incident.evidence), archives=self._archives(draft),
             )  # fmt: skip
             done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin))))
         return done
@@ -130,9 +131,9 @@ class Background:
 
     # Evidence
 
-    def _evidence(self, draft: Draft) -> list[str]:
+    def _evidence(self, draft: Draft, incident: Incident) -> list[str]:
         rows = sorted(draft.rows, key=lambda row: -row.worse_by)
-        said = faults(draft, self.cases)
+        said = self._health(draft, incident)
         if draft.sort == 'loss':
             said += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
@@ -146,6 +147,15 @@ class Background:
         if (draft.rows or draft.failed) and (healthy := self._healthy(draft)):
             said.append(healthy)
         return said
+
+    def _health(self, draft: Draft, incident: Incident) -> list[str]:
+        """Return ``HPL -9.0 % on n17: 1.9 GHz against 2.6, thermal throttle +412`` of each node that counted faults."""
+        nodes = sorted(set(draft.where.nodes) or draft.nodes, key=natural)
+        what = f'{incident.series[0].check} {incident.size}'.strip() if incident.series else ''
+        found = self.health.of(draft.cases, nodes)
+        said = [f'{what} on {node}: {words}'.lstrip() for node, words in found.items()]
+        more = len(said) - _SHOWN
+        return said[:_SHOWN] + [f'{count(more, "other node")} counted faults, too'] * (more > 0)
 
     def _archives(self, draft: Draft) -> tuple[str, ...]:
         """Return the archives with the output of the worst cases."""

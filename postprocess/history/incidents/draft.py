@@ -10,7 +10,7 @@ from functools import cached_property
 from statistics import fmean, variance
 from typing import Any
 
-from plumbline.identity import CaseId, SeriesId, from_text, natural
+from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.history.incidents.incident import Incident, Level, Scope, Value
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.verdict import Comparison, Verdict
@@ -111,8 +111,3 @@ def pooled(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] |
 def only(names: set[str]) -> str:
     """Return the one name of a set; empty where there are several."""
     return next(iter(names)) if len(names) == 1 else ''
-
-
-def case_of(case: Mapping[str, Any]) -> CaseId:
-    """Return the identity of a row of the table `cases`."""
-    return CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))

@@ -9,12 +9,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.history.incidents.draft import Draft, Night, case_of, only
+from postprocess.history.incidents.draft import Draft, Night, only
 from postprocess.history.incidents.grouping import Key, explain
 from postprocess.history.incidents.incident import Scope
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
-from postprocess.verdicts.measured import failure, runs_of
+from postprocess.verdicts.measured import case_of, failure, runs_of
 from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused

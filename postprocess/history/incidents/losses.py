@@ -9,10 +9,11 @@ from dataclasses import replace
 from statistics import median
 
 from plumbline.identity import CaseId, natural
-from postprocess.history.incidents.draft import Draft, Night, case_of, only, pooled
+from postprocess.history.incidents.draft import Draft, Night, only, pooled
 from postprocess.history.incidents.grouping import Group, Key, explain
 from postprocess.history.incidents.incident import Scope
 from postprocess.history.provenance import Provenance, is_software
+from postprocess.verdicts.measured import case_of
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's

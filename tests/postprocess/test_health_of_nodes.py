@@ -1,0 +1,80 @@
+"""What a slow node counted is named first: in the cause of its verdicts, in its incident, and on the page."""
+
+import json
+
+import pytest
+from health_stand_in import COUNTERS, CPU, EDAC, IB, Node
+from lxml import html
+from run_reports import BEGAN, case, metric, reference, report
+
+from postprocess.verdicts.health import Health
+from postprocess.verdicts.measured import case_of
+
+SLOW = {'n3': 0.8, 'n5': 0.7, 'n9': 0.6}
+#: of a node: what its counters say after the job -> what is told first
+PLANTED = {
+    'n3': ({f'{CPU}/cpu0/thermal_throttle/core_throttle_count': '419\n'}, 'thermal throttle +412'),
+    'n5': ({f'{EDAC}/mc1/ce_count': '7\n'}, 'corrected memory errors +7 on mc1'),
+    'n9': ({f'{IB}/counters/symbol_error': '12\n'}, 'InfiniBand symbol errors +12 on mlx5_0 port 1'),
+}
+
+
+def night(number, facts, level=lambda node: 1.0):
+    """STREAM on each of 16 nodes."""
+
+    def values(i):
+        return [100 * level(f'n{i}') * (1 + 0.001 * ((number * i + trial) % 3)) for trial in range(3)]
+
+    entries = [
+        case(
+            nodes=(f'n{i}',), unique_name=f'STREAM_n{i}', display_name=f'STREAM %size=big %cpu.nid=n{i}',
+            provenance=facts.get(f'n{i}', {}), metrics={'triad': metric(values(i))},
+        )
+        for i in range(16)
+    ]  # fmt: skip
+    return report(*entries, uuid=f'{number:08x}', began=BEGAN + number * 86400)
+
+
+@pytest.fixture
+def counted(tmp_path):
+    """What health.sh says on each node; of another than those in PLANTED nothing happened."""
+    found = {}
+    for name, (counters, _) in (PLANTED | {'quiet': ({}, '')}).items():
+        node = Node(tmp_path / name)
+        node(COUNTERS)
+        found[name] = node(counters)
+    return found
+
+
+def test_a_throttle_an_ecc_count_and_an_infiniband_error_are_each_named_first(work, counted):
+    """Counters as the kernel's files show them, read by the scripts of the job, to the page."""
+    work.reference(reference(metric='triad'))
+    facts = {f'n{i}': counted['quiet'] | {'clock_in_run': '2600'} for i in range(16)}
+    facts |= {node: counted[node] | {'clock_in_run': '2600'} for node in SLOW}
+    facts['n3'] |= {'clock_in_run': '1900', 'clock_at_end': '3100'}
+    for number in range(5):
+        work.ingest(night(number, {}))
+    work.ingest(night(5, facts, lambda node: SLOW.get(node, 1.0)))
+
+    document = work.compare()
+    incidents = {one['where']: one for one in document['incidents']}
+    causes = {tuple(row['nodes']): row['cause'] for row in document['verdicts'] if row['verdict'] == 'regressed'}
+    assert set(incidents) == set(SLOW)
+    assert not work.run('report').exception
+    page = html.fromstring((work.results / 'report.html').read_text())
+    for node, (_, told) in PLANTED.items():
+        told = f'1.9 GHz against 2.6, {told}' if node == 'n3' else told
+        assert causes[node,].startswith(f'{node}: {told}; ')
+        first = incidents[node]['evidence'][0]
+        assert first == f'STREAM -{incidents[node]["loss"]:.1f} % on {node}: {told}'
+        assert first in page.get_element_by_id('incidents').text_content()
+
+
+def test_healthy_nodes_and_counters_of_a_busy_network_are_not_told():
+    quiet = {'counted_network_drops': '9 on eth0', 'health_InfiniBand_symbol_errors': '0', 'clock_in_run': '2550'}
+    facts = {'n1': quiet, 'n2': {'clock_in_run': '2600'}, 'n3': {'health_OOM_kills': '1'}}
+    row = {'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big'}
+    health = Health([row | {'nodes': [node], 'provenance': json.dumps(own)} for node, own in facts.items()])
+    (case_id,) = {case_of(row)}
+    assert health.of([case_id], ['n1']) == {}
+    assert health.of([case_id], ['n2', 'n3']) == {'n3': 'OOM kills +1'}

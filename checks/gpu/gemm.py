@@ -1,0 +1,87 @@
+"""Multiplication of matrices in each precision by the vendors' libraries, on all GPUs of a node at the same time.
+
+Provenance has the clock, power and temperature of each GPU meanwhile, where the node tells them.
+"""
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
+
+from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.outputs import text_of
+from checks.core.placement import Models, Placement, cpus_of_devices, models_for, models_of_this_system
+from checks.core.trials import by_trial, series_of
+from checks.gpu import gemm_output as gemm
+from plumbline.record import Dim
+
+# CoralGemm by cuBLAS, by hipBLAS and hipBLASLt; Argonne's program by oneMKL
+MODELS: Models = {
+    'cuda': ('coralgemm-cuda', 'gemm', 'sm_'),
+    'hip': ('coralgemm-rocm', 'gemm', 'gfx'),
+    'sycl': ('onemkl-gemm', 'gemm', 'intel'),
+}
+DURATIONS = {'sniff': 5, 'burn': 300}  # seconds of each precision
+STATE = 'gpus.txt'
+
+
+@rfm.simple_test
+class Gemm(Benchmark):
+    """Square matrices of random numbers: `flops` of each GPU, `slowest` of them, and `all` together."""
+
+    descr = 'Matrix multiplication on all GPUs at once'
+    last_run = 'not yet on a GPU'
+    requires = 'coralgemm-cuda'  # until the model is known
+    executable = 'gemm'
+    dims = {'precision': Dim('name'), 'device': Dim('name')}
+    usual_spread = 0.01  # of A100 0.1 to 0.8 %, of MI100 1.2 to 6 % between GPUs (superbenchmark)
+    seconds = {'sniff': 120, 'burn': 700}
+    model = parameter(models_of_this_system(MODELS), loggable=True)
+    size = parameter(DURATIONS, loggable=True)
+    #: Of gemm_output.CORAL; what the GPUs do not have is left out. None: all; double and bf16 for `burn`.
+    precisions = variable(typ.List[str], type(None), value=None)
+
+    def supports(self, topology):
+        able = self.model in models_for(topology, MODELS) and bool(cpus_of_devices(topology))
+        return able and (self.size == 'sniff' or self.model != 'sycl')
+
+    @run_after('init')
+    def choose_program(self):
+        sniff = self.size == 'sniff'
+        self.tags = {'nightly', 'acceptance'} if sniff else {'acceptance'}
+        self.trials_by_mode = FEW_TRIALS if sniff else dict.fromkeys(FEW_TRIALS, 1)
+        self.precisions = self.precisions or (list(gemm.CORAL) if sniff else ['double', 'bf16'])
+        if self.model:
+            self.requires, *_ = MODELS[self.model]
+            self.mpi = self.model == 'sycl'
+
+    @run_after('setup')
+    def place(self):
+        without = {'tf32'} if self.model == 'cuda' and self.stack.provider != 'spack' else set()
+        self.precisions = gemm.known(self.precisions, self.topology.gpus[0], self.mpi, without)
+        self.devices, self.metrics = range(len(self.topology.gpus)), []
+        if self.mpi:
+            self.placement = Placement(len(self.devices), cpus_of_devices(self.topology))
+            self.wrapper = ['gpu_tile_compact.sh']  # of the system's MPI: gives each rank its GPU
+            self.metrics = [gemm.of_onemkl(one) for one in self.precisions]
+            return
+        self.placement = Placement(1, (self.topology.all_cpus,))
+        for one in self.precisions:
+            self.runs[one] = gemm.options_of(one, DURATIONS[self.size])
+            self.run_env[one] = {'CORALGEMM_TF32': '1'} if one == 'tf32' else {}
+            self.before_run[one] = f'bash ../../gpus.sh > {STATE} &'
+            self.metrics += gemm.metrics_of(one, self.devices, f'device_flops_{one}' in self.partition.peaks)
+
+    def sanity_faults(self, run):
+        if self.mpi:
+            return gemm.onemkl_faults(run.output)
+        run.provenance[f'gpus_{run.name}'] = gemm.state_of(text_of(run.folder / STATE)) or 'the node did not say'
+        return gemm.coral_faults(run.output, len(self.devices), DURATIONS[self.size])
+
+    def derive(self, record):
+        for one in () if self.mpi else self.precisions:
+            flops = [series_of(record, 'flops', precision=one, device=device) for device in self.devices]
+            peak = self.partition.peaks.get(f'device_flops_{one}', 0) / 1e12
+            functions = {'slowest': min, 'all': sum}
+            functions |= {'peak_fraction': lambda rates, peak=peak: min(rates) / peak} if peak else {}
+            for name, function in functions.items():
+                series_of(record, name, precision=one).samples = by_trial(flops, function)

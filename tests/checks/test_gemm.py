@@ -1,0 +1,98 @@
+"""Rows of matrix multiplications on several devices: recorded, cut; and the precisions that an architecture has."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import values_of
+from rows import each_row
+from scratch import OUTPUTS, ROOT
+
+from checks.gpu import gemm_output as gemm
+
+CORAL = (OUTPUTS / 'coralgemm-2025.11-two-devices.txt').read_text()
+(FLOPS, *_) = gemm.metrics_of('double', range(2), False)
+# as Argonne's gemm.cpp prints it, with the figures of a node that its page publishes
+ONEMKL = ''.join(
+    f'{name}: {flops} GFlop/s\n'
+    for name, flops in zip(
+        (*gemm.ONEMKL.values(), 'I8GEMM'),
+        (125020, 247113, '2.469e+06', '2.487e+06', '1.254e+06', '5.128e+06'),
+        strict=True,
+    )
+)
+
+
+def test_the_rate_of_a_device_is_the_median_of_its_second_half():
+    rows = gemm.rows_of(CORAL)
+    late = sorted(row[1] for row in rows[len(rows) // 2 :])
+    found = values_of(FLOPS, CORAL)
+    assert late[0] < found['1 double'] * 1e3 < late[-1] and set(found) == {'0 double', '1 double'}
+    assert gemm.coral_faults(CORAL, 2, 3) == []
+
+
+@each_row(('devices', 'seconds', 'says'), [
+    (4, 3, 'expected the rates of 4 devices, found those of 2'),
+    (2, 4, 'expected at least 4'),
+])  # fmt: skip
+def test_another_number_of_devices_or_a_shorter_run_is_named(devices, seconds, says):
+    (fault,) = gemm.coral_faults(CORAL, devices, seconds)
+    assert says in fault
+
+
+@given(st.data())
+def test_an_output_that_was_cut_anywhere_fails(data):
+    assert gemm.coral_faults(CORAL[: data.draw(st.integers(0, len(CORAL) - 1))], 2, 3)
+    assert gemm.onemkl_faults(ONEMKL[: data.draw(st.integers(0, len(ONEMKL) - 1))])
+
+
+@pytest.mark.parametrize('word', ['nan', '-1.00', '1.2.3', '1' * 5000, '\u0663.00', ''])
+def test_a_rate_that_is_none_fails(word):
+    first = CORAL.splitlines()[1].split()[0]
+    assert gemm.coral_faults(CORAL.replace(first, word, 1), 2, 3)
+
+
+def test_oneMKL_prints_the_sum_of_all_ranks():
+    metrics = [gemm.of_onemkl(one) for one in gemm.ONEMKL]
+    assert [list(values_of(metric, ONEMKL).values()) for metric in metrics] == [
+        [125.02], [247.113], [2469.0], [2487.0], [1254.0],
+    ]  # fmt: skip
+    assert gemm.onemkl_faults(ONEMKL) == []
+
+
+@each_row(('arch', 'onemkl', 'is_'), [
+    ('sm_70', False, ['double', 'single', 'half']),
+    ('sm_90', False, ['double', 'single', 'tf32', 'half', 'bf16']),
+    ('gfx90a', False, ['double', 'single', 'half', 'bf16']),
+    ('gfx942', False, ['double', 'single', 'half', 'bf16', 'fp8']),
+    ('intel_gpu_pvc', True, ['double', 'single', 'tf32', 'half', 'bf16']),
+])  # fmt: skip
+def test_precisions_are_those_of_the_architecture(arch, onemkl, is_):
+    assert gemm.known(list(gemm.CORAL), arch, onemkl) == is_
+    assert 'tf32' not in gemm.known(list(gemm.CORAL), arch, onemkl, {'tf32'})
+
+
+def test_an_option_for_each_of_the_programs_words():
+    options = gemm.options_of('bf16', 5)
+    assert options[:6] == ['R_16B', 'R_16B', 'R_32F', 'R_32F', 'OP_N', 'OP_T'] and options[13:] == ['5', 'ex']
+    assert len(gemm.options_of('double', 5)) == 14  # what it asks for
+
+
+def test_the_state_of_the_gpus_is_sampled_until_the_run_has_ended(tmp_path):
+    """By nvidia-smi; without it and without AMD's driver nothing is said."""
+    smi = tmp_path / 'bin/nvidia-smi'
+    smi.parent.mkdir()
+    smi.write_text('#!/bin/sh\necho "0, 1410, 398.25, 61"\necho "1, 1395, [Not Supported], 60"\ntouch exit_code\n')
+    smi.chmod(0o755)
+    script = ['bash', str(ROOT / 'checks/core/job/gpus.sh')]
+
+    def sampled(path: str) -> str:
+        Path(tmp_path, 'exit_code').unlink(missing_ok=True)
+        return subprocess.run(
+            script, cwd=tmp_path, env={'PATH': path}, capture_output=True, text=True, timeout=60
+        ).stdout
+
+    assert gemm.state_of(sampled(f'{smi.parent}:/usr/bin:/bin')) == '0: 1410 MHz, 398 W, 61 C; 1: 1395 MHz, 60 C'
+    assert gemm.state_of('0 - - -\n') == gemm.state_of('') == gemm.state_of('x\n0 1410 398\n') == ''

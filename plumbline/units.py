@@ -8,12 +8,12 @@ _DIMENSIONS: dict[str, dict[str, float]] = {
     'size': {'B': 1.0, 'KiB': 2.0**10, 'MiB': 2.0**20, 'GiB': 2.0**30, 'TiB': 2.0**40, 'GB': 1e9},
     'frequency': {'Hz': 1.0, 'MHz': 1e6, 'GHz': 1e9},
     'time': {'s': 1.0, 'ms': 1e-3, 'us': 1e-6, 'ns': 1e-9},
-    'rate': {'Up/s': 1.0, 'GUp/s': 1e9, 'ops/s': 1.0, 'GTEPS': 1e9, 'Flop/cycle': 1.0, 'B/cycle': 1.0},
+    'rate': {'Up/s': 1.0, 'GUp/s': 1e9, 'kU/s': 1e3, 'ops/s': 1.0, 'GTEPS': 1e9, 'Flop/cycle': 1.0, 'B/cycle': 1.0},
     'number': {'1': 1.0},
     'power': {'W': 1.0, 'kW': 1e3, 'MW': 1e6},
     'energy': {'J': 1.0, 'MJ': 1e6, 'kWh': 3.6e6},
     'energy-delay product': {'J s': 1.0, 'kWh h': 3.6e6 * 3600},
-    'efficiency': {'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9},
+    'efficiency': {'MB/J': 1e6, 'GB/J': 1e9, 'MFlop/J': 1e6, 'GFlop/J': 1e9, 'kU/J': 1e3},
 }
 UNITS = {unit: factor for units in _DIMENSIONS.values() for unit, factor in units.items()}
 #: What a quantity of each dimension looks like, for messages.

@@ -64,6 +64,7 @@ def metrics_of(nodes: int, peak: float | None) -> list[Metric]:
     for key in ('Read', 'Write', 'Total'):
         row = figure('GB/s Summary', f'Raw {key} B/W')
         metrics.append(Metric(f'raw_{key.lower()}_bandwidth', 'GB/s', 'higher', row))
+    metrics.append(Metric('raw_spmv', 'GFlop/s', 'higher', figure('GFLOP/s Summary', 'Raw SpMV'), judged=False))
     metrics.append(Metric('total_bandwidth', 'GB/s', 'higher', figure('GB/s Summary', OVERHEAD)))
     if nodes > 1:
         metrics.append(Metric('gflops_per_node', 'GFlop/s', 'higher', rating, scale=1 / nodes, draw={'ideal': 'none'}))

@@ -16,7 +16,8 @@ from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site
-from plumbline.units import UNITS, in_base_unit
+from plumbline.units import UNITS, dimension, in_base_unit
+from postprocess.papers.annex import entries
 from postprocess.papers.energy import FORMULAS, contradiction
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -25,8 +26,9 @@ from postprocess.verdicts.stats import mean_of, pool
 if TYPE_CHECKING:
     import pandas
 
+_ANNEX = re.compile(r'(\d+: .+, )([^,]+)')  # title of a row
 _LAYOUTS = Path(__file__).parent
-_CONVERTED = ('B/s', 'Flop/s')  # ends of units that a column may show in another size of them
+_NOT_CONVERTED = ('rate', 'efficiency', 'number')  # dimensions of unlike things; others have units of several sizes
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
 #: A number as its text and as mean, standard deviation and n in `unit`; or a text alone. `fault`: why it is known to be
 #: wrong.
@@ -62,7 +64,15 @@ class Table:
     def notes(self) -> list[str]:
         """The note, and a sentence for each number of the table that is known to be wrong."""
         wrong = self.cells[self.cells['fault'] != ''].groupby(['row', 'fault'], sort=False)['column'].agg(', '.join)
-        lines = [f'Not to be believed: {row}, {columns}: {fault}' for (row, fault), columns in wrong.items()]
+        together: dict[tuple[str, ...], list[str]] = {}
+        for (row, fault), columns in wrong.items():
+            of_annex = _ANNEX.fullmatch(row)  # of a sweep, all sizes that have the same fault
+            prefix, size = (of_annex[1], of_annex[2]) if of_annex else (row, '')
+            together.setdefault((prefix, columns, fault), []).append(size)
+        lines = [
+            f'Not to be believed: {prefix}{"; ".join(sizes)}, {columns}: {fault}'
+            for (prefix, columns, fault), sizes in together.items()
+        ]
         return [*filter(None, [self.note]), *lines]
 
 
@@ -75,6 +85,9 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
     import pandas
 
     layouts = read_yaml(_LAYOUTS / f'{style}.yaml')
+    for layout in layouts:
+        if 'annex' in layout:
+            layout['rows'] = entries(layout['annex'])
     of_paper = dict.fromkeys(row['site'] for layout in layouts for row in layout.get('rows', []))
     # `root` may hold references alone
     known = {name: load_site(name, site_folder(name, root).parent) for name in sites or of_paper}
@@ -131,6 +144,8 @@ def _cells(
     for entry in [entry for entry in layout['rows'] if entry['site'] in known] + others:
         site = known[entry['site']]
         for kind, title in (('published', entry['title']), ('measured', f'{entry["title"]}, measured')):
+            if kind == 'measured' and 'printed' in entry:
+                continue  # by another code
             own = numbers.get((kind, site.name), [])
             cells: list[tuple[dict[str, Any], dict[str, Any]]] = []
             for column in layout['columns']:
@@ -155,8 +170,13 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: li
     partition = site.partitions[entry.get('partition', next(iter(site.partitions)))]
     if column['title'] in entry.get('texts', {}):
         return _CELL | {'text': str(entry['texts'][column['title']])}
+    if 'printed' in column:
+        printed = entry.get('printed', {}).get(column['printed'])
+        return _shown(printed, column, entry, partition) if printed else _CELL
     if 'peak' in column:
         return _CELL | {'text': partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0]}
+    if 'printed' in entry:
+        return _CELL
     for source in column['from'] if isinstance(column['from'], list) else [column['from']]:
         try:
             wanted = _filled(source, entry | column)
@@ -186,7 +206,9 @@ def _computed(
     printed = by_title.get(column.get('agrees_with', ''), _CELL)
     if printed['mean'] is not None:
         own = printed['mean'] * UNITS[printed['unit']] / UNITS[column['unit']]
-        printed['fault'] = '; '.join(filter(None, [printed['fault'], contradiction(own, value, column['within'])]))
+        of = (by_title[name]['text'] for name in (*column['of'], column['agrees_with']) if name in by_title)
+        why = contradiction(own, value, column['within'] + sum(map(_rounding, of)))
+        printed['fault'] = '; '.join(filter(None, [printed['fault'], why]))
     inputs_of = [by_title[name]['source'].removeprefix('computed from ') for name in column['of'] if name in by_title]
     text = f'{value:{column.get("format", ".2f")}}'
     return _CELL | {
@@ -195,6 +217,17 @@ def _computed(
         'unit': column['unit'],
         'source': f'computed from {", ".join(dict.fromkeys(inputs_of))}',
     }
+
+
+def _digits(number: str) -> int:
+    """Return how many significant digits a number has as it is printed."""
+    return len(number.partition('e')[0].partition(' ')[0].replace('.', '').lstrip('0'))
+
+
+def _rounding(text: str) -> float:
+    """Return by which part a printed number may be off because it is rounded."""
+    number = text.partition(' ')[0]
+    return 0.5 / float(number.replace('.', '') or 'inf') if number else 0.0
 
 
 def _filled(source: Any, words: Mapping[str, Any]) -> Any:
@@ -245,14 +278,18 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
         if peak is None:
             return _CELL
         unit, scale = '%', 100 * UNITS[own] / (peak * int(entry.get('nodes', 1)))
-    elif unit == own or any(unit.endswith(end) and own.endswith(end) for end in _CONVERTED):
+    elif unit == own or dimension(unit) == dimension(own) not in _NOT_CONVERTED:
         scale = UNITS[own] / UNITS[unit] * float(column.get('times', 1))
     else:
         what = f'{row.id.check} {row.id.name} ({row.source})'
         raise InputError(f'{what} is in {own}, and the column {column["title"]} in {unit}')
     mean, std, spec = row.mean * scale, row.std and row.std * scale, column.get('format', '.2f')
-    spread = '' if std is None or not column.get('spread', True) else f' ± {std:{spec}}'
-    text = f'{mean:{spec}}{spread}'
+    of_std = '.3g' if spec == 'printed' else spec
+    if spec == 'printed':
+        digits = _digits(row.printed)
+        spec = '.0f' if abs(mean) >= 10**digits else f'#.{digits}g'
+    spread = '' if std is None or not column.get('spread', True) else f' ± {std:{of_std}}'
+    text = f'{mean:{spec}}'.replace('.e', 'e').rstrip('.') + spread
     if of_range := _RANGE.search(row.note):
         text = f'{of_range[1]} to {of_range[2]}'
     elif spec == 'g' and scale == 1 and row.printed.replace('.', '').isdigit():

@@ -74,7 +74,7 @@ def test_one_rank_a_core_on_a_grid_beyond_the_caches(hpcg):
     assert samples(case, 'gflops') == [1.43461, 1.43461]
     assert samples(case, 'raw_total_bandwidth') == [11.043, 11.043]
     assert sorted(case['record']['metrics']) == [
-        'gflops', 'raw_read_bandwidth', 'raw_total_bandwidth', 'raw_write_bandwidth', 'total_bandwidth',
+        'gflops', 'raw_read_bandwidth', 'raw_spmv', 'raw_total_bandwidth', 'raw_write_bandwidth', 'total_bandwidth',
     ]  # fmt: skip
     assert sorted(case['record']['placement']['actual'].values()) == ['0', '1']
     provenance = case['record']['provenance']

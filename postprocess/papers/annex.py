@@ -1,0 +1,71 @@
+"""The rows of the annex of the PRACE report (001, Tables 36 to 110), digit for digit, in ``annex.csv``.
+
+Times are seconds, power and energy watts and joules, of one iteration of the code; `rate` and `efficiency` in the units
+of `_UNITS_OF`. `spread`: the standard deviations of the five in %, where they are printed. `invalid`: which of the five
+are known to be wrong, and `note`: why. `peak`: where it is not that of the partition, or ``none``.
+"""
+
+from __future__ import annotations
+
+import csv
+import functools
+from pathlib import Path
+from typing import Any
+
+from plumbline.identity import Quantity, SeriesId
+from plumbline.references import Reference
+from plumbline.units import better
+from postprocess.text import count
+
+_FILE = Path(__file__).with_name('annex.csv')
+_FIGURES = ('time', 'power', 'energy', 'rate', 'efficiency')
+_UNITS = {'time': 's', 'power': 'W', 'energy': 'J'}
+#: Rate and efficiency of a code; those of EuroBen (mod2am, mod2as, mod2f) are in MFlop.
+_UNITS_OF = {'hydro': ('kU/s', 'kU/J'), 'linpack': ('GFlop/s', 'MFlop/J'), 'stream': ('MB/s', 'MB/J')}
+
+
+@functools.cache
+def rows() -> tuple[dict[str, str], ...]:
+    """Return the rows of the file."""
+    with _FILE.open(newline='', encoding='utf-8') as file:
+        return tuple(csv.DictReader(file))
+
+
+def entries(code: str) -> list[dict[str, Any]]:
+    """Return the rows of a code for a layout of tables: their words, and their figures in ``printed``, by name."""
+    found = []
+    for row in rows():
+        if row['code'] != code:
+            continue
+        figures = _figures(row)
+        if row['peak'] != 'none':
+            figures['share'] = figures['rate']
+        words = [f'{row["table"]}: {row["prototype"]}']
+        words += [count(int(row[name]), name[:-1]) for name in ('nodes', 'threads') if row[name]]
+        title = ', '.join([*words, row['size'] + (f' {row["fill"]} %' if row['fill'] else '')])
+        of_peak = {'peak': row['peak']} if row['peak'] not in ('', 'none') else {}
+        found.append(
+            {
+                'title': title, 'site': row['site'], 'partition': row['partition'], 'nodes': row['nodes'] or '1',
+                'texts': {'Model': row['model']} if row['model'] else {}, 'printed': figures, **of_peak,
+            }
+        )  # fmt: skip
+    return found
+
+
+def _figures(row: dict[str, str]) -> dict[str, Reference]:
+    rate, efficiency = _UNITS_OF.get(row['code'].partition('-')[0], ('MFlop/s', 'MFlop/J'))
+    units = {**_UNITS, 'rate': rate, 'efficiency': efficiency}
+    spreads = dict(zip(_FIGURES, map(float, row['spread'].split()), strict=False))
+    found = {}
+    for name in _FIGURES:
+        if not row[name]:
+            continue
+        mean, kind = float(row[name]), 'invalid' if name in row['invalid'].split() else 'unmeasured'
+        found[name] = Reference(
+            SeriesId(row['partition'], '*', row['code'], (), name),
+            Quantity(units[name], better(units[name]) or 'lower'), mean,
+            mean * spreads[name] / 100 if name in spreads else None, int(row['n']), kind,
+            f'001 Table {row["table"]}', note=row['note'], printed=row[name],
+        )  # fmt: skip
+    return found

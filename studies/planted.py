@@ -49,8 +49,14 @@ def day(ago: int) -> str:
     return f'{datetime.fromtimestamp(LAST - ago * DAY, timezone.utc):%Y-%m-%d}'
 
 
-def store(folder: Path, nights: int, night: Callable[[int], Iterable[Case]], kernel: int = 0) -> Workplace:
-    """Make a store; `night` returns the cases so many nights before the last, `kernel`: how many have the new one."""
+def store(
+    folder: Path, nights: int, night: Callable[[int], Iterable[Case]], kernel: int = 0, scheduler: str = 'local',
+    hot: str = '',
+) -> Workplace:  # fmt: skip
+    """Make a store; `night` returns the cases so many nights before the last.
+
+    `kernel`: how many nights have the new one; `hot`: a node that is throttled in the last three.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     work, rng, rows = Workplace(folder), random.Random(1), {}
 
@@ -66,7 +72,8 @@ def store(folder: Path, nights: int, night: Callable[[int], Iterable[Case]], ker
     for ago in range(nights - 1, -1, -1):
         facts = {'kernel': '6.1.0-37' if ago < kernel else '6.1.0-28', 'governor': 'performance'}
         cases = [
-            case(row[0], row[1], dict(metrics(*row)), nodes=row[2], provenance=facts, dims=DIMS.get(row[0]),
+            case(row[0], row[1], dict(metrics(*row)), nodes=row[2], dims=DIMS.get(row[0]), scheduler=scheduler,
+                 provenance=facts | ({'clock_throttled': '412'} if row[2] == [hot] and ago < 3 else {}),
                  unique_name=f'{row[0]} {row[1]} {row[2]}')
             for row in night(ago)
         ]  # fmt: skip
@@ -112,7 +119,7 @@ def year(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
 
 
 def fleet(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
-    """A fleet of 1200 nodes, 20 on a switch, three of them slow since three nights."""
+    """A fleet of 1200 nodes, 20 on a switch, three of them slow since three nights, the first by heat."""
     nodes = [f'cn{i:04d}' for i in range(1, max(60, round(1200 * scale)) + 1)]
     slow = {nodes[round(share * len(nodes))]: factor for share, factor in ((0.1, 0.92), (0.4, 0.88), (0.9, 0.94))}
 
@@ -122,7 +129,7 @@ def fleet(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
             yield 'STREAM', 'size=big', [node], 'GB/s', {'copy': (240, factor), 'triad': (250, factor)}
             yield 'Dgemm', '-', [node], 'GFlop/s', {'rate': (3000, factor)}
 
-    work = store(folder, 20 if scale == 1 else 8, night)
+    work = store(folder, 20 if scale == 1 else 8, night, scheduler='slurm', hot=min(slow))
     places = [f'{node},s{i // 20},r{i // 100}' for i, node in enumerate(nodes)]
     (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,switch,rack', *places]) + '\n')
     return work, [Cause(node, 'STREAM', round(100 * factor - 100, 1), day(2)) for node, factor in slow.items()]

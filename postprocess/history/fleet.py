@@ -272,9 +272,10 @@ def write_drain(found: Fleet, results: Path) -> Path | None:
     if not found.drain:
         return None
     path = results / 'proposals' / f'drain-{found.session.site}-{found.session.started:%Y-%m-%d}.txt'
-    lines = [
-        f'scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={shlex.quote(f"plumbline {reason}")}\n'
-        for node, reason in sorted(found.drain.items())
-    ]
-    write_text(path, ''.join(lines))
+    write_text(path, ''.join(f'{drain(node, reason)}\n' for node, reason in sorted(found.drain.items())))
     return path
+
+
+def drain(node: str, reason: str) -> str:
+    """Return the command of Slurm that drains a node."""
+    return f'scontrol update NodeName={shlex.quote(node)} State=DRAIN Reason={shlex.quote(f"plumbline {reason}")}'

@@ -73,7 +73,9 @@ def next_step(store: Store, comparison: Comparison, known: Sequence[Known], root
     """
     site, day = comparison.session.site, f'{comparison.session.started:%Y-%m-%d}'
     if is_open := [one for one in in_order(known, day) if one.state(day) == 'open']:
-        command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0])
+        command = with_options(
+            f'plumbline incidents show {is_open[0].id}', is_open[0].results, is_open[0].incident.where.site
+        )
         return f'{count(len(is_open), "incident")} open: `{command}`'
     proposal = store.folder.parent / 'proposals' / f'{site}.csv'
     if proposal.exists():

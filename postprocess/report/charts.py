@@ -289,14 +289,22 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         at = [(x_axis(place), y_axis(one.value or 0.0), one.worst) for place, one in sorted(points.items())]
         path = [(left, top) for left, top, _ in at]
         outline = sorted((x_axis(place), y_axis(low), y_axis(high)) for place, (low, high) in band.items())
-        limits = [(left, y_axis(row.limit)) for left, _, row in at if few and row.limit is not None]
+        allowed = [
+            (left, y_axis(row.limit), y_axis(2 * row.expected - row.limit))
+            for left, _, row in at
+            if few and row.limit is not None and row.expected is not None
+        ]
         lines.append(
             Line(
                 _label(facts, names) or facts[_METRIC], plots.joined(path), dots=plots.dots(path),
-                band=plots.joined([(x, y) for x, y, _ in outline] + [(x, y) for x, _, y in reversed(outline)]),
-                limits=plots.joined(limits), bad=plots.crosses((x, y) for x, y, row in at if row.verdict in BAD),
+                band=plots.around(outline), limits=plots.around(allowed),
+                bad=plots.crosses((x, y) for x, y, row in at if row.verdict in BAD),
                 ideal=plots.joined((x_axis(place), y_axis(value)) for place, value in sorted(ideal.items())),
                 points=tuple(points.get(place) for place in numbers),
+                usual=tuple(map(band.get, numbers)),
+                efficiency=tuple(
+                    100 * (points[place].value or 0.0) / ideal[place] if ideal.get(place) else None for place in numbers
+                ),
             )
         )  # fmt: skip
     x_ticks: Ticks = []
@@ -305,8 +313,9 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
             x_ticks.append((x_axis(place), _counted(place)))
     title = style.title([facts for facts, _ in curves])
     return Plot(
-        title, unit, style.axis_text(x), width, height, x_ticks, y_axis.ticks(), lines, tuple(map(_counted, numbers))
-    )
+        title, unit, style.axis_text(x), width, height, x_ticks, y_axis.ticks(), lines, tuple(map(_counted, numbers)),
+        tuple(numbers), x_axis.logarithmic,
+    )  # fmt: skip
 
 
 def _proportional(points: dict[float, Judged]) -> dict[float, float]:

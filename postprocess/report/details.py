@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import to_text
 from postprocess.history.digest import Digest
+from postprocess.history.incidents.background import SLURM, again, name_of
+from postprocess.history.incidents.known import with_options
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
 from postprocess.report.charts import Judged
+from postprocess.report.fleet import Band, Node, bands, node_pages
 from postprocess.report.plots import drawable
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
@@ -22,14 +25,6 @@ from postprocess.verdicts.verdict import BAD
 _JOBS = 20  # whose samples are shown of a series that many nodes measured, the worst first
 _FEWEST_SESSIONS = 3  # that make a history
 Samples = dict[tuple[int, str, str], dict[str, str]]  # by case, metric and dims: the values of each node in a row
-# Of each session: the values of one node, and where most nodes are. Nodes alone on a series have no others
-_BESIDE = """
-    SELECT id, night, quantile_cont(mean, 0.05) AS low, quantile_cont(mean, 0.95) AS high,
-        any_value(mean) FILTER (list_contains(nodes, wanted.of)) AS own
-    FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
-    WHERE metrics.dims = wanted.dims AND status = 'measured'
-    GROUP BY ALL ORDER BY night
-"""
 
 
 def packed(content: Any) -> str:
@@ -57,21 +52,22 @@ def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
 
 
 def unfolded(
-    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store, digest: Digest,
+    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], fleet: Sequence[Node], store: Store, digest: Digest,
     link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
-    """Return what the details show: ``sessions``, their times; ``metrics`` and ``cases``, each by its number.
+    """Return what the details show: ``sessions``, their times; ``metrics``, ``cases`` and ``nodes`` by number and name.
 
     `link`: makes the address of a file.
     """
     session, results = digest.comparison.session, store.folder.parent
     samples = _samples(store, session, {row.case_id for one in series for row in one.rows[:_JOBS]})
-    histories = _histories(series, cases, store, digest)
-    ran = {row.case_id for one in series for row in one.rows[:_JOBS]}
+    of_bands = bands(store, digest.sessions, series)
+    histories = _histories(series, cases, of_bands, digest)
     return {
         'sessions': [int(one.started.timestamp()) for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
-        'cases': {id: _case(case, results, link) for id, case in cases.items() if id in ran},
+        'cases': {id: _case(case, session, results, link) for id, case in cases.items()},
+        'nodes': node_pages(fleet, of_bands, {id: of['at'] for id, of in histories.items()}, cases, digest),
     }
 
 
@@ -116,7 +112,7 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value}
 
 
-def _case(case: Mapping[str, Any], results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
+def _case(case: Mapping[str, Any], session: Session, results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
     parts = [case['job_id'] or 'no number', case['job_state'], case['scheduler'] or 'no scheduler']
     trials = f'; trials {_digits(case["trial_seconds"])}' if case['trial_seconds'] else ''
     facts = {
@@ -128,16 +124,19 @@ def _case(case: Mapping[str, Any], results: Path, link: Callable[[Path], str]) -
         **{f'Placement {key}': value for key, value in json.loads(case['placement']).items()},
         **json.loads(case['provenance']),
     }
+    nodes = case['nodes'] if case['scheduler'] in SLURM else ()
+    command = again(session, case['partition'], [name_of(case)], nodes)
     return {
         'name': f'{case["check"]} {case["params"]} on {case["partition"]}/{case["environ"]}',
         'job': case['job_id'] or 'without a number',
         'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
         'output': link(results / case['evidence']) if case['evidence'] else '',
+        'again': with_options(command, results, session.site),
     }
 
 
 def _histories(
-    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store, digest: Digest
+    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], of_bands: Mapping[int, Band], digest: Digest
 ) -> dict[int, dict[str, Any]]:
     """Return the history of each series that has one: sessions and values, with the changes found in it."""
     by_key = {(one.series, one.quantity): one for one in series}
@@ -156,31 +155,13 @@ def _histories(
         found[one.id] = {'at': past.sessions.tolist(), 'history': values, 'changes': changes.get(one.id, [])}
         if one.worst.verdict in BAD:
             found[one.id]['bad'] = _drawn(one.worst.value)
-    _add_nodes(found, series, cases, store, digest.sessions)
+        if band := of_bands.get(one.id):
+            at = past.sessions
+            found[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
+            names = cases[one.worst.case_id]['nodes'] if one.worst.case_id is not None else []
+            if len(names) == 1 and one.worst.verdict in BAD:
+                found[one.id]['node'] = names[0]
     return found
-
-
-def _add_nodes(
-    found: dict[int, dict[str, Any]], series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store,
-    sessions: Sequence[Session],
-) -> None:  # fmt: skip
-    """Add the history of the worst node, and where most nodes were, to those of series that fell short on some."""
-    worst = {
-        one.id: (one, cases[one.worst.case_id]['nodes'][0])
-        for one in series
-        if one.id in found and len(one.rows) >= FEWEST_NODES and one.worst.verdict in BAD
-        and one.worst.case_id is not None and len(cases[one.worst.case_id]['nodes']) == 1
-    }  # fmt: skip
-    if not worst:
-        return
-    rows = [one.series.to_row() | {'id': id, 'of': node} for id, (one, node) in worst.items()]
-    wanted = {key: [row[key] for row in rows] for key in rows[0]}
-    for row in store.query(_BESIDE, sessions, wanted=wanted).to_pylist():
-        own = found[row['id']]
-        if row['night'] in own['at']:
-            own['node'] = worst[row['id']][1]
-            for name in ('own', 'low', 'high'):
-                own.setdefault(name, [None] * len(own['at']))[own['at'].index(row['night'])] = _drawn(row[name])
 
 
 def _samples(store: Store, session: Session, cases: Iterable[int | None]) -> Samples:

@@ -1,28 +1,46 @@
-"""The nodes of a session, each beside the others that measured the same."""
+"""The nodes of a session, each beside the others that measured the same, now and in the sessions before."""
 
 from __future__ import annotations
 
+import json
+import shlex
 from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, NamedTuple
 
+import numpy
+from numpy import ndarray
+
 from plumbline.identity import natural
 from postprocess.history.digest import Digest
+from postprocess.history.fleet import drain
+from postprocess.history.incidents.background import SLURM
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.report.charts import Judged
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.health import counted
 from postprocess.verdicts.verdict import BAD
+
+_CELLS = 250_000  # values of nodes on a page, those of the worst nodes first
+# The value of each node that measured a series alone, in each session
+_VALUES = """
+    SELECT id, night, nodes[1] AS node, median(mean) AS value
+    FROM metrics JOIN cases USING (night, case_id) JOIN wanted USING ("partition", environ, "check", params, metric)
+    WHERE metrics.dims = wanted.dims AND status = 'measured' AND len(nodes) = 1 AND mean > 0
+    GROUP BY ALL
+"""
 
 
 class Node(NamedTuple):
     """A node. `bad` of its `metrics` fell short; `typical`: how far from the other nodes half of them are, in %.
 
-    `worst`: the metric that is furthest behind them, by so many %. `incidents`: ids of those that are of the node.
-    `before`: the days on which it stood out earlier; `drain`: why it is proposed to drain it.
+    `metrics`: ids. `worst`: the metric that is furthest behind them, by so many %. `incidents`: ids of those that are
+    of the node. `before`: the days on which it stood out earlier; `drain`: why it is proposed to drain it.
     """
 
     name: str
-    metrics: int
-    bad: int
+    metrics: list[int]
+    bad: list[int]
     typical: float | None
     worst: Judged | None
     furthest: float | None
@@ -64,7 +82,88 @@ def nodes(
         furthest, worst = min(changes, key=lambda change: change[0], default=(None, None))
         typical = median(change for change, _ in changes) if changes else None
         place = ', '.join(sorted(located.get(name, ()), key=natural))
-        drain = digest.fleet.drain.get(name, '') if digest.fleet else ''
-        theirs, before, short = incidents.get(name, []), digest.before.get(name, []), len(bad.get(name, ()))
-        found.append(Node(name, len(measured), short, typical, worst, furthest, theirs, before, place, drain))
+        why = digest.fleet.drain.get(name, '') if digest.fleet else ''
+        theirs, before, short = incidents.get(name, []), digest.before.get(name, []), sorted(bad.get(name, ()))
+        found.append(Node(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
     return sorted(found, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
+
+
+class Band(NamedTuple):
+    """A series that many nodes measure alone, by session: the median of the nodes, and where 9 of 10 of them are.
+
+    `own`: the values of each node.
+    """
+
+    middle: ndarray
+    low: ndarray
+    high: ndarray
+    own: dict[str, ndarray]
+
+
+def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -> dict[int, Band]:
+    """Return the series that enough nodes measured in the last of the sessions, by id; NaN where there is no value.
+
+    Raises InputError where the store cannot be read.
+    """
+    rows = [one.series.to_row() | {'id': one.id} for one in series if len(one.rows) >= FEWEST_NODES]
+    if not rows:
+        return {}
+    wanted = {key: [row[key] for row in rows] for key in rows[0]}
+    columns = store.query(_VALUES, sessions, wanted=wanted).to_pydict()
+    own: dict[int, dict[str, ndarray]] = {}
+    for id, night, node, value in zip(*columns.values(), strict=True):
+        of = own.setdefault(id, {})
+        if node not in of:
+            of[node] = numpy.full(len(sessions), numpy.nan)
+        of[node][night] = value
+    found = {}
+    for id, of in own.items():
+        if len(of) >= FEWEST_NODES:
+            table = numpy.array(list(of.values()))
+            there = numpy.isfinite(table).any(axis=0)
+            low, middle, high = numpy.full((3, len(sessions)), numpy.nan)
+            low[there], middle[there], high[there] = numpy.nanquantile(table[:, there], (0.05, 0.5, 0.95), axis=0)
+            found[id] = Band(middle, low, high, of)
+    return found
+
+
+def node_pages(
+    fleet: Sequence[Node], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
+    cases: Mapping[int, Mapping[str, Any]], digest: Digest,
+) -> dict[str, dict[str, Any]]:  # fmt: skip
+    """Return what the page of each node shows, by its name. `histories`: the sessions of those of the metrics.
+
+    ``own``: by metric, how far the node is from the median of the nodes in each of those sessions, in 0.01 %.
+    """
+    ran: dict[str, list[int]] = {}
+    facts: dict[str, list[Mapping[str, str]]] = {}
+    slurm = set()
+    for id, case in cases.items():
+        for name in case['nodes']:
+            ran.setdefault(name, []).append(id)
+            slurm |= {name} if case['scheduler'] in SLURM else set()
+        if case['nodes']:  # a job knows the counters of its first node alone
+            facts.setdefault(case['nodes'][0], []).append(json.loads(case['provenance'] or '{}'))
+    found: dict[str, dict[str, Any]] = {}
+    cells = 0
+    for node in fleet:
+        own = {}
+        for id in node.metrics:
+            band, at = of_bands.get(id), histories.get(id)
+            if band and at is not None and node.name in band.own and cells < _CELLS:
+                apart = 10_000 * (band.own[node.name][at] / band.middle[at] - 1)
+                own[id] = [round(one) if abs(one) < 1e9 else None for one in apart.tolist()]
+                cells += len(own[id])
+        steps = []
+        if node.name in slurm:
+            steps.append(f'scontrol show node {shlex.quote(node.name)}')
+            if node.drain or node.incidents:
+                what = f'{digest.day} incident {", ".join(node.incidents)}'
+                steps.append(drain(node.name, node.drain or what))
+        measured = [one for one in facts.get(node.name, ()) if any(name.startswith('health_') for name in one)]
+        found[node.name] = {
+            'metrics': node.metrics, 'bad': node.bad, 'own': own, 'incidents': node.incidents, 'place': node.places,
+            'steps': steps, 'cases': ran.get(node.name, []), 'health': len(measured),
+            'counted': counted(facts.get(node.name, ())),
+        }  # fmt: skip
+    return {name: {key: value for key, value in of.items() if value} for name, of in found.items()}

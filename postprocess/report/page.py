@@ -67,6 +67,7 @@ def _template() -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
+        'decimals': decimals,
     }  # fmt: skip
     return environment.get_template('report.html.j2')
 
@@ -89,6 +90,7 @@ def to_html(
     located: dict[str, set[str]] = {}
     with suppress(InputError):  # the digest names it
         located = locations(session.site, root)
+    fleet = nodes(judged, cases, digest, located)
     return _template().render(
         folder=folder, cards=cards(digest, store, judged, sizes), incident=incidents,
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
@@ -100,9 +102,9 @@ def to_html(
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
         changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),
-        details=unfolded(series, cases, store, digest, lambda path: _address(path, folder)),
+        details=unfolded(series, cases, fleet, store, digest, lambda path: _address(path, folder)),
         provenance=_provenance(cases.values()), not_run=_not_run(comparison, cases.values()),
-        nodes=sorted({node for _, node in places}), fleet=nodes(judged, cases, digest, located),
+        nodes=sorted({node for _, node in places}), fleet=fleet,
         uplot={path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()},
     )  # fmt: skip
 

@@ -23,8 +23,9 @@ def drawable(value: float) -> bool:
 class Line:
     """The SVG paths of one series in a plot.
 
-    `band`: the usual range of earlier sessions; `bad`: marks; `ideal`: values of perfect scaling; `points`: what each x
-    value of the plot shows, None where the line has no value.
+    `band`: the usual range of earlier sessions; `limits`: that within the limits; `bad`: marks; `ideal`: values of
+    perfect scaling. At each x value of the plot, None where there is none: `points`: what is shown; `efficiency`: its
+    share of the ideal, in %; `usual`: the ends of the band.
     """
 
     label: str
@@ -35,11 +36,13 @@ class Line:
     bad: str = ''
     ideal: str = ''
     points: tuple[Any, ...] = ()
+    efficiency: tuple[float | None, ...] = ()
+    usual: tuple[tuple[float, float] | None, ...] = ()
 
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows."""
+    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows; `x_values`: its `places` as text."""
 
     title: str
     unit: str
@@ -50,6 +53,8 @@ class Plot:
     y_ticks: Ticks
     lines: list[Line]
     x_values: tuple[str, ...] = ()
+    places: tuple[float, ...] = ()
+    is_logarithmic: bool = False
     kind: str = 'plot'
 
 
@@ -99,6 +104,11 @@ def joined(points: Iterable[tuple[int, int]]) -> str:
     """Return the path through `points`."""
     path = ' '.join(f'{x} {y}' for x, y in points)
     return f'M{path}' if path else ''
+
+
+def around(outline: Sequence[tuple[int, int, int]]) -> str:
+    """Return the path around what is between two heights at each x."""
+    return joined([(x, y) for x, y, _ in outline] + [(x, y) for x, _, y in reversed(outline)])
 
 
 def dots(points: Iterable[tuple[int, int]]) -> str:

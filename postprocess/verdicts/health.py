@@ -48,7 +48,7 @@ class Health:
         others = [clock for node, clock in clocks.items() if node not in nodes]
         found = {}
         for node in nodes:
-            said = _counted(facts.get(node, []))
+            said = counted(facts.get(node, []))
             if others and clocks.get(node, others[0]) < _SLOW * median(others):
                 said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(others) / 1000:.3g}')
             if said:
@@ -66,7 +66,7 @@ def _clock(facts: Mapping[str, str]) -> int:
     return next((int(facts[name]) for name in _CLOCKS if facts.get(name, '').isdecimal()), 0)
 
 
-def _counted(facts: Sequence[Mapping[str, str]]) -> list[str]:
+def counted(facts: Sequence[Mapping[str, str]]) -> list[str]:
     """Return what a node counted in its jobs, such as ``thermal throttle +412``, most often first."""
     totals: dict[str, int] = defaultdict(int)
     devices: dict[str, dict[str, None]] = defaultdict(dict)

@@ -124,7 +124,9 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
     lines = [line for own in chosen for line in own]
     if len(known) > len(named):
         rest = count(len(known) - len(named), 'other incident')
-        lines.append(f'and {rest}: {with_options("plumbline incidents", known[0])}')
+        lines.append(
+            f'and {rest}: {with_options("plumbline incidents", known[0].results, known[0].incident.where.site)}'
+        )
     return lines
 
 

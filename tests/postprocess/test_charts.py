@@ -78,12 +78,12 @@ def test_a_count_is_a_linear_axis_and_names_are_lines():
 def test_a_curve_has_the_sessions_before_as_a_band_its_limits_and_crosses_at_what_fell_short():
     sizes = (1, 4, 16, 64)
     rows = curve('-', 'rate', sizes)
-    rows[2] = (*rows[2][:4], {'limit': 20.0, 'verdict': 'regressed'})
+    rows[2] = (*rows[2][:4], {'limit': 20.0, 'expected': 25.0, 'verdict': 'regressed'})
     usual = {series('-', 'rate', f'message_bytes={size}'): (size * 0.9, size * 1.1) for size in sizes}
     (plot,) = drawn(*rows, usual=usual)
     (line,) = plot.lines
     assert len(points(line.band)) == 8
-    (limit,), cross = points(line.limits), points(line.bad)[0]
+    (limit, _), cross = points(line.limits), points(line.bad)[0]
     bad = points(line.path)[2]
     assert (cross[0] + 4, cross[1] + 4) == bad
     assert limit[0] == bad[0] and limit[1] < bad[1], 'the limit is above the value that fell short of it'
@@ -133,6 +133,7 @@ def test_cases_of_growing_numbers_of_nodes_are_a_curve_beside_perfect_scaling():
     plot, line = scaling(gflops={'title': 'HPL'})
     assert (plot.title, plot.x, plot.x_values) == ('HPL', 'num_nodes', ('1', '2', '4', '8'))
     path, ideal = points(line.path), points(line.ideal)
+    assert line.efficiency[0] == 100 > line.efficiency[-1] > 50
     assert path[0] == ideal[0]
     assert path[-1][1] > ideal[-1][1], 'what is measured is below what perfect scaling would give'
     assert not scaling(gflops={'ideal': 'none'})[1].ideal, 'a rate per node does not grow'

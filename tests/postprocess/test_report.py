@@ -202,7 +202,7 @@ def test_every_link_leads_somewhere(work):
     work.ingest(report(*(case('Osu', f'pair={pair}', metrics, dims=BYTES) for pair in ('near', 'far'))))
     tree = tree_of(work)
     ids, data = {element.get('id') for element in tree.iter()}, unpacked(tree)
-    ids |= {f'm{id}' for id in data['metrics']} | {f'c{id}' for id in data['cases']}
+    ids |= {f'{kind}{id}' for kind, of in (('m', 'metrics'), ('c', 'cases'), ('n=', 'nodes')) for id in data[of]}
     links = {a.get('href') for a in tree.iter('a')}
     assert {link[1:].split('?')[0] for link in links if link.startswith('#')} - {''} <= ids
     paths = [link for link in links if not link.startswith('#')]
@@ -237,8 +237,8 @@ def test_a_step_in_the_history_is_annotated_with_what_changed(work):
         '2026-12-03',
         'STREAM size=big triad',
         '-10.0 %',
-        '100.2',
-        '90.2 GB/s',
+        '100.20',
+        '90.20 GB/s',
         'driver: old -> new',
     ]
     assert tree.xpath('//figure/@data-history') == ['0']
@@ -279,9 +279,11 @@ def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
     assert (verdict, name, value) == ('regressed', 'triad', '80.0 ± 0.0')
     rows = cells(page, 'fleet')
     assert rows[0][0] == 'n3' and rows[0][2:6] == ['1', '1', '-20.2 %', '-20.2 %'] and len(rows) == 12
-    details = unpacked(tree)['metrics']['0']
+    data = unpacked(tree)
+    details, beside = data['metrics']['0'], data['nodes']['n3']['own']['0']
     assert 'the worst of 12 jobs' in details['facts']['Measured']
-    assert (details['node'], details['own'][-1], len(details['values'])) == ('n3', 80.0, 12)
+    assert (details['node'], len(details['values']), beside[-1] // 100) == ('n3', 12, -21)
+    assert max(map(abs, beside[:-1])) < 100 and data['cases']['0']['again'].startswith('ci/nightly ')
     assert min(details['high']) > 100 and max(details['low'][:-1]) < 101
     assert not (work.results / 'ledger').exists(), 'a report changes nothing'
 

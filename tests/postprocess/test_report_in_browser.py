@@ -95,7 +95,12 @@ def test_every_chart_is_drawn_inside_its_box(browser, page):
     )
     assert drawn > 300 and outside == []
     assert browser.run("['.heat', '.bars', '.plot'].every(kind => document.querySelector(kind))")
-    assert browser.run(f'{ALL("[data-history] canvas")}.length') == 3
+    for box in ('[data-history]', '.curve'):  # drawn when they are seen
+        for i in range(browser.run(f'{ALL(box)}.length')):
+            browser.run(f'{ALL(box)}[{i}].scrollIntoView()')
+            browser.until(f"{ALL(box)}[{i}].querySelector('canvas')")
+    efficiency = "document.querySelector('.curve .legend').textContent"
+    assert '100 % of the ideal' in browser.run(efficiency)
 
 
 def test_words_and_a_verdict_filter_and_the_address_keeps_them(browser, page):
@@ -188,6 +193,7 @@ def test_details_open_of_what_failed_is_missing_or_is_no_number(browser, work):
 def test_a_history_tells_its_values_under_the_mouse_and_zooms(browser, page):
     browser.open(page)
     browser.run("document.querySelector('[data-history]').scrollIntoView()")
+    browser.until("document.querySelector('[data-history] .u-over')")
     box = "document.querySelector('[data-history] .u-over').getBoundingClientRect()"
     x, y, width, height = browser.run(f'[{box}.x, {box}.y, {box}.width, {box}.height]')
     day = "document.querySelector('[data-history] .u-legend .u-value').textContent"
@@ -197,6 +203,46 @@ def test_a_history_tells_its_values_under_the_mouse_and_zooms(browser, page):
     browser.mouse((x + 0.6 * width, y + 20), (x + 0.8 * width, y + 20), (x + 0.9 * width, y + 20), drag=True)
     browser.mouse((x + 5, y + height / 2))
     browser.until(f"{day} > '2026-11-04' && {day} < '2026-11-09'")  # the first of those between which it was dragged
+
+
+def test_times_are_those_of_the_reader_with_utc_beside(browser, page):
+    browser('Emulation.setTimezoneOverride', timezoneId='Asia/Tokyo')
+    browser.open(page)
+    began = "document.querySelector('time')"
+    assert browser.run(f'[{began}.textContent, {began}.title]') == ['2026-11-21 19:38', '2026-11-21 10:38 UTC']
+    browser('Emulation.setTimezoneOverride', timezoneId='')
+
+
+def test_the_page_of_a_node_has_its_metrics_counters_commands_and_gives_the_focus_back(browser, fleet):
+    page, causes = fleet
+    browser.open(page)
+    node = causes[0].where
+    squares = browser.run(
+        f'{ALL("#map .place .place a")}.map(a => [a.hash, a.className, getComputedStyle(a).backgroundColor])'
+    )
+    assert len(squares) == 60 and {hash[3:] for hash, found, _ in squares if found} == {one.where for one in causes}
+    assert len({color for hash, found, color in squares if found}) == 3, 'the darker the slower'
+    assert browser.run(f'{ALL("#map .place .place > span")}.map(s => s.textContent)') == [
+        'switch s0',
+        'switch s1',
+        'switch s2',
+    ]
+    link = f"{ALL('#fleet a')}.find(a => a.textContent === '{node}')"
+    browser.run(f'{link}.focus()')
+    browser.press('Enter')
+    browser.until(f"{TITLE} === '{node}' && {ALL('dialog .uplot')}.length > 0")
+    text = browser.run("document.querySelector('dialog').innerText")
+    assert 'rack r0, switch s0' in text and 'thermal throttle +' in text and text.count('fell short') == 3
+    commands = browser.run(f'{ALL("dialog .next code")}.map(code => code.textContent)')
+    assert commands[0] == f'scontrol show node {node}' and commands[1].startswith(f'scontrol update NodeName={node} ')
+    assert browser.run("document.querySelector('dialog .u-legend').textContent").count(node) == 1
+    browser.run("document.querySelector('dialog details a').click()")
+    browser.until(f"location.hash.startsWith('#c') && {TITLE}.startsWith('STREAM')")
+    again = browser.run("document.querySelector('dialog .next code').textContent")
+    assert again.startswith('ci/nightly') and f'nodelist={node}' in again
+    browser.press('Escape')
+    browser.until(f'!{TITLE}')
+    assert browser.run(f'document.activeElement === {link}')
 
 
 def test_a_button_copies_a_command(browser, page):
@@ -216,7 +262,9 @@ def test_a_button_copies_a_command(browser, page):
 
 def test_the_keyboard_walks_over_every_control(browser, fleet):
     browser.open(fleet[0])
-    found = f'{ALL("a[href], button, input, select, summary")}.filter(control => control.checkVisibility())'
+    found = (
+        f'{ALL("a[href]:not([tabindex]), button, input, select, summary")}.filter(control => control.checkVisibility())'
+    )
     controls = browser.run(f'(window.controls = {found}).length')
     reached = set()
     for _ in range(controls + 5):

@@ -23,6 +23,7 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 _BACK = 400  # sessions in which the beginning of an incident is looked for
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
 _SERIES = 20  # cases and nodes of an incident, the worst, whose provenance is read
+SLURM = ('slurm', 'squeue')
 _SHOWN = 3  # series, cases and archives in the evidence
 WELL = ('ok', 'improved')
 # The first session that shows an incident, by its `number`, of those before the last without a healthy one after it.
@@ -51,7 +52,7 @@ class Background:
         self.store, self.sessions, self.comparison = store, list(sessions)[-_BACK:], comparison
         self.cases, self.health = cases, Health(cases)
         self.by_id = {case['case_id']: case for case in cases}
-        self.slurm = {case['partition'] for case in cases if case['scheduler'] in ('slurm', 'squeue')}
+        self.slurm = {case['partition'] for case in cases if case['scheduler'] in SLURM}
 
     def add(self, drafts: Sequence[Draft]) -> list[Incident]:
         """Return the finished drafts with beginning, changes, evidence and next steps."""
@@ -222,31 +223,40 @@ class Background:
         few = nodes[:4]
         if of.partition in self.slurm:
             yield from (f'scontrol show node {shlex.quote(node)}' for node in few)
-        names = self._patterns(draft)
+        names = self._names(draft)
         if names and incident.sort != 'session':
-            listed = shlex.quote('nodelist=' + ','.join(few))
-            at = f' -J {listed}' if few and of.partition in self.slurm else ''
-            where = f'{of.site}:{of.partition}' if of.partition else of.site
-            mode = f' --mode {self.sessions[-1].mode}' if self.sessions[-1].mode else ''
-            yield f'ci/nightly --no-provision{mode} -- --system={where} -n {shlex.quote("|".join(names))}{at}'
+            yield again(self.sessions[-1], of.partition, names, few if of.partition in self.slurm else ())
         if incident.sort == 'loss' and begin and not of.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
             yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
         if incident.kind == 'SOFTWARE' and of.environ and any(one.startswith('stack') for one in incident.changed):
             yield f'git log -p -- {shlex.quote(f"spack_envs/{of.site}/{of.environ}")}'
 
-    def _patterns(self, draft: Draft) -> list[str]:
-        """Return patterns for ReFrame's option ``--name`` that select the cases; the checks where they are many."""
+    def _names(self, draft: Draft) -> list[str]:
+        """Return the names of the cases; of the checks where they are many."""
         names: dict[CaseId, str] = {}
         for case in self.cases:
-            check, *params = case['name'].split(' %')
-            own = '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
-            names[CaseId(case['partition'], case['environ'], case['check'], ())] = check
-            names[case_of(case)] = own
+            names[case_of(case)] = own = name_of(case)
+            names[CaseId(case['partition'], case['environ'], case['check'], ())] = own.partition('%')[0]
         known = [names.get(case, case.check) for case in sorted(draft.cases)]
         if len(known) > _SHOWN:
             known = sorted({name.partition('%')[0] for name in known})
-        return [f'^{re.escape(name)}' for name in dict.fromkeys(known)]
+        return list(dict.fromkeys(known))
+
+
+def name_of(case: Mapping[str, Any]) -> str:
+    """Return the name of a case for ReFrame's option ``--name``, without the params of its fixtures."""
+    check, *params = case['name'].split(' %')
+    return '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
+
+
+def again(session: Session, partition: str, names: Sequence[str], nodes: Sequence[str] = ()) -> str:
+    """Return the command that runs cases of these names, or beginnings of names, again. `nodes`: of Slurm."""
+    mode = f' --mode {session.mode}' if session.mode else ''
+    where = f'{session.site}:{partition}' if partition else session.site
+    chosen = shlex.quote('|'.join(f'^{re.escape(name)}' for name in names))
+    at = ' -J ' + shlex.quote('nodelist=' + ','.join(nodes)) if nodes else ''
+    return f'ci/nightly --no-provision{mode} -- --system={where} -n {chosen}{at}'
 
 
 def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:

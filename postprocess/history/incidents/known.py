@@ -323,7 +323,7 @@ def commands(known: Known, day: str) -> list[str]:
     found = [*measure, f'plumbline incidents show {known.id}']
     if state in ('open', 'suspected'):
         found.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
-    return [with_options(command, known) for command in found]
+    return [with_options(command, known.results, known.incident.where.site) for command in found]
 
 
 @lru_cache
@@ -334,9 +334,9 @@ def _options(results: Path, site: str) -> str:
     return ' '.join([*elsewhere, f'--site {shlex.quote(site)}'] if elsewhere or len(Store(results).sites()) > 1 else [])
 
 
-def with_options(command: str, known: Known) -> str:
-    """Return one of our commands with the options that find the results of an incident; others as they are."""
-    options = _options(known.results, known.incident.where.site)
+def with_options(command: str, results: Path, site: str) -> str:
+    """Return one of our commands with the options that find the results of a site; others as they are."""
+    options = _options(results, site)
     if not options or command.split()[0] not in ('plumbline', 'ci/nightly'):
         return command
     own, separator, of_reframe = command.partition(' -- ')

@@ -7,20 +7,42 @@
   };
   const spoken = text => text.replaceAll('_', ' '), short = value => value == null ? '' : String(+value.toPrecision(4));
 
+  // The time of the reader, with that of the data
+  const written = (seconds, timeZone) => new Intl.DateTimeFormat('sv-SE', {dateStyle: 'short', timeStyle: 'short', timeZone}).format(1000 * seconds);
+  const inBoth = seconds => written(seconds) === written(seconds, 'UTC') ? `${written(seconds)} UTC` : `${written(seconds)}, ${written(seconds, 'UTC').slice(-5)} UTC`;
+
   // As far above the expected mean as the limit is below it, or the other way round
   const mirrored = one => one.limit != null && one.expected != null ? 2 * one.expected - one.limit : null;
   const beyond = (one, value) => one.limit != null && (one.expected >= one.limit ? value < one.limit : value > one.limit);
+
+  const color = name => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+  const axis = () => ({stroke: color('soft'), grid: {stroke: color('line'), width: 1}, ticks: {stroke: color('line')}});
+  const spread = values => {
+    const known = values.flat().filter(value => value != null), least = Math.min(...known), most = Math.max(...known);
+    return {distr: least > 0 && most >= 30 * least ? 3 : 1};
+  };
+  const crosses = (plot, values) => {
+    const {ctx, bbox} = plot, arm = 4 * devicePixelRatio;
+    ctx.save();
+    ctx.strokeStyle = color('bad');
+    ctx.lineWidth = arm / 2;
+    values.forEach((value, i) => {
+      const x = plot.valToPos(plot.data[0][i], 'x', true), y = plot.valToPos(value, 'y', true);
+      if (value != null && x >= bbox.left && x <= bbox.left + bbox.width)
+        ctx.stroke(new Path2D(`M${x - arm} ${y - arm}l${2 * arm} ${2 * arm}m${-2 * arm} 0l${2 * arm} ${-2 * arm}`));
+    });
+    ctx.restore();
+  };
 
   // The chart of a history, whose sessions are at `times`; its library is read when the first is drawn
   let library;
   const chart = async (box, one, times) => {
     await (library ??= readLibrary());
-    const style = getComputedStyle(document.documentElement), color = name => style.getPropertyValue(`--${name}`).trim();
     const bad = one.history.map((value, i) => beyond(one, (one.own ?? one.history)[i]) ? (one.own ?? one.history)[i] : null);
     if (one.bad != null) bad[bad.length - 1] = one.bad;
     const level = value => value == null ? null : one.history.map(() => value);
     const lines = [
-      [one.own ? 'median of the nodes' : 'measured', one.history, {stroke: color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
+      [one.low ? 'median of the nodes' : 'measured', one.history, {stroke: color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
       [one.node, one.own, {stroke: color('c1'), width: 1.6}],
       ['9 of 10 nodes', one.low, {value: (_, value, __, i) => i == null ? '' : `${short(value)} to ${short(one.high[i])}`}], ['to', one.high, {class: 'none'}],
       ['expected', level(one.expected), {stroke: color('soft'), dash: [3, 3]}],
@@ -30,9 +52,6 @@
     const place = name => lines.findIndex(([label]) => label === name) + 1;
     const band = (upper, lower, fill) => place(upper) && place(lower) ? [{series: [place(upper), place(lower)], fill}] : [];
     const ends = one.expected < one.limit ? ['limit', 'as far on the other side'] : ['as far on the other side', 'limit'];
-    const every = lines.flatMap(([, values]) => values.filter(value => value != null));
-    const logarithmic = Math.min(...every) > 0 && Math.max(...every) >= 30 * Math.min(...every);
-    const axis = {stroke: color('soft'), grid: {stroke: color('line'), width: 1}, ticks: {stroke: color('line')}};
     const drawn = plot => {
       const {ctx, bbox} = plot, scale = devicePixelRatio;
       ctx.save();
@@ -46,28 +65,30 @@
         ctx.textAlign = right ? 'right' : 'left';
         ctx.fillText(text, x + (right ? -5 : 5) * scale, bbox.top + (14 + 15 * (i % 3)) * scale);
       });
-      ctx.setLineDash([]);
-      ctx.strokeStyle = color('bad');
-      ctx.lineWidth = 2 * scale;
-      bad.forEach((value, i) => {
-        const x = plot.valToPos(plot.data[0][i], 'x', true), y = plot.valToPos(value, 'y', true), arm = 4 * scale;
-        if (value != null && x >= bbox.left && x <= bbox.left + bbox.width)
-          ctx.stroke(new Path2D(`M${x - arm} ${y - arm}l${2 * arm} ${2 * arm}m${-2 * arm} 0l${2 * arm} ${-2 * arm}`));
-      });
       ctx.restore();
+      crosses(plot, bad);
     };
-    const utc = time => uPlot.tzDate(new Date(1000 * time), 'Etc/UTC');
-    const days = (_, ticks, __, ___, step) => ticks.map(utc).map((time, i) => uPlot.fmtDate(
-      step < 86400 ? '{HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : i && time.getMonth() ? '{MMM}' : '{MMM} {YYYY}')(time));
+    const days = (_, ticks, __, ___, step) => ticks.map(tick => new Date(1000 * tick)).map((time, i) => uPlot.fmtDate(
+      step < 86400 ? '{D} {MMM} {HH}:{mm}' : step < 2e6 ? '{D} {MMM}' : i && time.getMonth() ? '{MMM}' : '{MMM} {YYYY}')(time));
     const plot = new uPlot({
-      width: Math.max(box.clientWidth, 280), height: 240, tzDate: utc,
-      scales: {y: {distr: logarithmic ? 3 : 1}}, hooks: {draw: [drawn]},
-      axes: [{...axis, values: days}, {...axis, size: 64, label: one.unit, labelSize: 20}],
-      series: [{label: 'UTC', value: '{YYYY}-{MM}-{DD} {HH}:{mm}'}, ...lines.map(([label, , options]) => ({label, value: (_, value) => short(value), points: {show: false}, ...options}))],
-      bands: [...band(...ends, `${color('c0')}18`), ...band('to', '9 of 10 nodes', `${color('c1')}40`)],
+      width: Math.max(box.clientWidth, 280), height: 240, cursor: {sync: {key: 'time'}},
+      scales: {y: spread(lines.map(([, values]) => values))}, hooks: {draw: [drawn]},
+      axes: [{...axis(), values: days, space: 90}, {...axis(), size: 64, label: one.unit, labelSize: 20}],
+      series: [{label: 'Time', value: (_, value) => value == null ? '' : inBoth(value)}, ...lines.map(([label, , options]) => ({label, value: (_, value) => short(value), points: {show: false}, ...options}))],
+      bands: [...band(...ends, `${color('soft')}22`), ...band('to', '9 of 10 nodes', `${color('c1')}40`)],
     }, [one.at.map(session => times[session]), ...lines.map(([, values]) => values)], box);
     plot.over.title = 'Drag to zoom, double-click to see all';
   };
+
+  // Drawn when it is scrolled to, or printed
+  const drawings = new Map(), draw = box => {
+    const task = drawings.get(box);
+    drawings.delete(box);
+    return task?.();
+  };
+  const seen = new IntersectionObserver(entries => entries.filter(entry => entry.isIntersecting).forEach(entry => draw(entry.target)), {rootMargin: '200px'});
+  const whenSeen = (box, task) => { drawings.set(box, task); seen.observe(box); };
+  addEventListener('beforeprint', () => [...drawings.keys()].filter(box => box.isConnected).forEach(draw));
 
   // A small drawing of a history
   const drawing = (width, height, ...paths) => `<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true">${paths.map(([kind, path]) => `<path class="${kind}" d="${path}"/>`).join('')}</svg>`;

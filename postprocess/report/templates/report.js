@@ -26,7 +26,39 @@
   }
   for (const row of byId('verdicts').tBodies[0].rows) row.cells[10].innerHTML = strip(data.metrics[idOf(row.cells[3].firstElementChild)]);
 
-  // Details of the metric or case that the address names; closed, the address is that of before, and the page stays
+  // The nodes by place, the darker the further behind; the table of nodes says the same
+  const natural = new Intl.Collator('en', {numeric: true}).compare;
+  const nodes = [...byId('fleet')?.tBodies[0].rows ?? []].map(row => {
+    const [name, incident, , , , behind, worst, , place] = [...row.cells].map(cell => cell.textContent);
+    return {name, incident, behind, worst, places: Object.fromEntries(place.split(', ').filter(Boolean).map(one => one.split(/ (.*)/)))};
+  }).sort((a, b) => natural(a.name, b.name));
+  const kinds = [...new Set(nodes.flatMap(node => Object.keys(node.places)))].map(kind => [new Set(nodes.map(node => node.places[kind])).size, kind]).sort(([a], [b]) => a - b);
+  const square = node => {
+    const link = make('a', {href: `#n=${encodeURIComponent(node.name)}`, tabIndex: -1, className: node.incident.trim() ? 'found' : '', title: [node.name, node.behind, node.worst, ...Object.entries(node.places).flat()].join(' ')});
+    link.style.setProperty('--h', Math.min(Math.max(-parseFloat(node.behind) || 0, 0), 10) / 10);
+    return link;
+  };
+  const placed = (nodes, [kind, ...inner]) => kind === undefined ? nodes.map(square)
+    : [...new Set(nodes.map(node => node.places[kind] ?? ''))].sort(natural).map(name => make('div', {className: 'place'},
+      make('span', {}, name ? `${kind} ${name}` : `no ${kind}`), make('div', {}, ...placed(nodes.filter(node => (node.places[kind] ?? '') === name), inner))));
+  byId('map')?.append(...placed(nodes, kinds.map(([, kind]) => kind)));
+
+  // A page in a file or behind plain HTTP may have no clipboard: the command is selected then, and copied as of old
+  const copied = code => {
+    const button = make('button', {}, 'Copy');
+    button.addEventListener('click', async () => {
+      try {
+        await navigator.clipboard.writeText(code.textContent);
+        button.textContent = 'Copied';
+      } catch {
+        getSelection().selectAllChildren(code);
+        button.textContent = document.execCommand('copy') ? 'Copied' : 'Selected';
+      }
+    });
+    code.after(button);
+  };
+
+  // Details of the metric, case or node that the address names; closed, the address is that of before, and the page stays
   const dialog = byId('details');
   let before = '';
   const facts = (of = {}) => make('dl', {}, ...Object.entries(of).filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
@@ -34,21 +66,91 @@
   const job = ([name, id, nodes], several) => {
     const of = data.cases[id], samples = Object.entries(nodes).map(([node, values]) => `${node}: ${values}`).join('; ');
     return make('p', {}, ...(several ? [verdict(name), ' '] : []), make('a', {href: `#c${id}`}, `Job ${of.job}`),
-      ...(of.output ? [', ', make('a', {href: of.output}, 'its output')] : []), ' ', make('span', {className: 'raw'}, samples || 'no sample'));
+      ...archive(of).flatMap(link => [', ', link]), ' ', make('span', {className: 'raw'}, samples || 'no sample'));
   };
-  const open = () => {
-    const [, kind, id] = location.hash.match(/^#([mc])(\d+)$/) ?? [], one = data[kind === 'm' ? 'metrics' : 'cases'][id];
-    if (!one) return;
-    const box = make('figure', {});
-    byId('named').textContent = one.name;
-    dialog.lastElementChild.replaceChildren(...(kind === 'c' ? [facts(one.facts), ...(one.output ? [make('a', {href: one.output}, 'Its output')] : [])] : [
-      make('p', {}, verdict(one.verdict), ` on ${one.where}${one.cause ? `: ${one.cause}` : ''}`), facts(one.facts), box,
+  const archive = of => of.output ? [make('a', {href: of.output}, 'its output and job script')] : [];
+  const command = text => {
+    const code = make('code', {}, text), line = make('p', {className: 'next'}, code);
+    copied(code);
+    return line;
+  };
+  // A metric with the values of one of the nodes that measured it
+  const beside = (id, node = data.metrics[id].node) => {
+    const one = data.metrics[id], apart = data.nodes[node]?.own?.[id];
+    const own = apart && one.history?.map((middle, i) => apart[i] == null ? null : middle * (1 + apart[i] / 1e4));
+    return own ? {...one, node, own, bad: node === one.node ? one.bad : null} : one;
+  };
+  const past = (box, id, node) => {
+    if (data.metrics[id].history) whenSeen(box, () => chart(box, beside(id, node), data.sessions));
+    return box;
+  };
+  // A curve over sizes or counts, from its table of numbers: with hover and zoom in place of the drawing for paper
+  const curve = async figure => {
+    await (library ??= readLibrary());
+    const [table] = all('table', figure), rows = [...table.tBodies[0].rows], xs = rows.map(row => +row.cells[0].dataset.x);
+    const texts = new Map(rows.map((row, i) => [xs[i], row.cells[0].textContent])), every = Math.ceil(xs.length / 8), few = all('svg .l', figure).length;
+    const lines = all('svg g', figure).map((group, i) => {
+      const cells = rows.map(row => row.cells[i + 1]), of = cells.map(cell => data.metrics[idOf(cell.querySelector('a'))]);
+      const values = cells.map(cell => cell.textContent ? parseFloat(cell.textContent) : null), first = values.findIndex(value => value != null);
+      const usual = end => cells.map(cell => cell.dataset.usual ? +cell.dataset.usual.split(' ')[end] : null);
+      return {
+        label: table.tHead.rows[0].cells[i + 1].textContent, values, stroke: getComputedStyle(group.querySelector('.line')).stroke,
+        bad: cells.map((cell, j) => cell.className === 'b' ? values[j] : null),
+        ideal: group.querySelector('.ideal') ? xs.map(x => values[first] * x / xs[first]) : null,
+        bands: [[few ? of.map(one => one?.limit ?? null) : null, few ? of.map(one => one && mirrored(one)) : null, color('soft')], [usual(0), usual(1), color('c0')]],
+      };
+    });
+    const quiet = {class: 'none', points: {show: false}, stroke: null}, series = [], bands = [];
+    for (const one of lines) {
+      series.push([{label: one.label, stroke: one.stroke, width: 1.6, points: {size: 5}, value: (_, value) => short(value)}, one.values]);
+      if (one.ideal) series.push([{label: 'ideal', stroke: one.stroke, dash: [2, 4], points: {show: false}, value: (_, value) => short(value)}, one.ideal]);
+      for (const [low, high, of] of one.bands) {
+        if (!low?.some(value => value != null)) continue;
+        series.push([quiet, low.map((value, i) => value == null ? null : Math.max(value, high[i] ?? value))], [quiet, low.map((value, i) => value == null ? null : Math.min(value, high[i] ?? value))]);
+        bands.push({series: [series.length - 1, series.length], fill: `${of}26`});
+      }
+    }
+    const powers = (_, __, low, high) => [...Array(25).keys()].map(i => 10 ** (i - 12)).filter(one => low <= one && one <= high);
+    const y = spread([...lines.map(one => one.values), ...lines.map(one => one.ideal ?? [])]);
+    if (y.distr === 3) for (const [, values] of series) values.forEach((value, i) => { if (value <= 0) values[i] = null; });
+    const plot = new uPlot({
+      width: Math.max(figure.clientWidth, 280), height: 240, bands, hooks: {draw: [of => lines.forEach(one => crosses(of, one.bad))]},
+      scales: {x: {time: false, distr: 'log' in figure.dataset ? 3 : 1, log: 2}, y: y.distr === 1 ? {range: (_, low, high) => [Math.min(0, low), 1.05 * high]} : y},
+      axes: [{...axis(), splits: () => xs.filter((_, i) => i % every === 0), filter: (_, at) => at, values: (_, at) => at.map(x => texts.get(x) ?? '')}, {...axis(), size: 64, ...(y.distr === 3 ? {splits: powers} : {})}],
+      series: [{label: figure.querySelector('figcaption').textContent.split(', over ')[1], value: (_, x) => texts.get(x) ?? ''}, ...series.map(([options]) => options)],
+    }, [xs, ...series.map(([, values]) => values)]);
+    figure.querySelector('svg').after(plot.root);
+    plot.over.title = 'Drag to zoom, double-click to see all';
+  };
+  const pages = {
+    m: (one, id) => [
+      make('p', {}, verdict(one.verdict), ` on ${one.where}${one.cause ? `: ${one.cause}` : ''}`), facts(one.facts), past(make('figure', {}), id),
       ...(one.jobs ?? []).map(of => job(of, one.jobs.length > 1)),
       ...(one.more ? [make('p', {className: 'u'}, `${one.more} more jobs: plumbline compare --format csv`)] : []),
-    ]));
+      ...(one.jobs ?? []).slice(0, 1).map(([, of]) => command(data.cases[of].again)),
+    ],
+    c: one => [facts(one.facts), make('p', {}, ...archive(one)), make('p', {}, 'Run this case again:'), command(one.again)],
+    'n=': (one, node) => {
+      const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
+      return [
+        facts({Place: one.place, Counted: one.counted?.join(', ') ?? (one.health ? `no error and no throttling in ${one.health} jobs` : 'no health counter was recorded')}),
+        make('p', {}, ...(one.incidents ?? []).flatMap(id => [make('a', {href: `#i${id}`}, `Incident ${id}`), ' '])),
+        ...(one.steps ?? []).map(command),
+        ...ids.map(id => past(make('figure', {}, make('figcaption', {}, make('a', {href: `#m${id}`}, data.metrics[id].name), ...(one.bad?.includes(id) ? [' ', make('b', {className: 'b'}, 'fell short')] : []),
+          one.own?.[id] ? ` ${(last(id) / 100).toFixed(1)} % from the median of the nodes` : '')), id, node)),
+        make('details', {}, make('summary', {}, `${(one.cases ?? []).length} jobs`),
+          ...(one.cases ?? []).map(id => make('p', {}, make('a', {href: `#c${id}`}, `Job ${data.cases[id].job}: ${data.cases[id].name}`)))),
+      ];
+    },
+  };
+  const open = () => {
+    const [, kind, name] = location.hash.match(/^#(m|c|n=)(.+)$/) ?? [], id = kind && decodeURIComponent(name);
+    const one = kind && {m: data.metrics, c: data.cases, 'n=': data.nodes}[kind][id];
+    if (!one) return;
+    byId('named').textContent = one.name ?? id;
+    dialog.lastElementChild.replaceChildren(...pages[kind](one, id));
     if (!dialog.open) dialog.showModal();
     dialog.scrollTop = 0;
-    if (one.history) return chart(box, one, data.sessions);
   };
   dialog.addEventListener('close', () => history.replaceState(null, '', before || location.pathname + location.search));
   dialog.addEventListener('click', event => {
@@ -112,7 +214,7 @@
   }));
   const follow = () => {
     const [section, state] = location.hash.slice(1).split('?');
-    if (!/^[mc]\d+$/.test(section)) {
+    if (!/^([mc]\d+$|n=)/.test(section)) {
       before = location.hash;
       if (dialog.open) dialog.close();
     }
@@ -121,21 +223,13 @@
   };
   addEventListener('hashchange', follow);
 
-  // A page in a file or behind plain HTTP may have no clipboard: the command is selected then, and copied as of old
-  for (const code of all('.next code')) {
-    const button = make('button', {}, 'Copy');
-    button.addEventListener('click', async () => {
-      try {
-        await navigator.clipboard.writeText(code.textContent);
-        button.textContent = 'Copied';
-      } catch {
-        getSelection().selectAllChildren(code);
-        button.textContent = document.execCommand('copy') ? 'Copied' : 'Selected';
-      }
-    });
-    code.after(button);
+  for (const code of all('.next code')) copied(code);
+  for (const time of all('time')) {
+    time.title = time.textContent;
+    time.textContent = written(Date.parse(time.dateTime) / 1000);
   }
   await follow();
-  for (const figure of all('[data-history]')) await chart(figure, data.metrics[figure.dataset.history], data.sessions);
+  for (const figure of all('.curve')) whenSeen(figure, () => curve(figure));
+  for (const figure of all('[data-history]')) past(figure, figure.dataset.history);
   document.documentElement.dataset.ready = '';
 })();

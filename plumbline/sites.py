@@ -81,7 +81,8 @@ class Partition:
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
     file_systems: dict[str, FileSystem] = field(default_factory=dict)
     link_classes: dict[str, LinkClass] = field(default_factory=dict)  # best first
-    energy: dict[str, Any] = field(default_factory=dict)  # source, boundary and accuracy of the energy counters
+    energy: dict[str, dict[str, Any]] = field(default_factory=dict)  # meters by name
+    power_cap: dict[str, Any] = field(default_factory=dict)
     expects: tuple[tuple[str, str], ...] = ()  # settings of a node and their values, as job/settings.sh compares them
 
     @property
@@ -229,6 +230,7 @@ def _partition(item: dict[str, Any]) -> Partition:
         memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),
         energy=item.get('energy', {}),
+        power_cap=item.get('power_cap', {}),
         file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
         link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
         expects=tuple(_expected(item.get('expects', {}))),

@@ -17,7 +17,10 @@ _DIMENSIONS: dict[str, dict[str, float]] = {
 }
 UNITS = {unit: factor for units in _DIMENSIONS.values() for unit, factor in units.items()}
 #: What a quantity of each dimension looks like, for messages.
-EXAMPLES = {'bandwidth': '614.4 GB/s', 'Flop rate': '7.17 TFlop/s', 'size': '256 GiB', 'frequency': '2.5 GHz'}
+EXAMPLES = {
+    'bandwidth': '614.4 GB/s', 'Flop rate': '7.17 TFlop/s', 'size': '256 GiB', 'frequency': '2.5 GHz', 'time': '100 ms',
+    'power': '250 W',
+}  # fmt: skip
 _DURATION = re.compile(r'(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
 _BETTER = {
     'bandwidth': 'higher', 'Flop rate': 'higher', 'rate': 'higher', 'efficiency': 'higher', 'frequency': 'higher',

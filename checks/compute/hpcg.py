@@ -46,7 +46,7 @@ class HPCG(ScaledBenchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), reference; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 25, 'full': 5400}
-    metered = True
+    metered, work_rate = True, 'gflops'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Least part of a node's memory that `size=full` fills.
     memory_fraction = variable(float, value=0.25)

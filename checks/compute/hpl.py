@@ -59,7 +59,7 @@ class HPL(ScaledBenchmark):
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 15, 'full': 43200}
-    metered = True
+    metered, work_rate = True, 'gflops'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     memory_fraction = variable(float, type(None), value=None)  #: that the matrix fills; None: the site's, else 0.8
     inputs = ['HPL.dat']

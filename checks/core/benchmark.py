@@ -60,8 +60,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     inputs = variable(typ.List[str], value=[])
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
-    #: Whether its energy is measured, on one node of a partition that states how (`energy` of site.yaml).
+    #: Whether its energy is measured where the partition states meters, and which of its metrics is work per second.
     metered = variable(bool, value=False)
+    work_rate = ''
     #: Whether the options of each of `runs` begin with a program; `executable` is then the one that provenance names.
     own_programs = variable(bool, value=False)
 
@@ -187,7 +188,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.job.cpus_of_node = max(self.topology.all_cpus) + 1  # to tell schedulers; with those the system keeps
         self.limit_trial()
         jobscript.limit_time(self)
-        jobscript.write_expected(self)
+        jobscript.write_inputs(self)
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
             self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
@@ -218,7 +219,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     def plan(self) -> Plan:
         """Return what the trials of this case must have measured."""
-        own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.meter_of(self)
+        own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.metering_of(self)
         return Plan(
             check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
             metrics=[*own, *meter.metrics], meter=meter.read,
@@ -320,8 +321,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         references, found = load_references(self.site.name), {}
         for metric, facts, series in self.plan().empty_record().series():
             name = variable_name(metric, series.dims)
-            where = self.partition.name, self.current_environ.name
-            of = SeriesId(*where, self.check, self.params, metric, series.dims)
+            of = SeriesId(self.partition.name, self.current_environ.name, self.check, self.params, metric, series.dims)
             tolerance = tolerance_for(self.site.tolerance, of, facts.floor, facts.usual_spread)
             rows = judges(references, of, tolerance)
             if not rows:

@@ -1,149 +1,306 @@
-"""Energy to solution of a trial, from the counters of RAPL that the job reads at its two marks. Imports no ReFrame."""
+"""Energy, power and efficiency of the trials of a case, by the meters that its partition states. Imports no ReFrame.
+
+The job looks at each meter at the marks of its phases (`job/energy.sh`): a rest before the first trial, each trial, and
+a rest after the last. One sampler for each node runs only where a meter needs it.
+"""
 
 from __future__ import annotations
 
-import re
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
-from checks.core.outputs import seconds_of, text_of
-from checks.core.trials import Metric, series_of
-from plumbline.record import Dim, Record
-
-_FOLDER = '/sys/class/powercap'
-_LINE = re.compile(rf'.*{_FOLDER}/(intel-rapl:[0-9:]+)/(\w+):(.*)')
-_ZONE = re.compile(r'(package)-\d+.*|(dram)')  # others are parts of a package, or count it again (psys, core, uncore)
-#: Seconds of the longest trial that is metered. Two reads cannot tell one wrap of a counter from two, and the smallest
-#: counters, of 65 kJ, wrap after 131 s of `_MOST_POWER`.
-LONGEST = 120
-_MOST_POWER = 500.0  # W of one package
-_UPDATES = 40  # the least updates of a counter within a trial, of one each millisecond (001: 40 samples for 5 %)
-_MARKS = 0.05  # seconds by which the marks of a trial and of its meter may differ
-#: The line of the job that reads the counters of its node into the file ``energy_<mark>`` of a trial.
-READ = (
-    f"""{{ echo $EPOCHREALTIME; grep --no-messages --with-filename '' {_FOLDER}/intel-rapl:*/"""
-    '{name,energy_uj,max_energy_range_uj} || true; } > trial_$trial/energy_'
+from checks.core import node_sweep
+from checks.core.energy_sources import (
+    EAR,
+    EAR_INTERVAL,
+    LEAST_SAMPLES,
+    SOURCES,
+    Look,
+    Source,
+    Spent,
+    counted,
+    doubt_of,
+    looks_at,
+    of_command,
+    of_steps,
+    sampled,
 )
+from checks.core.outputs import CLOCKS, text_of
+from checks.core.trials import Metric, by_trial, series_of
+from plumbline.record import Dim, Record, Series
+from plumbline.units import in_base_unit
 
-
-class _Mark(NamedTuple):
-    """Seconds since 1970; zone -> name, energy and largest energy in microjoules, as text."""
-
-    time: float
-    zones: dict[str, dict[str, str]]
+_MOST_REST = 60  # s of a rest; a meter that needs more for its samples measures no idle power
+_RESTS = ('before', 'after')
 
 
 @dataclass(frozen=True)
 class Meter:
-    """What measures the energy of the trials of a case: counters of this `boundary`, such as ``package+dram``.
+    """One meter of a partition: its source, what it includes, its relative accuracy, seconds between two values.
 
-    Without a boundary nothing does; `why_not`: where the partition has counters. `accuracy`: relative, of the energy.
+    `source`: None of EAR, which tells all afterwards. `pause`: seconds between two looks of the sampler, 0 without one.
     """
 
-    boundary: str = ''
-    accuracy: float = 0.0
-    why_not: str = ''
+    name: str
+    boundary: str
+    accuracy: float
+    interval: float
+    source: Source | None
+    pause: float = 0.0
 
     @property
-    def reads(self) -> bool:
-        """Whether the job reads the counters."""
-        return bool(self.boundary)
+    def dim(self) -> str:
+        """The value of the dim `meter`: figures of different boundaries are different series."""
+        return f'{self.name}:{self.boundary}'
+
+    @property
+    def rest(self) -> float:
+        """Seconds of a rest with enough samples of the idle power; 0 where it takes too long."""
+        needed = max(1.0, 1.25 * LEAST_SAMPLES * self.interval)
+        return needed if self.source and needed <= _MOST_REST else 0.0
+
+    def read(self, folder: Path) -> Seen:
+        """Return what the meter said below the `folder` of a job. Raises ValueError where that cannot be read."""
+        if not self.source:
+            return Seen(self, [], text_of(folder / 'energy/ear'))
+        return Seen(
+            self, [looks_at(path, self.source, self.boundary) for path in sorted(folder.glob(f'energy/{self.name}.*'))]
+        )
+
+
+class Seen(NamedTuple):
+    """What a meter said: its looks at each node, or EAR's table of all."""
+
+    meter: Meter
+    looks: list[list[Look]]
+    table: str = ''
+
+    def spent(self, start: float, end: float) -> list[Spent]:
+        """Return what each node spent between two marks, in seconds since 1970. Raises ValueError."""
+        meter = self.meter
+        if not meter.source:
+            return [*of_steps(self.table, start, end, meter.boundary, meter.interval).values()]
+        if meter.source.unit == 'W':
+            return [sampled(looks, start, end, meter.interval, meter.accuracy) for looks in self.looks]
+        return [counted(looks, start, end, meter.interval) for looks in self.looks]
+
+    @property
+    def cost(self) -> str:
+        """What the sampler took of the time of a core, on the node where it took most; empty without one."""
+        lasted = [max(looks[-1].time - looks[0].time, 1.0) for looks in self.looks]
+        shares = [looks[-1].own / seconds for looks, seconds in zip(self.looks, lasted, strict=True)]
+        return f'{max(shares):.2%} of a core' if self.meter.pause and shares else ''
+
+
+class Phase(NamedTuple):
+    """The energy of all nodes in J, the mean power of a node in W, and the seconds of a phase."""
+
+    joules: float
+    watts: float
+    seconds: float
+
+    @property
+    def delay(self) -> float:
+        """The energy-delay product, EDP = E x T (000 section 5.1)."""
+        return self.joules * self.seconds
+
+
+@dataclass(frozen=True)
+class Metering:
+    """The meters of a case. `rates`: metrics whose work per energy counts. `left_out`: why meters are left out."""
+
+    meters: Sequence[Meter] = ()
+    nodes: int = 1
+    rates: Sequence[Metric] = ()
+    left_out: str = ''
+
+    # In the job
+
+    @property
+    def table(self) -> str:
+        """The text of energy.meters, for `energy.sh`."""
+        return ''.join(
+            f'{meter.name}\t{int(meter.source.unit == "J")}\t{1000 * meter.pause:.0f}\t{meter.source.command}\n'
+            for meter in self.meters
+            if meter.source
+        )
+
+    @property
+    def seconds(self) -> int:
+        """Seconds that the job takes longer."""
+        return math.ceil(2 * self._rest) + 60 * len(self._ear)
+
+    def look(self, mark: str) -> list[str]:
+        """Return the line that looks at all counters before a phase has `started`, or after it has `ended`."""
+        counters = any(meter.source and meter.source.unit == 'J' for meter in self.meters)
+        return [f'{self._everywhere}bash ./energy.sh {mark}'] * counters
+
+    @property
+    def before(self) -> list[str]:
+        """The lines before the first trial: the sampler, and a rest."""
+        sampler = f'{self._everywhere}bash ./energy.sh sample > /dev/null 2>&1 & sampler=$!'
+        return [*['mkdir energy'] * bool(self.meters), *[sampler] * self._sampled, *self._resting('before')]
+
+    @property
+    def after(self) -> list[str]:
+        """The lines after the last trial."""
+        return [*self._resting('after'), *['kill $sampler 2> /dev/null || true'] * self._sampled, *self._ear]
+
+    @property
+    def _sampled(self) -> bool:
+        return any(meter.pause for meter in self.meters)
+
+    @property
+    def _rest(self) -> float:
+        return max((meter.rest for meter in self.meters), default=0.0)
+
+    @property
+    def _ear(self) -> list[str]:
+        return [f'{{ {EAR}; }} > energy/ear 2>&1 || true'] * any(meter.source is None for meter in self.meters)
+
+    @property
+    def _everywhere(self) -> str:
+        start = (
+            f'srun --overlap --nodes={self.nodes} --ntasks={self.nodes} --ntasks-per-node=1 --cpu-bind=none --mpi=none '
+        )
+        return start if self.nodes > 1 else ''
+
+    def _resting(self, when: str) -> list[str]:
+        at = f'energy/{when}'
+        lines = [f'mkdir {at}', f'{CLOCKS} > {at}/started', f'sleep {self._rest:g}', f'{CLOCKS} > {at}/ended']
+        return [*self.look('started'), *lines, *self.look('ended')] if self._rest else []
+
+    # In the record
 
     @property
     def dims(self) -> dict[str, Dim]:
-        """The dims of the metrics: figures of different boundaries are different series."""
-        return {'meter': Dim('name')} if self.reads else {}
+        """The dims of the metrics."""
+        return {'meter': Dim('name'), 'when': Dim('name')} if self.meters else {}
 
     @property
     def metrics(self) -> list[Metric]:
-        """The metrics of a metered case."""
-        return [
-            Metric(name, unit, 'lower', dims={'meter': f'rapl:{self.boundary}'}, judged=False)
-            for name, unit in (('energy', 'J'), ('power', 'W'))
-            if self.reads
-        ]
+        """The metrics of the meters, as 000 section 5.1 and 001 section 4 define them; `power` is that of a node."""
+        found = []
+        for meter in self.meters:
+            at = {'meter': meter.dim}
+            words = [('energy', 'J'), ('power', 'W'), ('energy_delay', 'J s')] + [('active_power', 'W')] * bool(
+                meter.rest
+            )
+            found += [Metric(name, unit, 'lower', dims=at, judged=False) for name, unit in words]
+            if meter.rest:
+                found.append(Metric('idle_power', 'W', 'lower', dims=at, expected={'when': _RESTS}, judged=False))
+            for rate in self.rates:
+                unit, dims = rate.unit.replace('/s', '/J'), {**rate.dims, **at}
+                found.append(Metric('efficiency', unit, 'higher', dims=dims, expected=rate.expected, judged=False))
+        return found
 
     def read(self, folder: Path, record: Record, nodes: str) -> None:
-        """Add the energy in J and the mean power in W of each trial below `folder`, or why there are none."""
-        if not self.reads:
-            record.provenance |= {'energy_left_out': self.why_not} if self.why_not else {}
+        """Add the figures of all meters, of trials below `folder` on `nodes`, or why there are none."""
+        if self.left_out:
+            record.provenance['energy_left_out'] = self.left_out
+        for meter in self.meters:
+            words = f'{meter.boundary} of each node, accuracy {meter.accuracy:g}, a value every {meter.interval:g} s'
+            record.provenance[f'energy_{meter.name}'] = words
+            self._read(meter, folder, record, nodes)
+
+    def _read(self, meter: Meter, folder: Path, record: Record, nodes: str) -> None:
+        def of(name: str, **dims: object) -> Series:
+            return series_of(record, name, **dims, meter=meter.dim)
+
+        try:
+            seen = meter.read(folder)
+        except ValueError as reason:
+            for _, _, series in record.series():
+                if ('meter', meter.dim) in series.dims:
+                    series.missing = str(reason)
             return
-        energy, power = (series_of(record, metric.name, **metric.dims) for metric in self.metrics)
-        record.provenance['energy_meter'] = f'RAPL, {self.boundary} of one node, accuracy {self.accuracy:g}'
+        power = of('power')
         for trial in range(1, record.trials + 1):
-            try:
-                start, end = (_mark(folder / f'trial_{trial}' / f'energy_{mark}') for mark in ('started', 'ended'))
-                joules = self._joules(start, end)
-            except ValueError as reason:
-                energy.missing = power.missing = energy.missing or f'trial {trial}: {reason}'
-                continue
-            seconds = end.time - start.time
-            energy.samples.append((trial, nodes, joules))
-            power.samples.append((trial, nodes, joules / seconds))
-            if why := self._doubt(start, end, seconds_of(folder / f'trial_{trial}')):
-                energy.invalid = power.invalid = energy.invalid or f'trial {trial}: {why}'
+            into = [(of('energy'), 'joules'), (power, 'watts'), (of('energy_delay'), 'delay')]
+            self._add(seen, folder / f'trial_{trial}', f'trial {trial}', (trial, nodes), into)
+        for rate in self.rates:
+            for point in map(dict, rate.points()):
+                of_rate = series_of(record, rate.name, **point)
+                _derive(of('efficiency', **point), [of_rate, power], lambda values: values[0] / values[1] / self.nodes)
+        if meter.rest:
+            rests = [of('idle_power', when=when) for when in _RESTS]
+            for when, series in zip(_RESTS, rests, strict=True):
+                self._add(seen, folder / 'energy' / when, f'{when} the trials', (1, nodes), [(series, 'watts')])
+            idle = fmean(watts for series in rests for _, _, watts in series.samples or [(0, '', 0.0)])
+            _derive(of('active_power'), [power], lambda values: values[0] - idle, rests)
+        if seen.cost:
+            record.provenance[f'energy_{meter.name}_sampler'] = seen.cost
 
-    def _joules(self, start: _Mark, end: _Mark) -> float:
-        """Return the energy between two marks; a counter that wrapped begins again at 0. Raises ValueError."""
-        total, found = 0, set()
-        for zone, was in start.zones.items():
-            part = ''.join(filter(None, match.groups())) if (match := _ZONE.fullmatch(was.get('name', ''))) else ''
-            if part not in self.boundary.split('+'):
-                continue
-            now = end.zones.get(zone, {})
-            if 'energy_uj' not in was or 'energy_uj' not in now:
-                raise ValueError(
-                    f'{_FOLDER}/{zone}/energy_uj cannot be read: since Linux 5.10 root alone may; let all users read '
-                    'it, such as by a rule of udev or tmpfiles.d, or remove `energy` from site.yaml'
-                )
-            more = int(now['energy_uj']) - int(was['energy_uj'])
-            total += more if more >= 0 else more + int(was['max_energy_range_uj'])
-            found.add(part)
-        if lacking := set(self.boundary.split('+')) - found:
-            raise ValueError(f'{_FOLDER} has no intel-rapl zone of {", ".join(sorted(lacking))}, as site.yaml says')
-        if total <= 0:
-            raise ValueError('the counters of RAPL stand still')
-        return total / 1e6
+    def _add(
+        self, seen: Seen, of_phase: Path, at: str, sample: tuple[int, str], into: Sequence[tuple[Series, str]]
+    ) -> None:
+        """Add the figures of a phase to series, or why there are none."""
+        try:
+            phase, doubt = self._phase(seen, of_phase)
+        except ValueError as reason:
+            for series, _ in into:
+                series.missing = series.missing or f'{at}: {reason}'
+            return
+        for series, figure in into:
+            series.samples.append((*sample, getattr(phase, figure)))
+            series.invalid = series.invalid or (f'{at}: {doubt}' if doubt else None)
 
-    def _doubt(self, start: _Mark, end: _Mark, of_trial: tuple[float, float] | None) -> str:
-        """Return why the energy of a trial is invalid; `of_trial`: its seconds by the time of day and by uptime."""
-        seconds = end.time - start.time
-        smallest = min(int(zone['max_energy_range_uj']) / 1e6 for zone in start.zones.values())
-        if seconds * 1000 < _UPDATES:
-            return f'{seconds * 1000:.0f} updates of the counter in {seconds:.3f} s, expected at least {_UPDATES}'
-        if seconds * _MOST_POWER > smallest:
-            return f'a counter of {smallest:.0f} J may wrap more than once in {seconds:.0f} s of {_MOST_POWER:.0f} W'
-        if (watts := self._joules(start, end) / seconds) > _MOST_POWER * len(start.zones):
-            return f'{watts:.0f} W cannot be: a counter was reset'
-        # power x time of the trial against the energy, each by its own clock
-        if of_trial and abs(of_trial[1] - seconds) > self.accuracy * seconds + _MARKS:
-            off = abs(of_trial[1] / seconds - 1)
-            return f'power x time is {off:.1%} off the energy, expected at most {self.accuracy:.1%}'
-        return ''
+    def _phase(self, seen: Seen, folder: Path) -> tuple[Phase, str]:
+        """Return the figures of a phase, and why they are invalid. Raises ValueError."""
+        times = [[float(word) for word in text_of(folder / mark).split()] for mark in ('started', 'ended')]
+        if [len(words) for words in times] != [2, 2]:
+            raise ValueError('the phase did not end')
+        (start, uptime), (end, until) = times
+        spent, together = seen.spent(start, end), bool(seen.meter.source and seen.meter.source.of_job)
+        if len(spent) != (1 if together else self.nodes):
+            raise ValueError(f'expected what {self.nodes} nodes spent, found that of {len(spent)}')
+        doubts = filter(None, (doubt_of(each, until - uptime, seen.meter.accuracy) for each in spent))
+        watts = fmean(each.joules / each.seconds for each in spent) / (self.nodes if together else 1)
+        return Phase(sum(each.joules for each in spent), watts, until - uptime), next(doubts, '')
 
 
-def meter_of(check: Any) -> Meter:
-    """Return the meter of a case: where its check asks for one, and site.yaml says that its nodes have one."""
+def _derive(
+    series: Series, inputs: Sequence[Series], function: Callable[[list[float]], float], more: Sequence[Series] = ()
+) -> None:
+    """Compute the samples of a series; what is missing or invalid in its inputs, and `more`, is so in it."""
+    every = [*inputs, *more]
+    series.missing = next((each.missing for each in every if not each.samples), None)
+    series.invalid = next((each.invalid for each in every if each.invalid), None)
+    series.samples = [] if series.missing else by_trial(inputs, function)
+
+
+def metering_of(check: Any) -> Metering:
+    """Return the meters of a case: those of its partition, where its check asks for them."""
     partition = getattr(check, 'partition', None)  # none before its setup
-    stated = partition.energy if partition and check.metered else {}
-    if not stated:
-        return Meter()
-    if check.num_nodes > 1:
-        return Meter(why_not='only the first of several nodes is read')
-    if check.trial_seconds > LONGEST:
-        return Meter(why_not=f'two reads are enough for {LONGEST} s, and a trial may take {check.trial_seconds} s')
-    return Meter(stated['boundary'], stated['accuracy'])
+    if not partition or not check.metered:
+        return Metering()
+    if not partition.energy:
+        return Metering(left_out='site.yaml states no meter of this partition (key `energy`)')
+    swept = bool(node_sweep.swept_nodes())
+    if check.num_nodes > 1 and (swept or partition.entry['scheduler'] not in ('slurm', 'squeue')):
+        return Metering(left_out='on several nodes only a job of Slurm of its own looks at the meters of each')
+    meters, short = [], []
+    for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # the quickest first
+        meter = _meter(name, partition.energy[name], check.trial_seconds)
+        needed = LEAST_SAMPLES * meter.interval
+        if check.trial_seconds < needed:
+            takes = f'one may take {check.trial_seconds} s'
+            short.append(f'{name} needs trials of {needed:.0f} s for {LEAST_SAMPLES} samples, and {takes}')
+        else:
+            meters.append(meter)
+    rates = [metric for metric in check.metrics if metric.name == check.work_rate]
+    return Metering(meters, check.num_nodes, rates, '; '.join(short))
 
 
-def _mark(path: Path) -> _Mark:
-    """Return what the job read at a mark. Raises ValueError."""
-    time, *lines = text_of(path).splitlines() or ['']
-    if not time:
-        raise ValueError(f'expected the energy counters in {path.name}, found nothing')
-    zones: dict[str, dict[str, str]] = {}
-    for match in filter(None, map(_LINE.fullmatch, lines)):
-        zones.setdefault(match[1], {})[match[2]] = match[3]
-    if not zones:
-        raise ValueError(f'this node has no {_FOLDER}/intel-rapl:*, the energy counters that site.yaml names')
-    return _Mark(float(time), zones)
+def _meter(name: str, stated: Mapping[str, Any], trial_seconds: float) -> Meter:
+    """Return a meter as site.yaml states it."""
+    source = of_command(stated['command'], stated.get('prints', 'W')) if 'command' in stated else SOURCES.get(name)
+    interval = in_base_unit(stated['interval']) if 'interval' in stated else source.interval if source else EAR_INTERVAL
+    pause = 0.0
+    if source and (source.unit == 'W' or trial_seconds > source.wraps):
+        pause = interval if source.unit == 'W' else source.wraps / 2
+    return Meter(name, stated['boundary'], stated['accuracy'], interval, source, pause)

@@ -11,15 +11,15 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from checks.core import budget, energy
+from checks.core import budget
+from checks.core.energy import metering_of
+from checks.core.outputs import CLOCKS
 from checks.core.placement import UNBOUND
 from plumbline.errors import SiteError
 from plumbline.mpi import FAMILIES
 from plumbline.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
-
-CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'  # uptime cannot be set
 
 # of a job that ends early; one that has its own trap, to clean up a file system, changes no node
 COMPARE_AT_EXIT = (
@@ -35,7 +35,8 @@ class ShellText(str):
 
 def limit_time(check):
     """Set the time limit of the job: that of all trials, but no more than the queue allows."""
-    needed, most = budget.seconds_of_job(check.trials, check.trial_time_limit), check.partition.max_time or math.inf
+    needed = budget.seconds_of_job(check.trials, check.trial_time_limit) + metering_of(check).seconds
+    most = check.partition.max_time or math.inf
     check.hurries = not check.time_limit and most < needed
     check.time_limit = f'{min(check.time_limit or needed, most):.0f}s'
 
@@ -48,15 +49,21 @@ def pass_buffers_of_gpus(check):
         check.job.launcher.options += aware.options.get(check.job.launcher.registered_name, [])
 
 
-def write_expected(check):
-    """Write how the nodes must be set, for settings.sh; where it is `required.tsv`, rank.sh refuses other nodes."""
+def write_inputs(check):
+    """Write how the nodes must be set, for settings.sh, and the meters of energy.sh.
+
+    Where the settings are `required.tsv`, rank.sh refuses other nodes.
+    """
     lines = ''.join(f'{key}\t{wanted}\n' for key, wanted in check.topology.expects)
     if lines:
         Path(check.stagedir, check.expected_settings).write_text(lines, encoding='utf-8')
+    if table := metering_of(check).table:
+        Path(check.stagedir, 'energy.meters').write_text(table, encoding='utf-8')
 
 
 def prerun(check, activation: Sequence[str]) -> list[str]:
     """Return the lines before the program of `check.runs`."""
+    meters = metering_of(check)
     unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())
     return [
         f'unset {" ".join(check.placement.unset)}',
@@ -66,12 +73,13 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         COMPARE_AT_EXIT,
         *check.before_trials,
         'bash ./load.sh before > load.txt',
+        *meters.before,
         *['declare -A started'] * check.concurrent,
         f'for trial in {" ".join(str(i + 1) for i in range(check.trials))}; do',
         *(_unless_late(check) if check.hurries else ()),
         'mkdir trial_$trial',
+        *meters.look('started'),
         f'{CLOCKS} > trial_$trial/started',
-        *[f'{energy.READ}started'] * energy.meter_of(check).reads,
         f'for run in {" ".join(check.runs)}; do',
         'mkdir trial_$trial/$run',
         *(f'cp {shlex.quote(name)} trial_$trial/$run/' for name in check.inputs),
@@ -100,7 +108,7 @@ def postrun(check) -> list[str]:
 
     A run without that file was still running when its job ended.
     """
-    show = f'bash ./show.sh %s trial_$trial {shlex.quote(check.output)}'
+    meters, show = metering_of(check), f'bash ./show.sh %s trial_$trial {shlex.quote(check.output)}'
     if check.concurrent:  # none may be left running when another has failed
         lines = [
             'cd ../..', 'done', 'failed=0', 'for run in "${!started[@]}"; do', 'code=0',
@@ -110,10 +118,11 @@ def postrun(check) -> list[str]:
     else:
         lines = ['echo $code > exit_code', 'cd ../..', f'[ $code = 0 ] || {show % "$code"}', 'done']
     lines += [
-        *[f'{energy.READ}ended'] * energy.meter_of(check).reads,
         f'{CLOCKS} > trial_$trial/ended',
+        *meters.look('ended'),
         show % 0,
         'done',
+        *meters.after,
         'bash ./load.sh after load.txt >> provenance.txt',
     ]
     return [*lines, *check.after_trials]

@@ -8,6 +8,8 @@ from pathlib import Path
 from plumbline import settings
 
 MIB = 2**20
+#: What a job writes at a mark: the time of day, which may be set, and the uptime, which cannot; see `seconds_of`.
+CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'
 # Control sequences of terminals (ECMA-48): colours, titles of windows
 _ESCAPE = re.compile(r'\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])')
 # Lines that say nothing of a failure: rules, warnings, the launcher's frame

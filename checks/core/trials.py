@@ -288,12 +288,15 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     found += _clock_steps(folder, plan, record, nodes)
     plan.derive(record)
     plan.meter(folder, record, nodes)
+    lost: dict[str, list[str]] = {}
     for metric in plan.metrics:
         for point in metric.points() if metric.computed else ():
             if not (one := series[metric.name, point]).samples:
                 one.missing = one.missing or (fatal.brief if fatal else 'what it is computed from is missing')
-                what = f'metric {variable_name(metric.name, point)} not measured: {one.missing}'
-                found += [] if fatal else [Cause(causes.RESULT, what)]
+                lost.setdefault(one.missing, []).append(variable_name(metric.name, point))
+    for why, (name, *more) in () if fatal else lost.items():
+        words = f'{name} and {len(more)} more' if more else name
+        found.append(Cause(causes.RESULT, f'metric {words} not measured: {why}'))
     record.causes = [str(cause) for cause in causes.merged(found)]
     return record, list(record.causes)
 
@@ -368,9 +371,6 @@ def _read_run(
     if not (one_fault or cuts):
         yield from lost[:1]
         yield from [f'{len(lost) - 1} metrics more not measured'] * (len(lost) > 1)
-
-
-# For the `derive` of checks
 
 
 def series_of(record: Record, metric: str, **dims: object) -> Series:

@@ -26,7 +26,7 @@ def differs(binding: str, topology: Topology) -> bool:
 class BabelStreamOnHost(BabelStream):
     """One process that may use the whole node; OpenMP places its threads."""
 
-    metered = True
+    metered, work_rate = True, 'bandwidth'
     requires = 'babelstream-omp'
     executable = 'omp-stream'
 

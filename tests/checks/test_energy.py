@@ -1,67 +1,183 @@
-"""Energy of a trial by RAPL: what the job reads at two marks, from files that stand for those of the kernel."""
+"""Energy of a trial: what the job reads at its marks, from files and programs that stand for those of a node."""
 
 import subprocess
+import sys
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scratch import ROOT
 
-from checks.core.energy import READ, Meter, meter_of
-from checks.core.trials import Plan, read
+from checks.core.energy import Meter, Metering, metering_of
+from checks.core.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
+from checks.core.trials import Metric, Plan, read
 
-RANGE = 262_143_328_850  # of Xeon, in microjoules
-METER = Meter('package+dram', 0.03)
+RANGE = 262_143.328_85  # J, of a Xeon
+BEGAN = 1_700_000_000.0
+RAPL = Meter('rapl', 'package+dram', 0.03, 0.001, SOURCES['rapl'])
+BMC = Meter('bmc', 'node', 0.02, 1.0, of_command('bmc', 'W'), pause=1.0)
 
 
-def zones(package=(0, 0), dram=(0, 0), **more):
-    """Two packages, each with cores and memory, that have counted so many microjoules; `more`: other files."""
-    found = {}
+def zones(package=(0, 0), dram=(0, 0)):
+    """Two packages, each with cores and memory, that have counted so many joules, as grep prints their files."""
+    found = {'2/name': 'psys', '2/energy_uj': 5, '2/max_energy_range_uj': 9}
     for socket in range(2):
         for zone, name, value in (('', f'package-{socket}', package), (':0', 'core', (7, 7)), (':1', 'dram', dram)):
-            at = f'intel-rapl:{socket}{zone}'
-            found |= {f'{at}/name': name, f'{at}/energy_uj': int(value[socket]), f'{at}/max_energy_range_uj': RANGE}
-    return found | {'intel-rapl:2/name': 'psys', 'intel-rapl:2/energy_uj': 5, 'intel-rapl:2/max_energy_range_uj': RANGE}
+            at = f'{socket}{zone}'
+            found |= {f'{at}/name': name, f'{at}/energy_uj': round(value[socket] * 1e6)}
+            found[f'{at}/max_energy_range_uj'] = round(RANGE * 1e6)
+    return found
 
 
-def measured(folder, before, after, seconds=10.0, meter=METER, of_trial=None):
-    """Read the record of one trial between whose marks so many seconds passed."""
-    trial = folder / 'trial_1'
-    trial.mkdir(exist_ok=True)
-    for mark, time, files in (('started', 1_700_000_000.0, before), ('ended', 1_700_000_000.0 + seconds, after)):
-        lines = [f'/sys/class/powercap/{name}:{value}' for name, value in files.items()]
-        (trial / f'energy_{mark}').write_text('\n'.join([f'{time:.6f}', *lines, '']))
-        (trial / mark).write_text(f'{time} {1000 + (of_trial or seconds) * (mark == "ended")}\n')
-    plan = Plan('HPL', (), meter.metrics, dims=meter.dims, meter=meter.read)
+def as_printed(files):
+    return ''.join(f'/sys/class/powercap/intel-rapl:{name}:{value}\n' for name, value in files.items())
+
+
+def write_looks(folder, meter, looks, node='n1'):
+    """`looks`: (seconds since the beginning, what the command printed) of each."""
+    (folder / 'energy').mkdir(exist_ok=True)
+    text = ''.join(f'{said}\nlook {BEGAN + at:.6f} 0 2\n' for at, said in looks)
+    (folder / f'energy/{meter.name}.{node}').write_text(text)
+
+
+def write_phase(folder, start, seconds, uptime=None):
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / 'started').write_text(f'{BEGAN + start} {1000 + start}\n')
+    (folder / 'ended').write_text(f'{BEGAN + start + seconds} {1000 + start + (uptime or seconds)}\n')
+
+
+def by_name(record):
+    return {(name, dict(one.dims).get('when')): one for name, _, one in record.series()}
+
+
+def record_of(folder, metering):
+    plan = Plan('HPL', (), metering.metrics, dims=metering.dims, meter=metering.read)
     record, causes = read(folder, plan, 'n1')
-    return {name: one for name, _, one in record.series()}, causes, record
+    return by_name(record), causes, record
+
+
+def measured(folder, before, after, seconds=10.0, meter=RAPL, uptime=None):
+    """The series of one trial of so many seconds between two looks at RAPL, and what is wrong."""
+    write_looks(folder, meter, [(0, as_printed(before)), (seconds, as_printed(after))])
+    write_phase(folder / 'trial_1', 0, seconds, uptime)
+    found, causes, _ = record_of(folder, Metering([meter]))
+    return found, causes
 
 
 def test_packages_and_memory_are_added_and_parts_of_them_are_not(tmp_path):
-    found, _, record = measured(tmp_path, zones(), zones((2e9, 1e9), (5e8, 5e8)))
-    assert found['energy'].samples == [(1, 'n1', pytest.approx(4000))]
-    assert found['power'].samples == [(1, 'n1', pytest.approx(400))]
-    assert dict(found['energy'].dims) == {'meter': 'rapl:package+dram'} and not found['energy'].invalid
-    assert 'package+dram' in record.provenance['energy_meter'] and not found['energy'].judged
+    found, _ = measured(tmp_path, zones(), zones((2000, 1000), (500, 500)))
+    values = {name: one.samples for (name, _), one in found.items()}
+    assert values['energy'] == [(1, 'n1', pytest.approx(4000))]
+    assert values['power'] == [(1, 'n1', pytest.approx(400))]
+    assert values['energy_delay'] == [(1, 'n1', pytest.approx(40000))]  # E x T
+    energy = found['energy', None]
+    assert dict(energy.dims) == {'meter': 'rapl:package+dram'} and not energy.invalid and not energy.judged
 
 
 def test_another_boundary_is_another_series(tmp_path):
-    found, *_ = measured(tmp_path, zones(), zones((2e9, 1e9), (5e8, 5e8)), meter=Meter('package', 0.03))
-    assert found['energy'].samples == [(1, 'n1', pytest.approx(3000))]
-    assert dict(found['energy'].dims) == {'meter': 'rapl:package'}
+    found, _ = measured(tmp_path, zones(), zones((2000, 1000), (500, 500)), meter=replace(RAPL, boundary='package'))
+    assert found['energy', None].samples == [(1, 'n1', pytest.approx(3000))]
+    assert dict(found['energy', None].dims) == {'meter': 'rapl:package'}
 
 
-@given(start=st.integers(0, RANGE - 1), used=st.integers(1, RANGE - 1))
-def test_one_wrap_of_a_counter_changes_nothing(tmp_path_factory, start, used):
-    folder = tmp_path_factory.mktemp('wrap')
-    end = (start + used) % RANGE
-    seconds = max(10, used / 1e6 / 400)
-    found, *_ = measured(folder, zones((start, 0)), zones((end, 0)), seconds)
-    assert found['energy'].samples == [(1, 'n1', pytest.approx(used / 1e6, rel=1e-9, abs=1e-6))]
+def test_idle_power_is_measured_before_and_after_and_subtracted(tmp_path):
+    looks = [(0, 0), (2, 200), (10, 200), (20, 4200), (21, 4220), (23, 4460)]  # 100 W, 400 W, 120 W
+    write_looks(tmp_path, RAPL, [(at, as_printed(zones((joules, 0)))) for at, joules in looks])
+    for name, start, seconds in (('energy/before', 0, 2), ('trial_1', 10, 10), ('energy/after', 21, 2)):
+        write_phase(tmp_path / name, start, seconds)
+    rate = Metric('gflops', 'GFlop/s', 'higher', 'unused')
+    metering = Metering([RAPL], rates=[rate])
+    record = Plan('HPL', (), [rate, *metering.metrics], dims=metering.dims).empty_record()
+    record.metrics['gflops'].series[0].samples = [(1, 'n1', 800.0)]
+    metering.read(tmp_path, record, 'n1')
+    found = by_name(record)
+    assert found['idle_power', 'before'].samples == [(1, 'n1', pytest.approx(100))]
+    assert found['idle_power', 'after'].samples == [(1, 'n1', pytest.approx(120))]
+    assert found['active_power', None].samples == [(1, 'n1', pytest.approx(290))]
+    assert found['efficiency', None].samples == [(1, 'n1', pytest.approx(2.0))]
+    assert [metric.unit for metric in metering.metrics if metric.name == 'efficiency'] == ['GFlop/J']
+    assert metering.seconds == 2
+
+
+def test_the_nodes_of_a_case_are_added_and_their_power_is_a_mean(tmp_path):
+    for node, joules in (('n1', 1000), ('n2', 3000)):
+        write_looks(tmp_path, RAPL, [(0, as_printed(zones())), (10, as_printed(zones((joules, 0))))], node)
+    write_phase(tmp_path / 'trial_1', 0, 10)
+    found, *_ = record_of(tmp_path, Metering([RAPL], nodes=2))
+    assert found['energy', None].samples[0][2] == pytest.approx(4000)  # E = W x N x T
+    assert found['power', None].samples[0][2] == pytest.approx(200)
+    found, *_ = record_of(tmp_path, Metering([RAPL], nodes=3))
+    assert 'expected what 3 nodes spent, found that of 2' in found['energy', None].missing
+
+
+# Traces of counters and of power
+
+
+@given(
+    start=st.floats(0, RANGE - 1),
+    parts=st.lists(st.tuples(st.floats(0.1, 100), st.floats(1, 450)), min_size=1, max_size=30),
+)
+def test_wraps_of_a_counter_change_nothing_however_often_it_is_looked_at(start, parts):
+    time, total, looks = 0.0, 0.0, [Look(BEGAN, {'0': Count(start, RANGE)})]
+    for seconds, watts in parts:
+        time, total = time + seconds, total + seconds * watts
+        looks.append(Look(BEGAN + time, {'0': Count((start + total) % RANGE, RANGE)}))
+    spent = counted(looks, BEGAN, BEGAN + time, 0.001)
+    assert spent.joules == pytest.approx(total, abs=1e-3) and not spent.doubt
+
+
+@given(
+    pauses=st.lists(st.floats(0.5, 1.4), min_size=60, max_size=200),
+    watts=st.floats(10, 5000),
+    slope=st.floats(-0.3, 0.3),
+)
+def test_the_integral_of_power_does_not_depend_on_when_the_samples_come(pauses, watts, slope):
+    total = sum(pauses)
+    times = [sum(pauses[:index]) for index in range(len(pauses) + 1)]
+    looks = [Look(BEGAN + at, {'node': Count(watts * (1 + slope * at / total))}) for at in times]
+    spent = sampled(looks, BEGAN, BEGAN + total, 1.0, 0.02)
+    assert spent.joules == pytest.approx(watts * total * (1 + slope / 2), rel=1e-6) and not spent.doubt
+    assert spent.samples == len(looks)
+
+
+def trace(times, watts=lambda at: 300.0):
+    return [Look(BEGAN + at, {'node': Count(watts(at))}) for at in times]
 
 
 @pytest.mark.parametrize(
-    ('seconds', 'of_trial', 'why'),
+    ('times', 'words'),
+    [
+        (range(2, 60, 2), '29 samples of the power in 60 s, expected at least 40'),
+        ([*range(30), *range(40, 60)], 'no sample for 11 of 60 s'),  # a gap
+        (range(50), 'no sample for 11 of 60 s'),  # the sampler died
+        ([*range(30), 28.5, *range(31, 60)], 'clock was set back'),
+    ],
+)
+def test_power_samples_that_cannot_be_trusted(times, words):
+    spent = sampled(trace(times), BEGAN, BEGAN + 60, 1.0, 0.02)
+    assert words in doubt_of(spent, 60, 0.02)
+
+
+def test_samples_that_come_late_where_the_power_is_low_make_power_times_time_differ():
+    """A busy phase is sampled five times as often as a quiet one: the mean of the samples is not the mean power."""
+    times = [*(index / 5 for index in range(150)), *range(30, 61)]
+    spent = sampled(trace(times, lambda at: 300 if at < 30 else 100), BEGAN, BEGAN + 60, 1.0, 0.05)
+    assert spent.joules == pytest.approx(12000, rel=0.02)
+    assert 'power x time is 33' in doubt_of(spent, 60, 0.05)
+
+
+def test_a_power_without_samples_between_the_marks_is_missing(tmp_path):
+    write_looks(tmp_path, BMC, [(0, '250'), (1, '250')])
+    write_phase(tmp_path / 'trial_1', 5, 60)
+    found, causes, _ = record_of(tmp_path, Metering([BMC]))
+    assert 'no sample' in found['energy', None].missing
+    assert any('energy' in cause and 'and 3 more' in cause for cause in causes)
+
+
+@pytest.mark.parametrize(
+    ('seconds', 'uptime', 'words'),
     [
         (0.03, 0.03, 'at least 40'),
         (600, 600, 'more than once'),  # at 500 W a counter of 262 kJ wraps after 524 s
@@ -69,14 +185,21 @@ def test_one_wrap_of_a_counter_changes_nothing(tmp_path_factory, start, used):
         (10, 10.4, 'off the energy'),
     ],
 )
-def test_an_energy_that_cannot_be_trusted_is_invalid(tmp_path, seconds, of_trial, why):
-    found, *_ = measured(tmp_path, zones(), zones((2e9, 1e9)), seconds, of_trial=of_trial)
-    assert why in found['energy'].invalid and found['power'].invalid
+def test_an_energy_that_cannot_be_trusted_is_invalid(tmp_path, seconds, uptime, words):
+    found, _ = measured(tmp_path, zones(), zones((seconds * 200, 0)), seconds, uptime=uptime)
+    assert (
+        words in found['energy', None].invalid and found['power', None].invalid and found['energy_delay', None].invalid
+    )
 
 
 def test_a_counter_that_was_reset_is_no_wrap(tmp_path):
-    found, *_ = measured(tmp_path, zones((1e11, 0)), zones((1e6, 0)))
-    assert 'reset' in found['energy'].invalid
+    found, _ = measured(tmp_path, zones((1e5, 0)), zones((1, 0)))
+    assert 'reset' in found['energy', None].invalid
+    looks = [Look(BEGAN, {'node': Count(5e6)}), Look(BEGAN + 60, {'node': Count(100.0)})]  # of 64 bits: no wrap at all
+    assert 'reset' in doubt_of(counted(looks, BEGAN, BEGAN + 60, 0.1), 60, 0.03)
+
+
+# What a source lacks, with the remedy
 
 
 def without(files, end):
@@ -93,39 +216,157 @@ def without(files, end):
     ],
 )
 def test_without_counters_it_says_what_is_lacking_and_the_remedy(tmp_path, change, words):
-    found, causes, _ = measured(tmp_path, change(zones()), change(zones()))
-    assert not found['energy'].samples and all(word in found['energy'].missing for word in words)
+    found, causes = measured(tmp_path, change(zones()), change(zones()))
+    assert not found['energy', None].samples and all(word in found['energy', None].missing for word in words)
     assert any('energy' in cause and words[0] in cause for cause in causes)
 
 
-def test_only_short_trials_on_one_node_of_a_check_that_asks_are_metered():
-    partition = SimpleNamespace(energy={'source': 'rapl', 'boundary': 'package', 'accuracy': 0.05})
-    case = {'partition': partition, 'metered': True, 'num_nodes': 1, 'trial_seconds': 15}
-    assert meter_of(SimpleNamespace(**case)) == Meter('package', 0.05)
-    assert not meter_of(SimpleNamespace(**case | {'metered': False})).why_not
-    assert not meter_of(SimpleNamespace(**case | {'partition': SimpleNamespace(energy={})})).why_not
-    assert not meter_of(SimpleNamespace(metered=True)).reads  # before its setup
-    for more, word in (({'num_nodes': 2}, 'several nodes'), ({'trial_seconds': 43200}, '43200 s')):
-        meter = meter_of(SimpleNamespace(**case | more))
-        assert not meter.metrics and not meter.reads and word in meter.why_not
+@pytest.mark.parametrize(
+    ('name', 'boundary', 'output', 'words'),
+    [
+        ('pm_counters', 'node+accel', '/sys/cray/pm_counters/energy:7 J 17 us', 'no counter of accel'),
+        ('nvml', 'gpu', "Traceback\nModuleNotFoundError: No module named 'pynvml'", 'pip install nvidia-ml-py'),
+        ('slurm', 'node', '0', 'AcctGatherEnergyType'),
+        ('slurm', 'node', 'sstat: error: no steps running', 'no steps running'),
+    ],
+)
+def test_each_source_says_what_it_lacks(name, boundary, output, words):
+    with pytest.raises(ValueError, match=words):
+        SOURCES[name].read(output, boundary)
 
 
-def test_the_line_of_the_job_reads_what_this_module_understands(tmp_path):
-    folder = tmp_path / 'sys/class/powercap'
-    for number, name in enumerate(('started', 'ended')):
-        for path, value in zones((2e9 * number, 1e9 * number)).items():
-            (folder / path).parent.mkdir(parents=True, exist_ok=True)
-            (folder / path).write_text(f'{value}\n')
-        (tmp_path / 'trial_1').mkdir(exist_ok=True)
-        line = READ.replace('/sys/class', f'{tmp_path}/sys/class') + name
-        subprocess.run(['bash', '-ec', f'trial=1; {line}'], cwd=tmp_path, check=True)
-    record, _ = read(tmp_path, Plan('HPL', (), METER.metrics, dims=METER.dims, meter=METER.read), 'n1')
-    (energy,) = record.metrics['energy'].series
-    assert energy.samples == [(1, 'n1', pytest.approx(3000))]
+def test_a_command_of_the_site_that_prints_no_number_is_quoted_with_its_exit_code(tmp_path):
+    (tmp_path / 'energy').mkdir()
+    (tmp_path / 'energy/bmc.n1').write_text('ipmitool: no such device\nlook 1.0 127 0\n')
+    write_phase(tmp_path / 'trial_1', 0, 60)
+    found, *_ = record_of(tmp_path, Metering([BMC]))
+    assert all(word in found['power', None].missing for word in ('no such device', '127', '`bmc`'))
 
 
-def test_a_node_without_counters_costs_the_job_nothing(tmp_path):
+# Which cases are metered
+
+
+def case(**more):
+    partition = SimpleNamespace(
+        energy={'rapl': {'boundary': 'package', 'accuracy': 0.05}}, entry={'scheduler': 'local'}
+    )
+    defaults = {
+        'partition': partition,
+        'metered': True,
+        'num_nodes': 1,
+        'trial_seconds': 15,
+        'metrics': [],
+        'work_rate': '',
+    }
+    return SimpleNamespace(**defaults | more)
+
+
+def test_only_a_check_that_asks_is_metered_where_the_partition_states_a_meter():
+    metering = metering_of(case())
+    assert metering.meters == [Meter('rapl', 'package', 0.05, 0.001, SOURCES['rapl'])] and not metering.left_out
+    assert len(metering.look('ended')) == 1 and not any(
+        'sample' in line for line in metering.before
+    )  # nothing runs beside it
+    for nothing in (metering_of(case(metered=False)), metering_of(SimpleNamespace(metered=True))):
+        assert not (
+            nothing.meters
+            or nothing.left_out
+            or nothing.before
+            or nothing.look('ended')
+            or nothing.after
+            or nothing.table
+        )
+    nothing = metering_of(case(partition=SimpleNamespace(energy={})))
+    assert (
+        not (nothing.metrics or nothing.before or nothing.look('ended') or nothing.after)
+        and '`energy`' in nothing.left_out
+    )
+
+
+def test_a_counter_that_may_wrap_is_sampled_and_a_meter_that_is_too_slow_is_left_out():
+    assert metering_of(case(trial_seconds=43200)).meters[0].pause == 60
+    slow = {'bmc': {'command': 'bmc', 'boundary': 'node', 'accuracy': 0.02, 'interval': '2 s'}}
+    partition = SimpleNamespace(energy=slow, entry={'scheduler': 'slurm'})
+    found = metering_of(case(partition=partition))
+    assert not found.meters and 'bmc needs trials of 80 s' in found.left_out
+    found = metering_of(case(partition=partition, trial_seconds=300, num_nodes=4))
+    assert found.table == 'bmc\t0\t2000\tbmc\n' and found.meters[0].rest == 0  # 100 s are too long for a rest
+    assert any('srun --overlap --nodes=4' in line and 'sample' in line for line in found.before)
+    assert 'Slurm' in metering_of(case(num_nodes=2)).left_out
+
+
+# The job's side, for real
+
+
+ENERGY = ROOT / 'checks/core/job/energy.sh'
+
+
+def test_each_source_is_read_at_the_marks_by_its_own_command(tmp_path):
+    """Two looks with a second between them by their clock, at files and programs that stand for those of a node."""
+    programs = {
+        'sstat': 'echo $((JOULES * 5))',
+        'pynvml.py': 'import os\ndef nvmlInit(): pass\ndef nvmlDeviceGetCount(): return 2\n'
+        'def nvmlDeviceGetHandleByIndex(index): return index\n'
+        'def nvmlDeviceGetTotalEnergyConsumption(gpu): return 1000 * int(os.environ["JOULES"])\n',
+        'amdsmi.py': 'import os\ndef amdsmi_init(): pass\ndef amdsmi_get_processor_handles(): return [0, 1, 2]\n'
+        'def amdsmi_get_energy_count(gpu): return {"counter_resolution": 15.3, "timestamp": 1, "energy_accumulator": '
+        'round(int(os.environ["JOULES"]) * 1e6 / 15.3)}\n',
+    }
+    for name, text in programs.items():
+        (tmp_path / name).write_text(text if name.endswith('.py') else f'#!/bin/bash\n{text}\n')
+        (tmp_path / name).chmod(0o755)
+    stated = {
+        'rapl': 'package', 'pm_counters': 'cpu+accel', 'nvml': 'gpu', 'amdsmi': 'gpu', 'slurm': 'node',
+    }  # fmt: skip
+    meters = [Meter(name, boundary, 0.9, 1e-6, SOURCES[name]) for name, boundary in stated.items()]
+    meters.append(Meter('pdu', 'node', 0.9, 1e-6, of_command('echo $((JOULES * 7))', 'J')))
+    table = Metering(meters).table.replace('/sys/', f'{tmp_path}/sys/')
     (tmp_path / 'trial_1').mkdir()
-    line = READ.replace('/sys/class', f'{tmp_path}/sys/class') + 'started'
-    subprocess.run(['bash', '-ec', f'trial=1; {line}'], cwd=tmp_path, check=True)
-    assert len((tmp_path / 'trial_1/energy_started').read_text().splitlines()) == 1
+    for joules, mark in ((100, 'started'), (400, 'ended')):
+        for name, value in zones((joules, joules)).items():
+            path = tmp_path / f'sys/class/powercap/intel-rapl:{name}'
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'{value}\n')
+        for name, times in (('energy', 9), ('cpu_energy', 1), ('accel0_energy', 1), ('accel1_energy', 1)):
+            path = tmp_path / f'sys/cray/pm_counters/{name}'
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(f'{joules * times} J 1700000000000000 us\n')
+        env = {'PATH': f'{tmp_path}:/usr/bin:/bin', 'JOULES': str(joules), 'SLURMD_NODENAME': 'n1'}
+        (tmp_path / 'energy.meters').write_text(table)
+        clock, looks = f'echo $EPOCHREALTIME {joules} > trial_1/{mark}', f'bash {ENERGY} {mark}'
+        job = f'{looks}; {clock}' if mark == 'started' else f'{clock}; {looks}'
+        subprocess.run(['bash', '-c', job], cwd=tmp_path, check=True, env=env)
+    for path in (tmp_path / 'energy').iterdir():
+        path.write_text(path.read_text().replace(f'{tmp_path}/sys/', '/sys/'))
+    _, _, record = record_of(tmp_path, Metering(meters))
+    assert not [one.missing for one in record.metrics['energy'].series if one.missing]
+    found = {dict(one.dims)['meter']: one.samples[0][2] for one in record.metrics['energy'].series}
+    expected = {'rapl:package': 600, 'pm_counters:cpu+accel': 900, 'nvml:gpu': 600, 'amdsmi:gpu': 900}
+    assert found == pytest.approx({**expected, 'slurm:node': 1500, 'pdu:node': 2100}, abs=0.01)
+
+
+def test_the_sampler_ends_with_the_job_and_takes_no_more_than_its_share(tmp_path):
+    """A command that takes 0.05 s of CPU time may come once in 50 s, however fast the machine."""
+    busy = f"{sys.executable} -c 'import time; [None for _ in iter(lambda: time.process_time() < 0.05, False)]'; echo 5"
+    table = f'quick\t0\t10\techo 250\nslow\t0\t1\t{busy}\nmarks\t1\t0\techo 1\n'
+    (tmp_path / 'energy.meters').write_text(table)
+    job = f'bash {ENERGY} sample > /dev/null 2>&1 & echo $!; sleep 1'
+    done = subprocess.run(['bash', '-c', job], cwd=tmp_path, capture_output=True, text=True, check=True)
+    looks = {path.name.split('.')[0]: path.read_text().count('look') for path in (tmp_path / 'energy').iterdir()}
+    assert looks['slow'] <= 2 and 1 <= looks['quick'] <= 3 and 'marks' not in looks
+    pid = int(done.stdout)
+    subprocess.run(['bash', '-c', f'kill {pid}'], check=False, capture_output=True)
+
+
+def test_a_node_without_any_source_costs_the_job_nothing(tmp_path):
+    metering = Metering()
+    assert (metering.before, metering.look('ended'), metering.after, metering.table, metering.seconds) == (
+        [],
+        [],
+        [],
+        '',
+        0,
+    )
+    found, causes, record = record_of(tmp_path, replace(metering, left_out='no meter'))
+    assert record.provenance == {'energy_left_out': 'no meter'} and not found
+    assert not any('energy' in cause for cause in causes)

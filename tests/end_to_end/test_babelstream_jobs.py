@@ -106,11 +106,20 @@ def test_a_replayed_failed_validation_fails_the_case_with_what_the_program_said(
     assert 'the program says: Validation failed on sum. Error 0.1' in said
 
 
-def test_a_replayed_rate_above_the_peak_is_void(node):
-    node.site_file.write_text(node.site_file.read_text().replace('bandwidth: 100 GB/s', 'bandwidth: 40 GB/s'))
+def test_a_replayed_rate_above_the_peak_is_void_and_a_meter_of_the_site_tells_the_energy(node):
+    """The meter counts 1 MJ for each second of uptime."""
+    text = node.site_file.read_text().replace('bandwidth: 100 GB/s', 'bandwidth: 40 GB/s')
+    counter = '"read -r up _ < /proc/uptime; echo ${up/./}0000"'
+    meter = f'{{command: {counter}, prints: J, boundary: node, accuracy: 0.99, interval: 1 us}}'
+    node.site_file.write_text(text.replace('memory_per_node:', f'energy: {{pdu: {meter}}}\n    memory_per_node:'))
     said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread')
     assert [case['result'] for case in cases.values()] == ['fail']
     assert 'invalid: bandwidth kernel=triad' in said and 'above the physical peak of 40' in said
+    (case,) = cases.values()
+    of_meter = {name: values['samples'] for name, values in case['record']['metrics'].items() if 'pdu:node' in name}
+    assert all(0.5e6 < watts < 2e6 for *_, watts in of_meter['power meter=pdu:node']), of_meter
+    assert len(of_meter['efficiency kernel=triad,meter=pdu:node']) == 2
+    assert len(of_meter['idle_power meter=pdu:node,when=after']) == 1
 
 
 def test_a_node_without_gpus_or_kinds_of_memory_has_no_case_for_them(node):

@@ -101,6 +101,34 @@ def test_a_silent_mistake_is_named_with_file_line_key_and_a_guess(faults, right,
     assert words in message
 
 
+METERS = """\
+    energy:
+      rapl: {boundary: package+dram, accuracy: 0.03}
+      bmc: {command: bmc --power, boundary: node, accuracy: 0.02, interval: 5 s}
+    power_cap: {command: cap, caps: [100 W, 150 W], normal: 200 W}
+"""
+
+
+@each_row(
+    ('right', 'mistake', 'key', 'words'),
+    [
+        ('package+dram', 'socket', 'energy.rapl.boundary', "'socket'"),
+        ('command: bmc --power, ', '', 'energy.bmc', "lacks the key 'command'"),
+        ('5 s', '5 sec', 'energy.bmc.interval', '100 ms'),
+        ('accuracy: 0.02', 'accuracy: 2', 'energy.bmc.accuracy', '2'),
+        ('rapl: {', 'rapl: {source: rapl, ', 'energy.rapl.source', 'unknown key'),
+        ('bmc:', 'BMC:', 'energy.BMC', 'unknown key'),
+        ('100 W', '100 Watt', 'power_cap.caps.0', '250 W'),
+        (', normal: 200 W', '', 'power_cap', "lacks the key 'normal'"),
+    ],
+)
+def test_a_mistake_in_a_meter_is_named(faults, right, mistake, key, words):
+    text = GOOD.replace('    expects:', METERS + '    expects:')
+    assert not faults(text) and text.count(right) == 1
+    (message,) = faults(text.replace(right, mistake))
+    assert f': partitions.0.{key}: ' in message and words in message
+
+
 def test_all_mistakes_are_found_at_once_in_the_order_of_their_lines(faults, tmp_path):
     assert faults(GOOD) == []
     wrong = GOOD

@@ -133,17 +133,15 @@ python_environment() {
     [ -z "$extra" ] && [ "$ready" = "${wanted}test" ] && return 0
     shift
     found=$(PATH=$others find_python)
-    case " $* " in
-        *' --help '* | *' -h '* | *' --version '*)
-            python=$found && [ -n "$python" ] && return 0 ;;
-    esac
-    [ -n "$found" ] || { [ -z "$PLUMBLINE_NO_PROVISION" ] && debian_packages python3 python3-venv && found=$(PATH=$others find_python); }
+    case " $* " in *' --help '* | *' -h '* | *' --version '*) python=$found && [ -n "$python" ] && return 0 ;; esac
+    if [ -z "$found" ] && [ -z "$PLUMBLINE_NO_PROVISION" ] && { [ "$(id -u)" = 0 ] || [ -n "$PLUMBLINE_SUDO" ]; }; then
+        debian_packages python3 python3-venv && found=$(PATH=$others find_python)
+    fi
     [ -n "$found" ] || { say_no_python && return 2; }
-    site_packages=$venv/lib/python3.*/site-packages
-    # shellcheck disable=SC2086  # a pattern; a seventh of the size is tests of other projects
+    # a sixth of the size is tests of other projects, and what serves Arrow's network protocols
     with_progress "making a Python environment in $venv with $found" "$found" -m venv "$venv" &&
         with_progress 'installing Python packages in it' install_python_packages "$venv/bin/python" "$extra" &&
-        rm -rf $site_packages/pandas/tests $site_packages/pyarrow/tests $site_packages/scipy/*/tests &&
+        (cd "$venv"/lib/python3.*/site-packages && rm -rf pandas/tests scipy/*/tests pyarrow/tests pyarrow/include pyarrow/*flight*) &&
         echo "$wanted" > "$venv/plumbline-ready" && return 0
     echo "plumbline: the Python environment in $venv could not be set up; the lines above say why" >&2
     return 2

@@ -61,7 +61,7 @@ def _commands(command: Any, name: str) -> Iterator[str]:
     """Yield the section of a command of Typer, and of those below it."""
     if not hasattr(command, 'commands') or command.invoke_without_command:
         options = [_row(one) for one in command.params if one.name != 'help']
-        yield _section(name, (command.help or '').replace('\f', '').split('\n\n'), options)
+        yield _section(name, [*(command.help or '').replace('\f', '').split('\n\n'), command.epilog or ''], options)
     for below, one in getattr(command, 'commands', {}).items():
         yield from _commands(one, f'{name} {below}')
 

@@ -36,6 +36,13 @@ class _Group(TyperGroup):
 
     debug = False
 
+    def __init__(self, **given: Any):
+        super().__init__(**given)
+        below = [one for each in self.commands.values() for one in (each, *getattr(each, 'commands', {}).values())]
+        for command in below:  # the help of the others says when 1 is
+            if 'xit code' not in (command.help or ''):
+                command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'
+
     def main(self, *args, **kwargs):
         try:
             return super().main(*args, **kwargs)

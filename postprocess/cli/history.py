@@ -34,7 +34,10 @@ def trend(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Find steps and slow drift in the history of every series, and what else changed at that time."""
+    """Find steps and slow drift in the history of every series, and what else changed at that time.
+
+    Exit code 1 for a change for the worse in the last sessions.
+    """
     from postprocess.history import trend as module
     from postprocess.results.store import Store
     from postprocess.views import history as views
@@ -56,7 +59,7 @@ def fleet(
 ) -> None:
     """Find nodes that stand out in a session; tell whether node, fabric, software or the whole system is the cause.
 
-    Proposes to drain nodes that stand out again, as commands for a person to run.
+    Proposes to drain nodes that stand out again, as commands for a person to run. Exit code 1 if anything stands out.
     """
     from postprocess.history import fleet as module
     from postprocess.results.store import Store

@@ -120,6 +120,7 @@ def compare(
     """Judge every series of a session by the references of its site.
 
     With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
+    Exit code 1 while an incident is open, with AFTER where something became worse or could not be compared.
     """
     from postprocess.history.digest import digest
     from postprocess.results.store import Store

@@ -66,7 +66,7 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
             print(f'plumbline: {state}, {number} of {arguments.rounds}', flush=True)
             session = Session.new(home, selection, len(cases), f'{number}-{state}')
             shell = ['bash', '-c', f'{shell_command}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
-            ended = session.run(deadline, nodes or None, shell=shell)
+            ended = session.run(deadline, nodes or None, shell=shell)  # nosec B604  text for the job
             if not session.report.exists():
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()

@@ -190,9 +190,11 @@ class Night:
         if empty and words:
             why += '; `reframe -C reframe_settings/settings.py -c checks/ -R -L` lists the checks with their tags'
             offered = {feature for environ in self.site.environs.values() for feature in environ.features}
-            for feature, checks in empty.lacking(offered).items():
+            for what, checks in empty.lacking(offered).items():
+                feature = what.removeprefix('the feature ')
                 reason = self.site.not_found.get(feature, f'no environ of site {self.site.name} has it in site.yaml')
-                print(f'plumbline: {", ".join(checks)}: requires the feature {feature}: {reason}', file=sys.stderr)
+                why = f': {reason}' if feature != what else ''
+                print(f'plumbline: {", ".join(checks)}: requires {what}{why}', file=sys.stderr)
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 

@@ -114,16 +114,20 @@ class Selection:
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
 
     def lacking(self, features: Container[str]) -> dict[str, list[str]]:
-        """Return the checks that are selected and require a feature beside `features`, by that feature."""
+        """Return the checks that `words` select, by the feature beside `features` or the mode that keeps them away."""
+        of_any_mode = [word for word in self.command if not word.startswith('--mode=')]
         everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
-        answer = subprocess.run([*self.command, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
+        answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
         found: dict[str, set[str]] = {}
         with suppress(ValueError):
             for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
-                for feature in str(check.get('requires') or '').split():
-                    if feature not in features:
-                        found.setdefault(feature, set()).add(str(check['name']).partition(' ')[0])
-        return {feature: sorted(checks) for feature, checks in sorted(found.items())}
+                requires = str(check.get('requires') or '').split()
+                absent = [f'the feature {one}' for one in requires if one not in features]
+                if self.mode not in check['tags']:
+                    absent = [f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})']
+                for one in absent:
+                    found.setdefault(one, set()).add(str(check['name']).partition(' ')[0])
+        return {why: sorted(checks) for why, checks in sorted(found.items())}
 
     def estimate(self, cases: Sequence[Case], results: Path) -> str:
         """Return in words how long `cases` should take; keep their budgets in `results`."""

@@ -23,7 +23,7 @@ from plumbline import settings
 from plumbline.record import Record
 from plumbline.rounds import Place, number_of_rounds, rounds_of
 
-_IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S108  a file system, for a new folder
+_IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S108 # nosec B108
 WEEK = 7 * 86400
 # Exit code of `timeout` in job/sweep.sh -> Slurm's state; 137 where it had to kill; no code: the node failed
 _STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT', '137': 'TIMEOUT'}
@@ -115,7 +115,7 @@ def opened(places: Path, name: str) -> Iterator[Path]:
         yield places / name
         return
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as folder, tarfile.open(packed, 'r:') as archive:
-        archive.extractall(folder)  # noqa: S202  packed by our own job
+        archive.extractall(folder)  # noqa: S202 # nosec B202  packed by our own job
         yield Path(folder)
 
 

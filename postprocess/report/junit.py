@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-import xml.etree.ElementTree as ET
+import xml.etree.ElementTree as ET  # nosec B405  writes only
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product

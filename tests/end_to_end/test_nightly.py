@@ -97,8 +97,9 @@ def test_no_case_at_all_is_never_a_pass(demo):
     assert answer.returncode == 1
     assert '0 cases' in answer.stdout
     assert not list(stale.parent.iterdir()), 'yesterday passes for today'
-    lacking = demo.nightly('--', '-n', 'OsuLatency').stderr
+    lacking = demo.nightly('--', '-n', 'OsuLatency|OpenSSLSpeed').stderr
     assert 'OsuLatency: requires the feature osu: no environ of site demo has it' in lacking
+    assert 'OpenSSLSpeed: requires another mode than nightly (its tags: ' in lacking
 
 
 def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):

@@ -1,0 +1,9 @@
+#!/bin/sh
+# Makes the Python environment of an image, which is read-only later: compiled, and readable by every user.
+cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
+export PLUMBLINE_NO_PROVISION=1
+. ci/bootstrap.sh
+python_environment '' || exit 2
+python -m compileall -q . > /dev/null
+mkdir -p /results /sites
+chmod -R a+rX /opt/plumbline

@@ -109,7 +109,7 @@ def targets() -> Iterator[Target]:
     ):
         yield target(f'likwid-bench-{file}', metrics, lambda text, cpus=cpus: likwid_base.faults_of(text, cpus))
     yield target('multichase-20250815', [Metric('latency', 'ns', 'lower', LATENCY)])
-    for file, times in (('5.0-omp', 10), ('5.0-omp-100', 100), ('6.0rc-omp', 100)):
+    for file, times in (('5.0-omp', 10), ('5.0-omp-100', 100), ('5.0-ocl', 15), ('6.0rc-omp', 100)):
         faults = lambda text, times=times: babelstream_base.faults_of(text, 2**25, times)  # noqa: E731
         yield target(f'babelstream-{file}', [babelstream_base.bandwidth()], faults)
     sizes = {run: int(run.split('_')[1]) for run in ('block_1024',)}

@@ -330,8 +330,8 @@ Models = Mapping[str, tuple[str, str, str]]
 
 
 def models_for(topology: Topology, models: Models) -> list[str]:
-    """Return those of `models` that the devices of a node can run."""
-    archs = {arch for arch in topology.gpus if arch}
+    """Return those of `models` that the devices of a node can run; any OpenCL device has the architecture opencl."""
+    archs = {arch for arch in topology.gpus if arch} | ({'opencl'} if topology.opencl_devices else set())
     return [model for model, (*_, prefix) in models.items() if any(arch.startswith(prefix) for arch in archs)]
 
 
@@ -360,5 +360,5 @@ def cpus_of_devices(topology: Topology) -> Lists:
 
 
 def devices_of_this_system() -> list[int | None]:
-    """Return the numbers of the GPUs of a node, for a parameter."""
-    return on_this_system(lambda topology: range(len(topology.gpus)))
+    """Return the numbers of the GPUs, and other OpenCL devices, of a node, for a parameter."""
+    return on_this_system(lambda topology: range(max(len(topology.gpus), topology.opencl_devices)))

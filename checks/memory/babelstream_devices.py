@@ -1,11 +1,11 @@
 """BabelStream in the memory of GPUs: one device, and all of a node at the same time."""
 
 import reframe as rfm
-from reframe.core.builtins import parameter, run_after
+from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
 from checks.core.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import KERNEL, BabelStream, bandwidth
+from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream, bandwidth
 from plumbline.record import Dim
 
 MODELS: Models = {
@@ -15,6 +15,7 @@ MODELS: Models = {
     'sycl': ('babelstream-sycl', 'sycl-stream', ''),
     'kokkos': ('babelstream-kokkos', 'kokkos-stream', ''),
     'std': ('babelstream-std', 'std-data-stream', 'sm_'),
+    'ocl': ('babelstream-ocl', 'ocl-stream', 'opencl'),
 }
 
 
@@ -24,7 +25,8 @@ class BabelStreamOnDevices(BabelStream):
     last_run = 'not yet on a GPU'
     model = parameter(models_of_this_system(MODELS), loggable=True)
     requires = 'babelstream-cuda'  # until the model is known
-    elements_of_1_gib = 2**27
+    #: Doubles of an array; of processors as OpenCL devices a quarter.
+    array_elements = variable(int, value=2**27)
     usual_spread = 0.003  # 0.01 to 0.08 % within 100 runs (003, Table 5); temperature and clock differ between sessions
 
     @run_after('init')
@@ -42,16 +44,22 @@ class BabelStreamDevice(BabelStreamOnDevices):
     """One device. `best` is the kernel with the highest mean, as in Table 5 of 003."""
 
     descr = 'BabelStream on a device'
+    last_run = (
+        '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `ocl` as two devices of PoCL 3.1; not yet on a GPU'
+    )
     device = parameter(devices_of_this_system(), loggable=True)
     tags = {'quick', 'nightly', 'acceptance'}
     metrics = [bandwidth(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
     def supports(self, topology):
-        return self.model in models_for(topology, MODELS) and self.device < len(topology.gpus)
+        devices = topology.opencl_devices if self.model == 'ocl' else len(topology.gpus)
+        return self.model in models_for(topology, MODELS) and self.device < devices
 
     @run_after('setup')
     def choose_device(self):
-        self.executable_opts = self.stream(self.elements_of_1_gib, device=self.device)
+        if not self.topology.gpus:  # PoCL's dot has a thousandth of a GPU's rate
+            self.array_elements, self.repetitions = self.array_elements // 4, FEWEST_REPETITIONS
+        self.executable_opts = self.stream(self.array_elements, device=self.device)
 
     def derive(self, record):
         if measured := [one for one in record.metrics['bandwidth'].series if one.samples and not one.invalid]:
@@ -80,7 +88,7 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         self.metrics = [Metric('slowest', 'GB/s', 'higher'), Metric('all', 'GB/s', 'higher')]
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
-            self.runs[run] = self.stream(self.elements_of_1_gib, run, device)
+            self.runs[run] = self.stream(self.array_elements, run, device)
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
 
     def derive(self, record):

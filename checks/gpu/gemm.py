@@ -32,17 +32,18 @@ class Gemm(Benchmark):
     last_run = 'not yet on a GPU'
     requires = 'coralgemm-cuda'  # until the model is known
     executable = 'gemm'
+    metered = True
     dims = {'precision': Dim('name'), 'device': Dim('name')}
     usual_spread = 0.01  # of A100 0.1 to 0.8 %, of MI100 1.2 to 6 % between GPUs (superbenchmark)
     seconds = {'sniff': 120, 'burn': 700}
     model = parameter(models_of_this_system(MODELS), loggable=True)
     size = parameter(DURATIONS, loggable=True)
-    #: Of gemm_output.CORAL; what the GPUs do not have is left out. None: all; double and bf16 for `burn`.
+    #: Of gemm_output.CORAL, as far as the GPUs have them; None: all; double and bf16 for `burn`.
     precisions = variable(typ.List[str], type(None), value=None)
 
     def supports(self, topology):
-        able = self.model in models_for(topology, MODELS) and bool(cpus_of_devices(topology))
-        return able and (self.size == 'sniff' or self.model != 'sycl')
+        able = self.model in models_for(topology, MODELS) and cpus_of_devices(topology)
+        return bool(able and (self.size, self.model) != ('burn', 'sycl'))
 
     @run_after('init')
     def choose_program(self):
@@ -81,7 +82,6 @@ class Gemm(Benchmark):
         for one in () if self.mpi else self.precisions:
             flops = [series_of(record, 'flops', precision=one, device=device) for device in self.devices]
             peak = self.partition.peaks.get(f'device_flops_{one}', 0) / 1e12
-            functions = {'slowest': min, 'all': sum}
-            functions |= {'peak_fraction': lambda rates, peak=peak: min(rates) / peak} if peak else {}
-            for name, function in functions.items():
+            fraction = {'peak_fraction': lambda rates, peak=peak: min(rates) / peak} if peak else {}
+            for name, function in {'slowest': min, 'all': sum, **fraction}.items():
                 series_of(record, name, precision=one).samples = by_trial(flops, function)

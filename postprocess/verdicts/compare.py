@@ -155,8 +155,8 @@ def _as_a_whole(
             verdicts[place] = _decided(verdicts[place], row, found, int(index))
     common = _in_common(found, groups, names, rows)
     for one in common:
-        for place, row in zip(places, rows, strict=True):
-            if verdicts[place].verdict == 'ok' and one.holds(row.measured.id, row.measured.nodes):
+        for place in places:
+            if verdicts[place].verdict == 'ok' and one.holds(verdicts[place]):
                 verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(one))
     again = {rows[index].measured.jobs[0].case_id for index in numpy.flatnonzero(found.suspect)}
     return verdicts, common, frozenset(again)

@@ -222,7 +222,7 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows, 
         loss[index] = numpy.median(lost[part])
         doubt[index] &= loss[index] > numpy.median(baseline.floor[part]) / 2
         others = part[~red[part]]
-        if len(others) > len(part) / 4:
+        if 4 * len(others) >= len(part):
             doubt[index] &= numpy.median(lost[others]) > loss[index] / 2
         deviation = numpy.sqrt(numpy.median(baseline.variance[part]))
         half[index] = quantile(0.975, found.df[best[index], index]) * found.error[best[index], index] * deviation

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -107,9 +106,10 @@ class Common:
     def _members(self) -> frozenset[SeriesId]:
         return frozenset(self.series)
 
-    def holds(self, series: SeriesId, nodes: Sequence[str]) -> bool:
-        """Return True if the loss is one of a series on these nodes."""
-        return series in self._members and (self.kind != 'node' or self.where in nodes)
+    def holds(self, verdict: Verdict) -> bool:
+        """Return True if a series may share the loss: it is one of its group, and not surely without half of it."""
+        healthy = verdict.interval is not None and verdict.interval[1] < self.loss / 2
+        return verdict.id in self._members and (self.kind != 'node' or self.where in verdict.nodes) and not healthy
 
     def __str__(self) -> str:
         low, high = self.interval

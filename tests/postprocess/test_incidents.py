@@ -389,8 +389,11 @@ def test_an_interval_has_the_digits_that_tell_its_ends_apart(interval, said):
 def test_a_loss_that_the_series_of_a_node_share_is_of_no_other_node():
     triad = SeriesId('cpu', 'system', 'STREAM', (), 'triad')
     of_node = Common('node', 'n3', (triad,), 0.02, (0.01, 0.03), 1e-9)
-    assert of_node.holds(triad, ['n3']) and not of_node.holds(triad, ['n4'])
-    assert replace(of_node, kind='check', where='STREAM').holds(triad, ['n4'])
+    here, there = (replace(verdict_of(triad, 98.0), nodes=(node,)) for node in ('n3', 'n4'))
+    assert of_node.holds(here) and not of_node.holds(there)
+    assert replace(of_node, kind='check', where='STREAM').holds(there)
+    assert of_node.holds(replace(here, interval=(-0.02, 0.02)))
+    assert not of_node.holds(replace(here, interval=(-0.02, 0.005))), 'surely without half of it'
 
 
 def test_a_scope_needs_more_bad_than_healthy_things():

@@ -154,9 +154,13 @@ def test_what_some_series_of_a_group_lost_is_not_common_to_the_others():
     jobs = nights([-0.1] * 5)
     jobs[:10, :, :5] = -0.1 + 0.01 * numpy.random.default_rng(5).standard_normal((10, 1, 5))
     sessions = 0.01 * numpy.random.default_rng(6).standard_normal((40, 10))
-    found = judge(baseline(sessions=sessions), jobs, Groups(['node', 'node'], [numpy.arange(16), numpy.arange(10)]))
+    found = judge(
+        baseline(sessions=sessions),
+        jobs,
+        Groups(['node'] * 3, [numpy.arange(16), numpy.arange(10), numpy.array([0, 1, 2, 10])]),
+    )
     assert found.red[:10].all() and not found.red[10:].any()
-    assert found.common.red.tolist() == [False, True]
+    assert found.common.red.tolist() == [False, True, False]
 
 
 def test_a_baseline_without_spread_takes_that_of_its_kind_fitted_to_the_site():

@@ -61,7 +61,7 @@ def losses(night: Night) -> Iterator[Draft]:
 def _shared(common: Common, night: Night) -> list[Verdict]:
     """Return the verdicts of the series that share a loss, of one node where it is of that."""
     rows = night.comparison.verdicts
-    return [row for row in rows if row.loss is not None and common.holds(row.id, row.nodes)]
+    return [row for row in rows if row.loss is not None and common.holds(row)]
 
 
 def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:

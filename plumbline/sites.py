@@ -134,13 +134,18 @@ class Site:
         return [
             {
                 'name': environ.name,
-                'features': list(environ.features),
+                'features': [reframe_feature(name) for name in environ.features],
                 'modules': list(environ.modules),
                 'env_vars': [list(pair) for pair in environ.env_vars],
                 'target_systems': [self.name],
             }
             for environ in self.environs.values()
         ]
+
+
+def reframe_feature(name: str) -> str:
+    """Return a feature as ReFrame names it: from version 4.11 on without hyphens."""
+    return name.replace('-', '_')
 
 
 def site_names(root: Path = SITES) -> list[str]:

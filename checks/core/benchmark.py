@@ -19,7 +19,7 @@ from reframe.core.logging import getlogger
 from checks.core import again, budget, causes, energy, jobscript, node_sweep, source
 from checks.core.causes import Ending
 from checks.core.placement import Placement, nodes_of
-from checks.core.topology import Topology, current_site, environs_of_the_system, topologies, topology_of
+from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
 from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
@@ -148,7 +148,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.valid_systems = [fullname for fullname in self.valid_systems if fullname == getattr(self, '.part')]
         if node_sweep.swept_nodes() and (self.local or self.extra_resources or not node_sweep.fits(self.num_nodes)):
             self.valid_systems = []
-        self.valid_prog_environs = [f'+{feature}' for feature in self.requires.split()] or environs_of_the_system()
+        self.valid_prog_environs = environs_with(self.requires.split())
         if (places := again.chosen(self)) is not None:
             parts = [place.rpartition('+') for place in places]
             self.valid_systems = [name for name in self.valid_systems if name in {partition for partition, *_ in parts}]

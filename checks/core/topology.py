@@ -12,7 +12,7 @@ import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
 
 from plumbline.errors import SiteError
-from plumbline.sites import FileSystem, LinkClass, Site, load_site
+from plumbline.sites import FileSystem, LinkClass, Site, load_site, reframe_feature
 from plumbline.units import in_base_unit
 
 #: The largest last-level cache of a core on the market is 48 MiB (EPYC 9184X: 768 MiB, 16 cores). A virtual machine may
@@ -107,8 +107,13 @@ def features_of_this_system() -> set[str]:
     return {feature for environ in current_site().environs.values() for feature in environ.features}
 
 
-def environs_of_the_system() -> list[str]:
-    """Return the first environ of each partition, if possible one without Spack: for checks that require nothing."""
+def environs_with(features: Sequence[str]) -> list[str]:
+    """Return what ReFrame selects environs by: these features, or names.
+
+    For a check that requires nothing, it is the first environ of each partition, if possible one without Spack.
+    """
+    if features:
+        return [f'+{reframe_feature(name)}' for name in features]
     site = current_site()
     found = [
         sorted(partition.environs, key=lambda name: site.environs[name].provider == 'spack')[:1]

@@ -45,6 +45,12 @@ def test_every_shipped_site_loads():
         assert load_site(name).name == name
 
 
+def test_features_are_words_that_reframe_4_11_takes(write):
+    root = write(GOOD.replace('features: [hpcc]', 'features: [hpcc, comm-scope-cuda]'))
+    (environ,) = load_site('cluster', root).reframe_environments()
+    assert environ['features'] == ['hpcc', 'comm_scope_cuda']
+
+
 def test_values_in_base_units_and_reframes_words(write):
     partition = load_site('cluster', write(GOOD)).partitions['compute']
     assert partition.memory_bytes == 256 * 2**30

@@ -1,0 +1,142 @@
+"""Copies of all GPUs of a node at the same time, by TransferBench: what shared root ports and links leave to each.
+
+A transfer is SOURCE->EXECUTOR->DESTINATION: memory C0 of NUMA domain 0 or G0 of GPU 0, and what copies, the engine D0
+or the cores G0 of a GPU. All transfers of a run are started together, and their data are compared.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import reframe as rfm
+import reframe.utility.typecheck as typ
+from reframe.core.builtins import parameter, run_after, variable
+
+from checks.core.benchmark import Benchmark
+from checks.core.placement import Models, Placement, models_for, models_of_this_system
+from checks.core.topology import Topology
+from checks.core.trials import Metric, NotMeasured, by_trial, series_of
+from plumbline.record import Dim
+
+MODELS: Models = {
+    'cuda': ('transferbench-cuda', 'TransferBench', 'sm_'),
+    'hip': ('transferbench-rocm', 'TransferBench', 'gfx'),
+}
+KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B'}  # memory of the host in TransferBench's letters
+MIB = 256  # of each transfer
+CORES = 8  # compute units of a transfer by the cores of a GPU, as of its preset a2a
+_BAR = r' *[|\u2502] *'  # newer versions draw frames
+_NUMBER = r'([0-9]{1,9}\.[0-9]{3})'
+_ROW = re.compile(
+    rf' *Transfer +[0-9]+{_BAR}{_NUMBER} GB/s{_BAR}{_NUMBER} ms{_BAR}([0-9]{{1,15}}) bytes{_BAR}(\w+) -> \S+ -> (\w+) *'
+)
+
+
+@dataclass(frozen=True)
+class Transfers(Metric):
+    """The rate of each transfer of a run, by its ends: ``C0-G3``."""
+
+    def found(self, output):
+        if not (rows := [match for match in map(_ROW.fullmatch, output.splitlines()) if match]):
+            raise NotMeasured('there is no row of a transfer')
+        ends = [(f'{match[4]}-{match[5]}'.lower(), float(match[1])) for match in rows]
+        return [({'transfer': transfer}, rate) for transfer, rate in ends]
+
+
+def domains_of(topology: Topology) -> list[tuple[int, int]]:
+    """Return for each GPU its NUMA domain and the one farthest from that, both counted from 0."""
+    count = len(topology.numa_domains)
+    near = [topology.numa_ids.index(number) for number in topology.gpu_numa_ids] or [0] * len(topology.gpus)
+
+    def far(domain: int) -> int:
+        if not topology.numa_distances:
+            return (domain + count // 2) % count
+        return max(range(count), key=lambda other: topology.numa_distances[domain][other])
+
+    return [(domain, far(domain)) for domain in near]
+
+
+def copies_of(topology: Topology, kinds: Sequence[str]) -> dict[str, list[str]]:
+    """Return the transfers of each run: to and from the host, from far memory, between halves, and each to each."""
+    domains, gpus = domains_of(topology), range(len(topology.gpus))
+    half = len(gpus) // 2
+    found: dict[str, list[str]] = {}
+    for kind in kinds:
+        more = '' if kind == 'pinned' else f'_{kind}'
+        found[f'h2d{more}'] = [f'{KINDS[kind]}{domains[i][0]}->D{i}->G{i}' for i in gpus]
+        found[f'd2h{more}'] = [f'G{i}->D{i}->{KINDS[kind]}{domains[i][0]}' for i in gpus]
+    found['both'] = found.get('h2d', []) + found.get('d2h', [])
+    found['far'] = [f'C{far}->D{i}->G{i}' for i, (near, far) in enumerate(domains) if far != near]
+    halves = [(i, (i + half) % len(gpus)) for i in gpus] if len(gpus) % 2 == 0 else []
+    found['bisection'] = [f'G{a}->D{a}->G{b}' for a, b in halves]
+    found['all_to_all'] = [f'G{a}->G{a}->G{b}' for a in gpus for b in gpus if a != b]
+    return {run: transfers for run, transfers in found.items() if transfers}
+
+
+def faults_of(output: str, transfers: int, mib: int = MIB) -> list[str]:
+    """Return one sentence for each sign that an output is not that of so many transfers, all compared."""
+    faults = [f'TransferBench says: {line.strip()[:150]}' for line in output.splitlines() if '[ERROR]' in line][:1]
+    rows = [match for match in map(_ROW.fullmatch, output.splitlines()) if match]
+    if len(rows) != transfers or not re.search(rf'^ *Aggregate \(CPU\){_BAR}.*\n', output, re.MULTILINE):
+        faults.append(f'expected {transfers} transfers and their aggregate, found {len(rows)} transfers')
+    for row in rows:
+        rate, milliseconds, size = float(row[1]), float(row[2]), int(row[3])
+        rounded = 0.0006 * (rate + milliseconds) + 1e-3 * size / 1e6
+        if size != mib * 2**20 or abs(size / 1e6 - rate * milliseconds) > rounded:
+            faults.append(f'{row[4]} to {row[5]}: bytes, time and rate contradict each other')
+    return faults
+
+
+@rfm.simple_test
+class DeviceCopies(Benchmark):
+    """`slowest` of the copies of a path, and `all` together; `bandwidth` of each transfer is informational."""
+
+    descr = 'Copies of all GPUs at the same time'
+    last_run = 'not yet on a GPU'
+    requires = 'transferbench-cuda'  # until the model is known
+    executable = 'TransferBench'
+    dims = {'path': Dim('name'), 'transfer': Dim('name')}
+    usual_spread = 0.02  # a guess: no source has several sessions
+    seconds = 60
+    tags = {'nightly', 'acceptance'}
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    model = parameter(models_of_this_system(MODELS), loggable=True)
+    #: Memory of the host for h2d and d2h, of KINDS: where host and GPU share their memory, pageable memory works, too.
+    kinds = variable(typ.List[str], value=['pinned'])
+
+    def supports(self, topology):
+        return self.model in models_for(topology, MODELS)
+
+    @run_after('init')
+    def choose_offer(self):
+        if self.model:
+            self.requires, *_ = MODELS[self.model]
+
+    @run_after('setup')
+    def choose_copies(self):
+        self.placement = Placement(1, (self.topology.all_cpus,))
+        self.copies, self.metrics = copies_of(self.topology, self.kinds), []
+        for path, transfers in self.copies.items():
+            cores = CORES if path == 'all_to_all' else 1
+            self.runs[path] = [
+                'cmdline',
+                f'{MIB}M',
+                str(len(transfers)),
+                str(cores),
+                *(f'({one})' for one in transfers),
+            ]
+            ends = {'transfer': [re.sub('->.*->', '-', one).lower() for one in transfers]}
+            self.metrics += [
+                Transfers('bandwidth', 'GB/s', 'higher', path, {'path': path}, ends, run=path, judged=False),
+                *(Metric(name, 'GB/s', 'higher', dims={'path': path}) for name in ('slowest', 'all')),
+            ]
+        self.env_vars['HIDE_ENV'] = '1'
+
+    def sanity_faults(self, run):
+        return faults_of(run.output, len(self.copies[run.name]))
+
+    def derive(self, record):
+        for path in self.copies:
+            each = [one for one in record.metrics['bandwidth'].series if dict(one.dims)['path'] == path]
+            for name, function in (('slowest', min), ('all', sum)):
+                series_of(record, name, path=path).samples = by_trial(each, function)

@@ -1,0 +1,84 @@
+"""Copies of many GPUs at the same time: what is asked of TransferBench, and what it printed."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import each_row
+
+from plumbline.sites import load_site
+
+
+@pytest.fixture(scope='module')
+def copies(reframe_runtime):
+    from checks.gpu import copies
+
+    return copies
+
+
+def output_of(transfers: list[str], rate: float = 20.0) -> str:
+    """As ReportResults of src/TransferBench.cpp of 1.52 prints it, each transfer by an executor of its own."""
+    size = 256 * 2**20
+    rows = []
+    for index, one in enumerate(transfers):
+        source, executor, target = one.split('->')
+        took = f'{rate:7.3f} GB/s | {size / rate / 1e6:8.3f} ms | {size:12d} bytes |'
+        rows.append(f' Executor: DMA {executor[1:]:>02s} | {took} {rate:<7.3f} GB/s (sum)')
+        rows.append(f'     Transfer {index:02d}  | {took} {source} -> DMA{executor[1:]:>02s}.*:001 -> {target}')
+    took = size * len(transfers)
+    rows.append(
+        f' Aggregate (CPU)  | {rate:7.3f} GB/s | {took / rate / 1e6:8.3f} ms | {took:12d} bytes | Overhead: 0.1 ms'
+    )
+    return 'TransferBench v1.52\n=====\n\nTest 1:\n' + '\n'.join(rows) + '\n'
+
+
+@each_row(('site', 'partition', 'far', 'bisection', 'each'), [
+    ('frontier', 'gpu', 'C1->D0->G0', ['G0->D0->G4', 'G4->D4->G0'], 56),
+    ('summit', 'gpu', 'C1->D0->G0', ['G0->D0->G3', 'G5->D5->G2'], 30),
+    ('daint', 'gh200', 'C2->D0->G0', ['G1->D1->G3', 'G3->D3->G1'], 12),
+    ('tuolumne', 'apu', 'C2->D0->G0', ['G0->D0->G2', 'G2->D2->G0'], 12),
+])  # fmt: skip
+def test_the_copies_of_a_node_follow_its_domains_and_gpus(copies, site, partition, far, bisection, each):
+    from checks.core.topology import topology_of
+
+    topology = topology_of(site, partition)
+    asked = copies.copies_of(topology, ['pinned', 'unpinned'])
+    gpus = len(topology.gpus)
+    assert [len(asked[path]) for path in ('h2d', 'd2h', 'both', 'bisection')] == [gpus, gpus, 2 * gpus, gpus]
+    assert asked['far'][0] == far and set(bisection) <= set(asked['bisection'])
+    assert asked['h2d_unpinned'][0].startswith('U') and len(asked['all_to_all']) == each
+    assert load_site(site).partitions[partition].num_nodes > 1
+
+
+def test_rates_are_those_of_the_transfers_by_their_ends(copies):
+    transfers = ['C0->D0->G0', 'C1->D1->G1', 'G0->D0->C0']
+    metric = copies.Transfers(
+        'bandwidth', 'GB/s', 'higher', 'both', {}, {'transfer': ['c0-g0', 'c1-g1', 'g0-c0']}, run='both'
+    )
+    reading = metric.read(output_of(transfers))
+    assert list(reading.values.values()) == [20.0] * 3 and not reading.missing and not reading.faults
+    assert copies.faults_of(output_of(transfers), 3) == []
+
+
+def test_a_recorded_frame_of_a_newer_version_is_read(copies, recorded):
+    output = recorded('transferbench-host-to-gpu.txt')
+    assert copies.faults_of(output, 1, 1024) == []
+    metric = copies.Transfers('bandwidth', 'GB/s', 'higher', 'h2d', {}, {'transfer': ['d0-g0']}, run='h2d')
+    assert list(metric.read(output).values.values()) == [28.257]
+
+
+@each_row(('old', 'new', 'says'), [
+    ('20.000 GB/s |   13.422 ms', '21.000 GB/s |   13.422 ms', 'contradict each other'),
+    ('Aggregate', '', 'and their aggregate'),
+    ('Test 1:', '[ERROR] Unexpected mismatch at index 3', 'Unexpected mismatch at index 3'),
+    ('Transfer 01', 'Transfer x1', 'found 1 transfers'),
+])  # fmt: skip
+def test_a_wrong_output_says_why(copies, old, new, says):
+    output = output_of(['C0->D0->G0', 'C1->D1->G1'])
+    assert old in output
+    assert any(says in fault for fault in copies.faults_of(output.replace(old, new), 2))
+
+
+@given(st.data())
+def test_an_output_that_was_cut_anywhere_fails(copies, data):
+    output = output_of(['C0->D0->G0', 'C1->D1->G1'])
+    assert copies.faults_of(output[: data.draw(st.integers(0, len(output) - 1))], 2)

@@ -43,7 +43,7 @@ def main() -> int:
         night = Night(arguments)
 
         def work() -> int:
-            night.clear_published()  # before anything can end this run
+            night.clear_artifacts()  # before anything can end this run
             return command.run(arguments, night.run)
 
         code = command.exit_code_of(work, Path.cwd)
@@ -77,10 +77,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument('--quiet', action='store_true', help='print nothing when all was judged and is ok')
     parser.add_argument(
-        '--publish',
+        '--artifacts',
         type=Path,
         metavar='DIR',
         help='report.html, verdicts.md and verdicts.xml of this run; without a result there are none',
+    )
+    parser.add_argument(
+        '--publish', type=Path, metavar='DIR', help='add the session to the site of `plumbline publish` in DIR'
     )
     parser.add_argument('--prometheus', type=Path, metavar='FILE', help="the outcome for node_exporter's textfile")
     return parser.parse_args(words)
@@ -152,9 +155,9 @@ class Night:
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
 
-    def clear_published(self) -> None:
-        """Remove what an earlier run published: it must not pass for a result of this one."""
-        if folder := self.arguments.publish:
+    def clear_artifacts(self) -> None:
+        """Remove what an earlier run left there: it must not pass for a result of this one."""
+        if folder := self.arguments.artifacts:
             folder.mkdir(parents=True, exist_ok=True)
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
@@ -219,7 +222,7 @@ class Night:
                 outcome.store, self.results, session.report, session.expected, self.problems, self.site.name
             )
             rerun(session, content, self.site, self.deadline, again)
-        junit, folder = session.report.with_suffix('.xml'), self.arguments.publish
+        junit, folder = session.report.with_suffix('.xml'), self.arguments.artifacts
         self.outcome = judged = outcome.judge(self.results, uuid, junit, folder and folder / 'verdicts.md')
         summary = self.results / cleanup.SUMMARY
         summary.write_text(judged.summary, encoding='utf-8')
@@ -229,7 +232,8 @@ class Night:
             shutil.copy(junit, folder / 'verdicts.xml')
             if looked:
                 shutil.copy(self.results / 'report.html', folder)
-        code = judged.exit_code or int(not looked)
+        published = self._publish()
+        code = judged.exit_code or int(not (looked and published))
         if self.arguments.prometheus:
             notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()
@@ -250,6 +254,17 @@ class Night:
             stream.writelines([*lines, *faults])
         self.needs_attention = found.needs_attention
         return not faults
+
+    def _publish(self) -> bool:
+        """Add what the site of all sessions lacks; return False where that failed, which a sentence says."""
+        if not self.arguments.publish:
+            return True
+        said, fault = outcome.publish(self.results, self.site.name, self.arguments.publish)
+        for sentence in said:
+            print(f'plumbline: {sentence}')
+        if fault:
+            print(f'plumbline: the session was not published: {fault}', file=sys.stderr)
+        return not fault
 
     def _name_absent_benchmarks(self) -> None:
         absent = {} if self.arguments.selection else self.site.not_found  # of a selection, most are not meant to run

@@ -200,6 +200,22 @@ def _look_back(results: Path, uuid: str) -> LookBack:
     return LookBack(list(found.lines()), found.faults, bool(found.new or found.absent))
 
 
+def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:
+    """Add the sessions of a site that a published one lacks; return what was done, and why it could not be."""
+    try:
+        return _publish(results, site, folder), ''
+    except (CrashError, InputError, SiteError, OSError) as error:
+        return [], str(error)
+
+
+@isolated
+def _publish(results: Path, site: str, folder: Path) -> list[str]:
+    from postprocess.report.publish import publish
+    from postprocess.results.store import Store
+
+    return [f'published: {said}' for said in publish(Store(results), site, folder)]
+
+
 def _judged(results: Path, uuid: str) -> tuple[Store, Comparison]:
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import judge_session

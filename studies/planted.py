@@ -5,7 +5,8 @@
     python studies/planted.py night FOLDER   30 nights of 1000 metrics, the last with one slower benchmark
 
 Each prints its causes, the verdict, and the size of the page, FOLDER/results/report.html. The numbers are made up,
-seeded; `--scale X` makes X times as many nights and metrics, or nodes. One session a night.
+seeded; `--scale X` makes X times as many nights and metrics, or nodes. One session a night. `--publish` makes the site
+of all sessions, too, FOLDER/site/index.html.
 """
 
 from __future__ import annotations
@@ -151,9 +152,12 @@ if __name__ == '__main__':
     parser.add_argument('store', choices=('year', 'fleet', 'night'))
     parser.add_argument('folder', type=Path)
     parser.add_argument('--scale', type=float, default=1)
+    parser.add_argument('--publish', action='store_true', help='make a site of all sessions, too: FOLDER/site')
     given = parser.parse_args()
     work, causes = {'year': year, 'fleet': fleet, 'night': night}[given.store](given.folder, given.scale)
     for cause in causes:
         print('planted:', *cause)
     print(work.run('report', '--days', 365).output, end='')
     print(f'{(work.results / "report.html").stat().st_size / 1e6:.2f} MB')
+    if given.publish:
+        print(work.run('publish', given.folder / 'site').output, end='')

@@ -76,10 +76,10 @@ class Browser:
             self.asked.append(told['request']['url'])
         return message
 
-    def open(self, page: Path, fragment: str = '', width: int = 1400, height: int = 900) -> None:
-        """Show a page in a window of a size, and wait until its script is done."""
+    def open(self, page: Path | str, fragment: str = '', width: int = 1400, height: int = 900) -> None:
+        """Show a file or an address in a window of a size, and wait until its script is done."""
         self('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=False)
-        for url in ('about:blank', page.as_uri() + fragment):
+        for url in ('about:blank', (page if isinstance(page, str) else page.as_uri()) + fragment):
             self.asked.clear()
             self('Page.navigate', url=url)
             while self._next().get('method') != 'Page.loadEventFired':

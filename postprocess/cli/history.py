@@ -1,4 +1,4 @@
-"""Commands on all sessions of a site: trend, fleet and export."""
+"""Commands on all sessions of a site: trend, fleet, publish and export."""
 
 from __future__ import annotations
 
@@ -69,6 +69,30 @@ def fleet(
     found = module.fleet(store, store.find(session, site), days, results, references)
     show(views.fleet(found, module.write_drain(found, results)), format)
     raise typer.Exit(int(bool(found.events)))
+
+
+@app.command()
+def publish(
+    folder: Annotated[Path, typer.Argument(metavar='DIR', file_okay=False, help='Where the site is, or is to be.')],
+    pages: Annotated[
+        int, typer.Option(min=0, help='How many of the newest sessions that are new there get a page of their own.')
+    ] = 30,
+    site: SiteName = None,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Add all sessions that DIR lacks to a static site, for a web server or a browser: DIR/index.html.
+
+    Several sites, from several machines, can be published into one DIR.
+    """
+    from postprocess.report import publish as module
+    from postprocess.results.store import Store
+
+    store = Store(results)
+    for name in [site] if site else store.sites() or ['']:
+        for said in module.publish(store, name, folder, references, pages):
+            typer.echo(said)
+    typer.echo(folder / 'index.html')
 
 
 @app.command()

@@ -23,6 +23,8 @@ _SETTINGS = (
     'suite_version', 'check_code', 'site_file*', 'governor', 'smt_active', 'transparent_hugepages', 'cpu_model',
     'bios*', '*_version', 'numa_distances', 'nearest_numa_domain', 'hpl_dat',
 )  # fmt: skip
+#: All facts that are compared.
+FACTS = SOFTWARE + _SETTINGS
 Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
 _CASE = ('partition', 'environ', 'check', 'params', 'night')
 _COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
@@ -50,7 +52,7 @@ class Provenance:
         for partition, environ, check, params, session, node, provenance in zip(*columns, strict=True):
             key = CaseId(partition, environ, check, from_text(params)), session
             for fact, value in json.loads(provenance).items():
-                if not matches(fact, SOFTWARE + _SETTINGS):
+                if not matches(fact, FACTS):
                     continue
                 for place in (node, ALL):
                     facts = values.setdefault(key, {}).setdefault(place, {})

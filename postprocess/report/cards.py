@@ -89,7 +89,7 @@ def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
 
 
 def _spark(digest: Digest, levels: Sequence[tuple[int, float]], day: str) -> Spark:
-    times = [digest.sessions[night].started.timestamp() for night, _ in levels]
+    times = [digest.sessions[night].epoch for night, _ in levels]
     changes = [100 * math.expm1(level) for _, level in levels]
     x, y = Axis(times, 3, _WIDTH - 5, False), Axis([*changes, 0.0, -2.0, 1.0], _HEIGHT - 4, 4, False)
     points = [(x(time), y(change)) for time, change in zip(times, changes, strict=True)]

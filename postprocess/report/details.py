@@ -64,7 +64,7 @@ def unfolded(
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
-        'sessions': [int(one.started.timestamp()) for one in digest.sessions],
+        'sessions': [one.epoch for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
         'cases': {id: _case(case, session, results, link) for id, case in cases.items()},
         'nodes': node_pages(fleet, of_bands, {id: of['at'] for id, of in histories.items()}, cases, digest),

@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
@@ -56,26 +57,30 @@ def _address(path: Path, folder: Path) -> str:
 
 
 @functools.cache
-def _template() -> jinja2.Template:
+def template(name: str) -> jinja2.Template:
+    """Return a template of the pages, with the filters and functions that they all have."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATES), autoescape=True, trim_blocks=True, lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )  # fmt: skip
     environment.filters |= {
         'number': number, 'percent': percent, 'text': to_text, 'broken': _broken, 'named': _named, 'link': _link,
-        'fixed': fixed, 'packed': packed,
+        'fixed': fixed, 'packed': packed, 'day': _day,
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
         'decimals': decimals,
     }  # fmt: skip
-    return environment.get_template('report.html.j2')
+    return environment.get_template(name)
 
 
 def to_html(
-    comparison: Comparison, store: Store, digest: Digest, root: Path = SITES, folder: Path | None = None
-) -> str:
+    comparison: Comparison, store: Store, digest: Digest, root: Path = SITES, folder: Path | None = None,
+    home: str = '',
+) -> str:  # fmt: skip
     """Return the page. `folder`: where it will be; links to evidence are relative to it. [default: the results]
+
+    `home`: address of the page of all sessions, of a page that is published; it has no links to evidence.
 
     Raises InputError where the store cannot be read.
     """
@@ -91,8 +96,8 @@ def to_html(
     with suppress(InputError):  # the digest names it
         located = locations(session.site, root)
     fleet = nodes(judged, cases, digest, located)
-    return _template().render(
-        folder=folder, cards=cards(digest, store, judged, sizes), incident=incidents,
+    return template('report.html.j2').render(
+        home=home, folder=folder, cards=cards(digest, store, judged, sizes), incident=incidents,
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
         comparison=comparison, session=session, digest=digest,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
@@ -102,11 +107,15 @@ def to_html(
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
         changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),
-        details=unfolded(series, cases, fleet, store, digest, lambda path: _address(path, folder)),
+        details=unfolded(series, cases, fleet, store, digest, lambda path: '' if home else _address(path, folder)),
         provenance=_provenance(cases.values()), not_run=_not_run(comparison, cases.values()),
-        nodes=sorted({node for _, node in places}), fleet=fleet,
-        uplot={path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()},
+        nodes=sorted({node for _, node in places}), fleet=fleet, uplot=uplot(),
     )  # fmt: skip
+
+
+def uplot() -> dict[str, str]:
+    """Return the files of the library that draws histories, by name."""
+    return {path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()}
 
 
 def judged_series(comparison: Comparison) -> list[Judged]:
@@ -255,6 +264,11 @@ def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tu
         return f'{what} {", ".join(metrics) if len(metrics) < 4 else count(len(metrics), "metric")}'.strip()
 
     return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in found.items()]
+
+
+def _day(epoch: int) -> str:
+    """Return the day of a time in seconds since 1970, UTC."""
+    return f'{datetime.fromtimestamp(epoch, timezone.utc):%Y-%m-%d}'
 
 
 def _with_code(text: str) -> Markup:

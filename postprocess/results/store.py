@@ -17,7 +17,7 @@ import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
 from functools import cached_property, partial
 from pathlib import Path
@@ -73,6 +73,11 @@ class Session:
     report: str
     report_sha256: str
     source: str
+
+    @property
+    def epoch(self) -> int:
+        """When it started, in seconds since 1970, whatever the time zone of this machine."""
+        return int(self.started.replace(tzinfo=timezone.utc).timestamp())
 
     @property
     def partition(self) -> str | None:

@@ -54,7 +54,9 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     session, node = json.loads(report.read_text())['session_info']['uuid'], os.uname().nodename
     ledger.write_text(f'date,session,node,kind,how\n2026-01-31,{session},{node},NODE,a test\n')
     publish = demo.root / 'published'
-    second = demo.nightly('--quiet', f'--publish={publish}', PLUMBLINE_NOTIFY='json://127.0.0.1:9/')
+    second = demo.nightly(
+        '--quiet', f'--artifacts={publish}', f'--publish={demo.root / "site"}', PLUMBLINE_NOTIFY='json://127.0.0.1:9/'
+    )
     assert second.returncode == 1
     assert f'DEVICE {node} device 3: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(
         second.stdout.split()
@@ -63,6 +65,9 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     assert 'number 1 of 1 could not be reached' in second.stderr
     assert sorted(path.name for path in publish.iterdir()) == ['report.html', 'verdicts.md', 'verdicts.xml']
     assert f'DEVICE {node} device 3' in (publish / 'verdicts.md').read_text()
+    assert {'index.html', f'sessions/{session}.html', 'latest.svg'} <= {
+        str(path.relative_to(demo.root / 'site/demo')) for path in (demo.root / 'site/demo').rglob('*')
+    }
     assert '2026-01-31' in (demo.results / 'report.html').read_text()
     assert len(list((demo.results / 'incidents/demo').iterdir())) == 1
 
@@ -93,7 +98,7 @@ def test_no_case_at_all_is_never_a_pass(demo):
     stale = demo.root / 'published/verdicts.md'
     stale.parent.mkdir()
     stale.write_text('of yesterday')
-    answer = demo.nightly('--publish', stale.parent, '--', '-n', 'NoSuchCheck')
+    answer = demo.nightly('--artifacts', stale.parent, '--', '-n', 'NoSuchCheck')
     assert answer.returncode == 1
     assert '0 cases' in answer.stdout
     assert not list(stale.parent.iterdir()), 'yesterday passes for today'
@@ -190,7 +195,7 @@ def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
     running = start(demo)
     wait_for(lambda: started.exists() and started.read_text().strip())
     (stale := demo.root / 'report.html').write_text('of yesterday')
-    second = demo.nightly('--publish', '.')
+    second = demo.nightly('--artifacts', '.')
     assert second.returncode == 2 and not stale.exists()
     assert f'another nightly run writes to {demo.results} (process {running.pid} since' in second.stderr
 

@@ -1,8 +1,12 @@
+import shutil
 from datetime import datetime
 
 import pytest
+from browser import Browser
 from run_reports import Workplace
 from simulated_site import Site
+
+from studies import planted
 
 
 @pytest.fixture
@@ -38,3 +42,19 @@ def site(young, ordinary):
     """A site after five healthy nights."""
     young.take(ordinary)
     return young
+
+
+@pytest.fixture(scope='session')
+def chromium(tmp_path_factory):
+    """One browser for all tests of a process."""
+    if not (program := shutil.which('chromium')):
+        pytest.skip('chromium is not installed')
+    browser = Browser(program, tmp_path_factory.mktemp('browser'))
+    yield browser
+    browser.close()
+
+
+@pytest.fixture(scope='session')
+def year_store(tmp_path_factory):
+    """Forty nights of a cluster with planted causes, and the causes."""
+    return planted.year(tmp_path_factory.mktemp('year'), 0.1)

@@ -2,12 +2,10 @@
 
 import json
 import math
-import shutil
 from datetime import date
 from itertools import combinations
 
 import pytest
-from browser import Browser
 from run_reports import case, metric, reference, report
 
 from studies import planted
@@ -23,15 +21,6 @@ TYPE = """{
 }"""
 
 
-@pytest.fixture(scope='module')
-def chromium(tmp_path_factory):
-    if not (program := shutil.which('chromium')):
-        pytest.skip('chromium is not installed')
-    browser = Browser(program, tmp_path_factory.mktemp('browser'))
-    yield browser
-    browser.close()
-
-
 @pytest.fixture
 def browser(chromium):
     chromium.emulate()
@@ -40,15 +29,15 @@ def browser(chromium):
     assert len(chromium.asked) == 1, 'the page is the only thing that is asked for'
 
 
-def made(kind, folder, scale):
-    work, causes = kind(folder, scale)
+def made(store):
+    work, causes = store
     assert work.run('report').exit_code == 0
     return work.results / 'report.html', causes
 
 
 @pytest.fixture(scope='module')
-def year(tmp_path_factory):
-    return made(planted.year, tmp_path_factory.mktemp('year'), 0.1)
+def year(year_store):
+    return made(year_store)
 
 
 @pytest.fixture(scope='module')
@@ -58,7 +47,7 @@ def page(year):
 
 @pytest.fixture(scope='module')
 def fleet(tmp_path_factory):
-    return made(planted.fleet, tmp_path_factory.mktemp('fleet'), 0.05)
+    return made(planted.fleet(tmp_path_factory.mktemp('fleet'), 0.05))
 
 
 @pytest.mark.parametrize('store', ['year', 'fleet'])

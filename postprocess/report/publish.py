@@ -1,0 +1,232 @@
+"""A static site of all sessions of one or several clusters, for any web server and for a browser's file://.
+
+``DIR/index.html`` lists the sites. Each has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;
+``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; and ``data/<month>.js``, the numbers
+of the sessions of that month. A file of data is a call around JSON: a browser reads it from a file, too, where it
+forbids to fetch JSON.
+
+What was published is read back, so that a session is added to it and nothing else is rewritten but the files of its
+month and the lists. Sites never write to a file in common but ``DIR/index.html``, which follows from the others.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import InputError, SiteError
+from plumbline.files import write_text, write_whole
+from plumbline.identity import SeriesId
+from plumbline.paths import SITES, site_folder
+from plumbline.sites import load_site
+from postprocess.history import ledger
+from postprocess.history.digest import Digest, digest
+from postprocess.history.incidents.known import Known, commands, in_order, since
+from postprocess.history.provenance import FACTS, matches
+from postprocess.report.charts import Judged
+from postprocess.report.page import judged_series, template, to_html, uplot
+from postprocess.report.plots import drawable
+from postprocess.results.reports import one_line
+from postprocess.results.store import Session, Store
+from postprocess.text import count
+from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.verdict import Comparison
+
+SCHEMA = 1
+_BEGIN, _END = 'plumbline(', ')\n'
+_DAYS = 90  # of history on the page of a session
+_VALUES = 3  # of a fact in one session; one with more is of single checks
+_METRICS = 50  # of an incident that are named
+_NODES = 200
+_RECENT = 30  # sessions in the list of all sites
+_CODES = {
+    'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
+    'no_reference': 'n',
+}  # fmt: skip
+Content = dict[str, Any]
+
+
+def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: int = 30) -> Iterator[str]:
+    """Add the sessions of a site that `folder` lacks; yield a sentence for each month of them, and for faults.
+
+    `pages`: how many of the newest sessions get a page of their own; all have an address, and their numbers. The last
+    session is judged again, so that an incident that was acknowledged is. Raises InputError, also where `folder` holds
+    what this version cannot read.
+    """
+    place, last = folder / site, store.find('latest', site)
+    content = _read(place / 'data/site.js') or {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {},
+                                                'series': [], 'months': []}  # fmt: skip
+    runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
+    new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
+    paged = {one.session for one in (*new[-pages:], last)}
+    for month, sessions in groupby(new, key=lambda session: session.month):
+        data = place / f'data/{month}.js'
+        part = _read(data) or {'schema': SCHEMA, 'name': month, 'rows': {}}
+        added = 0
+        for session in sessions:
+            comparison = judge_session(store, session, root)
+            found = digest(store, comparison, root, _DAYS, history=True) if session.session in paged else None
+            judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
+            numbers = _numbers(content['series'], judged)
+            part['rows'][session.session] = _row(judged, numbers, store, session)
+            content['sessions'][session.session] = _session(comparison, found)
+            if found:
+                page = to_html(comparison, store, found, root, home=f'../index.html#session={session.session}')
+                write_text(place / f'sessions/{session.session}.html', page)
+                yield from found.faults
+            if found and session == last:
+                content['incidents'] = _incidents(content['incidents'], store, found, numbers)
+            added += session.session not in runs
+        content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
+        content['months'] = sorted({*content['months'], month})
+        write_whole({data: partial(_write, part), place / 'data/site.js': partial(_write, content)})
+        if added:
+            yield f'{site}, {month}: {count(added, "session")}'
+    _write_pages(content, last.session, folder, site, root)
+
+
+def _numbers(series: list[list], judged: Iterable[Judged]) -> dict[SeriesId, int]:
+    """Return the number of each series, which it keeps for good; `series`, the list of all, gets what it lacks."""
+    known = {tuple(row[:6]): number for number, row in enumerate(series)}
+    found = {}
+    for one in sorted(judged, key=lambda one: one.series.sort_key):
+        names = tuple(one.series.to_row().values())
+        number = found[one.series] = known.setdefault(names, len(series))
+        worst = one.worst
+        row = [*names, one.quantity.unit, one.quantity.better, _short(worst.expected), _short(worst.limit)]
+        series[number : number + 1] = [row]
+    return found
+
+
+def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
+    """Return the values of a session by the numbers of the series, their verdicts, and what ran it."""
+    own = {numbers[one.series]: one for one in judged}
+    every = [own.get(number) for number in range(max(own, default=-1) + 1)]
+    facts: dict[str, set[str]] = {}
+    for row in store.query('SELECT DISTINCT provenance FROM cases', [session])['provenance'].to_pylist():
+        for fact, value in json.loads(row).items():
+            if matches(fact, FACTS):
+                facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+    return {
+        'values': [one and _short(one.value) for one in every],
+        'verdicts': ''.join(_CODES[one.worst.verdict] if one else ' ' for one in every),
+        'facts': {fact: ', '.join(sorted(of)) for fact, of in sorted(facts.items()) if len(of) <= _VALUES},
+    }
+
+
+def _session(comparison: Comparison, found: Digest | None) -> Content:
+    session = comparison.session
+    said = comparison.headline
+    if found:
+        said = '; '.join([*found.doubts, said]) if found.word == 'NEEDS A LOOK' else found.headline
+    return {
+        'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
+        'runs': session.runs, 'word': (found or comparison).word, 'said': said, 'page': found is not None,
+        'problems': comparison.problems[:5],
+    }  # fmt: skip
+
+
+def _incidents(
+    before: Mapping[str, Content], store: Store, found: Digest, numbers: Mapping[SeriesId, int]
+) -> dict[str, Content]:
+    """Return all incidents, what must be acted on first. One that is no longer known is closed; its address stays."""
+    known = {one.id: one for one in found.known}
+    with suppress(InputError):  # the digest names it
+        known = {one.id: one for one in ledger.read(store.folder.parent, found.comparison.session.site)} | known
+    gone = {id: one | {'state': 'closed'} for id, one in before.items() if id not in known}
+    return {one.id: _incident(one, found.day, numbers) for one in in_order(known.values(), found.day)} | gone
+
+
+def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
+    of = known.incident
+    return {
+        'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
+        'day': of.day, 'since': since(known, day), 'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
+        'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
+        'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
+        'series': [numbers[one] for one in of.series if one in numbers][:_METRICS],
+    }  # fmt: skip
+
+
+def _write_pages(content: Content, last: str, folder: Path, site: str, root: Path) -> None:
+    """Write page, badge and JSON of a site, whose `last` session is its state, and the list of all sites."""
+    sessions, descr = content['sessions'], ''
+    with suppress(SiteError):  # a site without a site.yaml
+        descr = load_site(site, site_folder(site, root).parent).descr
+    recent = [[uuid, one['at'], one['word']] for uuid, one in list(sessions.items())[-_RECENT:]]
+    is_open = [id for id, one in content['incidents'].items() if one['state'] == 'open']
+    state = {'site': site, 'descr': descr, 'session': last, **sessions[last], 'incidents': is_open,
+             'sessions': len(sessions), 'recent': recent}  # fmt: skip
+    assets = _write_assets(folder)
+    place = folder / site
+    texts = {
+        'latest.json': json.dumps(state, indent=2) + '\n',
+        'latest.svg': template('badge.svg.j2').render(state=state),
+        'index.html': template('site.html.j2').render(state=state, assets=assets),
+    }
+    write_whole({place / name: partial(_write_utf8, text) for name, text in texts.items()})
+    _write_index(folder, assets)
+
+
+def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
+    """Write the list of all sites until it is that of the folder: others may publish theirs at the same time."""
+    written = None
+    while (states := [json.loads(path.read_text()) for path in sorted(folder.glob('*/latest.json'))]) != written:
+        write_text(folder / 'index.html', template('sites.html.j2').render(states=states, assets=assets))
+        written = states
+
+
+def _write_assets(folder: Path) -> dict[str, str]:
+    """Write what the pages share, named by its content, so that pages of an earlier version keep theirs."""
+    library = uplot()
+    texts = {
+        'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + template('site.css').render(),
+        'plumbline.js': template('site.js').render(),
+        'uPlot.js': f'/*\n{library["LICENSE"]}*/\n{library["uPlot.iife.min.js"]}',
+    }
+    names = {}
+    for name, text in texts.items():
+        stem, _, kind = name.partition('.')
+        names[name] = f'assets/{stem}-{hashlib.sha256(text.encode()).hexdigest()[:8]}.{kind}'
+        if not (folder / names[name]).exists():
+            write_text(folder / names[name], text)
+    return names
+
+
+def _read(path: Path) -> Content | None:
+    """Return the data of a file; None where there is none. Raises InputError."""
+    try:
+        text = path.read_text(encoding='utf-8')
+        content = json.loads(text.removeprefix(_BEGIN).removesuffix(_END))
+        if content['schema'] == SCHEMA:
+            return content
+        why = f'written with schema {content["schema"]}, this version knows {SCHEMA}'
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        why = f'cannot be read: {error.strerror}'
+    except (ValueError, KeyError, TypeError):
+        why = 'not a file of `plumbline publish`'
+    raise InputError(f'{path}: {why}; remove {path.parent.parent} to publish all of its sessions anew')
+
+
+def _write(content: Content, stream: Any) -> None:
+    stream.write(f'{_BEGIN}{json.dumps(content, separators=(",", ":"), allow_nan=False)}{_END}'.encode())
+
+
+def _write_utf8(text: str, stream: Any) -> None:
+    stream.write(text.encode())
+
+
+def _short(value: float | None) -> float | int | None:
+    """Return a number with four significant digits; None for what cannot be drawn."""
+    if value is None or not drawable(value):
+        return None
+    rounded = float(f'{value:.4g}')
+    return int(rounded) if rounded.is_integer() else rounded

@@ -91,7 +91,7 @@ def probe(
 
 @app.command()
 def tables(
-    style: Annotated[str, typer.Argument(metavar='STYLE', help='Which paper: doe, mn5, numa or prace.')],
+    style: Annotated[str, typer.Argument(metavar='STYLE', help='Which paper: doe, mn5, numa or prace; or efficiency.')],
     sites: Annotated[
         list[str] | None, typer.Argument(metavar='SITE', help='Only these sites, also ones that are not in the paper.')
     ] = None,
@@ -103,17 +103,24 @@ def tables(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Print the tables of a paper, and under each of its rows what a session of that site measured."""
+    """Print the tables of a paper, and under each of its rows what a session of that site measured.
+
+    Style efficiency: speed-up, parallel efficiency, share of the roofline and balance that follow from a session.
+    """
     from plumbline.paths import site_folder
+    from postprocess.papers import efficiency
     from postprocess.papers import tables as published_tables
     from postprocess.results.store import Store
     from postprocess.sites import must_exist
     from postprocess.views import papers as views
 
-    if style not in published_tables.STYLES:
-        raise InputError(f'tables {style}: expected one of {", ".join(published_tables.STYLES)}')
+    if style not in (styles := (*published_tables.STYLES, efficiency.STYLE)):
+        raise InputError(f'tables {style}: expected one of {", ".join(styles)}')
     for name in sites or ():
         must_exist(name, site_folder(name, references).parent)
     store = None if published else Store(results)
-    found = published_tables.tables(style, sites or [], store, session, references)
+    if style == efficiency.STYLE:
+        found = efficiency.efficiency(sites or [], store or Store(results), session)
+    else:
+        found = published_tables.tables(style, sites or [], store, session, references)
     typer.echo(views.tables(found, format), nl=False)

@@ -32,7 +32,7 @@ _NOT_CONVERTED = ('rate', 'efficiency', 'number')  # dimensions of unlike things
 STYLES = tuple(sorted(path.stem for path in _LAYOUTS.glob('*.yaml')))
 #: A number as its text and as mean, standard deviation and n in `unit`; or a text alone. `fault`: why it is known to be
 #: wrong.
-_CELL: dict[str, Any] = {
+CELL: dict[str, Any] = {
     'text': '', 'mean': None, 'std': None, 'n': None, 'unit': '', 'source': '', 'fault': '',
 }  # fmt: skip
 
@@ -169,14 +169,14 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: li
     """
     partition = site.partitions[entry.get('partition', next(iter(site.partitions)))]
     if column['title'] in entry.get('texts', {}):
-        return _CELL | {'text': str(entry['texts'][column['title']])}
+        return CELL | {'text': str(entry['texts'][column['title']])}
     if 'printed' in column:
         printed = entry.get('printed', {}).get(column['printed'])
-        return _shown(printed, column, entry, partition) if printed else _CELL
+        return _shown(printed, column, entry, partition) if printed else CELL
     if 'peak' in column:
-        return _CELL | {'text': partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0]}
+        return CELL | {'text': partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0]}
     if 'printed' in entry:
-        return _CELL
+        return CELL
     for source in column['from'] if isinstance(column['from'], list) else [column['from']]:
         try:
             wanted = _filled(source, entry | column)
@@ -184,7 +184,7 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: li
             continue  # the row lacks a word that this source needs
         if found := [row for row in numbers if _fits(row, partition.name, wanted)]:
             return _shown(_together(found, column), column, entry, partition)
-    return _CELL
+    return CELL
 
 
 def _computed(
@@ -202,8 +202,8 @@ def _computed(
     ]  # fmt: skip
     value = FORMULAS[column['computed']](*inputs) / UNITS[column['unit']]
     if math.isnan(value):
-        return _CELL
-    printed = by_title.get(column.get('agrees_with', ''), _CELL)
+        return CELL
+    printed = by_title.get(column.get('agrees_with', ''), CELL)
     if printed['mean'] is not None:
         own = printed['mean'] * UNITS[printed['unit']] / UNITS[column['unit']]
         of = (by_title[name]['text'] for name in (*column['of'], column['agrees_with']) if name in by_title)
@@ -211,7 +211,7 @@ def _computed(
         printed['fault'] = '; '.join(filter(None, [printed['fault'], why]))
     inputs_of = [by_title[name]['source'].removeprefix('computed from ') for name in column['of'] if name in by_title]
     text = f'{value:{column.get("format", ".2f")}}'
-    return _CELL | {
+    return CELL | {
         'text': text,
         'mean': value,
         'unit': column['unit'],
@@ -276,7 +276,7 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
     if 'percent_of' in column:
         peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column['percent_of'])
         if peak is None:
-            return _CELL
+            return CELL
         unit, scale = '%', 100 * UNITS[own] / (peak * int(entry.get('nodes', 1)))
     elif unit == own or dimension(unit) == dimension(own) not in _NOT_CONVERTED:
         scale = UNITS[own] / UNITS[unit] * float(column.get('times', 1))
@@ -313,6 +313,6 @@ def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str,
         cells = cells[place & (cells['kind'] == 'published') & cells['site'].isin(sites)]
         if len(cells):
             text = f'{cells["mean"].min():.2f} - {cells["mean"].max():.2f}'
-            cell = _CELL | {'text': text, 'unit': cells['unit'].iloc[0]}
+            cell = CELL | {'text': text, 'unit': cells['unit'].iloc[0]}
             found.append(_placed(group['title'], ', '.join(sites), 'range', column, cell))
     return found

@@ -35,6 +35,7 @@ from postprocess.report.plots import Plot
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts import coverage
+from postprocess.verdicts.derived import derived
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
@@ -104,6 +105,7 @@ def to_html(
         first=_FIRST, most=_CARDS, static=_ROWS,
         guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
         hints=[_with_code(hint) for hint in comparison.hints],
+        derived=derived(row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'}),
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
         changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),

@@ -273,7 +273,7 @@ def test_other_formats(format, line):
 
 
 @pytest.mark.parametrize(('words', 'sentence'), [
-    (['top500'], 'tables top500: expected one of doe, mn5, numa, prace'),
+    (['top500'], 'tables top500: expected one of doe, mn5, numa, prace, efficiency'),
     (['doe', SITE], f'{SITE}: neither a published nor a measured number belongs into style doe'),
     (['doe', 'nosuch'], "has no site 'nosuch'"),
 ])  # fmt: skip

@@ -1,0 +1,71 @@
+"""What follows from the numbers of one session: each figure by hand, on the terminal and on the page."""
+
+import json
+
+import pytest
+from lxml import html
+from run_reports import SITE, case, metric, report
+
+
+def hpl(rate, nodes, size='full', **more):
+    params = f'implementation=netlib,{f"num_nodes={len(nodes)}," if len(nodes) > 1 else ""}size={size}'
+    return case('HPL', params, {'gflops': metric([rate], 'GFlop/s')}, nodes=nodes, **more)
+
+
+@pytest.fixture
+def measured(work):
+    work.ingest(report(
+        # of two single nodes the one of the larger set counts
+        hpl(90.0, ('n9',), unique_name='other', display_name='HPL %nid=n9'), hpl(100.0, ('n1',)),
+        hpl(180.0, ('n1', 'n2')), hpl(320.0, ('n1', 'n2', 'n3', 'n4')),
+        hpl(150.0, ('n1', 'n2'), size='strong'),
+        case('HPCG', 'implementation=reference,size=full',
+             {'gflops': metric([4.0], 'GFlop/s'), 'raw_total_bandwidth': metric([32.0])}),
+        case('LikwidPeakFlops', 'layout=node', {'flops isa=avx,precision=dp': metric([160.0], 'GFlop/s')},
+             dims={'isa': ('name', ''), 'precision': ('name', '')}),
+        case('BabelStreamHost', 'binding=cores', {'bandwidth kernel=triad': metric([40.0])},
+             dims={'kernel': ('name', '')}),
+        case('NumaStream', '-', {'triad domain=0': metric([20.0]), 'triad domain=1': metric([10.0]),
+                                 'triad_total': metric([30.0])}, dims={'domain': ('name', '')}),
+    ))  # fmt: skip
+    return work
+
+
+def test_each_figure_has_its_value_formula_and_source(measured):
+    answer = measured.run('tables', 'efficiency', SITE, '--format', 'json')
+    assert answer.exit_code == 0, answer.output
+    cells = json.loads(answer.stdout)
+    values = {
+        cell['row'].replace(', cpu/system', ''): round(cell['mean'], 4) for cell in cells if cell['mean'] is not None
+    }
+    params = 'HPL implementation=netlib'
+    assert values == {
+        f'speed-up, weak scaling: {params},size=full, 2 nodes against 1: n1, n2 against n1': 1.8,
+        f'parallel efficiency, weak scaling: {params},size=full, 2 nodes against 1: n1, n2 against n1': 0.9,
+        f'speed-up, weak scaling: {params},size=full, 4 nodes against 1: n1, n2, n3, n4 against n1': 3.2,
+        f'parallel efficiency, weak scaling: {params},size=full, 4 nodes against 1: n1, n2, n3, n4 against n1': 0.8,
+        f'speed-up, strong scaling: {params},size=strong, 2 nodes against 1: n1, n2 against n1': 1.5,
+        f'parallel efficiency, strong scaling: {params},size=strong, 2 nodes against 1: n1, n2 against n1': 0.75,
+        'HPCG / HPL: size=full, 1 node': 0.04,
+        f'share of the roofline: {params},size=full, I > P / B': 0.625,
+        'share of the roofline: HPCG implementation=reference,size=full, I = 0.125 Flop/B': 0.8,
+        'share of the roofline: NumaStream -, I = 1/12 Flop/B': 0.75,
+        'thread balance: NumaStream -, 2 domains of n1': 0.75,
+    }
+    by_row = {}
+    for cell in cells:
+        by_row.setdefault(cell['row'], set()).add(cell['column'])
+    assert set(map(frozenset, by_row.values())) == {frozenset(('Value', 'Formula', 'Source'))}
+
+
+def test_they_are_on_the_page(measured):
+    assert not measured.run('report').exception
+    page = html.fromstring((measured.results / 'report.html').read_text())
+    (table,) = page.xpath('//h2[@id="efficiency"]/following::table[1]')
+    assert ['parallel efficiency, weak scaling', '0.8'] in [row.xpath('td/text()')[:2] for row in table.xpath('.//tr')]
+
+
+def test_a_store_from_which_nothing_follows(work):
+    work.ingest(report(case()))
+    answer = work.run('tables', 'efficiency')
+    assert answer.exit_code == 2 and 'nothing of efficiency follows' in answer.output

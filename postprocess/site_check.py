@@ -14,7 +14,8 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import Quantity, SeriesId, natural, to_text
-from plumbline.job_rules import RULES, faults_of_script, missing_words
+from plumbline.job_directives import RULES
+from plumbline.job_rules import faults_of_script, missing_words
 from plumbline.mpi import FAMILIES
 from plumbline.paths import SITES, site_file
 from plumbline.programs import find_reframe

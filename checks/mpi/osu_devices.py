@@ -4,6 +4,7 @@ Each rank sees only its own GPU, and runs on cores near it, if the site names th
 message size, and for each pair: ``pair=0-1`` is from device 0 to device 1. The runs of a trial follow each other.
 """
 
+from math import inf
 from statistics import fmean
 
 import reframe as rfm
@@ -14,14 +15,17 @@ from checks.core.nodes import OnNodes
 from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
-from checks.core.trials import Metric, by_trial, series_of
+from checks.core.trials import Metric, Run, by_trial, series_of
 from checks.mpi import osu_output as osu
+from plumbline.mpi import FAMILIES
 from plumbline.record import Dim
 
 MODELS: Models = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}  # the names of option -d
 # Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
+HOST = 'host_buffers'  # the run with which it is compared whether MPI stages the buffers of GPUs
+WORDS = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}
 BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
 
 
@@ -36,6 +40,7 @@ class OsuOnDevices(Benchmark):
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     memory_of_ranks: tuple[str, ...] = ()  # by OSU's letters
+    staging: tuple[str, int, float | None]  # the run whose message is compared with that of the hosts, see `is_staged`
 
     @run_after('setup')
     def know_devices(self):
@@ -52,8 +57,35 @@ class OsuOnDevices(Benchmark):
         self.placement = placement  # of the last pair
         self.trial_time_limit = 60 * len(self.runs)
 
+    def compare_with_host(self, size: int, direct: float | None = None):
+        """Add a short run of the first pair with buffers of the host. `direct`: see :func:`osu_output.is_staged`."""
+        first = next(iter(self.runs))
+        self.staging = first, size, direct
+        self.runs[HOST] = [self.programs[0], '-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
+        self.run_env[HOST] = self.run_env[first]
+        self.trial_time_limit = 60 * len(self.runs)
+
+    def staged(self, run: Run) -> list[str]:
+        """Return why the buffers of the GPUs were staged through the host, if they were; `run` is that of the host."""
+        (of, size, direct), program = self.staging, self.programs[0]
+        device = osu.time_of(program, text_of(run.folder.with_name(of) / 'stdout'), size)
+        host = osu.time_of(program, run.output, size)
+        if device is None or host is None:
+            return []  # that a row is missing is a fault of its own
+        staged = osu.is_staged(device, host, direct)
+        times = f'{size} bytes take {device:.1f} us between the GPUs and {host:.1f} us between the hosts'
+        run.provenance['gpu_buffers'] = f'{WORDS[staged]}: {times}'
+        family = self.stack.mpi
+        needs = (family and FAMILIES[family].needs) or 'state mpi of the environment in site.yaml'
+        why = f'MPI stages buffers of GPUs through the host: in {of} {times}; {family or "this MPI"} needs {needs}'
+        return [why] * bool(staged)
+
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
+        if run.name == HOST:
+            size = [self.staging[1]]
+            faults = osu.faults_of(run.output, self.programs[0], size, self.num_tasks, self.gpu, ('H', 'H'))
+            return faults or self.staged(run)
         program = run.name if run.name in self.programs else run.name.rsplit('_', 2)[0]
         sizes = osu.sizes_of(program, self.num_tasks)
         return osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, self.memory_of_ranks)
@@ -92,6 +124,9 @@ class OsuDevices(OsuOnDevices):
         for a, b in self.measured:
             memory = ((near[a],), (near[b],)) if near and self.buffers == 'host-device' else None
             self.run_pair(a, b, Placement(2, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, memory=memory))
+        if self.buffers == 'device-device':
+            peak = self.partition.link_classes[self.link_class].peak
+            self.compare_with_host(osu.STAGED_WITHIN, 1e6 * osu.STAGED_WITHIN / peak if peak else inf)
 
 
 @rfm.simple_test
@@ -162,6 +197,8 @@ class OsuDeviceRails(OsuOnDevices):
         for a in range(len(cores)):
             b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)
             self.run_pair(a, b, Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True))
+        if self.buffers == 'device-device':
+            self.compare_with_host(osu.STAGED_BETWEEN)
 
 
 @rfm.simple_test

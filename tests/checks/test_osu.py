@@ -1,6 +1,7 @@
 """What the OSU Micro-Benchmarks really printed, and what of a broken output is still a number."""
 
 import itertools
+import math
 import re
 import string
 
@@ -21,11 +22,13 @@ from checks.mpi.osu_output import (
     device_errors_of,
     errors_of,
     faults_of,
+    is_staged,
     judged_sizes,
     metrics_of,
     options_of,
     published_latency,
     sizes_of,
+    time_of,
     version_of,
 )
 
@@ -229,6 +232,24 @@ def test_the_pairs_are_those_of_the_ranks():
 
 
 # In the memory of GPUs
+
+
+@each_row(('device', 'host', 'direct', 'staged'), [
+    # 4 MiB between two A100 with four NVLinks: 87.5 GB/s of 100, github.com/EESSI/software-layer/pull/716
+    (47.9, 350.0, 41.9, False), (350.0, 350.0, 41.9, True), (900.0, 350.0, 41.9, True),
+    (170.0, 160.0, 83.9, None),  # a path that is hardly faster than the host's
+    (900.0, 350.0, math.inf, None),  # a path without a known peak
+    # 64 KiB between nodes
+    (7.0, 5.5, None, False), (21.0, 5.5, None, True), (12.0, 5.5, None, False), (130.0, 110.0, None, False),
+])  # fmt: skip
+def test_buffers_that_mpi_stages_through_the_host_are_recognized_by_their_times(device, host, direct, staged):
+    assert is_staged(device, host, direct) is staged
+
+
+def test_the_time_of_one_message():
+    assert time_of('osu_latency', TEXTS['osu_latency'], 4 * 2**20) == 1914.13
+    assert time_of('osu_bw', TEXTS['osu_bw'], 4 * 2**20) == pytest.approx(2**22 / 7415.51)
+    assert time_of('osu_bw', TEXTS['osu_bw'], 3) is None
 
 
 def on_device(program: str, gpu: str, buffers: str | None) -> str:

@@ -26,12 +26,18 @@ link_classes:
   A: {pairs: [[0, 1], [2, 3], [4, 5], [6, 7]]}
   D: {pairs: [[0, 7]]}
 """
-# Latency of the smallest message: 0.10 us and the number of the device that the first rank sees
+# Latency of the smallest message: 0.10 us and the number of the device that the first rank sees. Buffers of the host
+# have one size, at SLOWER us or MB/s
 REPLAY = r"""
 FAULT
 [ ${OMPI_COMM_WORLD_RANK:-$SLURM_PROCID} = 0 ] || exit 0
 name=${0##*/} file=OUTPUTS/${0##*/}-7.4.txt
 [ $name = osu_latency ] && file=OUTPUTS/osu_latency-7.4-all-sizes.txt
+if [[ "$*" = *" H H" ]]; then
+    sed -n 's/^# OSU MPI/&-CUDA/p; /^# Size/p' $file
+    echo "4194304              ${host:-SLOWER}"
+    exit 0
+fi
 sed -e 's/^# OSU MPI/&-CUDA/' -e "s/^\(1  .*\)0\.18$/\10.1$CUDA_VISIBLE_DEVICES/" $file
 """
 SMI = 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"; echo "GPU 1: NVIDIA A100 (UUID: GPU-bbbb)"'
@@ -44,8 +50,8 @@ def node(clone):
     def programs(fault: str = '', smi: str = SMI, partition: str = NODE, feature: str = 'osu-cuda'):
         clone.describe(partition, feature, launcher='mpirun')
         replay = REPLAY.replace('FAULT', fault).replace('OUTPUTS', str(OUTPUTS))
-        for name in ('osu_latency', 'osu_bw', 'osu_bibw'):
-            clone.program(replay, name)
+        for name, slower in (('osu_latency', '4000.00'), ('osu_bw', '2000.00'), ('osu_bibw', '')):
+            clone.program(replay.replace('SLOWER', slower), name)
         clone.program(MPIRUN, 'mpirun')
         clone.program(smi, 'nvidia-smi')
         return clone
@@ -56,7 +62,7 @@ def node(clone):
 
 def runs_of(script: str) -> dict[str, tuple[dict[str, str], str]]:
     """Name -> (what it asks rank.sh for, its words)."""
-    lines = re.findall(r'^(osu_\w+)\)(.*) options=\((.*)\) ;;$', script, re.MULTILINE)
+    lines = re.findall(r'^(osu_\w+|host_buffers)\)(.*) options=\((.*)\) ;;$', script, re.MULTILINE)
     return {
         name: (dict(re.findall(r'export PLUMBLINE_(\w+)=(\S+);', exports)), words) for name, exports, words in lines
     }
@@ -110,6 +116,11 @@ def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
         )
         for program in ('osu_latency', 'osu_bw', 'osu_bibw')
         for a, b in ((0, 4), (1, 5), (2, 6), (3, 7), (4, 0), (5, 1), (6, 2), (7, 3))
+    } | {
+        'host_buffers': (
+            {'GPU': 'rocm', 'CPUS': f'{cores[0]}:{cores[4]}', 'DEVICES': '0:4', 'ACROSS': '1'},
+            'osu_latency -m 65536:65536 -d rocm H H',
+        )
     }
     assert f'export PLUMBLINE_CPUS={":".join(cores)}\n' in collectives.read_text()
     assert 'PLUMBLINE_DEVICES=0:1:2:3:4:5:6:7\n' in collectives.read_text()
@@ -145,6 +156,8 @@ def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, g
     for name in classes:
         runs = runs_of(scripts[case.format(name, 'all')])
         assert next(iter(runs.items())) in runs_of(scripts[case.format(name, 'first')]).items()
+        of_hosts, compared = runs.pop('host_buffers'), next(iter(runs.values()))
+        assert of_hosts == (compared[0], f'osu_latency -m 4194304:4194304 -d {gpu} H H')
         for run_name, (asked, words) in runs.items():
             first, second = map(int, asked['DEVICES'].split(':'))
             seen.append(frozenset((first, second)))
@@ -165,8 +178,8 @@ def test_pairs_of_devices_have_cases_of_their_own_where_they_are_asked_for(node)
     assert answer.returncode == 0, answer.stdout
     scripts = (node.results / 'stage').rglob('OsuDevice*/rfm_job.sh')
     assert sorted(list(runs_of(script.read_text())) for script in scripts) == [
-        ['osu_latency_0_1'], ['osu_latency_0_7'], ['osu_latency_2_3'],
-    ]  # fmt: skip
+        [f'osu_latency_{pair}', 'host_buffers'] for pair in ('0_1', '0_7', '2_3')
+    ]
 
 
 def test_ranks_run_near_their_devices_and_hosts_buffers_are_there_where_the_site_says_where(node):
@@ -178,7 +191,7 @@ def test_ranks_run_near_their_devices_and_hosts_buffers_are_there_where_the_site
     for script in (node.results / 'stage').rglob('OsuDevice*/rfm_job.sh'):
         for run_name, (variables, words) in runs_of(script.read_text()).items():
             asked[run_name, words[-3:]] = variables
-    assert len(asked) == 8
+    assert len(asked) == 8 + 1  # that of the first pair with buffers of the host
     near = {(0, 1): (3, 48), (2, 3): (1, 16), (4, 5): (0, 0), (6, 7): (2, 32)}  # -> domain, its first core
     for (a, b), (domain, first) in near.items():
         cpus = ':'.join(','.join(map(str, range(start, start + 8))) for start in (first, first + 8))
@@ -189,10 +202,12 @@ def test_ranks_run_near_their_devices_and_hosts_buffers_are_there_where_the_site
 
 @needs_two_cpus
 def test_replayed_latency_of_both_directions_of_a_pair(node):
-    node.programs('[ "$*" = "-m 1:4194304 -d cuda D D" ] || exit 9')
+    node.programs('[[ "$*" =~ ^-m" "(1:4194304" -d cuda D D"|4194304:4194304" -d cuda H H")$ ]] || exit 9')
     case = run(node, 'OsuDeviceLatency.*device-device.*all', check=CHECK)
     assert case['result'] == 'pass', case['fail_reason']
     found, record = values(case), case['record']
+    times = '4194304 bytes take 1914.1 us between the GPUs and 4000.0 us between the hosts'
+    assert record['provenance']['gpu_buffers'] == f'direct: {times}'
     assert record['params'] == 'buffers=device-device,link_class=A,pairs=all'
     assert len(found) == 2 * 23 + 1
     curves = [found[f'latency message_bytes=1,pair={pair}'] for pair in ('0-1', '1-0')]
@@ -204,13 +219,14 @@ def test_replayed_latency_of_both_directions_of_a_pair(node):
     assert record['placement']['actual'] == {
         'osu_latency_0_1 n0.0': '0; GPU 0 GPU-aaaa', 'osu_latency_0_1 n0.1': '1; GPU 1 GPU-bbbb',
         'osu_latency_1_0 n0.0': '1; GPU 1 GPU-bbbb', 'osu_latency_1_0 n0.1': '0; GPU 0 GPU-aaaa',
+        'host_buffers n0.0': '0; GPU 0 GPU-aaaa', 'host_buffers n0.1': '1; GPU 1 GPU-bbbb',
     }  # fmt: skip
 
 
 @needs_two_cpus
 def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
     """The recorded osu_bw reaches 12.9 GB/s on the way, osu_bibw 13.6 in both directions."""
-    node.programs('[[ "$*" =~ " -d cuda D D" ]] || exit 9')
+    node.programs('[[ "$*" =~ " -d cuda "(D D|H H) ]] || exit 9')
     case = run(node, 'OsuDeviceBandwidth.*device-device.*first', check=CHECK)
     assert case['result'] == 'pass', case['fail_reason']
     assert len(values(case)) == 2 * 23 and ('bidirectional_bandwidth message_bytes=4194304,pair=0-1' in values(case))
@@ -235,6 +251,9 @@ def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
         ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
         ('', 'echo "NVIDIA-SMI has failed"; exit 9', ['was requested; nvidia-smi says: NVIDIA-SMI has failed']),
         ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was requested to see GPUs [1] and got [0]']),
+        ('host=1500.00', SMI,
+         ['MPI stages buffers of GPUs through the host: in osu_latency_0_1 4194304 bytes take 1914.1 us between the '
+          'GPUs and 1500.0 us between the hosts']),
         ('sed -n p OUTPUTS/osu_latency-7.4-all-sizes.txt; exit 0', SMI,
          ['its results are there 2 times']),
     ],
@@ -273,9 +292,9 @@ def test_replay_under_srun_whose_steps_have_all_cpus_of_a_node(on_slurm):
     case = on_slurm('[ "$SLURM_CPUS_ON_NODE" = 4 ] || exit 7')
     assert case['result'] == 'pass', case['fail_reason']
     got = case['record']['placement']['actual']
-    assert list(got.values()) == ['0; GPU 0 GPU-aaaa', '1; GPU 1 GPU-bbbb']
+    assert list(got.values()) == 2 * ['0; GPU 0 GPU-aaaa', '1; GPU 1 GPU-bbbb']
     (host,) = case['record']['job']['nodes']
-    assert list(got) == [f'osu_latency_0_1 {host}.{rank}' for rank in (0, 1)]
+    assert list(got) == [f'{run} {host}.{rank}' for run in ('osu_latency_0_1', 'host_buffers') for rank in (0, 1)]
 
 
 @needs_two_cpus

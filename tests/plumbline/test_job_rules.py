@@ -1,5 +1,7 @@
 """The check of job scripts: what each scheduler would reject or ignore, with its line and option."""
 
+from dataclasses import replace
+
 import pytest
 
 from plumbline.job_rules import faults_of_script, missing_words
@@ -47,6 +49,14 @@ APRUN = """\
 export PLUMBLINE_CPUS=0:1
 aprun -n 2 -N 2 -d 128 -j 0 -cc none bash ../../rank.sh
 """
+FLUX = """\
+#!/bin/bash
+# flux: --nodes=2 --exclusive  # whole nodes
+# flux: --time-limit=90m
+# flux: --queue=pbatch --bank=guests
+export PLUMBLINE_CPUS=0:24
+srun bash ../../rank.sh
+"""
 #: Site, its script, what is right, the mistake, line, option, words of the reason.
 MISTAKES = [
     ('frontier', SLURM, '1:30:0', '2:00:01', 5, 'time limit', '7201 s, and max_time of gpu allows 7200 s'),
@@ -77,12 +87,25 @@ MISTAKES = [
     ('theta', APRUN, '-d 128', '-d 129', 6, '-d', '2 ranks of 129 CPUs, and a node has 256'),
     ('theta', APRUN, '-cc none', '-cc cpu', 6, '-cc', 'none expected'),
     ('theta', APRUN, '-n 2 ', '-n 3 ', 6, '-n', '3 ranks'),
+    ('tuolumne', FLUX, '90m', '1.5d', 3, 'time limit', '129600 s'),
+    ('tuolumne', FLUX, '=90m', '=1441', 3, 'time limit', '86460 s'),
+    ('tuolumne', FLUX, '--exclusive', '-n 2', 2, 'exclusive', 'whole nodes'),
+    ('tuolumne', FLUX, '--exclusive', '-n 2 -c 97', 2, 'cpus', '97 of a node'),
+    ('tuolumne', FLUX, '--exclusive', '-x -g 5', 2, 'gpus', '5 of a node, and it has 4'),
+    ('tuolumne', FLUX, '--exclusive', '-n 1', 2, 'nslots', '1 slots on 2 nodes'),
+    ('tuolumne', FLUX, '--nodes=2 ', '', 2, 'exclusive', 'without nodes'),
+    ('tuolumne', FLUX, '--queue', '--qeue', 4, '--qeue=pbatch', 'did you mean queue'),
+    ('tuolumne', FLUX, '# flux: --time', '#flux: --time', 3, '#flux:', "begins with '# flux:'"),
+    ('tuolumne', FLUX, 'srun', '# flux: -N 4\nsrun', 6, '# flux: -N 4', 'rejected: it stands after the first command'),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(('site', 'script', 'right', 'mistake', 'line', 'option', 'words'), MISTAKES)
 def test_a_mistake_is_named_with_its_line_and_option(site, script, right, mistake, line, option, words):
     (partition,) = load_site(site).partitions.values()
+    if script is FLUX:  # which no site uses: ReFrame's backend writes no directives
+        partition = replace(partition, entry=partition.entry | {'scheduler': 'flux'})
+        assert [fault[1] for fault in faults_of_script(SLURM, partition)][:1] == ['nodes']
     assert list(faults_of_script(script, partition)) == []
     assert script.count(right) == 1
     found = list(faults_of_script(script.replace(right, mistake), partition))

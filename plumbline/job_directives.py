@@ -1,0 +1,286 @@
+"""Read what a job script asks of its scheduler, and name each directive that this would reject or ignore.
+
+Slurm: sbatch(1). PBS: PBS Professional's user guide. LSF: bsub, with CSM's easy mode as on Summit. Flux: flux-batch(1)
+and RFC 36. Of Cobalt there is nothing to read: ReFrame has no backend for it.
+"""
+
+import argparse
+import re
+import shlex
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from plumbline.errors import expected_one_of
+
+Fault = tuple[int, str, str]  # line, option, why it would be rejected or ignored
+
+
+@dataclass
+class Asked:
+    """What a script asks of its scheduler. `lines`: of each of these words, where it stands."""
+
+    nodes: int = 1
+    tasks_per_node: int = 1
+    cpus: int | None = None  # of a node; None: all of a whole node, or one a task
+    seconds: int | None = None
+    gpus: int | None = None  # of a node
+    gpu_type: str = ''
+    threads_per_core: int | None = None
+    system_cores: int | None = None
+    words: dict[str, str] = field(default_factory=dict)  # account, qos, queue, constraint
+    exclusive: bool = False
+    confined: bool = False  # to the CPUs asked for, also on a node of its own
+    lines: dict[str, int] = field(default_factory=dict)
+
+
+def _directives(lines: list[str], prefix: str) -> Iterator[tuple[int, list[str]]]:
+    """Yield line and words of each directive; those after the first command are ignored by the schedulers."""
+    for number, text in enumerate(lines, start=1):
+        if text.startswith(f'{prefix} '):
+            yield number, shlex.split(text.removeprefix(prefix), comments=prefix.endswith(':'))
+        elif text.strip() and not text.startswith('#'):
+            return
+
+
+def _ignored(lines: list[str], prefix: str, fate: str = 'ignored') -> Iterator[Fault]:
+    first = next((n for n, text in enumerate(lines, start=1) if text.strip() and not text.startswith('#')), len(lines))
+    for number, text in enumerate(lines, start=1):
+        if number > first and text.startswith(f'{prefix} '):
+            yield number, text, f'{fate}: it stands after the first command, in line {first}'
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str):
+        raise ValueError(message)
+
+
+def _read(
+    lines: list[str], prefix: str, parser: _Parser, command: str, options: Iterable[str] = ()
+) -> tuple[list[tuple[int, argparse.Namespace]], list[Fault]]:
+    """Return line and options of each directive, and the faults of all. `command` takes `options`, where known."""
+    found, faults = [], [*_ignored(lines, prefix, 'rejected' if prefix.endswith(':') else 'ignored')]
+    for number, words in _directives(lines, prefix):
+        try:
+            known, unknown = parser.parse_known_args(words)
+        except ValueError as error:
+            faults.append((number, ' '.join(words), str(error)))
+            continue
+        found.append((number, known))
+        for word in unknown:
+            guess = expected_one_of(word.lstrip('-').partition('=')[0], options) if options else ''
+            faults.append((number, word, f'{command} has no such option{guess and f"; {guess}"}'))
+    return found, faults
+
+
+def _stated(read: Iterable[tuple[int, argparse.Namespace]]) -> dict[str, tuple[str, int]]:
+    """Return of each option that is stated its last value and line."""
+    return {
+        name: (value, number)
+        for number, known in read
+        for name, value in vars(known).items()
+        if value not in (None, False)
+    }
+
+
+# Slurm
+
+_SLURM = {  # sbatch(1): long name, short name, whether it takes a value
+    'account': ('A', True), 'array': ('a', True), 'begin': ('b', True), 'chdir': ('D', True), 'comment': ('', True),
+    'constraint': ('C', True), 'core-spec': ('S', True), 'cores-per-socket': ('', True), 'cpus-per-gpu': ('', True),
+    'cpus-per-task': ('c', True), 'dependency': ('d', True), 'distribution': ('m', True), 'error': ('e', True),
+    'exclude': ('x', True), 'exclusive': ('', None), 'export': ('', True), 'gpu-bind': ('', True), 'gpus': ('G', True),
+    'gpus-per-node': ('', True), 'gpus-per-socket': ('', True), 'gpus-per-task': ('', True), 'gres': ('', True),
+    'hint': ('', True), 'job-name': ('J', True), 'licenses': ('L', True), 'mail-type': ('', True), 'mem': ('', True),
+    'mem-bind': ('', True), 'mem-per-cpu': ('', True), 'mem-per-gpu': ('', True), 'network': ('', True),
+    'nice': ('', None), 'no-requeue': ('', False), 'nodelist': ('w', True), 'nodes': ('N', True), 'ntasks': ('n', True),
+    'ntasks-per-core': ('', True), 'ntasks-per-node': ('', True), 'ntasks-per-socket': ('', True),
+    'open-mode': ('', True), 'output': ('o', True), 'overcommit': ('O', False), 'partition': ('p', True),
+    'prefer': ('', True), 'qos': ('q', True), 'requeue': ('', False), 'reservation': ('', True), 'signal': ('', True),
+    'sockets-per-node': ('', True), 'spread-job': ('', False), 'switches': ('', True), 'threads-per-core': ('', True),
+    'time': ('t', True), 'time-min': ('', True), 'tmp': ('', True), 'use-min-nodes': ('', False), 'wait': ('W', False),
+}  # fmt: skip
+
+
+def _slurm_parser() -> _Parser:
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    for name, (short, takes) in _SLURM.items():
+        flags = [f'--{name}'] + ([f'-{short}'] if short else [])
+        how = {'action': 'store_true'} if takes is False else {'nargs': '?', 'const': ''} if takes is None else {}
+        parser.add_argument(*flags, dest=name, **how)  # type: ignore[arg-type]
+    return parser
+
+
+def _slurm(lines: list[str], asked: Asked) -> Iterator[Fault]:
+    read, faults = _read(lines, '#SBATCH', _slurm_parser(), 'sbatch', _SLURM)
+    yield from faults
+    found = _stated(read)
+
+    def value(name: str, default: str = '') -> str:
+        return found.get(name, (default, 0))[0]
+
+    where = {
+        'time': 'time', 'nodes': 'nodes', 'tasks': 'ntasks-per-node', 'cpus': 'cpus-per-task', 'exclusive': 'exclusive',
+        'threads': 'threads-per-core', 'gpus': 'gpus-per-node' if 'gpus-per-node' in found else 'gres',
+    }  # fmt: skip
+    asked.lines = {word: found[name][1] for word, name in where.items() if name in found}
+    asked.tasks_per_node = int(value('ntasks-per-node', '1'))
+    tasks = int(value('ntasks', str(asked.tasks_per_node)))
+    asked.nodes = int(value('nodes', str(-(-tasks // asked.tasks_per_node))).partition('-')[0])
+    if 'cpus-per-task' in found:
+        asked.cpus = asked.tasks_per_node * int(value('cpus-per-task'))
+    asked.exclusive, asked.seconds = 'exclusive' in found, _hms(value('time'), '--time' in ' '.join(lines))
+    threads = {'multithread': None, 'nomultithread': '1'}.get(value('hint'), value('threads-per-core')) or None
+    asked.threads_per_core = int(threads) if threads else 2 if value('hint') == 'multithread' else None
+    asked.system_cores = int(value('core-spec')) if 'core-spec' in found else None
+    gpus = re.fullmatch(r'(?:gpu:)?(?:([A-Za-z]\w*):)?(\d+)', value('gpus-per-node') or value('gres'))
+    if gpus:
+        asked.gpu_type, asked.gpus = gpus[1] or '', int(gpus[2])
+    names = {'account': 'account', 'qos': 'qos', 'queue': 'partition', 'constraint': 'constraint'}
+    asked.words = {word: value(name) for word, name in names.items() if name in found}
+
+
+def _hms(text: str, stated: bool = True) -> int | None:
+    """Return seconds of Slurm's ``minutes``, ``h:m:s``, ``days-hours``; PBS has ``h:m:s`` too."""
+    if not (text and stated):
+        return None
+    days, _, rest = text.rpartition('-')
+    parts = [int(part) for part in rest.split(':')]
+    if days:
+        return 86400 * int(days) + sum(part * factor for part, factor in zip(parts, (3600, 60, 1), strict=False))
+    if len(parts) == 1:
+        return 60 * parts[0]
+    return sum(part * 60**power for power, part in enumerate(reversed(parts)))
+
+
+# PBS
+
+
+def _pbs(lines: list[str], asked: Asked) -> Iterator[Fault]:
+    place, parser = '', _Parser(add_help=False)
+    for flag in 'lNoeAPqWjkmMrSVv':
+        parser.add_argument(f'-{flag}', action='append', default=[]) if flag != 'V' else parser.add_argument('-V')
+    read, faults = _read(lines, '#PBS', parser, 'qsub')
+    yield from faults
+    for number, known in read:
+        for name, word in (('A', 'account'), ('P', 'account'), ('q', 'queue')):
+            if getattr(known, name):
+                asked.words[word] = getattr(known, name)[-1]
+        for resources in known.l:
+            if resources.startswith('select='):
+                yield from _select(resources.removeprefix('select='), number, asked)
+            elif resources.startswith('place='):
+                place, asked.lines['exclusive'] = resources, number
+            elif resources.startswith('walltime='):
+                asked.seconds, asked.lines['time'] = _hms(resources.removeprefix('walltime=')), number
+            elif resources.startswith(('nodes=', 'ncpus=', 'mpiprocs=')):
+                yield number, resources, 'cannot stand beside select=; old syntax'
+    asked.exclusive, asked.confined = 'excl' in place, True
+
+
+def _select(text: str, number: int, asked: Asked) -> Iterator[Fault]:
+    count, *pairs = text.split(':')
+    known = dict(pair.partition('=')[::2] for pair in pairs)
+    asked.nodes, asked.tasks_per_node = int(count), int(known.get('mpiprocs', 1))
+    asked.cpus = int(known.get('ncpus', 1))  # what PBS gives where a chunk states none
+    asked.gpus = int(known['ngpus']) if 'ngpus' in known else None
+    asked.lines |= dict.fromkeys(('nodes', 'tasks', 'cpus', 'gpus'), number)
+    if asked.cpus < asked.tasks_per_node:
+        yield number, 'ncpus', f'{asked.cpus}, fewer than mpiprocs={asked.tasks_per_node}'
+
+
+# LSF
+
+
+def _lsf(lines: list[str], asked: Asked) -> Iterator[Fault]:
+    yield from _ignored(lines, '#BSUB')
+    takes = ('J', 'o', 'e', 'nnodes', 'n', 'R', 'W', 'P', 'G', 'q', 'alloc_flags', 'm', 'core_isolation', 'env', 'cwd')
+    found: dict[str, tuple[str, int]] = {}
+    for number, words in _directives(lines, '#BSUB'):
+        while words:
+            name = words.pop(0).lstrip('-')
+            if name in takes:
+                found[name] = (words.pop(0) if words else '', number)
+            elif name == 'x':
+                found[name] = ('', number)
+            else:
+                yield number, f'-{name}', f'bsub has no such option; {expected_one_of(name, [*takes, "x"])}'
+    if 'nnodes' in found:
+        for name in ('R', 'n'):
+            if name in found:
+                yield (
+                    found[name][1],
+                    f'-{name}',
+                    f'rejected beside -nnodes in line {found["nnodes"][1]} (CSM, easy mode)',
+                )
+        asked.nodes, asked.lines['nodes'] = int(found['nnodes'][0]), found['nnodes'][1]
+    asked.exclusive = 'x' in found or 'nnodes' in found  # CSM gives whole nodes
+    if 'W' in found:
+        hours, _, minutes = found['W'][0].rpartition(':')
+        asked.seconds, asked.lines['time'] = 3600 * int(hours or 0) + 60 * int(minutes), found['W'][1]
+    for name, word in (('P', 'account'), ('G', 'account'), ('q', 'queue')):
+        if name in found:
+            asked.words[word] = found[name][0]
+
+
+# Flux
+
+_SENTINEL = re.compile(r'\W*(flux|FLUX):')  # RFC 36
+_FLUX = {  # flux-batch(1): long name, short name
+    'nodes': 'N', 'nslots': 'n', 'cores-per-slot': 'c', 'gpus-per-slot': 'g', 'time-limit': 't', 'queue': 'q',
+    'bank': 'B', 'setopt': 'o', 'setattr': 'S', 'job-name': '', 'output': '', 'error': '', 'cwd': '', 'requires': '',
+    'dependency': '', 'begin-time': '', 'urgency': '', 'flags': '', 'env': '', 'rlimit': '', 'conf': '',
+}  # fmt: skip
+
+
+def _flux(lines: list[str], asked: Asked) -> Iterator[Fault]:
+    sentinels = {number: at[0] for number, text in enumerate(lines, 1) if (at := _SENTINEL.match(text))}
+    first = next(iter(sentinels.values()), None)
+    if first is None:
+        yield 1, 'nodes', "none are asked for: ReFrame's backend submits one task of one core, whatever a check needs"
+        return
+    for number, sentinel in sentinels.items():
+        if sentinel != first:
+            yield number, sentinel, f'rejected: the first directive begins with {first!r}'
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    for name, short in _FLUX.items():
+        parser.add_argument(f'--{name}', *([f'-{short}'] if short else []), dest=name)
+    parser.add_argument('--exclusive', '-x', action='store_true')
+    read, faults = _read(lines, first, parser, 'flux batch', [*_FLUX, 'exclusive'])
+    yield from faults
+    found = _stated(read)
+
+    def value(name: str, default: int = 0) -> int:
+        return int(found[name][0]) if name in found else default
+
+    where = {
+        'time': 'time-limit', 'nodes': 'nodes', 'cpus': 'cores-per-slot', 'gpus': 'gpus-per-slot',
+        'exclusive': 'nslots',
+    }  # fmt: skip
+    asked.lines = {word: found[name][1] for word, name in where.items() if name in found}
+    nodes, slots = value('nodes'), value('nslots', value('nodes'))
+    if not slots:
+        yield 1, 'nodes', 'rejected: neither nodes nor slots are asked for'
+    if 'exclusive' in found and not nodes:
+        yield found['exclusive'][1], 'exclusive', 'rejected without nodes'
+    if slots < nodes:
+        yield found['nslots'][1], 'nslots', f'rejected: {slots} slots on {nodes} nodes'
+    asked.nodes = nodes or 1
+    of_node = -(-slots // asked.nodes)
+    asked.exclusive = nodes > 0 and ('exclusive' in found or 'nslots' not in found)
+    if not asked.exclusive:
+        asked.cpus, asked.threads_per_core = of_node * value('cores-per-slot', 1), 1  # Flux counts cores
+    asked.gpus = of_node * value('gpus-per-slot') if 'gpus-per-slot' in found else None
+    asked.seconds = _fsd(found['time-limit'][0]) if 'time-limit' in found else None
+    asked.words = {word: found[name][0] for word, name in (('account', 'bank'), ('queue', 'queue')) if name in found}
+
+
+def _fsd(text: str) -> int:
+    """Return the seconds of Flux's duration, a number with ``s``, ``m``, ``h`` or ``d``, or of minutes."""
+    number, unit = (text, 'm') if text[-1].isdigit() else (text[:-1], text[-1])
+    return int(float(number) * {'s': 1, 'm': 60, 'h': 3600, 'd': 86400}[unit])
+
+
+#: Scheduler, by ReFrame's word -> what reads its directives into an `Asked`, and yields those it would reject.
+RULES: dict[str, Callable[[list[str], Asked], Iterator[Fault]]] = {
+    'slurm': _slurm, 'squeue': _slurm, 'pbs': _pbs, 'pbspro': _pbs, 'lsf': _lsf, 'flux': _flux,
+}  # fmt: skip

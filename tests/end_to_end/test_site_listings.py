@@ -226,14 +226,14 @@ def job_of(script: Path) -> str:
 
 
 def shortened(line: str) -> str:
-    """Consecutive CPUs as a range, and no more than 200 characters."""
+    """Consecutive CPUs as a range, and whole words of no more than 200 characters."""
 
     def ranges(match: re.Match) -> str:
         cpus = [int(cpu) for cpu in match[0].split(',')]
         return f'{cpus[0]}-{cpus[-1]}' if cpus == list(range(cpus[0], cpus[-1] + 1)) else match[0]
 
     line = re.sub(r'\d+(,\d+){2,}', ranges, line)
-    return line if len(line) <= 200 else f'{line[:180]} ... {line[-15:]}'
+    return line if len(line) <= 200 else f'{line[:180].rpartition(" ")[0]} ... {line[-15:]}'
 
 
 @pytest.mark.parametrize('site', WITH_LIMITS)

@@ -65,12 +65,20 @@ def test_a_limit_has_a_stack_and_a_mode_and_each_row_a_source_that_can_be_found(
     stacks = load_site(name).environs
     for row in read_references(SITES / name / 'published.csv', 'published'):
         assert SOURCE.fullmatch(row.source)
-        assert name in OF_GUIDES or row.source.startswith(('000 ', '001 ', '002 ', '003 '))
+        assert name in OF_GUIDES or row.source.startswith(('000 ', '001 ', '002 ', '003 ', 'IO500 '))
         assert row.id.partition in (*load_site(name).partitions, '*')
         if row.is_limit:
             assert row.id.environ in stacks and row.mode
         else:
             assert (row.id.environ, row.mode) == ('*', '')
+
+
+@each_row('name', DESCRIBED)
+def test_each_machine_says_what_its_numbers_were_measured_with_and_which_file_systems_it_has(name):
+    with (SITES / name / 'published.csv').open() as stream:
+        assert stream.readline().rstrip().endswith(',software')
+    described = (SITES / name / 'site.yaml').read_text()
+    assert 'file_systems:' in described or 'file system' in described.lower()
 
 
 @each_row('name', [*OF_001, *OTHERS, *OF_GUIDES])

@@ -101,7 +101,7 @@ def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
     assert (row['n'], row['unit'], row['better']) == ('100', 'GB/s', 'higher')
     assert (row['kind'], row['source']) == ('published', '003 Table 5')
     partition = the_partition(name)
-    assert partition.entry['peaks'] == {'device_memory_bandwidth': f'{peak} GB/s'}
+    assert partition.entry['peaks']['device_memory_bandwidth'] == f'{peak} GB/s'
     assert float(mean) < float(peak)
     (stack,) = partition.environs
     model = {'cuda': 'cuda', 'rocm': 'hip'}[stack]
@@ -167,7 +167,7 @@ def test_a_login_node_knows_its_site_and_no_other_host_takes_it_for_its_own(monk
 
 @each_row('name', NODES)
 def test_each_number_says_what_it_was_measured_with(name):
-    rows = load_references(name).rows
+    rows = [row for row in load_references(name).rows if row.source.startswith('003 ')]
     assert rows and all(re.match(r'(BabelStream|OSU|Comm\|Scope) [0-9.-]+, \S+/', row.software) for row in rows)
     assert all(row.origin == f'{row.source} ({row.software})' for row in rows)
 

@@ -100,7 +100,7 @@ def printed(site: str) -> list[str]:
 @each_row('site', [*TABLE_4, *TABLE_5])
 def test_every_number_digit_for_digit_and_no_other(site):
     _, *lines = (SITES / site / 'published.csv').read_text().splitlines()
-    lines = [line for line in lines if 'IO500 submission' not in line]
+    lines = [line for line in lines if ',003 Table' in line]
     expected = printed(site)
     assert len(lines) == len(expected)
     for line, beginning in zip(lines, expected, strict=True):

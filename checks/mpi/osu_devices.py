@@ -224,3 +224,12 @@ class OsuDeviceCollectives(OnNodes, OsuOnDevices):
             self.runs[program] = [program, *osu.options_of(program, sizes), '-d', self.gpu]
             self.metrics += osu.metrics_of(program, sizes)
         self.trial_time_limit = 120 * len(self.programs)
+
+
+@rfm.simple_test
+class OsuXcclCollectives(OsuDeviceCollectives):
+    """The same by OSU's programs that call NCCL or RCCL, where the build has them."""
+
+    descr = 'OSU collectives by NCCL or RCCL'
+    requires = 'osu-xccl'
+    programs = [program.replace('osu_', 'osu_xccl_') for program in OsuDeviceCollectives.programs]

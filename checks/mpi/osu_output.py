@@ -82,9 +82,17 @@ PROGRAMS = {
 # fmt: on
 
 
+LIBRARIES = {'cuda': 'NCCL', 'rocm': 'RCCL'}
+
+
+def _program(name: str) -> Program:
+    """Return a program; ``osu_xccl_<collective>`` is that of MPI with another library in its banner."""
+    return PROGRAMS[name.replace('osu_xccl_', 'osu_')]
+
+
 def sizes_of(name: str, ranks: int = 2) -> list[int]:
     """Return the message sizes that a run on so many ranks must print, in bytes; none for a barrier."""
-    program = PROGRAMS[name]
+    program = _program(name)
     sizes = [2**power for power in range(program.largest.bit_length())]
     fit = LARGEST_BUFFER // ranks if program.buffers else program.largest
     return [size for size in sizes if program.smallest <= size <= fit]
@@ -92,7 +100,7 @@ def sizes_of(name: str, ranks: int = 2) -> list[int]:
 
 def options_of(name: str, sizes: list[int]) -> list[str]:
     """Return the options of a run. Sizes start at 1, which reductions count in elements up to version 7.0."""
-    return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *PROGRAMS[name].options]
+    return [*(['-m', f'1:{sizes[-1]}'] if sizes else []), *_program(name).options]
 
 
 def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> list[Metric]:
@@ -100,7 +108,7 @@ def metrics_of(name: str, sizes: list[int], run: str = '', **dims: object) -> li
 
     `run`: its name, if not that of the program. `dims`: further dims of that run.
     """
-    program, metrics = PROGRAMS[name], []
+    program, metrics = _program(name), []
     for column, what in enumerate(program.metrics):
         unit = 'ops/s' if what == 'message_rate' else program.unit
         numbers = [f'(?P<value>{_NUMBER})' if i == column else _NUMBER for i in range(len(program.metrics))]
@@ -119,9 +127,9 @@ def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
 
     Small messages of latencies and rates, the largest of bandwidths, both of collectives.
     """
-    latency = PROGRAMS[name].unit == 'us' or what == 'message_rate'
+    latency = _program(name).unit == 'us' or what == 'message_rate'
     small = [size for size in sizes if size <= SMALL] if latency else []
-    return small + (sizes[-1:] if PROGRAMS[name].largest == MIB or not latency else [])
+    return small + (sizes[-1:] if _program(name).largest == MIB or not latency else [])
 
 
 def published_latency() -> Metric:
@@ -145,8 +153,9 @@ def faults_of(
 
     `gpu`, `buffers`: kind of device, and the memory of the two ranks by OSU's letters.
     """
-    program, lines = PROGRAMS[name], output.splitlines()
-    title = program.title.replace('MPI', f'MPI-{gpu}', 1) if gpu else program.title
+    program, lines = _program(name), output.splitlines()
+    library = LIBRARIES[gpu] if '_xccl_' in name else 'MPI'
+    title = program.title.replace('MPI', f'{library}-{gpu}', 1) if gpu else program.title
     if name == 'osu_mbw_mr' and lines[:1] == lines[1:2]:
         lines = lines[1:]  # versions 6.0 to 7.2 print their banner twice
     missing = ['datatype', 'line of buffers']  # which most versions do not print

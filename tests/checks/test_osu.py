@@ -282,6 +282,15 @@ def test_device_buffers_are_those_that_were_asked(gpu, program, buffers, line):
         assert fault == f'unexpected line of buffers: # Send Buffer on {line}'
 
 
+@each_row(('gpu', 'banner'), [('cuda', 'OSU NCCL-CUDA Allreduce'), ('rocm', 'OSU RCCL-ROCM Allreduce')])
+def test_programs_of_nccl_and_rccl_say_so_in_their_banner(recorded, gpu, banner):
+    output = recorded('osu_allreduce-7.4.txt')
+    sizes = sizes_of('osu_xccl_allreduce')
+    assert sizes == sizes_of('osu_allreduce')
+    assert faults_of(output.replace('OSU MPI Allreduce', banner), 'osu_xccl_allreduce', sizes, 2, gpu) == []
+    assert faults_of(output, 'osu_xccl_allreduce', sizes, 2, gpu) != []
+
+
 def test_each_pair_of_devices_has_metrics_and_a_run_of_its_own():
     metrics = [
         metric

@@ -88,7 +88,7 @@ def store(
 def year(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
     """A cluster of 16 nodes: kernel -7 % six weeks ago, network +8 % in latency, a drift, and one slow node."""
     nights, nodes = max(40, round(365 * scale)), [f'nid{i:06d}' for i in range(1, 17)]
-    kernel, network, slow, drift = min(42, nights // 2), min(20, nights // 4), 4, nights // 2
+    kernel, network, slow, drift = min(42, nights // 3), min(20, nights // 4), 4, nights // 2
     apps, sizes = range(max(12, round(387 * scale))), [2**i for i in range(23)]
 
     def night(ago: int) -> Iterator[Case]:

@@ -66,6 +66,7 @@ def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, requ
     for cause in causes:
         (card,) = (card for card in cards if card['where'].endswith(cause.where))
         assert cause.what in card['text'] and cause.changed in card['text']
+        assert ('Changed' in card['text']) is bool(cause.changed)
         assert card['size'] == pytest.approx(cause.change, abs=0.8)
         assert abs((date.fromisoformat(card['since']) - date.fromisoformat(cause.day)).days) <= 1
         assert card['top'] < 800
@@ -194,11 +195,25 @@ def test_a_history_tells_its_values_under_the_mouse_and_zooms(browser, page):
     browser.until(f"{day} > '2026-11-04' && {day} < '2026-11-09'")  # the first of those between which it was dragged
 
 
+def test_a_curve_tells_its_values_under_the_mouse(browser, page):
+    browser.open(page)
+    curve = f"{ALL('.curve')}.find(figure => figure.textContent.includes('latency'))"
+    browser.run(f'{curve}.scrollIntoView()')
+    browser.until(f"{curve}.querySelector('.u-over')")
+    browser.run(f"{curve}.scrollIntoView({{block: 'center'}})")  # it is as high as its chart now
+    box = f"{curve}.querySelector('.u-over').getBoundingClientRect()"
+    right, y, height = browser.run(f'[{box}.right, {box}.y, {box}.height]')
+    told = f"[...{curve}.querySelectorAll('.u-value')].slice(0, 2).map(value => value.textContent)"
+    browser.mouse((right - 2, y + height / 2))
+    browser.until(f"{told}[0] === '4 Mi'")
+    assert float(browser.run(told)[1]) == pytest.approx(228, rel=0.02)
+
+
 def test_times_are_those_of_the_reader_with_utc_beside(browser, page):
     browser('Emulation.setTimezoneOverride', timezoneId='Asia/Tokyo')
     browser.open(page)
     began = "document.querySelector('time')"
-    assert browser.run(f'[{began}.textContent, {began}.title]') == ['2026-11-21 19:38', '2026-11-21 10:38 UTC']
+    assert browser.run(f'[{began}.textContent, {began}.title]') == ['2026-11-21 19:38 GMT+9', '2026-11-21 10:38 UTC']
     browser('Emulation.setTimezoneOverride', timezoneId='')
 
 
@@ -326,10 +341,13 @@ def test_on_paper_it_is_light_nothing_is_cut_and_there_are_no_controls(browser, 
     controls = f'{ALL(".filters, .links, summary, dialog")}.filter(element => element.checkVisibility())'
     assert browser.run(f'[...{cut}, ...{controls}].map(element => element.outerHTML.slice(0, 200))') == []
     assert browser.run("getComputedStyle(document.documentElement).getPropertyValue('--page')") == '#fff'
+    browser.until("'uPlot' in window")
     assert len(browser('Page.printToPDF')['data']) > 20_000
+    drawn = [f'{ALL(box)}.every(figure => figure.querySelector("canvas"))' for box in ('[data-history]', '.curve')]
+    assert browser.run(f'[{", ".join(drawn)}]') == [True, True], 'all of it is drawn for paper'
 
 
-@pytest.mark.parametrize(('scheme', 'state'), [('light', ''), ('dark', '#m0')])
+@pytest.mark.parametrize(('scheme', 'state'), [('light', ''), ('dark', '#m0'), ('light', '#n=cn0007')])
 def test_axe_finds_nothing(browser, fleet, scheme, state):
     axe = pytest.importorskip('axe_core_python.base', reason='axe-core-python is not installed')
     browser.emulate(scheme=scheme)

@@ -56,15 +56,18 @@
       const {ctx, bbox} = plot, scale = devicePixelRatio;
       ctx.save();
       ctx.font = `${12 * scale}px system-ui, sans-serif`;
-      (one.changes ?? []).forEach(([session, text], i) => {
+      let line = 0;
+      for (const [session, text] of one.changes ?? []) {
         const x = plot.valToPos(times[session], 'x', true), right = x > bbox.left + bbox.width / 2;
-        if (x < bbox.left || x > bbox.left + bbox.width) return;
+        if (x < bbox.left || x > bbox.left + bbox.width) continue;
         ctx.strokeStyle = ctx.fillStyle = color('text');
         ctx.setLineDash([4 * scale, 3 * scale]);
         ctx.stroke(new Path2D(`M${x} ${bbox.top}v${bbox.height}`));
         ctx.textAlign = right ? 'right' : 'left';
-        ctx.fillText(text, x + (right ? -5 : 5) * scale, bbox.top + (14 + 15 * (i % 3)) * scale);
-      });
+        const room = (right ? x - bbox.left : bbox.left + bbox.width - x) - 10 * scale;
+        for (const part of ctx.measureText(text).width < room ? [text] : text.split(', '))
+          ctx.fillText(part, x + (right ? -5 : 5) * scale, bbox.top + (14 + 15 * (line++ % 4)) * scale, room);
+      }
       ctx.restore();
       crosses(plot, bad);
     };

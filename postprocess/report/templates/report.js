@@ -41,7 +41,7 @@
   const placed = (nodes, [kind, ...inner]) => kind === undefined ? nodes.map(square)
     : [...new Set(nodes.map(node => node.places[kind] ?? ''))].sort(natural).map(name => make('div', {className: 'place'},
       make('span', {}, name ? `${kind} ${name}` : `no ${kind}`), make('div', {}, ...placed(nodes.filter(node => (node.places[kind] ?? '') === name), inner))));
-  byId('map')?.append(...placed(nodes, kinds.map(([, kind]) => kind)));
+  byId('map')?.append(...kinds.length ? placed(nodes, kinds.map(([, kind]) => kind)) : [make('div', {className: 'place'}, make('div', {}, ...nodes.map(square)))]);
 
   // A page in a file or behind plain HTTP may have no clipboard: the command is selected then, and copied as of old
   const copied = code => {
@@ -226,10 +226,11 @@
   for (const code of all('.next code')) copied(code);
   for (const time of all('time')) {
     time.title = time.textContent;
-    time.textContent = written(Date.parse(time.dateTime) / 1000);
+    time.textContent = `${written(Date.parse(time.dateTime) / 1000)} ${new Date(time.dateTime).toLocaleTimeString('en', {timeZoneName: 'short'}).split(' ').pop()}`;
   }
   await follow();
   for (const figure of all('.curve')) whenSeen(figure, () => curve(figure));
   for (const figure of all('[data-history]')) past(figure, figure.dataset.history);
   document.documentElement.dataset.ready = '';
+  library ??= readLibrary();  // so that all can be drawn at once for paper
 })();

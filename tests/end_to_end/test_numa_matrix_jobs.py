@@ -68,7 +68,7 @@ def node(clone):
 
 def run(clone, name: str, *options: str, trials: int = 2, **kwargs):
     """The one case of the check `name`, from the run report."""
-    return clone.run_case(f'{name}$', '-S', f'trials={trials}', *options, checks=CHECK, **kwargs)
+    return clone.run_case(f'{name}$', '-S', f'trials={trials}', *options, **{'checks': CHECK} | kwargs)
 
 
 def values(case) -> dict[str, set[float]]:
@@ -201,9 +201,13 @@ def test_replayed_matrix_is_a_heat_map_of_the_report(node):
     ('NumaBandwidth', 'likwid-bench', 'bandwidth pair=0-0'),
     ('NumaStream', 'likwid-bench', 'triad domain=0'),
     ('NumaLatency', 'multichase', 'latency pair=0-0'),
+    ('CacheLatency', 'multichase', 'latency level=L1'),
 ])  # fmt: skip
 def test_real_on_this_machine(clone, program, name, binary, metric):
     program(binary)
-    case = run(clone, name, '-S', 'loop_seconds=0', trials=1, PLUMBLINE_SITE='localhost')
+    module = 'cache_latency' if name == 'CacheLatency' else 'numa_matrix'
+    case = run(
+        clone, name, '-S', 'loop_seconds=0', trials=1, checks=f'checks/memory/{module}.py', PLUMBLINE_SITE='localhost'
+    )
     assert case['result'] == 'pass', case['fail_reason']
     assert len(case['record']['metrics'][metric]['samples']) == 1

@@ -1,0 +1,58 @@
+"""Latency of each level of the caches of one core."""
+
+import reframe as rfm
+from reframe.core.builtins import run_after, variable
+
+from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.placement import one_rank_on
+from checks.core.trials import Metric
+from checks.memory.numa_matrix import LATENCY
+from plumbline.record import Dim
+
+LOCALITY = 2**18  # bytes within which multichase's order is random: 64 pages, so that translations do not count
+
+
+def chain_within(cache: int) -> tuple[int, int]:
+    """Return the bytes of a chain that fills half of a cache, and those within which its order is random."""
+    locality = min(LOCALITY, cache // 2)
+    return cache // 2 // locality * locality, locality
+
+
+@rfm.simple_test
+class CacheLatency(Benchmark):
+    """A chain of dependent loads by one core in half of each of its caches: ``level=L1``.
+
+    Parses the last line of multichase, `` 1.156``: ns of one load, mean of its samples; one load in each line of 64
+    bytes, in random order.
+    """
+
+    descr = 'Latency of the caches of one core'
+    last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
+    trials_by_mode = FEW_TRIALS
+    tags = {'nightly', 'acceptance'}
+    requires = 'multichase'
+    executable = 'multichase'
+    dims = {'level': Dim('name')}
+    usual_spread = 0.02  # no source
+    #: Samples of half a second; the program measures one more and drops it.
+    half_seconds = variable(int, value=3)
+
+    def supports(self, topology):
+        return bool(topology.caches)
+
+    @run_after('setup')
+    def choose_runs(self):
+        core = self.topology.cpu_of_core[:1]
+        self.placement = one_rank_on(core)
+        levels = sorted({cache.level for cache in self.topology.caches})
+        self.chains = {f'L{level}': chain_within(self.topology.cache_bytes(level, core)) for level in levels}
+        self.runs |= {
+            level: ['-v', '-a', '-n', str(self.half_seconds), '-s', '64', '-m', str(size), '-T', str(locality)]
+            for level, (size, locality) in self.chains.items()
+        }
+        self.estimates = [len(levels) * (1 + self.half_seconds / 2)]
+        self.metrics = [Metric('latency', 'ns', 'lower', LATENCY, {'level': level}, run=level) for level in self.runs]
+
+    def sanity_faults(self, run):
+        length = f'total_memory = {self.chains[run.name][0]} '
+        return [] if length in run.output else [f'the chain is not as long as requested: expected {length.strip()}']

@@ -41,10 +41,14 @@ class Alike(NamedTuple):
 
 
 def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
-    """Return the changes of the histories by kind, session and what changed with them. `ids`: of the series."""
+    """Return the changes of the histories: steps by session and what changed with them, drifts by case.
+
+    `ids`: of the series.
+    """
     found: dict[tuple, Alike] = {}
     for change in digest.trend.changes if digest.trend else ():
-        key = change.kind, change.since.session, change.with_it, change.change > 0
+        of = (change.since.session, change.with_it) if change.kind == 'step' else change.series.case
+        key = change.kind, of, change.change > 0
         own = found.setdefault(key, Alike([], []))
         own.changes.append(change)
         own.ids.append(ids.get((change.series, change.quantity)))
@@ -143,7 +147,7 @@ def _histories(
     places = {session.session: place for place, session in enumerate(digest.sessions)}
     changes: dict[int, list[tuple[int, str]]] = {}
     for change in digest.trend.changes if digest.trend else ():
-        if (one := by_key.get((change.series, change.quantity))) and change.kind == 'step':
+        if one := by_key.get((change.series, change.quantity)):
             changed = f', {change.with_it[0]}' if change.with_it else ''
             text = f'{percent(change.change)} {change.since.started.day} {change.since.started:%b}{changed}'
             changes.setdefault(one.id, []).append((places[change.since.session], text))

@@ -20,7 +20,7 @@ from slurm_judge import judge_of
 
 from plumbline.identity import SeriesId, pairs, to_text
 from plumbline.job_rules import faults_of_script
-from plumbline.references import MODES, Reference, load_references
+from plumbline.references import MODES, load_references
 from plumbline.sites import load_site, site_names
 from postprocess.results.reports import read_report
 from postprocess.results.store import Store
@@ -44,9 +44,18 @@ def clone(tmp_path_factory):
 ONE_OF_MANY = {'device': '0', 'pairs': 'first'}
 
 
-def asked(rows: list[Reference]) -> str:
+# Cases of GPUs that each of their sites lists: between nodes by rail and in collectives, in a node all at once
+OF_GPUS = ['XcclTests%nodes=2(%|$)', 'OsuDeviceRails%buffers=device-device', 'Gemm%.*size=sniff', 'DeviceCopies']
+
+
+def has_gpus(site: str) -> bool:
+    devices = [one for part in load_site(site).partitions.values() for one in part.entry.get('devices', [])]
+    return any(device['type'] == 'gpu' for device in devices)
+
+
+def asked(site: str) -> str:
     """A pattern of the names of cases that the rows are about; ReFrame matches names without their blanks."""
-    patterns = []
+    patterns, rows = list(OF_GPUS) if has_gpus(site) else [], load_references(site).rows
     for check, case in dict.fromkeys((row.id.check, to_text(row.id.params)) for row in rows):
         pairs = dict(pair.split('=') for pair in case.split(',')) if case != '-' else {}
         nodes = pairs.pop('num_nodes', '1')
@@ -72,7 +81,7 @@ def is_runnable(site: str) -> bool:
 
 WITHOUT_LIMITS = [site for site in SITES if not load_references(site).rows]
 # All that can run, and one of the sites that cannot
-LISTED = [site for site in WITHOUT_LIMITS if is_runnable(site)] + ['cea-clusterstor']
+LISTED = [site for site in WITHOUT_LIMITS if is_runnable(site) and not has_gpus(site)] + ['cea-clusterstor']
 
 
 @pytest.mark.parametrize('site', LISTED)
@@ -82,17 +91,18 @@ def test_a_site_without_limits_lists(clone, site):
 
 
 WITH_LIMITS = [site for site in SITES if load_references(site).rows]
+DRY = WITH_LIMITS + [site for site in WITHOUT_LIMITS if has_gpus(site)]
 
 
 @pytest.fixture(scope='module')
 def dry_run(clone):
-    """The run report of a dry run of the cases that a site's references are about; each site is run once."""
+    """The run report of a dry run of the cases that a site's references are about, and of those of GPUs; each once."""
     known = {}
 
     def dry_run(site: str) -> dict:
         if site not in known:
             path = clone.results / 'reports' / f'{site}.json'
-            run(clone, site, '--dry-run', f'--name={asked(load_references(site).rows)}', f'--report-file={path}')
+            run(clone, site, '--dry-run', f'--name={asked(site)}', f'--report-file={path}')
             known[site] = json.loads(path.read_text())
         return copy.deepcopy(known[site])
 
@@ -128,7 +138,7 @@ def cases_of(report: dict) -> list[tuple[dict, Path]]:
     return [(case, Path(case['stagedir'], 'rfm_job.sh')) for case in cases]
 
 
-@pytest.mark.parametrize('site', WITH_LIMITS)
+@pytest.mark.parametrize('site', DRY)
 def test_jobs_are_those_of_the_snapshot(dry_run, site, file_regression):
     jobs = [
         f'{case["partition"]} {case["environ"]} {case["display_name"]}\n{job_of(script)}'
@@ -137,7 +147,7 @@ def test_jobs_are_those_of_the_snapshot(dry_run, site, file_regression):
     file_regression.check('\n'.join(sorted(jobs)), basename=site)
 
 
-@pytest.mark.parametrize('site', WITH_LIMITS)
+@pytest.mark.parametrize('site', DRY)
 def test_no_scheduler_would_reject_a_job_by_its_documented_rules(dry_run, site):
     partitions = load_site(site).partitions
     submitted = [(case, script) for case, script in cases_of(dry_run(site)) if not case['local']]
@@ -164,7 +174,7 @@ def test_no_job_of_the_longest_mode_exceeds_its_queue(clone):
 
 ON_SLURM = [
     site
-    for site in WITH_LIMITS
+    for site in DRY
     if any(partition.entry['scheduler'] in ('slurm', 'squeue') for partition in load_site(site).partitions.values())
 ]
 

@@ -144,6 +144,10 @@ def node_pages(
             slurm |= {name} if case['scheduler'] in SLURM else set()
         if case['nodes']:  # a job knows the counters of its first node alone
             facts.setdefault(case['nodes'][0], []).append(json.loads(case['provenance'] or '{}'))
+    incidents: dict[str, dict[str, str]] = {}
+    for known in digest.of_state('open', 'acknowledged', 'suspected'):
+        for name in {*known.incident.nodes, *known.incident.where.nodes}:
+            incidents.setdefault(name, {})[known.id] = known.incident.what
     found: dict[str, dict[str, Any]] = {}
     cells = 0
     for node in fleet:
@@ -162,8 +166,8 @@ def node_pages(
                 steps.append(drain(node.name, node.drain or what))
         measured = [one for one in facts.get(node.name, ()) if any(name.startswith('health_') for name in one)]
         found[node.name] = {
-            'metrics': node.metrics, 'bad': node.bad, 'own': own, 'incidents': node.incidents, 'place': node.places,
-            'steps': steps, 'cases': ran.get(node.name, []), 'health': len(measured),
-            'counted': counted(facts.get(node.name, ())),
+            'metrics': node.metrics, 'bad': node.bad, 'own': own, 'place': node.places,
+            'incidents': incidents.get(node.name), 'steps': steps, 'cases': ran.get(node.name, []),
+            'health': len(measured), 'counted': counted(facts.get(node.name, ())),
         }  # fmt: skip
     return {name: {key: value for key, value in of.items() if value} for name, of in found.items()}

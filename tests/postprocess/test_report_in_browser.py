@@ -46,11 +46,16 @@ def page(year):
 
 
 @pytest.fixture(scope='module')
+def night(tmp_path_factory):
+    return made(planted.night(tmp_path_factory.mktemp('night'), 0.1))
+
+
+@pytest.fixture(scope='module')
 def fleet(tmp_path_factory):
     return made(planted.fleet(tmp_path_factory.mktemp('fleet'), 0.05))
 
 
-@pytest.mark.parametrize('store', ['year', 'fleet'])
+@pytest.mark.parametrize('store', ['year', 'fleet', 'night'])
 def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, request):
     page, causes = request.getfixturevalue(store)
     browser.open(page, width=1400, height=900)
@@ -58,7 +63,7 @@ def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, requ
         ALL('.card')
         + """.map(card => ({
             text: card.innerText, where: card.querySelector('h2').textContent, top: card.getBoundingClientRect().top,
-            since: card.innerText.match(/since ([0-9-]{10})/)[1],
+            since: card.innerText.match(/since ([0-9-]{10})|new in this session/)[1] ?? '2026-11-21',
             size: parseFloat(card.querySelector('.size').textContent),
         }))"""
     )

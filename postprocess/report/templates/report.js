@@ -134,7 +134,7 @@
       const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
       return [
         facts({Place: one.place, Counted: one.counted?.join(', ') ?? (one.health ? `no error and no throttling in ${one.health} jobs` : 'no health counter was recorded')}),
-        make('p', {}, ...(one.incidents ?? []).flatMap(id => [make('a', {href: `#i${id}`}, `Incident ${id}`), ' '])),
+        ...Object.entries(one.incidents ?? {}).map(([id, what]) => make('p', {}, make('a', {href: `#i${id}`}, `Incident ${id}`), `: ${what}`)),
         ...(one.steps ?? []).map(command),
         ...ids.map(id => past(make('figure', {}, make('figcaption', {}, make('a', {href: `#m${id}`}, data.metrics[id].name), ...(one.bad?.includes(id) ? [' ', make('b', {className: 'b'}, 'fell short')] : []),
           one.own?.[id] ? ` ${(last(id) / 100).toFixed(1)} % from the median of the nodes` : '')), id, node)),

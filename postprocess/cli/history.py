@@ -98,8 +98,8 @@ def publish(
 @app.command()
 def export(
     to: Annotated[
-        Literal['csv', 'parquet', 'openmetrics'],
-        typer.Option(help='Format. Parquet needs --output; OpenMetrics is of --table metrics.'),
+        Literal['csv', 'parquet', 'openmetrics', 'influx'],
+        typer.Option(help="Format. Parquet needs --output; OpenMetrics and InfluxDB's lines are of --table metrics."),
     ],
     table: Annotated[
         Literal['samples', 'metrics', 'cases', 'sessions'],
@@ -114,14 +114,13 @@ def export(
     dims: Annotated[bool, typer.Option('--dims', help='A column for each dim, in place of the column dims.')] = False,
     results: Results = DEFAULT,
 ) -> None:
-    """Print the measured values of all sessions as CSV, Parquet or OpenMetrics."""
+    """Print the measured values of all sessions as CSV, Parquet, OpenMetrics or InfluxDB's line protocol."""
     from plumbline.files import write_text, write_whole
     from postprocess.results import frames
 
-    if to == 'openmetrics' and (table != 'metrics' or dims):
-        raise InputError(
-            '--to openmetrics writes the table metrics, and dims as labels: give neither --table nor --dims'
-        )
+    to_lines = {'openmetrics': frames.to_openmetrics, 'influx': frames.to_influx}.get(to)
+    if to_lines and (table != 'metrics' or dims):
+        raise InputError(f'--to {to} writes the table metrics, and dims as labels: give neither --table nor --dims')
     if to == 'parquet' and output is None:
         raise InputError('--to parquet writes a binary file: name it with --output')
     opened = frames.Results(results)
@@ -132,7 +131,7 @@ def export(
     if to == 'parquet' and output:
         write_whole({output: lambda stream: frame.to_parquet(stream, index=False)})
         return
-    text = frames.to_openmetrics(frame) if to == 'openmetrics' else frame.to_csv(index=False, lineterminator='\n')
+    text = to_lines(frame) if to_lines else frame.to_csv(index=False, lineterminator='\n')
     if output:
         write_text(output, text)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -125,16 +125,39 @@ def to_openmetrics(metrics: pandas.DataFrame) -> str:
     A time series for each series and set of nodes, a point for each session at the time it started. A dim becomes a
     label ``dim_<name>``. The mean of points with the same labels and time is written, since none may appear twice.
     """
-    found = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
-    means = found.groupby([*_LABELS, 'dims', 'started'], sort=True)['mean'].mean()
     lines = []
-    for (*labels, dims, started), value in means.items():
-        pairs = dict(zip(_LABELS, labels, strict=True))
-        pairs |= {re.sub(r'\W', '_', f'dim_{name}'): text for name, text in from_text(dims)}
-        text = ','.join(f'{name}="{_escaped(str(value))}"' for name, value in pairs.items())
-        lines.append(f'{FAMILY}{{{text}}} {value:.10g} {started.timestamp():.3f}\n')
+    for labels, time, point in _points(metrics):
+        text = ','.join(f'{name}="{_escaped(value)}"' for name, value in labels.items())
+        lines.append(f'{FAMILY}{{{text}}} {point["mean"]:.10g} {time // 10**9}\n')
     return f'{_HEAD}{"".join(lines)}# EOF\n'
+
+
+def to_influx(metrics: pandas.DataFrame) -> str:
+    """Return the same in InfluxDB's line protocol: labels as tags, fields ``mean``, ``min``, ``max`` and ``n``."""
+    lines = []
+    for labels, time, point in _points(metrics):
+        tags = ''.join(f',{name}={_tag(value)}' for name, value in labels.items() if value)
+        fields = ','.join(f'{name}={point[name]:.10g}' for name in ('mean', 'min', 'max'))
+        lines.append(f'{FAMILY}{tags} {fields},n={point["n"]:.0f}i {time}\n')
+    return ''.join(lines)
+
+
+def _points(metrics: pandas.DataFrame) -> Iterator[tuple[dict[str, str], int, dict[str, float]]]:
+    """Yield labels, time in ns since 1970, and statistics of each series on a set of nodes in a session."""
+    found = metrics[(metrics['status'] == 'measured') & metrics['mean'].notna()]
+    found = found.assign(started=found['started'].dt.floor('s'))  # whole seconds: `promtool check` reads no others
+    groups = found.groupby([*_LABELS, 'dims', 'started'], sort=True)
+    points = groups.agg({'mean': 'mean', 'min': 'min', 'max': 'max', 'n': 'sum'})
+    for (*labels, dims, started), *values in points.itertuples(name=None):
+        pairs = dict(zip(_LABELS, map(str, labels), strict=True))
+        pairs |= {re.sub(r'\W', '_', f'dim_{name}'): text for name, text in from_text(dims)}
+        yield pairs, started.value, dict(zip(points.columns, values, strict=True))
 
 
 def _escaped(text: str) -> str:
     return text.replace('\\', r'\\').replace('"', r'\"').replace('\n', r'\n')
+
+
+def _tag(text: str) -> str:
+    """Return the value of a tag; the protocol knows no line feed there, and no backslash at the end."""
+    return re.sub(r'([,= ])', r'\\\1', text.replace('\n', ' ').rstrip('\\'))

@@ -1,6 +1,7 @@
 """The files that an administrator copies: schedules, services, pipelines, addresses."""
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -11,6 +12,8 @@ import pytest
 import yaml
 from rows import each_row
 from scratch import ROOT
+
+from postprocess.results.frames import FAMILY
 
 EXAMPLES = ROOT / 'ci/examples'
 FIELD = r'(?:\*|\d+(?:-\d+)?)(?:/\d+)?(?:,\d+)*'
@@ -71,7 +74,9 @@ def test_systemd_units(program, tmp_path):
     ('schema', 'path'),
     [
         ('vendor.gitlab-ci', 'ci/pipelines/gitlab.yml'),
+        ('vendor.gitlab-ci', 'ci/examples/pages-gitlab.yml'),
         ('vendor.github-workflows', 'ci/pipelines/github.yml'),
+        ('vendor.github-workflows', 'ci/examples/pages-github.yml'),
         ('vendor.github-workflows', '.github/workflows/tests.yml'),
         ('vendor.github-workflows', '.github/workflows/reframe.yml'),
     ],
@@ -198,3 +203,51 @@ def test_addresses_are_known_to_apprise():
     assert len(addresses) == 4
     for address in addresses:
         assert apprise.Apprise().add(address), address
+
+
+def test_two_clusters_that_push_at_the_same_time_are_both_on_the_branch(tmp_path):
+    """The first publishes while the second pushes; git is real, `plumbline publish` a stand-in."""
+    script, program = tmp_path / 'ci/examples/push-site', tmp_path / '.venv/bin/plumbline'
+    for path in (script, program):
+        path.parent.mkdir(parents=True)
+    shutil.copy(EXAMPLES / 'push-site', script)
+    again = f'if [ $SITE = one ] && [ ! -e {tmp_path}/met ]; then touch {tmp_path}/met; SITE=two {script} "$REMOTE"; fi'
+    program.write_text(f'#!/bin/sh\nmkdir -p $2/$SITE && echo $SITE > $2/$SITE/latest.json\n{again}\n')
+    program.chmod(0o755)
+    remote = tmp_path / 'remote.git'
+    git = ['git', '--git-dir', str(remote)]
+    subprocess.run([*git, 'init', '--quiet', '--bare'], check=True)
+    environment = os.environ | {'REMOTE': str(remote), 'SITE': 'one'}
+    for _ in range(2):  # the second time, one may be unchanged
+        subprocess.run([script, remote], env=environment, check=True)
+    listed = subprocess.run(
+        [*git, 'ls-tree', '-r', '--name-only', 'plumbline-site'], capture_output=True, text=True, check=True
+    )
+    assert listed.stdout.split() == ['.nojekyll', 'one/latest.json', 'two/latest.json']
+    absent = subprocess.run([script, tmp_path / 'nosuch'], env=environment, capture_output=True, text=True, check=False)
+    assert absent.returncode == 1 and 'nosuch' in absent.stderr
+
+
+def test_the_dashboard_asks_for_what_is_written(tmp_path):
+    """Its expressions name our metrics and labels; promtool parses them where it is installed. No Grafana here."""
+    board = json.loads((EXAMPLES / 'grafana.json').read_text())
+    panels = board['panels']
+    assert len({panel['id'] for panel in panels}) == len(panels)
+    cells = [(x, y) for p in panels for at in [p['gridPos']] for x in range(at['x'], at['x'] + at['w'])
+             for y in range(at['y'], at['y'] + at['h'])]  # fmt: skip
+    assert len(set(cells)) == len(cells) and max(x for x, _ in cells) < 24, 'panels overlap'
+    declared = {variable['name'] for variable in board['templating']['list']}
+    assert set(re.findall(r'\$\{?(\w+)', json.dumps(board))) <= declared
+    asked = [target['expr'] for panel in panels for target in panel['targets']]
+    asked += [variable['query']['query'] for variable in board['templating']['list'][1:]]
+    written = (ROOT / 'ci/notify.py').read_text() + FAMILY
+    for name in re.findall(r'plumbline_\w+', ' '.join(asked)):
+        assert name in written or name.replace('plumbline_incident_', "_incident('") in written, name
+    if promtool := shutil.which('promtool'):
+        rules = [
+            {'record': f'r{i}', 'expr': re.sub(r'\$\w+', 'x', text)}
+            for i, text in enumerate(asked)
+            if 'label_values' not in text
+        ]
+        (path := tmp_path / 'rules.yml').write_text(yaml.safe_dump({'groups': [{'name': 'all', 'rules': rules}]}))
+        subprocess.run([promtool, 'check', 'rules', path], check=True)

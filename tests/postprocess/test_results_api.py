@@ -1,7 +1,9 @@
 """The public interface: DataFrames of the store, the notebook about them, and what `plumbline export` writes."""
 
 import io
+import re
 import shutil
+import subprocess
 
 import nbformat
 import pandas
@@ -128,6 +130,26 @@ def test_export_as_openmetrics_is_read_by_prometheus(work, results):
     assert [point.value for point in points] == pytest.approx([2.55, 2.5755, 2.601])
     assert [point.timestamp for point in points] == sorted(point.timestamp for point in points)
     assert points[0].labels['unit'] == 'us' and points[0].labels['site'] == SITE
+    if promtool := shutil.which('promtool'):
+        check = subprocess.run([promtool, 'check', 'metrics'], input=text, capture_output=True, text=True, check=False)
+        assert check.returncode == 0 and not check.stderr, check.stderr
+
+
+def test_export_as_lines_of_influxdb_has_the_same_points(work, results):
+    work.ingest(report(case(parameters='size=1 GB,how=a=b', metrics={'rate': metric([5.0])}), uuid='eeee0000'))
+    lines = export(work, '--to', 'influx').stdout.splitlines()
+    assert len(lines) == len(results.metrics().query("status == 'measured'"))
+    (line,) = (line for line in lines if ',metric=rate,' in line)
+    head, fields, time = re.split(r'(?<!\\) ', line)
+    name, *tags = re.split(r'(?<!\\),', head)
+    pairs = {key: re.sub(r'\\(.)', r'\1', value) for key, value in (re.split(r'(?<!\\)=', tag) for tag in tags)}
+    assert name == 'plumbline_measured' and pairs['params'] == 'how=a=b,size=1 GB' and pairs['nodes'] == 'n1'
+    assert fields == 'mean=5,min=5,max=5,n=1i' and int(time) == int(BEGAN) * 10**9
+
+
+@pytest.mark.parametrize('table', ['samples', 'metrics', 'cases', 'sessions'])
+def test_every_table_has_the_times_of_its_sessions(results, table):
+    assert getattr(results, table)()['started'].notna().all()
 
 
 @pytest.mark.parametrize(

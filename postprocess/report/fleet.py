@@ -18,9 +18,11 @@ from postprocess.history.incidents.background import SLURM
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.report.charts import Judged
 from postprocess.results.store import Session, Store
+from postprocess.text import count
 from postprocess.verdicts.health import counted
 from postprocess.verdicts.verdict import BAD
 
+_COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts of a job that read its counters
 _CELLS = 250_000  # values of nodes on a page, those of the worst nodes first
 # The value of each node that measured a series alone, in each session
 _VALUES = """
@@ -127,6 +129,18 @@ def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -
     return found
 
 
+def _counters(facts: Sequence[Mapping[str, str]]) -> str:
+    """Return what a node counted in its jobs, or that it counted nothing, and which counters could not be read."""
+    if said := counted(facts):
+        return ', '.join(said)
+    if not (read := [one for one in facts if one.keys() & _COUNTERS]):
+        return 'no counters were recorded'
+    lacking = sorted({one['counters_lacking'] for one in read if 'counters_lacking' in one})
+    return f'no error and no throttling in {count(len(read), "job")}' + ''.join(
+        f'; not readable: {one}' for one in lacking
+    )
+
+
 def node_pages(
     fleet: Sequence[Node], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
     cases: Mapping[int, Mapping[str, Any]], digest: Digest,
@@ -164,10 +178,9 @@ def node_pages(
             if node.drain or node.incidents:
                 what = f'{digest.day} incident {", ".join(node.incidents)}'
                 steps.append(drain(node.name, node.drain or what))
-        measured = [one for one in facts.get(node.name, ()) if any(name.startswith('health_') for name in one)]
         found[node.name] = {
             'metrics': node.metrics, 'bad': node.bad, 'own': own, 'place': node.places,
             'incidents': incidents.get(node.name), 'steps': steps, 'cases': ran.get(node.name, []),
-            'health': len(measured), 'counted': counted(facts.get(node.name, ())),
+            'counted': _counters(facts.get(node.name, ())),
         }  # fmt: skip
     return {name: {key: value for key, value in of.items() if value} for name, of in found.items()}

@@ -266,6 +266,7 @@ def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
             case(
                 metrics={'triad': metric([value] * 3, node=node)},
                 nodes=(node,),
+                provenance={'clock_throttled': '0'} if node == 'n3' else {},
                 name=f'STREAM {node}',
                 unique_name=node,
             )
@@ -284,6 +285,10 @@ def test_a_slow_node_is_named_and_the_metric_is_one_row(work):
     assert 'the worst of 12 jobs' in details['facts']['Measured']
     assert (details['node'], len(details['values']), beside[-1] // 100) == ('n3', 12, -21)
     assert max(map(abs, beside[:-1])) < 100 and data['cases']['0']['again'].startswith('ci/nightly ')
+    assert [data['nodes'][name]['counted'] for name in ('n3', 'n4')] == [
+        'no error and no throttling in 1 job',
+        'no counters were recorded',
+    ]
     assert min(details['high']) > 100 and max(details['low'][:-1]) < 101
     assert not (work.results / 'ledger').exists(), 'a report changes nothing'
 

@@ -87,7 +87,8 @@
   // A curve over sizes or counts, from its table of numbers: with hover and zoom in place of the drawing for paper
   const curve = async figure => {
     await (library ??= readLibrary());
-    const [table] = all('table', figure), rows = [...table.tBodies[0].rows], xs = rows.map(row => +row.cells[0].dataset.x);
+    const [table] = all('table', figure), rows = [...table.tBodies[0].rows], places = rows.map(row => +row.cells[0].dataset.x);
+    const isLog = 'log' in figure.dataset, least = Math.min(...places.filter(x => x > 0)), xs = places.map(x => isLog && x <= 0 ? least / 2 : x);
     const texts = new Map(rows.map((row, i) => [xs[i], row.cells[0].textContent])), every = Math.ceil(xs.length / 8), few = all('svg .l', figure).length;
     const lines = all('svg g', figure).map((group, i) => {
       const cells = rows.map(row => row.cells[i + 1]), of = cells.map(cell => data.metrics[idOf(cell.querySelector('a'))]);
@@ -115,7 +116,7 @@
     if (y.distr === 3) for (const [, values] of series) values.forEach((value, i) => { if (value <= 0) values[i] = null; });
     const plot = new uPlot({
       width: Math.max(figure.clientWidth, 280), height: 240, bands, hooks: {draw: [of => lines.forEach(one => crosses(of, one.bad))]},
-      scales: {x: {time: false, distr: 'log' in figure.dataset ? 3 : 1, log: 2}, y: y.distr === 1 ? {range: (_, low, high) => [Math.min(0, low), 1.05 * high]} : y},
+      scales: {x: {time: false, distr: isLog ? 3 : 1, log: 2}, y: y.distr === 1 ? {range: (_, low, high) => [Math.min(0, low), 1.05 * high]} : y},
       axes: [{...axis(), splits: () => xs.filter((_, i) => i % every === 0), filter: (_, at) => at, values: (_, at) => at.map(x => texts.get(x) ?? '')}, {...axis(), size: 64, ...(y.distr === 3 ? {splits: powers} : {})}],
       series: [{label: figure.querySelector('figcaption').textContent.split(', over ')[1], value: (_, x) => texts.get(x) ?? ''}, ...series.map(([options]) => options)],
     }, [xs, ...series.map(([, values]) => values)]);
@@ -133,7 +134,7 @@
     'n=': (one, node) => {
       const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
       return [
-        facts({Place: one.place, Counted: one.counted?.join(', ') ?? (one.health ? `no error and no throttling in ${one.health} jobs` : 'no health counter was recorded')}),
+        facts({Place: one.place, Counted: one.counted}),
         ...Object.entries(one.incidents ?? {}).map(([id, what]) => make('p', {}, make('a', {href: `#i${id}`}, `Incident ${id}`), `: ${what}`)),
         ...(one.steps ?? []).map(command),
         ...ids.map(id => past(make('figure', {}, make('figcaption', {}, make('a', {href: `#m${id}`}, data.metrics[id].name), ...(one.bad?.includes(id) ? [' ', make('b', {className: 'b'}, 'fell short')] : []),

@@ -52,15 +52,17 @@ class HPL(ScaledBenchmark):
     """Sustained Flop/s of LU factorization and solve in double precision (000, section 4.1; 001, tables 106 to 110).
 
     Parses ``WR11C2R4   9984   192   1   2   13.09   5.0701e+01``: N, NB, P, Q, s, GFlop/s. `size=full` fills
-    `memory_fraction` of the memory, within half a day. Of several configurations, best and mean are metrics, too.
+    `memory_fraction` of the memory, within half a day; `size=strong` is that of one node on up to eight. Of several
+    configurations, best and mean are metrics, too.
     """
 
     descr = 'High-Performance Linpack'
     last_run = '2026-11-21, virtual machine, 2 cores (AMD EPYC, Zen 4), Netlib; not yet on a GPU'
     implementations = IMPLEMENTATIONS
-    seconds = {'quick': 15, 'full': 43200}
+    seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
     metered, work_rate = True, 'gflops'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
+    size = parameter(['quick', 'full', 'strong'], loggable=True)
     memory_fraction = variable(float, type(None), value=None)  #: that the matrix fills; None: the site's, else 0.8
     inputs = ['HPL.dat']
 
@@ -84,16 +86,21 @@ class HPL(ScaledBenchmark):
         peak = None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
         self.metrics = metrics_of(self.requested, self.nodes, peak)
 
+    @property
+    def nodes_that_it_fills(self) -> int:
+        return 1 if self.size == 'strong' else self.nodes
+
     def bytes_of_matrix(self) -> float:
         fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
-        available = fraction * self.memory_of_node() * self.nodes
+        available = fraction * self.memory_of_node() * self.nodes_that_it_fills
         quick = 8 * QUICK_ORDER_OF_ONE_CORE**2 * len(self.topology.cores) ** (2 / 3)
         wanted = min(quick, available) if self.size == 'quick' else available
         return self.fit(wanted, 0, self.seconds_of, share=math.inf)
 
     def seconds_of(self, matrix: float) -> float:
         """Return the estimate for a matrix of so many bytes."""
-        rate = self.nodes * budget.dense_rate(self.topology, self.partition.peaks, self.program.on_gpus)
+        # of `strong`, too: in the time of one node its matrix is that of `full`
+        rate = self.nodes_that_it_fills * budget.dense_rate(self.topology, self.partition.peaks, self.program.on_gpus)
         return START + dat.operations(math.sqrt(matrix / 8)) / rate
 
     def memory_of_node(self) -> float:

@@ -8,6 +8,8 @@ from reframe.core.builtins import parameter, run_after
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.topology import features_of_this_system, node_counts
 
+MOST_STRONG = 8  # nodes that share the problem of one
+
 
 def offered_here(implementations: Mapping[str, Any]) -> list[str]:
     """Return those that a stack of this system offers, else the first: a parameter must have a value."""
@@ -30,11 +32,13 @@ class ScaledBenchmark(Benchmark):
     def supports(self, topology):
         if self.program.on_gpus and not topology.gpus:
             return False
-        return self.nodes == 1 or (self.size == 'full' and self.nodes <= topology.nodes_of_partition)
+        if self.size == 'strong' and not 1 < self.nodes <= MOST_STRONG:
+            return False
+        return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
 
     @run_after('init')
     def choose(self):
-        self.tags = {'acceptance'} if self.size == 'full' else {'quick', 'nightly', 'acceptance'}
+        self.tags = {'quick', 'nightly', 'acceptance'} if self.size == 'quick' else {'acceptance'}
         self.program = self.implementations[self.implementation]
         self.requires, self.executable = self.program.feature, self.program.executable
         self.executable_opts = self.program.options

@@ -84,18 +84,21 @@ def test_replay_above_the_peak_is_void(replay):
     assert 'of the theoretical peak' in case['record']['metrics']['peak_fraction']['invalid']
 
 
-def test_two_nodes_are_one_more_case_of_the_full_size(replay):
+def test_two_nodes_are_one_more_case_of_the_full_size_and_share_the_problem_of_one(replay):
     clone = replay()
     listed = clone.reframe('-l', checks='checks/compute/hpl.py').stdout
     assert sorted(line.split('/')[0].strip() for line in listed.splitlines() if line.startswith('- HPL')) == [
         '- HPL %size=full %nodes=1 %implementation=netlib',
         '- HPL %size=full %nodes=2 %implementation=netlib',
         '- HPL %size=quick %nodes=1 %implementation=netlib',
+        '- HPL %size=strong %nodes=2 %implementation=netlib',
     ]
     clone.reframe('--dry-run', '-n', 'HPL.*nodes=2', checks='checks/compute/hpl.py')
-    (written,) = clone.results.glob('stage/demo/node/system/HPL*/HPL.dat')
-    lines = written.read_text().splitlines()
-    assert (lines[5], lines[10:12]) == ('5100 Ns', ['1 Ps', '2 Qs'])  # 5100^2 doubles in a tenth of 2 GiB
+    written = [path.read_text().splitlines() for path in clone.results.glob('stage/demo/node/system/HPL*/HPL.dat')]
+    # 5100^2 doubles in a tenth of 2 GiB, 3600^2 in that of one node
+    assert sorted((lines[5], *lines[10:12]) for lines in written) == [
+        ('3600 Ns', '1 Ps', '2 Qs'), ('5100 Ns', '1 Ps', '2 Qs'),
+    ]  # fmt: skip
 
 
 def test_a_wrong_process_grid_of_the_site_is_named(replay):

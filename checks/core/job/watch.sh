@@ -42,7 +42,7 @@ _watch() {
     do
         read -r before _ < /proc/$BASHPID/schedstat
         _look
-        read -r state < stat && read -r -a state <<< "${state##*) }" && # its 37th word is the CPU that it ran on last
+        read -r state < stat && state=(${state##*) }) && # its 37th word is the CPU that it ran on last
             read -r clock < "/sys/devices/system/cpu/cpu${state[36]}/cpufreq/scaling_cur_freq" && echo "clock $clock"
         read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
         ((pause < 10000000 && (pause *= 2)))

@@ -1,0 +1,96 @@
+"""heFFTe: Fourier transforms in three dimensions over all GPUs, or cores, of one node and of several."""
+
+import math
+import re
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
+
+from checks.core.benchmark import Benchmark
+from checks.core.nodes import OnNodes
+from checks.core.placement import Models, Placement, cpus_of_devices, models_for, one_rank_per_core
+from checks.core.topology import features_of_this_system, node_counts, on_this_system
+from checks.core.trials import Metric
+
+GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', 'sm_'), 'rocm': ('heffte-rocm', 'speed3d_c2c', 'gfx')}
+FEATURES = {'cpu': 'heffte-fftw'} | {model: feature for model, (feature, *_) in GPUS.items()}
+BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
+POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each, so that they grow with the ranks
+NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
+
+
+def models() -> list[str | None]:
+    """Return those that a partition can run and a stack offers, for a parameter."""
+    offered = {model for model, feature in FEATURES.items() if feature in features_of_this_system()}
+    return on_this_system(lambda topology: offered.intersection(['cpu', *models_for(topology, GPUS)]))
+
+
+def size_of(ranks: int, points: int) -> tuple[int, int, int]:
+    """Return a cuboid of `points` on each rank, whose last side grows with the ranks."""
+    side = 2 ** ((points.bit_length() - 1) // 3)
+    return side, side, points // side**2 * ranks
+
+
+def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int) -> list[str]:
+    """Return one sentence for each sign that an output is not that of a whole and right transform of this size."""
+    wanted = {'Backend': backend, 'Size': 'x'.join(map(str, size)), 'MPI ranks': str(ranks)}
+    faults = []
+    for name, value in wanted.items():
+        found = re.findall(rf'^{name}: +(\S+)$', output, re.MULTILINE)
+        faults += [f'expected one line {name}: {value}, found {found or "none"}'] if found != [value] else []
+    limit, error = (re.findall(rf'^{name}: +({NUMBER})$', output, re.MULTILINE) for name in ('Tolerance', 'Max error'))
+    if len(limit) != 1 or len(error) != 1 or not output.endswith('\n') or float(error[0]) > float(limit[0]):
+        faults.append(f'expected an error below the tolerance {limit or "(not printed)"}, found {error or "none"}')
+    seconds, rate = (
+        re.findall(rf'^{name}: +({NUMBER}) {unit}$', output, re.MULTILINE)
+        for name, unit in (('Time per run', r'\(s\)'), ('Performance', 'GFlops/s'))
+    )
+    work = 5e-9 * math.prod(size) * math.log2(math.prod(size))  # of one transform, in 10^9 operations
+    if len(seconds) == len(rate) == 1 and not math.isclose(float(rate[0]) * float(seconds[0]), work, rel_tol=1e-4):
+        faults.append(f'{rate[0]} GFlop/s do not follow from {seconds[0]} s')
+    return faults
+
+
+@rfm.simple_test
+class Fft(OnNodes, Benchmark):
+    """Forward and backward, complex to complex, double precision. Parses ``Performance:  8.02941 GFlops/s``."""
+
+    descr = 'heFFTe in three dimensions'
+    last_run = (
+        "2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `cpu` with heFFTe's own transforms; not yet on a GPU"
+    )
+    requires = 'heffte-fftw'  # until the model is known
+    executable = 'speed3d_c2c'
+    mpi = True
+    seconds = 60
+    usual_spread = 0.05  # a guess: no source has several sessions
+    trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
+    metrics = [Metric('flops', 'GFlop/s', 'higher', rf'^Performance: +(?P<value>{NUMBER}) GFlops/s$')]
+    model = parameter(models(), loggable=True)
+    nodes = parameter(node_counts())
+    #: heFFTe's name of the library; None: that of the model.
+    backend = variable(str, type(None), value=None)
+
+    def supports(self, topology):
+        able = self.model == 'cpu' or (self.model in models_for(topology, GPUS) and cpus_of_devices(topology))
+        return bool(able and self.nodes <= topology.nodes_of_partition)
+
+    @run_after('init')
+    def choose_offer(self):
+        if self.model:
+            self.requires, self.backend = FEATURES[self.model], self.backend or BACKENDS[self.model]
+
+    @run_after('setup')
+    def place(self):
+        devices = tuple((device,) for device in range(len(self.topology.gpus)))
+        self.placement = (
+            one_rank_per_core(self.topology)
+            if self.model == 'cpu'
+            else Placement(len(devices), cpus_of_devices(self.topology), devices=devices, gpu=self.model)
+        )
+        self.ranks = self.placement.ranks_per_node * self.num_nodes
+        self.grid = size_of(self.ranks, POINTS[self.model])
+        self.executable_opts = [self.backend, 'double-long', *map(str, self.grid), '-n10']
+
+    def sanity_faults(self, run):
+        return faults_of(run.output, self.backend, self.grid, self.ranks)

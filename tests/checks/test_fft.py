@@ -1,0 +1,50 @@
+"""heFFTe's outputs: recorded, cut, and of another transform than was asked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from reading import value_of
+from rows import each_row
+from scratch import OUTPUTS
+
+TEXT = (OUTPUTS / 'heffte-2.4.1-stock.txt').read_text()
+SIZE = (64, 64, 256)
+
+
+@pytest.fixture(scope='module')
+def fft(reframe_runtime):
+    from checks.compute import fft
+
+    return fft
+
+
+def test_a_recorded_run_has_its_rate_and_no_fault(fft):
+    (metric,) = fft.Fft.metrics
+    assert f'Performance:  {value_of(metric, TEXT):g} GFlops/s' in TEXT
+    assert fft.faults_of(TEXT, 'stock', SIZE, 2) == []
+
+
+@each_row(('old', 'new', 'says'), [
+    ('Backend:   stock', 'Backend:   fftw', "Backend: stock, found ['fftw']"),
+    ('64x64x256', '64x64x128', 'Size: 64x64x256'),
+    ('MPI ranks:    2', 'MPI ranks:    1', 'MPI ranks: 2'),
+    ('e-14', 'e-10', 'error below the tolerance'),
+    ('Time per run: ', 'Time per run: 1', 'do not follow from'),
+])  # fmt: skip
+def test_a_wrong_output_says_why(fft, old, new, says):
+    assert TEXT.count(old) == 1
+    assert any(says in fault for fault in fft.faults_of(TEXT.replace(old, new), 'stock', SIZE, 2))
+
+
+@given(st.data())
+def test_an_output_that_was_cut_before_its_last_line_fails(fft, data):
+    end = TEXT.index('Max error') + len('Max error:    ')
+    assert fft.faults_of(TEXT[: data.draw(st.integers(0, end))], 'stock', SIZE, 2)
+
+
+@each_row(('ranks', 'points', 'size'), [
+    (2, 2**19, (64, 64, 256)), (8, 2**26, (256, 256, 8192)), (6, 2**26, (256, 256, 6144)),
+])  # fmt: skip
+def test_each_rank_has_as_many_points_whatever_their_number(fft, ranks, points, size):
+    assert fft.size_of(ranks, points) == size
+    assert size[0] * size[1] * size[2] == points * ranks

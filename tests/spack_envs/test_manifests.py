@@ -69,6 +69,15 @@ def test_a_gpu_stack_states_its_architecture(manifest):
 
 
 @each_manifest
+def test_a_stack_with_comm_scope_has_a_cuda_that_its_recipe_takes(manifest):
+    recipe = SPACK_ENVS / 'repo/spack_repo/plumbline/packages/comm_scope/package.py'
+    (first,) = re.findall(r"conflicts\('\^cuda@([0-9]+):'", recipe.read_text())
+    for external in packages_of(manifest).get('cuda', {}).get('externals', ()):
+        version = int(external['spec'].partition('@')[2].partition('.')[0])
+        assert version < int(first) or not any(spec.startswith('comm-scope') for spec in manifest.specs)
+
+
+@each_manifest
 def test_every_committed_lock_belongs_to_its_manifest(manifest):
     assert manifest.lock_fault() is None
 

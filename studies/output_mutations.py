@@ -86,8 +86,8 @@ def start_reframe() -> None:
 
 def targets() -> Iterator[Target]:
     """Yield every recorded output of a whole run. ReFrame's runtime must be up."""
-    from checks.compute import hpcc, openssl
-    from checks.gpu import clpeak
+    from checks.compute import fft, hpcc, openssl
+    from checks.gpu import clpeak, copies
     from checks.memory import babelstream_base, likwid, likwid_base
     from checks.memory.numa_matrix import LATENCY
     from checks.storage.ior import PATTERNS
@@ -125,6 +125,10 @@ def targets() -> Iterator[Target]:
         run = 'all_reduce', [2**power for power in powers], ranks
         faults = lambda text, run=run: xccl.faults_of(text, *run)  # noqa: E731
         yield target(f'rccl-tests-all_reduce-{ranks}-ranks', xccl.metrics_of(*run), faults)
+    size = (64, 64, 256)
+    yield target('heffte-2.4.1-stock', fft.Fft.metrics, lambda text: fft.faults_of(text, 'stock', size, 2))
+    rate = copies.Transfers('bandwidth', 'GB/s', 'higher', 'h2d', {}, {'transfer': ['d0-g0']})
+    yield target('transferbench-host-to-gpu', [rate], lambda text: copies.faults_of(text, 1, 1024))
     write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)
     for version in ('3.3.0', '4.0.0'):
         for operation, asked in (('write', write), ('read', write._replace(operation='read', repetitions=1))):

@@ -51,6 +51,8 @@ def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> It
     needed = NEEDS.get(item['launcher'])
     if needed and item['scheduler'] not in needed:
         yield ['launcher'], f'{item["launcher"]} needs scheduler {" or ".join(needed)}, found {item["scheduler"]}'
+    if 'power_cap' in item and item['scheduler'] not in ('local', 'ssh', 'slurm', 'squeue'):
+        yield ['power_cap'], f'needs Slurm, or no scheduler: no guard outlives a job of {item["scheduler"]}'
     of_processor = [*_of_processor(item['processor'])] if 'processor' in item else []
     yield from ((['processor', *path], wrong) for path, wrong in of_processor)
     yield from _of_devices(item, near=not of_processor)

@@ -51,6 +51,7 @@ class Topology:
     nics: tuple[str, ...] = ()  # network devices, as the kernel names them
     file_systems: Mapping[str, FileSystem] = field(default_factory=dict)
     expects: tuple[tuple[str, str], ...] = ()  # how a node must be set
+    power_caps: tuple[int, ...] = ()  # W
     cache_note: str = ''  # why caches have another size than reported
 
     @functools.cached_property
@@ -178,6 +179,7 @@ def topology_of(site: str, partition: str) -> Topology:
         nics=tuple(described.entry.get('nics', ())),
         file_systems=described.file_systems,
         expects=described.expects,
+        power_caps=tuple(round(in_base_unit(cap)) for cap in described.power_cap.get('caps', ())),
         **fields,
     )
 

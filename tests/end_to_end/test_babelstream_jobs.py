@@ -106,16 +106,27 @@ def test_a_replayed_failed_validation_fails_the_case_with_what_the_program_said(
     assert 'the program says: Validation failed on sum. Error 0.1' in said
 
 
-def test_a_replayed_rate_above_the_peak_is_void_and_a_meter_of_the_site_tells_the_energy(node):
-    """The meter counts 1 MJ for each second of uptime."""
+def test_a_rate_above_the_peak_is_void_a_meter_tells_the_energy_and_a_cap_is_restored(node, tmp_path):
+    """The meter counts 1 MJ for each second of uptime; the cap is kept in a file."""
     text = node.site_file.read_text().replace('bandwidth: 100 GB/s', 'bandwidth: 40 GB/s')
     counter = '"read -r up _ < /proc/uptime; echo ${up/./}0000"'
     meter = f'{{command: {counter}, prints: J, boundary: node, accuracy: 0.99, interval: 1 us}}'
-    node.site_file.write_text(text.replace('memory_per_node:', f'energy: {{pdu: {meter}}}\n    memory_per_node:'))
-    said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread')
-    assert [case['result'] for case in cases.values()] == ['fail']
+    caps = tmp_path / 'caps'
+    caps.write_text('200\n')
+    node.program(f'[ $# = 0 ] && exec tail -n 1 {caps}\necho $1 >> {caps}', 'cap')
+    cap = 'power_cap: {command: cap, caps: [100 W], normal: 200 W}'
+    node.site_file.write_text(
+        text.replace('memory_per_node:', f'energy: {{pdu: {meter}}}\n    {cap}\n    memory_per_node:')
+    )
+    said, cases = run(node, '-n', 'BabelStreamHost.*cores-spread|BabelStreamPowerCap')
+    assert {case['result'] for case in cases.values()} == {'fail'} and len(cases) == 2
     assert 'invalid: bandwidth kernel=triad' in said and 'above the physical peak of 40' in said
-    (case,) = cases.values()
+    case = cases['BabelStreamPowerCap %cap=100 %binding=cores-spread']
+    assert case['record']['params'] == 'binding=cores-spread,cap=100' and caps.read_text().split() == [
+        '200',
+        '100',
+        '200',
+    ]
     of_meter = {name: values['samples'] for name, values in case['record']['metrics'].items() if 'pdu:node' in name}
     assert all(0.5e6 < watts < 2e6 for *_, watts in of_meter['power meter=pdu:node']), of_meter
     assert len(of_meter['efficiency kernel=triad,meter=pdu:node']) == 2

@@ -118,12 +118,13 @@ METERS = """\
         ('accuracy: 0.02', 'accuracy: 2', 'energy.bmc.accuracy', '2'),
         ('rapl: {', 'rapl: {source: rapl, ', 'energy.rapl.source', 'unknown key'),
         ('bmc:', 'BMC:', 'energy.BMC', 'unknown key'),
+        ('scheduler: slurm', 'scheduler: pbs', 'power_cap', 'no guard outlives a job of pbs'),
         ('100 W', '100 Watt', 'power_cap.caps.0', '250 W'),
         (', normal: 200 W', '', 'power_cap', "lacks the key 'normal'"),
     ],
 )
 def test_a_mistake_in_a_meter_is_named(faults, right, mistake, key, words):
-    text = GOOD.replace('    expects:', METERS + '    expects:')
+    text = GOOD.replace('    expects:', METERS + '    expects:').replace('launcher: srun', 'launcher: mpirun')
     assert not faults(text) and text.count(right) == 1
     (message,) = faults(text.replace(right, mistake))
     assert f': partitions.0.{key}: ' in message and words in message

@@ -1,0 +1,126 @@
+"""Power caps, by a command that stands for that of a site: set, verified, and restored whatever happens."""
+
+import json
+import subprocess
+import time
+
+import pytest
+from scratch import ROOT
+
+CAP = ROOT / 'checks/core/job/cap.sh'
+# Keeps the cap in a file; `stuck`: it cannot be set any more
+COMMAND = """\
+#!/bin/bash
+[ $# = 0 ] && exec cat FOLDER/watts
+[ ! -e FOLDER/stuck ] && echo "$1" > FOLDER/new && mv FOLDER/new FOLDER/watts
+"""
+
+
+@pytest.fixture
+def node(tmp_path):
+    (tmp_path / 'site').mkdir()
+    (tmp_path / 'job').mkdir()
+    command = tmp_path / 'site/cap'
+    command.write_text(COMMAND.replace('FOLDER', str(command.parent)))
+    command.chmod(0o755)
+    (tmp_path / 'site/watts').write_text('246\n')
+    return tmp_path
+
+
+def watts(node):
+    return int((node / 'site/watts').read_text())
+
+
+def job(node, then, **environment):
+    """A job that sets a cap, goes on with `then`, and restores the cap when it ends."""
+    command = node / 'site/cap'
+    text = f'trap "bash {CAP} restore" EXIT; bash {CAP} set 100 246 "{command}" || exit 7; {then}'
+    env = {'PATH': f'{node}/site:/usr/bin:/bin'} | environment
+    with (node / 'stderr').open('w') as stderr:
+        return subprocess.Popen(['bash', '-c', text], cwd=node / 'job', env=env, stderr=stderr)
+
+
+def until(condition):
+    for _ in range(600):
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_a_cap_is_set_for_the_job_and_restored(node):
+    ended = job(node, f'cat {node}/site/watts > during')
+    assert ended.wait(60) == 0 and (node / 'job/during').read_text() == '100\n'
+    assert watts(node) == 246 and not (node / 'job/cap.set').exists() and not (node / 'job/health.txt').exists()
+
+
+@pytest.mark.parametrize('signal', ['TERM', 'KILL'])
+def test_a_killed_job_leaves_no_cap(node, signal):
+    """SIGKILL: only the guard, in a session of its own, is left."""
+    killed = job(node, 'echo > began; while :; do read -t 1 -u 9 9<> <(:); done')
+    assert until((node / 'job/began').exists) and watts(node) == 100
+    guard = json.loads((node / 'job/cap.set').read_text().split('guard=')[1].splitlines()[0])
+    subprocess.run(['kill', f'-{signal}', str(killed.pid)], check=True)
+    killed.wait(60)
+    assert until(lambda: watts(node) == 246)
+    assert until(lambda: subprocess.run(['kill', '-0', guard], check=False, capture_output=True).returncode)
+
+
+def test_no_cap_is_set_where_the_node_has_another_than_the_normal_one(node):
+    (node / 'site/watts').write_text('180\n')
+    refused = job(node, 'true')
+    assert refused.wait(60) == 7 and watts(node) == 180
+    assert '180 W' in (said := (node / 'stderr').read_text()) and '246' in said
+
+
+def test_no_cap_is_set_without_a_guard(node):
+    """Under Slurm the guard is a job; here sbatch fails."""
+    (node / 'site/sbatch').write_text('#!/bin/bash\necho "sbatch: error: invalid account" >&2; exit 1\n')
+    (node / 'site/sbatch').chmod(0o755)
+    refused = job(node, 'true', SLURM_JOB_ID='7', SLURMD_NODENAME='n1', SLURM_JOB_PARTITION='batch')
+    assert refused.wait(60) == 7 and watts(node) == 246
+    assert 'invalid account' in (said := (node / 'stderr').read_text()) and 'no guard' in said
+
+
+def test_under_slurm_the_guard_is_a_job_that_needs_no_file_of_this_one(node):
+    for name, text in (
+        ('sbatch', f'echo "$@" > {node}/asked; cat > {node}/guard; echo 12;'),
+        ('scancel', f'echo "$@" > {node}/cancelled'),
+    ):
+        (node / 'site' / name).write_text(f'#!/bin/bash\n{text}\n')
+        (node / 'site' / name).chmod(0o755)
+    of_slurm = {'SLURM_JOB_ID': '7', 'SLURMD_NODENAME': 'n1', 'SLURM_JOB_PARTITION': 'batch', 'SLURM_JOB_ACCOUNT': 'a'}
+    ended = job(node, f'cp {node}/guard {node}/guard_then', **of_slurm)
+    assert ended.wait(60) == 0 and watts(node) == 246
+    asked = (node / 'asked').read_text().split()
+    assert {'--dependency=afterany:7', '--nodelist=n1', '--partition=batch', '--account=a'} <= set(asked)
+    assert (node / 'cancelled').read_text() == '12\n'
+    (node / 'site/watts').write_text('100\n')  # as after SIGKILL
+    subprocess.run(['bash', node / 'guard_then'], cwd='/', check=True)
+    assert watts(node) == 246
+
+
+def test_a_cap_that_cannot_be_restored_or_was_changed_is_said_of_the_node(node):
+    ended = job(node, f'echo 120 > {node}/site/watts; touch {node}/site/stuck')
+    assert until((node / 'job/health.txt').exists)
+    ended.wait(60)
+    said = (node / 'job/health.txt').read_text()
+    assert '120 W after the trials, expected 100 W' in said and 'could not be set to 246 W' in said
+    (node / 'site/stuck').unlink()  # and the guard sets it
+    assert until(lambda: watts(node) == 246)
+
+
+def test_a_cap_that_the_node_does_not_take_ends_the_job(node):
+    (node / 'site/cap').write_text(
+        (node / 'site/cap').read_text() + f'[ "$1" -ge 120 ] || echo 120 > {node}/site/watts\n'
+    )
+    refused = job(node, 'true')
+    assert refused.wait(60) == 7 and watts(node) == 246
+    assert 'expected a power cap of 100 W afterwards, found 120 W' in (node / 'stderr').read_text()
+
+
+def test_only_caps_of_the_partition_have_cases_and_one_node_in_acceptance(classes):
+    found = [name for name in classes if name.endswith('PowerCap')]
+    assert sorted(found) == ['BabelStreamPowerCap', 'HPCGPowerCap', 'HPLPowerCap']
+    for name in found:
+        assert classes[name].param_space['cap'] == (None,)  # localhost names no command: no partition supports it

@@ -5,19 +5,21 @@ from __future__ import annotations
 import itertools
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from plumbline.errors import InputError
 from plumbline.files import read_yaml
+from plumbline.identity import NONE, to_text
 from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
 from plumbline.sites import Partition, Site, load_site
 from plumbline.units import UNITS, dimension, in_base_unit
 from postprocess.papers.annex import entries
+from postprocess.papers.annex import rows as rows_of_annex
 from postprocess.papers.energy import FORMULAS, contradiction
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -89,6 +91,7 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
         if 'annex' in layout:
             layout['rows'] = entries(layout['annex'])
     of_paper = dict.fromkeys(row['site'] for layout in layouts for row in layout.get('rows', []))
+    of_paper |= dict.fromkeys(site for layout in layouts for site in layout.get('sites', []))
     # `root` may hold references alone
     known = {name: load_site(name, site_folder(name, root).parent) for name in sites or of_paper}
     numbers = {('published', name): _published(name, root) for name in known}
@@ -103,8 +106,15 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
         for partition in known[name].partitions
     ]
     made: dict[str, Table] = {}
+    used: set[int] = set()
     for layout in layouts:
-        if cells := _ranges(layout, made) if 'ranges' in layout else _cells(layout, others, known, numbers):
+        if 'ranges' in layout:
+            cells = _ranges(layout, made)
+        elif 'rest_of' in layout:
+            cells = _rest(layout, numbers, used)
+        else:
+            cells = _cells(layout, others, known, numbers, used)
+        if cells:
             columns = [(column.get('group', ''), column['title']) for column in layout['columns']]
             frame = pandas.DataFrame([{'table': layout['title'], **cell} for cell in cells], dtype=object)
             made[layout['name']] = Table(layout['title'], layout['row_title'], layout.get('note', ''), columns, frame)
@@ -138,8 +148,12 @@ def _cells(
     others: list[dict[str, Any]],
     known: Mapping[str, Site],
     numbers: Mapping[tuple[str, str], list[Reference]],
+    used: set[int],
 ) -> list[dict[str, Any]]:
-    """Return the cells of the paper's rows of the known sites, then of `others`, without rows that hold no number."""
+    """Return the cells of the paper's rows of the known sites, then of `others`, without rows that hold no number.
+
+    `used` gets the id() of each number that they show.
+    """
     found = []
     for entry in [entry for entry in layout['rows'] if entry['site'] in known] + others:
         site = known[entry['site']]
@@ -150,7 +164,9 @@ def _cells(
             cells: list[tuple[dict[str, Any], dict[str, Any]]] = []
             for column in layout['columns']:
                 computed = 'computed' in column
-                cells.append((column, _computed(column, entry, cells) if computed else _cell(column, entry, site, own)))
+                cells.append(
+                    (column, _computed(column, entry, cells) if computed else _cell(column, entry, site, own, used))
+                )
             if any(cell['mean'] is not None for _, cell in cells):
                 found += [_placed(title, site.name, kind, column, cell) for column, cell in cells if cell['text']]
     return found
@@ -161,7 +177,9 @@ def _placed(row: str, site: str, kind: str, column: Mapping[str, Any], cell: Map
     return {**place, **cell}
 
 
-def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: list[Reference]) -> dict[str, Any]:
+def _cell(
+    column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: list[Reference], used: set[int]
+) -> dict[str, Any]:
     """Return the cell of a column in a row.
 
     It shows the text that the row has for it, a `peak` of the site, or the first of the sources in `from` that has a
@@ -183,6 +201,7 @@ def _cell(column: dict[str, Any], entry: dict[str, Any], site: Site, numbers: li
         except KeyError:
             continue  # the row lacks a word that this source needs
         if found := [row for row in numbers if _fits(row, partition.name, wanted)]:
+            used.update(map(id, found))
             return _shown(_together(found, column), column, entry, partition)
     return CELL
 
@@ -219,9 +238,10 @@ def _computed(
     }
 
 
-def _digits(number: str) -> int:
-    """Return how many significant digits a number has as it is printed."""
-    return len(number.partition('e')[0].partition(' ')[0].replace('.', '').lstrip('0'))
+def _as_printed(value: float, printed: str) -> str:
+    """Return the format of a value that keeps the significant digits of its printed number."""
+    digits = len(printed.partition('e')[0].replace('.', '').lstrip('0'))
+    return '.0f' if abs(value) >= 10**digits else f'#.{max(digits, 1)}g'
 
 
 def _rounding(text: str) -> float:
@@ -285,9 +305,7 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
         raise InputError(f'{what} is in {own}, and the column {column["title"]} in {unit}')
     mean, std, spec = row.mean * scale, row.std and row.std * scale, column.get('format', '.2f')
     of_std = '.3g' if spec == 'printed' else spec
-    if spec == 'printed':
-        digits = _digits(row.printed)
-        spec = '.0f' if abs(mean) >= 10**digits else f'#.{digits}g'
+    spec = _as_printed(mean, row.printed) if spec == 'printed' else spec
     spread = '' if std is None or not column.get('spread', True) else f' ± {std:{of_std}}'
     text = f'{mean:{spec}}'.replace('.e', 'e').rstrip('.') + spread
     if of_range := _RANGE.search(row.note):
@@ -299,6 +317,26 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
         'source': f'computed from {row.source}' if 'percent_of' in column else row.source,
         'fault': row.note if row.kind == 'invalid' else '',
     }  # fmt: skip
+
+
+def _rest(
+    layout: dict[str, Any], numbers: Mapping[tuple[str, str], list[Reference]], used: Collection[int]
+) -> list[dict[str, Any]]:
+    """Return a row for each published number of a paper that no other table shows, and why no check has it."""
+    paper, annexed, found = layout['rest_of'], {f'001 Table {row["table"]}' for row in rows_of_annex()}, []
+    for (kind, site), own in numbers.items():
+        for row in own if kind == 'published' else ():
+            if not row.source.startswith(f'{paper} ') or id(row) in used or row.source in annexed:
+                continue
+            of = row.id
+            what = ' '.join(text for text in (to_text(of.params), of.metric, to_text(of.dims)) if text != NONE)
+            name = f'{row.source.removeprefix(f"{paper} ")}, {site}:{of.partition}: {of.check} {what}'
+            unit = row.quantity.unit
+            text = f'{row.mean:{_as_printed(row.mean, row.printed)}}'.rstrip('.') + f' {unit}' * (unit != '1')
+            number = {'text': text, 'mean': row.mean, 'std': row.std, 'n': row.n, 'unit': unit, 'source': row.source}
+            for column, cell in (('Value', number), ('Remark', {'text': row.note})):
+                found.append(_placed(name, site, kind, {'title': column}, CELL | cell))
+    return found
 
 
 def _ranges(layout: dict[str, Any], made: Mapping[str, Table]) -> list[dict[str, Any]]:

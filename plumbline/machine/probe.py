@@ -1,18 +1,17 @@
 """Write a site.yaml of this machine or cluster: what is detected, and comments on what is not.
 
-Slurm lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on a node:
-on this machine if there is no Slurm, else on the node of the Slurm job that this runs in, or of one job a partition.
+The scheduler lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on
+a node: on this machine if there is no scheduler, else on that of the Slurm job that this runs in, or of a job in each.
 """
 
 import datetime
 import os
 import platform
 import re
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ import yaml
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
 from plumbline.machine import detect, node_settings
+from plumbline.machine.schedulers import SINFO, Nodes, count, must_state, nodes_of_cluster, of_slurm
 from plumbline.paths import ROOT, SITES
 from plumbline.programs import output_of
 from plumbline.site_file import read_site_file
@@ -28,26 +28,6 @@ from plumbline.units import in_base_unit
 
 _WAIT = 60  # seconds for the job of a partition to start
 _JOB_LIMIT = 300.0  # seconds until it has ended
-_SINFO = ['sinfo', '--noheader', '--exact', '--format=%R|%D|%X|%Y|%Z|%m|%G|%l']
-
-
-@dataclass(frozen=True)
-class Nodes:
-    """Equal nodes of a Slurm partition; memory in MiB."""
-
-    partition: str
-    number: int
-    sockets: int
-    cores_per_socket: int
-    threads_per_core: int
-    memory: int
-    gpus: tuple[tuple[str, int], ...]  # (Slurm's name of the model, number in a node)
-    max_time: str  # of a job, as site.yaml has it; empty where Slurm sets no limit
-
-    def __str__(self) -> str:
-        gpus = ''.join(f', {n} x {model or "GPU"}' for model, n in self.gpus)
-        cores = _count(self.sockets * self.cores_per_socket, 'core')
-        return f'{_count(self.number, "node")} of {_count(self.sockets, "socket")}, {cores}, {self.memory} MiB{gpus}'
 
 
 def destination(name: str | None, output: Path | None, force: bool) -> Path | None:
@@ -67,11 +47,17 @@ def destination(name: str | None, output: Path | None, force: bool) -> Path | No
 def site_yaml(tell: Callable[[str], None] | None = None) -> str:
     """Return the text of a site.yaml for this machine or cluster. Raises InputError.
 
-    `tell`: outside a job, run one in each partition of Slurm, each after a sentence.
+    `tell`: outside a job, run one in each partition of Slurm, each after a sentence. A partition that takes no
+    account of this user is left out.
     """
-    slurm, why_not = _slurm()
+    listed, why_not = nodes_of_cluster()
+    slurm, closed = _open_partitions(listed)
     here = _this_node(slurm) if slurm else None
-    seen = {nodes: _from_job(nodes, tell) for nodes in _one_kind_each(slurm, None)} if tell and not here else {}
+    seen = {}
+    if tell and not here:
+        for name, why in closed.items():
+            tell(f'partition {name}: left out: {why}')
+        seen = {nodes: _from_job(nodes, tell) for nodes in _one_kind_each(slurm, None) if nodes.scheduler == 'slurm'}
     host = (here and os.environ.get('SLURM_SUBMIT_HOST')) or platform.node()
     lines = [
         f'# Written by `plumbline probe` on {platform.node()}, {datetime.date.today()}.',
@@ -79,21 +65,22 @@ def site_yaml(tell: Callable[[str], None] | None = None) -> str:
     ]
     if slurm and not all(seen.get(nodes) for nodes in _one_kind_each(slurm, here)):
         lines += [
-            '# The partitions are as Slurm describes them. Their NUMA domains, caches, links between GPUs and peaks',
-            '# are in the output of this command on one of their nodes:',
+            '# The partitions are as the scheduler lists them. Their NUMA domains, caches, links between GPUs and',
+            '# peaks are in the output of this command on one of their nodes:',
             *(f'#   {_srun(nodes)}' for nodes in _one_kind_each(slurm, here)),
         ]
     elif why_not:
-        lines.append(f'# Slurm did not answer: {why_not}')
+        lines.append(f'# The scheduler did not answer: {why_not}')
     lines += [
         f'descr: {_flow(host)}  # add what it is',
         f'hostnames: [{_flow("^" + re.escape(host) + "$")}]  # regular expressions of the login nodes',
         'partitions:',
+        *(f'  # left out: {name}: {why}' for name, why in closed.items()),
     ]
     for nodes in _one_kind_each(slurm, here):
         others = [other for other in slurm if other.partition == nodes.partition and other != nodes]
-        lines += seen.get(nodes) or _slurm_partition(nodes, others, of_this_node=nodes == here)
-    if not slurm:
+        lines += seen.get(nodes) or _partition(nodes, others, of_this_node=nodes == here)
+    if not listed:
         lines += _local_partition()
     found = detect.lacking_on_path()
     features = [name for name, lacking in found.items() if lacking is None]
@@ -120,32 +107,21 @@ def _check(text: str) -> None:
             raise InputError(f'what was detected here is not a valid site: {error}') from None
 
 
-def _slurm() -> tuple[list[Nodes], str | None]:
-    """Return the nodes of all partitions, and if there are none why ``sinfo`` did not list any."""
-    if shutil.which('sinfo') is None:
-        return [], None
-    try:
-        printed = output_of(_SINFO)
-    except ValueError as error:
-        return [], f'sinfo {error}'
-    found = [nodes for nodes in map(_nodes, printed.splitlines()) if nodes.number]
-    return found, None if found else 'sinfo lists no node'
-
-
-def _nodes(line: str) -> Nodes:
-    """Parse a line such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError."""
-    try:
-        name, *numbers, resources, limit = line.strip().split('|')
-        number, sockets, cores, threads, memory = map(int, numbers)
-    except ValueError:
-        raise InputError(f'sinfo: expected name, five numbers, GRES, time limit between bars, found {line!r}') from None
-    gpus = re.findall(r'(?:^|,)gpu:(?:([^:,(]+):)?(\d+)', resources)
-    time = re.fullmatch(r'(?:(\d+)-)?(?:(\d+):)?(\d+):\d+', limit)
-    max_time = (
-        ''.join(f'{int(n)}{unit}' for n, unit in zip(time.groups(), 'dhm', strict=True) if int(n or 0)) if time else ''
-    )
-    models = tuple((model, int(n)) for model, n in gpus)
-    return Nodes(name, number, sockets, cores, threads, memory, models, max_time)
+def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
+    """Return the nodes with all that a job of this user states, and why the other partitions are left out."""
+    found, closed, stated = [], {}, {}
+    for nodes in listed:
+        if nodes.scheduler == 'slurm' and nodes.partition not in stated:
+            try:
+                stated[nodes.partition] = must_state(nodes.partition)
+            except InputError as error:
+                closed[nodes.partition] = str(error)
+        if nodes.partition not in closed:
+            options, others = stated.get(nodes.partition, ((), nodes.to_add))
+            found.append(replace(nodes, access=(*nodes.access, *options), to_add=others))
+    if listed and not found:
+        raise InputError('; '.join(f'partition {name}: {why}' for name, why in closed.items()))
+    return found, closed
 
 
 def _this_node(slurm: list[Nodes]) -> Nodes | None:
@@ -154,12 +130,12 @@ def _this_node(slurm: list[Nodes]) -> Nodes | None:
     if not partition or not node:
         return None
     try:
-        this = _nodes(output_of([*_SINFO, f'--nodes={node}', f'--partition={partition}']))
+        (this,) = of_slurm(output_of([*SINFO, f'--nodes={node}', f'--partition={partition}']))
     except ValueError as error:
         raise InputError(f'node {node}, partition {partition}: sinfo {error}') from None
-    equal = [nodes for nodes in slurm if replace(nodes, number=1) == this]
+    equal = [nodes for nodes in slurm if replace(nodes, number=1, access=this.access, to_add=this.to_add) == this]
     if not equal:
-        raise InputError(f'node {node}, partition {partition}: expected its kind in the output of {" ".join(_SINFO)}')
+        raise InputError(f'node {node}, partition {partition}: expected its kind in the output of {" ".join(SINFO)}')
     return equal[0]
 
 
@@ -187,16 +163,16 @@ def _from_job(nodes: Nodes, tell: Callable[[str], None]) -> list[str]:
 def _srun(nodes: Nodes) -> str:
     gpus = sum(number for _, number in nodes.gpus)
     requested = f' --gpus-per-node={gpus}' if gpus else ''
-    return f'srun -p {nodes.partition} -N 1 -n 1 --exclusive{requested} plumbline probe'
+    if nodes.scheduler != 'slurm':
+        return f'plumbline probe  # in a job of {nodes.scheduler} on a node of {nodes.partition}'
+    return f'srun {" ".join(nodes.access)} -N 1 -n 1 --exclusive{requested} plumbline probe'
 
 
-def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[str]:
+def _partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[str]:
     name = re.sub('[^a-zA-Z0-9_-]', '_', nodes.partition)
-    account = [f'-A {os.environ["SLURM_ACCOUNT"]}'] if os.environ.get('SLURM_ACCOUNT') else []  # as srun reads it
-    cores = nodes.sockets * nodes.cores_per_socket
-    threads = nodes.threads_per_core
+    shape = {'num_cpus_per_core': nodes.threads_per_core, 'num_sockets': nodes.sockets or 1}
     machine: dict[str, Any] = {
-        'processor': {'num_cpus': cores * threads, 'num_cpus_per_core': threads, 'num_sockets': nodes.sockets},
+        'processor': {'num_cpus': nodes.cpus} | shape,
         'devices': [
             {'type': 'gpu', 'num_devices': number} | ({'model': model} if model else {}) for model, number in nodes.gpus
         ],
@@ -207,19 +183,21 @@ def _slurm_partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> l
         has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in machine['devices'])
         if sees < has:
             raise InputError(
-                f'this job sees {sees} of the {_count(has, "GPU")} of its node; expected all: {_srun(nodes)}'
+                f'this job sees {sees} of the {count(has, "GPU")} of its node; expected all: {_srun(nodes)}'
             )
     if nodes.memory > 1:  # 1: Slurm's default, not configured
         machine['memory_per_node'] = f'{nodes.memory} MiB'
     return [
         f'  - name: {name if re.match("[a-zA-Z_]", name) else "p" + name}'
         + (f'  # detected on node {os.environ["SLURMD_NODENAME"]}' if of_this_node else ''),
-        '    scheduler: slurm',
-        '    launcher: srun',
-        f'    access: {_flow([f"-p {nodes.partition}", *account])}  # add what else jobs must state, such as -q QOS',
+        f'    scheduler: {nodes.scheduler}',
+        f'    launcher: {nodes.launcher}',
+        f'    access: {_flow(list(nodes.access))}'
+        + (f'  # to add, or in place: {nodes.to_add}' if nodes.to_add else ''),
         '    environs: [system]',
         f'    num_nodes: {nodes.number}',
         *([f'    max_time: {nodes.max_time}'] if nodes.max_time else []),
+        *([] if nodes.sockets else ['    # its scheduler counts CPUs only: correct num_cpus_per_core and num_sockets']),
         *(f'    # it also has {other}: add a partition for them, with -C FEATURE in its access' for other in others),
         *_node(machine, known=of_this_node),
     ]
@@ -330,7 +308,3 @@ def _flow(value: Any) -> str:
     """Return YAML in one line."""
     text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return text.removesuffix('...\n').strip()
-
-
-def _count(number: int, noun: str) -> str:
-    return f'{number} {noun}{"" if number == 1 else "s"}'

@@ -61,16 +61,26 @@ def test_a_site_without_accounting_learns_exit_code_and_node_from_the_controller
     assert found['result'] == 'fail' and 'CANCELLED' in found['fail_reason']
 
 
-def test_a_site_is_written_from_a_job_in_each_partition(clone, slurm):
-    answer = clone.plumbline('probe', '--name', 'box', **slurm)
+def test_from_nothing_to_a_verdict_on_unlike_partitions_without_editing(clone, slurm):
+    (clone.root / 'plumbline/stacks/benchmarks.yaml').write_text('demo: {executables: [demo], debian: []}\n')
+    environment = slurm | {'PATH': f'{clone.binary.parent}:{clone.environment()["PATH"]}:{slurm["PATH"]}'}
+    answer = clone.plumbline('probe', '--name', 'box', **environment)
     assert answer.returncode == 0, answer.stderr
     box = load_site('box', clone.root / 'site_configs')
     described = [
-        (name, one.num_nodes, one.max_time, 'caches' in str(one.processor)) for name, one in box.partitions.items()
+        (name, one.num_nodes, one.max_time, one.memory_bytes // 10**9, 'caches' in str(one.processor))
+        for name, one in box.partitions.items()
     ]
     assert described == [
-        ('compute', 3, 3600, True), ('debug', 2, 600, True), ('urgent', 3, 600, True), ('fleet', 16, 3600, True)
+        ('compute', 3, 3600, 8, True), ('debug', 2, 600, 8, True), ('urgent', 3, 600, 8, True),
+        ('fleet', 16, 3600, 8, True), ('small', 1, 1800, 4, True),
     ], answer.stderr  # fmt: skip
+    night = clone.nightly('--site', 'box', '--', '-n', 'Demo', '-S', 'trials=1', **environment)
+    assert night.returncode == 0, night.stdout + night.stderr
+    assert night.stdout.count('OK    Demo @box:') == 5 and '10 no reference' in night.stdout
+    assert 'plumbline: next: there is no baseline yet' in night.stdout
+    status = clone.plumbline('status', '--site', 'box', **environment)
+    assert status.returncode == 0 and '5 of 5 cases' in status.stdout and len(status.stdout.splitlines()) <= 15
 
 
 def test_slurm_accepts_the_example_of_its_own_cron(slurm):

@@ -8,7 +8,7 @@ from rows import each_row
 from scratch import OUTPUTS
 from typer.testing import CliRunner
 
-from plumbline.machine import detect, node_settings, probe
+from plumbline.machine import detect, node_settings, probe, schedulers
 from plumbline.sites import load_site
 from postprocess.cli import app
 
@@ -166,7 +166,7 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     assert small.reframe()['access'] == ['-p 2080ti']
     assert [one.max_time for one in (gpu, small)] == [36 * 3600 + 1800, 600] and text.count('max_time') == 2
     assert text.count('# add link_classes') == 1  # not for one GPU
-    assert 'as Slurm describes them' in text
+    assert 'as the scheduler lists them' in text
     assert '#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n' in text
 
 
@@ -183,6 +183,56 @@ def test_a_job_in_each_partition_describes_its_node_and_the_others_are_as_slurm_
     assert block in text and 'access: [-p compute, -A hpc1]' in text
     assert 'srun -p compute' in text, 'the way to the rest'
     assert next(line for line in said if 'no account' in line).startswith('partition compute: described as Slurm does')
+
+
+def test_accounts_and_qos_are_those_that_each_partition_takes(programs, tmp_path, monkeypatch):
+    monkeypatch.setenv('USER', 'root')
+    programs('sinfo', f'cat {OUTPUTS}/sinfo-22.05.8-partitions.txt')
+    programs('sacctmgr', f'case "$*" in *" user root "*) cat {OUTPUTS}/sacctmgr-22.05.8-user.txt;;'
+             f' *) cat {OUTPUTS}/sacctmgr-22.05.8-associations.txt;; esac')  # fmt: skip
+    (Path(os.environ['PATH']) / 'grep').symlink_to('/bin/grep')
+    programs('scontrol', f'grep "^PartitionName=$4 " {OUTPUTS}/scontrol-22.05.8-partitions.txt')
+    monkeypatch.setattr(schedulers.getpass, 'getuser', lambda: 'root')
+    text = plumbline().stdout
+    site = site_of(text, tmp_path)
+    assert {name: one.entry['access'] for name, one in site.partitions.items()} == {
+        'compute': ['-p compute'],  # of three accounts, the default one
+        'debug': ['-p debug', '-A hpc1', '-q short'],  # AllowQos=short
+        'fleet': ['-p fleet', '-A hpc1'],  # DenyAccounts=root
+    }
+    assert '# left out: urgent: it takes no account' in text  # AllowAccounts
+    assert 'in place: -A hpc2, -q short' in text
+    monkeypatch.setenv('SLURM_ACCOUNT', 'hpc2')
+    site = site_of(plumbline().stdout, tmp_path)
+    assert site.partitions['urgent'].entry['access'] == ['-p urgent', '-A hpc2']
+
+
+@pytest.mark.parametrize(
+    ('program', 'output', 'expected'),
+    [
+        ('pbsnodes', 'pbsnodes-2022.1.1-polaris', ('nodes', 'pbs', 'mpiexec', 1, 64, [('A100', 4)], 503)),
+        ('lshosts', 'lshosts-10.1.0.13-power9', ('POWER9', 'lsf', 'mpirun', 1, 32, [], 30.7)),
+        ('flux', 'flux-resource-r-fluke', ('batch', 'squeue', 'srun', 93, 4, [], None)),
+    ],
+)
+def test_nodes_of_other_schedulers(programs, tmp_path, monkeypatch, program, output, expected):
+    programs(program, f'cat {OUTPUTS}/{output}.txt')
+    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None: pytest.fail('a login node was looked at'))
+    text = plumbline().stdout
+    first = next(iter(site_of(text, tmp_path).partitions.values()))
+    gpus = [(one['model'], one['num_devices']) for one in first.entry.get('devices', [])]
+    said = (first.name, first.entry['scheduler'], first.entry['launcher'], first.num_nodes, first.processor['num_cpus'])
+    assert (*said, gpus) == expected[:-1], text
+    memory = first.memory_bytes and first.memory_bytes / 2**30
+    assert memory == (expected[-1] and pytest.approx(expected[-1], rel=0.01))
+    assert 'correct num_cpus_per_core and num_sockets' in text and 'srun' not in text.partition('partitions:')[0]
+
+
+def test_vnodes_of_a_host_are_one_node_and_queues_are_partitions():
+    """As on a cluster of cpusets, and where a node names its queue."""
+    vnode = 'uv[{}]\n     resources_available.host = uv\n     resources_available.ncpus = 8\n     queue = smp\n'
+    (nodes,) = schedulers.of_pbs('\n'.join(vnode.format(number) for number in range(4)))
+    assert (nodes.partition, nodes.number, nodes.cpus) == ('smp', 1, 32) and '-q smp' in nodes.access
 
 
 @pytest.fixture
@@ -253,10 +303,10 @@ def test_a_node_that_slurm_does_not_know_is_named(slurm, job, of_node):
 def test_a_slurm_without_an_answer_is_said(programs, tmp_path):
     programs('sinfo', 'echo "sinfo: error: no controller" >&2; exit 1')
     text = plumbline().stdout
-    assert '# Slurm did not answer: sinfo ended with 1 and printed: sinfo: error: no controller\n' in text
+    assert '# The scheduler did not answer: sinfo ended with 1 and printed: sinfo: error: no controller\n' in text
     assert list(site_of(text, tmp_path).partitions) == ['node']
     programs('sinfo', '')
-    assert '# Slurm did not answer: sinfo lists no node\n' in plumbline().stdout
+    assert '# The scheduler did not answer: sinfo lists no node\n' in plumbline().stdout
 
 
 @pytest.mark.parametrize('line', ['gpu|16|2+|64|2|515000|(null)|1:00', 'gpu', 'gpu|a|b|c|d|e|f|g'])
@@ -276,7 +326,8 @@ def test_what_sinfo_should_not_say_is_named(slurm, line):
     ],
 )  # fmt: skip
 def test_gres(gres, gpus):
-    assert probe._nodes(f'p|1|1|1|1|1|{gres}|infinite').gpus == gpus
+    (nodes,) = schedulers.of_slurm(f'p|1|1|1|1|1|{gres}|infinite')
+    assert nodes.gpus == gpus
 
 
 def test_an_unusual_numbering_keeps_its_masks():

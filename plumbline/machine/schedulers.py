@@ -1,0 +1,212 @@
+"""The nodes of a cluster as its scheduler lists them: Slurm, PBS, LSF, Flux; and what a job of Slurm must state.
+
+Outputs of real clusters, which the tests read: `tests/outputs`.
+"""
+
+import getpass
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from plumbline.errors import InputError
+from plumbline.programs import output_of
+
+SINFO = ['sinfo', '--noheader', '--exact', '--format=%R|%D|%X|%Y|%Z|%m|%G|%l']
+
+
+@dataclass(frozen=True)
+class Nodes:
+    """Equal nodes of a partition or queue; memory in MiB. `sockets`: 0 where the scheduler counts CPUs only.
+
+    `access`: what a job states to get there; `to_add`: what else it may have to.
+    """
+
+    partition: str
+    number: int
+    sockets: int
+    cores_per_socket: int
+    threads_per_core: int
+    memory: int
+    gpus: tuple[tuple[str, int], ...] = ()  # (the scheduler's name of the model, number in a node)
+    max_time: str = ''  # of a job, as site.yaml has it; empty where the scheduler sets no limit
+    scheduler: str = 'slurm'
+    launcher: str = 'srun'
+    access: tuple[str, ...] = ()
+    to_add: str = ''
+
+    @property
+    def cpus(self) -> int:
+        return (self.sockets or 1) * self.cores_per_socket * self.threads_per_core
+
+    def __str__(self) -> str:
+        gpus = ''.join(f', {n} x {model or "GPU"}' for model, n in self.gpus)
+        cores = (
+            f'{count(self.sockets, "socket")}, {count(self.sockets * self.cores_per_socket, "core")}'
+            if self.sockets
+            else count(self.cpus, 'CPU')
+        )
+        return f'{count(self.number, "node")} of {cores}, {self.memory} MiB{gpus}'
+
+
+def count(number: int, name: str) -> str:
+    return f'{number} {name}{"s" if number != 1 else ""}'
+
+
+def nodes_of_cluster() -> tuple[list[Nodes], str | None]:
+    """Return the nodes of all partitions of the scheduler that is on PATH, and if there are none why."""
+    for command, read in _READERS:
+        if shutil.which(command[0]) is None:
+            continue
+        try:
+            printed = output_of(command)
+        except ValueError as error:
+            return [], f'{command[0]} {error}'
+        found = [nodes for nodes in read(printed) if nodes.number]
+        return found, None if found else f'{command[0]} lists no node'
+    return [], None
+
+
+def of_slurm(printed: str) -> list[Nodes]:
+    """Parse lines such as ``gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-00:00:00``. Raises InputError."""
+    found = []
+    for line in printed.splitlines():
+        try:
+            name, *numbers, resources, limit = line.strip().split('|')
+            number, sockets, cores, threads, memory = map(int, numbers)
+        except ValueError:
+            raise InputError(
+                f'sinfo: expected name, five numbers, GRES, time limit between bars, found {line!r}'
+            ) from None
+        gpus = re.findall(r'(?:^|,)gpu:(?:([^:,(]+):)?(\d+)', resources)
+        time = re.fullmatch(r'(?:(\d+)-)?(?:(\d+):)?(\d+):\d+', limit)
+        parts = zip(time.groups(), 'dhm', strict=True) if time else ()
+        max_time = ''.join(f'{int(n)}{unit}' for n, unit in parts if int(n or 0))
+        models = tuple((model, int(n)) for model, n in gpus)
+        access = (f'-p {name}',)
+        found.append(Nodes(name, number, sockets, cores, threads, memory, models, max_time, access=access))
+    return found
+
+
+def of_pbs(printed: str) -> list[Nodes]:
+    """Parse ``pbsnodes -a``: a line with the name of a vnode, then indented lines ``key = value``.
+
+    The vnodes of a host are one node. A queue that a node names is its partition; else all of a kind are.
+    """
+    hosts: dict[str, list[dict[str, str]]] = {}
+    for block in re.split(r'\n\s*\n', printed.strip()):
+        values = dict(re.findall(r'^\s+([\w.]+) = (.*?)\s*$', block, re.MULTILINE))
+        available = {key.rpartition('.')[2]: value for key, value in values.items() if '_available.' in key}
+        name = available.get('host') or block.split(maxsplit=1)[0]
+        hosts.setdefault(name, []).append(available | {'queue': values.get('queue', '')})
+    kinds = []
+    for vnodes in hosts.values():
+        total = {key: sum(int(one.get(key, 0)) for one in vnodes) for key in ('ncpus', 'ngpus')}
+        memory = sum(_mebibytes(one.get('mem', '0kb')) for one in vnodes) // 1024 * 1024
+        kinds.append((vnodes[0]['queue'], total['ncpus'], memory, vnodes[0].get('gputype', ''), total['ngpus']))
+    launcher = 'pals' if 'pals' in os.path.realpath(shutil.which('mpiexec') or '') else 'mpiexec'
+    return [
+        Nodes(
+            queue or 'nodes', number, 0, cpus, 1, memory, ((model, gpus),) if gpus else (), '', 'pbs', launcher,
+            ('-l place=scatter:excl', *([f'-q {queue}'] if queue else [])), '-A PROJECT' + ', -q QUEUE' * (not queue),
+        )
+        for (queue, cpus, memory, model, gpus), number in Counter(kinds).items() if cpus
+    ]  # fmt: skip
+
+
+def of_lsf(printed: str) -> list[Nodes]:
+    """Parse ``lshosts -w``: HOST_NAME, type, model, cpuf, ncpus, maxmem, maxswp, server, RESOURCES in a line.
+
+    Hosts with the resource ``mg`` manage the cluster; they count where there are no others.
+    """
+    rows = [line.split(maxsplit=8) for line in printed.splitlines()[1:]]
+    hosts = [row for row in rows if len(row) == 9 and row[7] == 'Yes' and row[4].isdecimal()]
+    workers = [row for row in hosts if 'mg' not in row[8].strip('()').split()] or hosts
+    kinds = Counter((row[2], int(row[4]), _mebibytes(row[5])) for row in workers)
+    launcher = 'jsrun' if shutil.which('jsrun') else 'mpirun'
+    return [
+        Nodes(model, number, 0, cpus, 1, memory, (), '', 'lsf', launcher, (), '-q QUEUE, -P PROJECT')
+        for (model, cpus, memory), number in kinds.items()
+    ]
+
+
+def of_flux(printed: str) -> list[Nodes]:
+    """Parse ``flux resource R``: RFC 20's JSON. A property of nodes, such as of a queue, is a partition."""
+    resources = json.loads(printed)['execution']
+    kinds: dict[int, tuple[int, int]] = {}
+    for entry in resources['R_lite']:
+        cores, gpus = (len(_ids(entry['children'].get(key, ''))) for key in ('core', 'gpu'))
+        kinds |= dict.fromkeys(_ids(entry['rank']), (cores, gpus))
+    found = []
+    for name, ranks in (resources.get('properties') or {'': ','.join(map(str, kinds))}).items():
+        for (cores, gpus), number in Counter(kinds[rank] for rank in _ids(ranks) if rank in kinds).items():
+            found.append(
+                Nodes(
+                    name or 'nodes', number, 0, cores, 1, 1, (('', gpus),) if gpus else (), '', 'squeue', 'srun',
+                    (f'-p {name}',) if name else (), '-A BANK; load flux_wrappers, the commands of Slurm',
+                )
+            )  # fmt: skip
+    return found
+
+
+_READERS: tuple[tuple[list[str], Callable[[str], list[Nodes]]], ...] = (
+    (SINFO, of_slurm),
+    (['flux', 'resource', 'R'], of_flux),
+    (['pbsnodes', '-a'], of_pbs),
+    (['lshosts', '-w'], of_lsf),
+)
+
+
+def must_state(partition: str) -> tuple[tuple[str, ...], str]:
+    """Return the account and QOS that a job of this user needs in a partition of Slurm as options, and other choices.
+
+    $SLURM_ACCOUNT comes first; the user's default account and QOS are left to Slurm where the partition takes them.
+    None where Slurm keeps no accounts. Raises InputError where the partition takes no account of the user.
+    """
+    if account := os.environ.get('SLURM_ACCOUNT'):
+        return (f'-A {account}',), ''
+    user = getpass.getuser()
+    show = ['sacctmgr', '--noheader', '--parsable2', 'show']
+    try:
+        (default,) = output_of([*show, 'user', user, 'format=DefaultAccount']).split() or ('',)
+        rows = output_of([*show, 'associations', f'user={user}', 'format=Account,Partition,QOS,DefaultQOS'])
+        limits = dict(re.findall(r'(\w+)=(\S*)', output_of(['scontrol', '--oneliner', 'show', 'partition', partition])))
+    except ValueError:
+        return (), ''
+    if not rows.strip():
+        return (), ''
+    mine: dict[str, tuple[list[str], str]] = {}  # account -> its QOS that the partition takes, the usual one first
+    for account, only, names, usual in (row.split('|') for row in rows.split()):
+        of_account = names.split(',')
+        usual = usual or ('normal' if 'normal' in of_account else of_account[0])
+        qos = sorted((one for one in of_account if _takes(limits, 'Qos', one)), key=lambda one: one != usual)
+        if qos and only in ('', partition) and _takes(limits, 'Accounts', account):
+            mine[account] = qos, usual
+    if not mine:
+        raise InputError(f'it takes no account with a QOS of {user}')
+    account = default if default in mine else min(mine)
+    qos, usual = mine[account]
+    options = [f'-A {account}'] * (account != default) + [f'-q {qos[0]}'] * (qos[0] != usual)
+    others = [f'-A {one}' for one in sorted(mine) if one != account] + [f'-q {one}' for one in qos[1:]]
+    return tuple(options), ', '.join(others)
+
+
+def _takes(limits: dict[str, str], what: str, name: str) -> bool:
+    """Return whether a partition of ``scontrol show partition`` lets jobs of an account or QOS in."""
+    allow = limits.get(f'Allow{what}', 'ALL')
+    return (allow == 'ALL' or name in allow.split(',')) and name not in limits.get(f'Deny{what}', '').split(',')
+
+
+def _mebibytes(text: str) -> int:
+    """Return the MiB of ``527672492kb`` or ``30.7G``; 1, as of Slurm's default, where it is not stated."""
+    found = re.fullmatch(r'([\d.]+)([kKmMgGtT]?)[bB]?', text)
+    return int(float(found[1]) * 1024.0 ** ('kmgt'.index(found[2].lower()) - 1 if found[2] else -2)) if found else 1
+
+
+def _ids(text: str) -> list[int]:
+    """Return the numbers of ``0-3,7``."""
+    ends = [part.split('-') for part in text.split(',') if part]
+    return [number for end in ends for number in range(int(end[0]), int(end[-1]) + 1)]

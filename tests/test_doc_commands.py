@@ -21,13 +21,18 @@ UsageError = typer.BadParameter.__base__  # whichever click it is that typer use
 CHECKS = set(re.findall(r'^class (\w+)\(', '\n'.join(p.read_text() for p in (ROOT / 'checks').rglob('*.py')), re.M))
 
 
+def blocks_of(text):
+    """Language and text of each block."""
+    return re.findall(r'^```(\w*)\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+
+
 def commands(text):
     """The commands of a page, one a line: those of its blocks, which may have several lines, and those in its prose."""
-    blocks = re.findall(r'^```(?:bash|sh|console)?\n(.*?)^```', text, re.DOTALL | re.MULTILINE)
+    blocks = [body for language, body in blocks_of(text) if language in ('', 'bash')]
     prose = re.sub(r'^```.*?^```', '', text, flags=re.DOTALL | re.MULTILINE)
     lines = [*'\n'.join(blocks).replace('\\\n', ' ').splitlines(), *re.findall(r'`([^`\n]+)`', prose)]
     for line in lines:
-        for one in line.split(' && '):
+        for one in re.sub(r'\s> \S+', '', line).split(' && '):
             found = re.match(r'\s*(?:\$ )?(?:\w+=\S+ )*((?:plumbline|reframe|ci/[\w-]+)(?: .*)?)$', one)
             if found:
                 yield found[1]
@@ -93,6 +98,42 @@ def test_every_command_is_known(page, tmp_path, monkeypatch):
         except (AssertionError, UsageError, ValueError) as error:
             wrong.append(f'{line}: {error}')
     assert not wrong
+
+
+#: Programs of others that a page may call; what they do is theirs.
+OTHERS = {
+    '.',
+    '$EDITOR',
+    'apptainer',
+    'chromium',
+    'docker',
+    'echo',
+    'export',
+    'for',
+    'git',
+    'nice',
+    'pip',
+    'spack',
+    'python',
+    'srun',
+    'systemctl',
+    'uv',
+}
+IN_THE_CLONE = re.compile(r'(?<![\w./-])(?:ci|studies|checks|reframe_settings)/[\w./-]+')
+
+
+@each_row('page', PAGES)
+def test_every_block_is_commands_that_are_tested_or_says_what_else_it_is(page):
+    """``yaml`` is read by `test_docs`, ``python`` is the file that the tutorial's tests run; ``text`` is an output."""
+    for language, body in blocks_of((ROOT / page).read_text()):
+        assert language in ('', 'bash', 'yaml', 'python', 'text')
+        lines = body.replace('\\\n', ' ').splitlines() if language in ('', 'bash') else []
+        for line in lines:
+            words = re.sub(r'^(\w+=\S+ )+', '', line.removeprefix('$ ')).split()
+            if words and not line.startswith(' ') and words[0] not in OTHERS:
+                assert list(commands(f'```\n{line}\n```')), f'neither a command of ours nor a known one: {line}'
+            for path in IN_THE_CLONE.findall(line.split('#')[0]):
+                assert (ROOT / path).exists(), f'{line}: no {path}'
 
 
 @pytest.mark.parametrize(

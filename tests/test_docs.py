@@ -5,9 +5,11 @@ import subprocess
 import sys
 
 import pytest
+import yaml
 from rows import each_row
 from scratch import ROOT
 
+from plumbline.site_file import faults_of_site_file
 from plumbline.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.verdicts.verdict import BAD, VERDICTS
@@ -40,8 +42,40 @@ def test_links_lead_somewhere(page):
         assert (path.parent / target).exists(), target
 
 
+def example_site() -> str:
+    (example,) = re.findall(r'```yaml\n(descr: .*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)
+    return example
+
+
+def merged(base, part):
+    if not isinstance(base, dict) or not isinstance(part, dict):
+        return part
+    return base | {key: merged(base.get(key), value) for key, value in part.items()}
+
+
+def test_each_part_of_a_site_that_a_page_shows_is_valid_in_the_example(tmp_path):
+    tested = 0
+    for page in (ROOT / 'docs').glob('*.md'):
+        for block in re.findall(r'^```yaml\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE):
+            part, site = yaml.safe_load(block), yaml.safe_load(example_site())
+            if 'spack' in part:  # a manifest
+                continue
+            (partition,) = site['partitions']
+            of_site = set(part) & {'descr', 'environments', 'tolerance', 'partitions'}
+            if gpus := 4 * ('link_classes' in part) or part.get('expects', {}).get('gpus'):
+                partition['devices'] = [{'type': 'gpu', 'num_devices': gpus}]
+            if 'environments' in part:
+                partition['environs'] = [one['name'] for one in part['environments']]
+            site = site | part if of_site else site | {'partitions': [merged(partition, part)]}
+            path = tmp_path / 'site.yaml'
+            path.write_text(yaml.safe_dump(site, sort_keys=False))
+            assert faults_of_site_file(path) == [], f'{page.name}: {block}'
+            tested += 1
+    assert tested > 10
+
+
 def test_the_example_of_a_site_loads(tmp_path):
-    (example,) = re.findall(r'```yaml\n(.*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)
+    example = example_site()
     (tmp_path / 'mycluster').mkdir()
     (tmp_path / 'mycluster/site.yaml').write_text(example)
     site = load_site('mycluster', tmp_path)

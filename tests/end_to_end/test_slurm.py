@@ -77,7 +77,7 @@ def test_from_nothing_to_a_verdict_on_unlike_partitions_without_editing(clone, s
     ], answer.stderr  # fmt: skip
     night = clone.nightly('--site', 'box', '--', '-n', 'Demo', '-S', 'trials=1', **environment)
     assert night.returncode == 0, night.stdout + night.stderr
-    assert night.stdout.count('OK    Demo @box:') == 5 and '10 no reference' in night.stdout
+    assert len(re.findall(r'\] OK +Demo .*@box:', night.stdout)) == 5 and '10 no reference' in night.stdout
     assert 'plumbline: next: there is no baseline yet' in night.stdout
     status = clone.plumbline('status', '--site', 'box', **environment)
     assert status.returncode == 0 and '5 of 5 cases' in status.stdout and len(status.stdout.splitlines()) <= 15

@@ -244,6 +244,8 @@ def sampled(looks: Sequence[Look], start: float, end: float, interval: float, ac
     powers = [inside[0][1], *(watts for _, watts in inside), inside[-1][1]]
     steps = [after - before for before, after in itertools.pairwise(times)]
     joules = sum(step * (powers[i] + powers[i + 1]) / 2 for i, step in enumerate(steps))
+    if joules <= 0:
+        raise ValueError('the power is 0 W')
     doubt = ''
     if min(steps) < 0:
         doubt = 'the clock was set back between two samples'
@@ -259,14 +261,15 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
     """
     columns = {'node': ['DC'], 'package': ['PCK'], 'package+dram': ['PCK', 'DRAM']}[boundary]
     found: dict[str, list[tuple[float, float]]] = {}
-    for row in csv.DictReader(table.strip().splitlines(), delimiter=';'):
+    rows = itertools.dropwhile(lambda line: 'JOB_START_TIME' not in line, table.splitlines())  # eacct speaks first
+    for row in csv.DictReader(rows, delimiter=';'):
         try:
             begin, over = float(row['JOB_START_TIME']), float(row['JOB_END_TIME'])
             watts = sum(float(row[f'NODEMGR_{name}{"_NODE" * (name == "DC")}_POWER_W']) for name in columns)
             seconds = float(row['NODEMGR_TIME_SEC'])
         except (KeyError, TypeError, ValueError):
             continue
-        if start - 1 <= begin and over <= end + 1:  # EAR has whole seconds
+        if start - 1 <= begin and over <= end + 1 and watts > 0 and seconds > 0:  # EAR has whole seconds of the time
             found.setdefault(row['NODENAME'], []).append((watts, seconds))
     if not found:
         raise ValueError(f'eacct knows no job step between the marks; it sees what srun starts: "{first_words(table)}"')

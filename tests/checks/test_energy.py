@@ -108,6 +108,11 @@ def test_the_nodes_of_a_case_are_added_and_their_power_is_a_mean(tmp_path):
     found, *_ = record_of(tmp_path, Metering([RAPL], nodes=2))
     assert found['energy', None].samples[0][2] == pytest.approx(4000)  # E = W x N x T
     assert found['power', None].samples[0][2] == pytest.approx(200)
+    slurm = Meter('slurm', 'node', 0.03, 0.1, SOURCES['slurm'])  # each node tells the energy of all
+    for node in ('n1', 'n2'):
+        write_looks(tmp_path, slurm, [(0, '7000'), (10, '11000')], node)
+    found, *_ = record_of(tmp_path, Metering([slurm], nodes=2))
+    assert found['energy', None].samples[0][2] == 4000 and found['power', None].samples[0][2] == 200
     found, *_ = record_of(tmp_path, Metering([RAPL], nodes=3))
     assert 'expected what 3 nodes spent, found that of 2' in found['energy', None].missing
 
@@ -241,6 +246,37 @@ def test_a_command_of_the_site_that_prints_no_number_is_quoted_with_its_exit_cod
     write_phase(tmp_path / 'trial_1', 0, 60)
     found, *_ = record_of(tmp_path, Metering([BMC]))
     assert all(word in found['power', None].missing for word in ('no such device', '127', '`bmc`'))
+
+
+# As eacct -l -c writes them (EAR 6.0, src/common/types/application.c), with the columns that are read
+EACCT = """\
+Successfully written applications to csv
+JOBID;STEPID;JOB_START_TIME;JOB_END_TIME;NODENAME;NODEMGR_DC_NODE_POWER_W;NODEMGR_DRAM_POWER_W;NODEMGR_PCK_POWER_W;NODEMGR_TIME_SEC
+7;4294967291;1699999900;1700002600;n1;300.5;10.5;150;2700.1
+7;0;1700000000;1700001200;n1;400;20;300;1200
+7;0;1700000000;1700001200;n2;500;20;310;1200
+7;1;1700001300;1700002500;n1;410;20;305;1200
+7;1;1700001300;1700002500;n2;510;20;315;1200
+"""
+
+
+@pytest.mark.parametrize(('boundary', 'watts'), [('node', (450, 460)), ('package+dram', (325, 330))])
+def test_ear_tells_the_energy_of_the_job_steps_within_each_trial(tmp_path, boundary, watts):
+    """The row of the whole job lies within no trial."""
+    (tmp_path / 'energy').mkdir()
+    (tmp_path / 'energy/ear').write_text(EACCT)
+    write_phase(tmp_path / 'trial_1', 0, 1200)
+    write_phase(tmp_path / 'trial_2', 1300, 1201)
+    metering = Metering([Meter('ear', boundary, 0.03, 10, None)], nodes=2)
+    record = Plan('HPL', (), metering.metrics, dims=metering.dims, trials=2).empty_record()
+    metering.read(tmp_path, record, 'n1,n2')
+    found = by_name(record)
+    assert tuple(value for *_, value in found['power', None].samples) == pytest.approx(watts)
+    assert found['energy', None].samples[0][2] == pytest.approx(2 * 1200 * watts[0])
+    assert not found['energy', None].invalid and metering.seconds == 60 and 'eacct' in metering.after[0]
+    (tmp_path / 'energy/ear').write_text('Error: the database does not answer\n')
+    metering.read(tmp_path, record, 'n1,n2')
+    assert 'the database does not answer' in found['energy', None].missing
 
 
 # Which cases are metered

@@ -168,6 +168,8 @@ class ScratchClone:
 
     def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
         settings = self.root / 'reframe_settings/settings.py'
+        if '-r' not in options:  # ReFrame leaves a log in the temporary folder when it refuses its settings
+            kwargs.setdefault('TMPDIR', str(self.root.parent))
         return self.fork('reframe', '-C', settings, '-c', self.root / checks, '-R', *options, **kwargs)
 
     def run_case(self, name: str, *options: str, checks: str, **kwargs) -> dict:

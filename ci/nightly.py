@@ -196,8 +196,8 @@ class Night:
             for what, checks in empty.lacking(offered).items():
                 feature = what.removeprefix('the feature ')
                 reason = self.site.not_found.get(feature, f'no environ of site {self.site.name} has it in site.yaml')
-                why = f': {reason}' if feature != what else ''
-                print(f'plumbline: {", ".join(checks)}: requires {what}{why}', file=sys.stderr)
+                absent = f': {reason}' if feature != what else ''
+                print(f'plumbline: {", ".join(checks)}: requires {what}{absent}', file=sys.stderr)
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 

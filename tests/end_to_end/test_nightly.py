@@ -105,6 +105,7 @@ def test_no_case_at_all_is_never_a_pass(demo):
     lacking = demo.nightly('--', '-n', 'OsuLatency|OpenSSLSpeed').stderr
     assert 'OsuLatency: requires the feature osu: no environ of site demo has it' in lacking
     assert 'OpenSSLSpeed: requires another mode than nightly (its tags: ' in lacking
+    assert lacking.splitlines()[-1].startswith('plumbline: no case can run here in mode nightly')
 
 
 def test_a_machine_without_a_benchmark_says_which_it_lacks(demo):

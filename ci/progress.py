@@ -96,7 +96,9 @@ class Progress:
 
     def __init__(self, seconds: Seconds, heartbeat: float = HEARTBEAT):
         self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
-        self._waiting: dict[tuple[str, str], str] = {}  # the cases that have started and not ended, and their names
+        self._waiting: dict[
+            tuple[str, str], tuple[str, float]
+        ] = {}  # cases that started and did not end: name and start
         self._done, self._total, self._moved = 0, 0, self.started
         self._spoke, self._ended = threading.Event(), False
         self._clock = threading.Thread(target=self._beat, daemon=True)
@@ -112,13 +114,16 @@ class Progress:
     def follow(self, line: str) -> None:
         """Take a line of ReFrame's output, without colours."""
         if found := _STARTED.search(line):
-            self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}'
+            self._waiting[found[2], found[3]] = f'{found[1]} @{found[3]}', time.monotonic()
             self._total = max(self._total, self._done + len(self._waiting))
         elif found := _FINISHED.search(line):
             result, done, total, name, code, place = found.groups()
-            self._waiting.pop((code, place), None)
             self._done, self._total, self._moved = int(done), int(total), time.monotonic()
-            self._say(f'{result:<5} {name} @{place}')
+            _, began = self._waiting.pop((code, place), ('', None))
+            took = '' if began is None else f' in {in_words(self._moved - began)}'
+            expected = self.seconds.of((code, place))
+            took += f', expected {in_words(expected)}' if took and expected else ''
+            self._say(f'{result:<5} {name} @{place}{took}')
             self._spoke.set()
 
     def _say(self, what: str) -> None:
@@ -135,7 +140,7 @@ class Progress:
         while not self._ended:
             if self._spoke.wait(self.heartbeat):
                 self._spoke.clear()
-            elif names := list(self._waiting.values()):
-                self._say(f'{count(len(names), "case")} to end, first {names[0]}')
+            elif waiting := list(self._waiting.values()):
+                self._say(f'{count(len(waiting), "case")} to end, first {waiting[0][0]}')
             else:
                 self._say('ReFrame works')

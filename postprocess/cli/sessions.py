@@ -179,7 +179,10 @@ def report(
     results: Results = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
-    """Write one HTML file with everything about a session; it needs no network and no other file."""
+    """Write one HTML file with everything about a session; it needs no network and no other file.
+
+    Exit code 1 while an incident is open.
+    """
     from plumbline.files import write_text
     from postprocess.history.digest import digest
     from postprocess.report.page import to_html
@@ -204,7 +207,7 @@ def report(
             complain(f'no browser was found to show {path}')
     for fault in found.faults:
         complain(fault)
-    raise typer.Exit(2 if found.faults else 0)
+    raise typer.Exit(2 if found.faults else found.exit_code)
 
 
 store = typer.Typer(rich_markup_mode=None, no_args_is_help=True, help='Look after the results store.')

@@ -1,18 +1,18 @@
-"""JUnit XML of a session: a suite of its incidents, then one a partition with a test case for each series of a job."""
+"""JUnit XML of a session: its incidents, then a suite a partition: each bad series, and what is not bad by check."""
 
 from __future__ import annotations
 
 import re
 import xml.etree.ElementTree as ET  # nosec B405  writes only
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING
 
 from plumbline.identity import SeriesId
 from postprocess.history.incidents.known import since
-from postprocess.text import quantity
-from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.text import named
+from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
@@ -21,13 +21,15 @@ if TYPE_CHECKING:
 # Characters that XML 1.0 cannot hold, not even escaped; terminal colours in a captured message are such.
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')
 
+_WARNINGS = 20  # of a check
+
 
 def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     """Return the document. Open incidents are failures of the suite ``incidents``, acknowledged ones skipped.
 
     A bad series of an acknowledged incident is skipped, too, on the nodes of that. Without a `digest`, problems of the
-    session are failures of a suite ``session``. No two test cases have the same name: a series that several jobs
-    measured is named with its nodes.
+    session are failures of a suite ``session``. What is not bad is one test case a check, so the file of a fleet stays
+    small. No two test cases have the same name: a series that several jobs measured is named with its nodes.
     """
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')
@@ -38,14 +40,20 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
         suites['incidents'] = [_incident(one, digest.day) for one in digest.known]
     jobs = Counter(row.id for row in comparison.verdicts)
     used: Counter[str] = Counter()
+    others: dict[tuple[str, str, str], list[Verdict]] = {}
     for row in sorted(comparison.verdicts, key=lambda row: (row.id.sort_key, row.nodes, row.case_id or 0)):
+        if row.verdict not in BAD:
+            others.setdefault((row.id.partition, row.id.environ, row.id.check), []).append(row)
+            continue
         name = _clean(str(row.id) + (f' on {",".join(row.nodes)}' if jobs[row.id] > 1 and row.nodes else ''))
         used[name] += 1
         if used[name] > 1:
             name += f' job {used[name]}'
         places = [(row.id, node) for node in ('', *row.nodes)]
         known = next((acknowledged[place] for place in places if place in acknowledged), '')
-        suites.setdefault(row.id.partition, []).append(_testcase(row, name, known))
+        suites.setdefault(row.id.partition, []).append(_bad(row, name, known))
+    for (partition, *_), rows in others.items():
+        suites.setdefault(partition, []).append(_others(rows))
     if comparison.problems and digest is None:
         suites['session'] = [
             _failed(ET.Element('testcase', classname='session', name=f'problem {i}'), 'problem', problem)
@@ -88,22 +96,33 @@ def _incident(known: Known, day: str) -> ET.Element:
     return element
 
 
-def _testcase(row: Verdict, name: str, acknowledged: str = '') -> ET.Element:
-    element = ET.Element('testcase', classname=_clean(f'{row.id.partition}.{row.id.environ}.{row.id.check}'), name=name)
-    if row.verdict in BAD and acknowledged:
-        message = f'{row.verdict}: {row.cause}; acknowledged with incident {acknowledged}'
-        ET.SubElement(element, 'skipped', message=_clean(message))
-        return element
-    if row.verdict in BAD:
-        return _failed(element, row.verdict, f'{row.id.name}: {row.verdict}: {row.cause}')
-    value = quantity(row.value, row.measured.std, row.quantity.unit)
-    if row.limits is None:
-        why = 'no reference to judge it by' if row.verdict == 'no_reference' else 'informational, not judged'
-        ET.SubElement(element, 'skipped', message=_clean(f'{value}: {why}'))
-    else:
-        limit = f'limit {row.limits.bad:.6g} {row.quantity.unit} ({row.limits.why})'
-        ET.SubElement(element, 'system-out').text = _clean(f'{row.verdict}: {row.cause or value}, {limit}')
+def _bad(row: Verdict, name: str, acknowledged: str) -> ET.Element:
+    """Return the test case of a verdict that is not as it should be; its message names the nodes and the cause."""
+    element = ET.Element('testcase', classname=_classname(row), name=name)
+    where = f' on {named(row.nodes)}' if row.nodes else ''
+    message = f'{row.id.name}{where}: {row.verdict}: {row.cause}'
+    if not acknowledged:
+        return _failed(element, row.verdict, message)
+    ET.SubElement(element, 'skipped', message=_clean(f'{message}; acknowledged with incident {acknowledged}'))
     return element
+
+
+def _others(rows: Sequence[Verdict]) -> ET.Element:
+    """Return one test case for the verdicts of a check that are not bad; skipped where none could be judged."""
+    first, counts = rows[0].id, Counter(row.verdict for row in rows)
+    name = _clean(f'{first.partition}/{first.environ} {first.check}')
+    element = ET.Element('testcase', classname=_classname(rows[0]), name=name)
+    said = ', '.join(f'{counts[verdict]} {verdict.replace("_", " ")}' for verdict in VERDICTS if counts[verdict])
+    if counts.keys() <= {'no_reference', 'informational'}:
+        ET.SubElement(element, 'skipped', message=f'{said}: no reference to judge by')
+    else:
+        warnings = [f'{row.id}: {row.cause}' for row in rows if row.verdict == 'warning']
+        ET.SubElement(element, 'system-out').text = _clean('\n'.join([said, *warnings[:_WARNINGS]]))
+    return element
+
+
+def _classname(row: Verdict) -> str:
+    return _clean(f'{row.id.partition}.{row.id.environ}.{row.id.check}')
 
 
 def _failed(element: ET.Element, kind: str, message: str) -> ET.Element:

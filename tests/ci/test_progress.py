@@ -46,9 +46,9 @@ def test_a_line_for_each_case_that_ends_with_what_is_left(capsys):
     for line in (RUN.format('A %x=1', 'aa'), RUN.format('B', 'bb'), OK.format(1, 2, 'A %x=1', 'aa')):
         progress.follow(line)
     (line,) = capsys.readouterr().out.splitlines()
-    assert '00:00:00 [1/2] OK    A %x=1 @s:p+e; about 1 min' in line
+    assert '00:00:00 [1/2] OK    A %x=1 @s:p+e in 0 s, expected 1 min; about 1 min 30 s left' in line
     progress.follow(OK.format(2, 2, 'B', 'bb'))
-    assert capsys.readouterr().out.rstrip().endswith('[2/2] OK    B @s:p+e')
+    assert capsys.readouterr().out.rstrip().endswith('[2/2] OK    B @s:p+e in 0 s, expected 1 min 30 s')
 
 
 def test_a_sign_of_life_names_what_runs(capsys):

@@ -288,7 +288,7 @@ def test_distinct_jobs_decide(work, reruns, verdict, says):
         assert document['exit_code'] == int(verdict == 'regressed')
         if better == 'higher':
             assert says in row['cause']
-            assert work.run('report', session, *words).exit_code == 0
+            assert work.run('report', session, *words).exit_code == document['exit_code']
             assert says in json.dumps(unpacked(work.results / 'report.html'))
 
 

@@ -31,7 +31,7 @@ def browser(chromium):
 
 def made(store):
     work, causes = store
-    assert work.run('report').exit_code == 0
+    assert work.run('report').exit_code == 1
     return work.results / 'report.html', causes
 
 
@@ -176,7 +176,7 @@ def test_details_open_of_what_failed_is_missing_or_is_no_number(browser, work):
     ]
     work.reference(reference(metric='low'), reference(params='size=lost'))
     work.ingest(report(*entries, mode='quick'))
-    assert work.run('report').exit_code == 0
+    assert work.run('report').exit_code == 1
     browser.open(work.results / 'report.html')
     links = browser.run(f'{ALL("#verdicts td:nth-child(4) a")}.map(link => [link.hash, link.textContent])')
     assert len(links) > 7

@@ -1,8 +1,13 @@
 """Energy of a trial: what the job reads at its marks, from files and programs that stand for those of a node."""
 
+import os
+import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -381,17 +386,30 @@ def test_each_source_is_read_at_the_marks_by_its_own_command(tmp_path):
     assert found == pytest.approx({**expected, 'slurm:node': 1500, 'pdu:node': 2100}, abs=0.01)
 
 
-def test_the_sampler_ends_with_the_job_and_takes_no_more_than_its_share(tmp_path):
+def test_the_sampler_takes_no_more_than_its_share_and_ends_with_the_job(tmp_path):
     """A command that takes 0.05 s of CPU time may come once in 50 s, however fast the machine."""
     busy = f"{sys.executable} -c 'import time; [None for _ in iter(lambda: time.process_time() < 0.05, False)]'; echo 5"
-    table = f'quick\t0\t10\techo 250\nslow\t0\t1\t{busy}\nmarks\t1\t0\techo 1\n'
-    (tmp_path / 'energy.meters').write_text(table)
-    job = f'bash {ENERGY} sample > /dev/null 2>&1 & echo $!; sleep 1'
-    done = subprocess.run(['bash', '-c', job], cwd=tmp_path, capture_output=True, text=True, check=True)
+    job = (
+        f'bash {ENERGY} sample > /dev/null 2>&1 & echo $!; until [ -e energy/last.n1 ]; do sleep 0.05; done; sleep 0.5'
+    )
+
+    def sampler_of(table: str) -> int:
+        (tmp_path / 'energy.meters').write_text(table)
+        env = {'PATH': '/usr/bin:/bin', 'SLURMD_NODENAME': 'n1'}
+        done = subprocess.run(['bash', '-c', job], cwd=tmp_path, env=env, capture_output=True, text=True, check=True)
+        return int(done.stdout)
+
+    pid = sampler_of(f'quick\t0\t10\techo 250\nmarks\t1\t0\techo 1\nslow\t0\t1\t{busy}\nlast\t0\t10\techo 1\n')
     looks = {path.name.split('.')[0]: path.read_text().count('look') for path in (tmp_path / 'energy').iterdir()}
-    assert looks['slow'] <= 2 and 1 <= looks['quick'] <= 3 and 'marks' not in looks
-    pid = int(done.stdout)
-    subprocess.run(['bash', '-c', f'kill {pid}'], check=False, capture_output=True)
+    os.kill(pid, signal.SIGKILL)  # it would wake up after two minutes
+    assert looks == {'quick': 1, 'slow': 1, 'last': 1}
+    shutil.rmtree(tmp_path / 'energy')
+    pid = sampler_of('last\t0\t10\techo 1\n')
+    for _ in range(1200):
+        if not Path(f'/proc/{pid}/exe').exists():  # of a process that nobody has waited for, nothing else is left
+            return
+        time.sleep(0.05)
+    raise AssertionError('the sampler goes on after its job')
 
 
 def test_a_node_without_any_source_costs_the_job_nothing(tmp_path):

@@ -114,7 +114,7 @@ class DeviceCopies(Benchmark):
 
     @run_after('setup')
     def choose_copies(self):
-        self.placement = Placement(1, (self.topology.all_cpus,))
+        self.placement = Placement(1, (self.topology.all_cpus,), gpu='cuda' if self.model == 'cuda' else 'rocm')
         self.copies, self.metrics = copies_of(self.topology, self.kinds), []
         for path, transfers in self.copies.items():
             cores = CORES if path == 'all_to_all' else 1

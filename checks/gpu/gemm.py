@@ -65,7 +65,7 @@ class Gemm(Benchmark):
             self.wrapper = ['gpu_tile_compact.sh']  # of the system's MPI: gives each rank its GPU
             self.metrics = [gemm.of_onemkl(one) for one in self.precisions]
             return
-        self.placement = Placement(1, (self.topology.all_cpus,))
+        self.placement = Placement(1, (self.topology.all_cpus,), gpu='cuda' if self.model == 'cuda' else 'rocm')
         for one in self.precisions:
             self.runs[one] = gemm.options_of(one, DURATIONS[self.size])
             self.run_env[one] = {'CORALGEMM_TF32': '1'} if one == 'tf32' else {}

@@ -62,10 +62,8 @@ class OfDevices(Metric):
     def found(self, output):
         if not (rows := rows_of(output)):
             raise NotMeasured('there is no row of rates')
-        late = rows[len(rows) // 2 :]
-        return [({'device': str(device)}, median(one)) for device, one in enumerate(zip(*late, strict=False)) if one][
-            :-1
-        ]
+        *rates, _ = zip(*rows[len(rows) // 2 :], strict=False)
+        return [({'device': str(device)}, median(of_device)) for device, of_device in enumerate(rates)]
 
 
 def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[Metric]:

@@ -1,6 +1,6 @@
 """The rounds of a node sweep: every node alone, or every pair of nodes, no node twice in a round."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from plumbline import settings
 
@@ -17,14 +17,21 @@ def number_of_rounds(nodes: int) -> int:
 def rounds_of(nodes: list[str], per_place: int) -> Iterator[list[Place]]:
     """Yield the places of each round: every node in one round, or every pair of nodes in as few rounds as possible.
 
-    `per_place` nodes are one place. Of an odd number of nodes one pauses in each round. Where the rounds are limited,
-    the nodes that one node meets are as far apart in the list as possible: neighbours there are often neighbours in the
-    network.
+    `per_place` nodes are one place. Of an odd number of nodes one pauses in each round.
     """
     if per_place == 1:
         yield [(node,) for node in nodes]
-        return
-    size, count = len(nodes) - 1 + len(nodes) % 2, number_of_rounds(len(nodes))
+    else:
+        yield from tournament(nodes, number_of_rounds(len(nodes)))
+
+
+def tournament(nodes: Sequence[str], count: int) -> Iterator[list[Place]]:
+    """Yield `count` of the rounds in which each node meets each other, all pairs of a round at the same time.
+
+    Where they are fewer than all rounds, the nodes that one node meets are as far apart in the list as possible:
+    neighbours there are often neighbours in the network.
+    """
+    size = len(nodes) - 1 + len(nodes) % 2
     for number in range(count):
         # Two nodes meet if their indices add up to `total` modulo `size`, which is odd; the node that would meet itself
         # meets the node of index `size`, where there is one.

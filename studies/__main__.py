@@ -30,6 +30,8 @@ STUDIES = {
     'fault_table': 'fault_table --check --only-written',
     'output_mutations': 'output_mutations --each 2',
     'sweep_scale {0}': 'sweep_scale {0} 2 0',
+    'ladder quality': 'ladder quality 64 2',
+    'ladder cost': 'ladder cost',
     'planted year {0}': None,  # the tests of the page make small ones
     'planted fleet {0}': None,
     'planted night {0}': None,

@@ -53,6 +53,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     trials = variable(int, type(None), value=None, loggable=True)
     #: Whether the launcher starts it; other benchmarks run as one plain process on the job's first node.
     mpi = variable(bool, value=False)
+    #: Whether the program starts its ranks by itself, on some of the nodes of the job, through rank.sh.
+    starts_ranks = variable(bool, value=False)
     num_nodes = variable(int, value=1, loggable=True)
     #: File in a run's folder that holds the numbers, or a pattern of its name.
     output = variable(str, value='stdout')
@@ -200,7 +202,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.prerun_cmds = jobscript.prerun(self, jobscript.activation(self.stack, self.installed))
         self.postrun_cmds = jobscript.postrun(self)
         self.executable, self.executable_opts = jobscript.command(self)
-        if not self.mpi or node_sweep.swept_nodes():
+        if not self.mpi or self.starts_ranks or node_sweep.swept_nodes():
             self.job.launcher = getlauncher('local')()
         if node_sweep.swept_nodes():
             self.spread_over_all_nodes()

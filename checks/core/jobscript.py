@@ -100,7 +100,8 @@ def command(check) -> tuple[str, list[str]]:
     """Return what the launcher starts, and its options."""
     program = [] if check.own_programs else [check.executable]
     options = ['"${options[@]}"', '> stdout', '2> stderr', '& started[$run]=$!' if check.concurrent else '|| code=$?']
-    return shlex.join(['bash', '../../rank.sh', *check.wrapper, *program]), options
+    through = [] if check.starts_ranks else ['bash', '../../rank.sh', *check.wrapper]
+    return shlex.join([*through, *program]), options
 
 
 def postrun(check) -> list[str]:

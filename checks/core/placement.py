@@ -28,7 +28,7 @@ UNBOUND = {
 }
 _STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job; srun would limit its steps to them
 # Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
-_LISTS = {
+LISTS = {
     'cpus': 'PLUMBLINE_CPUS',
     'memory': 'PLUMBLINE_MEMORY',
     'devices': 'PLUMBLINE_DEVICES',
@@ -78,14 +78,14 @@ class Placement:
             requested['PLUMBLINE_LOCATE'] = '1'
         if self.across:
             requested['PLUMBLINE_ACROSS'] = '1'
-        for name, variable in _LISTS.items():
+        for name, variable in LISTS.items():
             if (lists := getattr(self, name)) is not None:
                 requested[variable] = ':'.join(','.join(map(str, items)) for items in lists)
         return requested
 
     def with_lists(self, variables: Mapping[str, str]) -> Placement:
         """Return this placement with the lists that the variables of a single run replace."""
-        named = {name: variables[variable].split(':') for name, variable in _LISTS.items() if variable in variables}
+        named = {name: variables[variable].split(':') for name, variable in LISTS.items() if variable in variables}
         return replace(self, **{
             name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in lists)
             for name, lists in named.items()

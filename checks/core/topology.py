@@ -40,6 +40,7 @@ class Topology:
     arch: str
     described_memory: float | None
     nodes_of_partition: int = 1
+    launcher: str = ''  # the site's word
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
     opencl_devices: int = 0  # the GPUs, or devices of type opencl, such as processors through PoCL
@@ -170,6 +171,7 @@ def topology_of(site: str, partition: str) -> Topology:
         arch=processor.get('arch', ''),
         described_memory=described.memory_bytes,
         nodes_of_partition=described.num_nodes,
+        launcher=described.entry['launcher'],
         memory_kinds={kind: tuple(domains) for kind, domains in described.memory_kinds.items()},
         link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
         gpus=tuple(device.get('arch', '') for device in gpus for _ in range(device['num_devices'])),

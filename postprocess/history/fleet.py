@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import math
 import shlex
 from collections import defaultdict
@@ -12,14 +11,14 @@ from pathlib import Path
 
 import numpy
 
-from plumbline.errors import InputError
 from plumbline.files import write_text
+from plumbline.grouping import Key, explain
 from plumbline.identity import Quantity, SeriesId, natural
 from plumbline.limits import limits
-from plumbline.paths import SITES, site_folder
+from plumbline.locations import locations
+from plumbline.paths import SITES
 from plumbline.references import References, load_references
 from postprocess.history import ledger
-from postprocess.history.incidents.grouping import Key, explain
 from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
 from postprocess.history.provenance import ALL, Provenance
 from postprocess.history.series import by_node
@@ -28,7 +27,6 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, percent
 from postprocess.verdicts.stats import quantile
 
-LOCATIONS = 'locations.csv'
 _BEFORE = 3  # sessions whose provenance and nodes are compared with those of the last
 _LATELY = 2  # sessions before the last: a node that stood out in one of them is proposed to be drained
 Places = Mapping[str, set[str]]  # of each node, such as ``switch s3``
@@ -102,29 +100,6 @@ def fleet(
     ran = {node for case in store.rows('cases', last) for node in case['nodes']}
     absent = sorted(_lately(found) - ran, key=natural)
     return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found), absent)
-
-
-def locations(site: str, root: Path = SITES) -> dict[str, set[str]]:
-    """Return the places of each node, such as ``switch s3``, from ``locations.csv`` of the site; empty without one.
-
-    Its first column is `node`, each other one a kind of place. Raises InputError.
-    """
-    path = site_folder(site, root, LOCATIONS) / LOCATIONS
-    if not path.exists():
-        return {}
-    try:
-        with path.open(encoding='utf-8', newline='') as lines:
-            header, *rows = [row for row in csv.reader(lines) if row] or [['']]
-    except (OSError, ValueError, csv.Error) as error:
-        raise InputError(f'{path}: cannot be read as CSV: {error}') from None
-    if header[0] != 'node' or len(header) < 2:
-        raise InputError(f'{path}: expected the columns node and at least one kind of place, found {",".join(header)}')
-    found: dict[str, set[str]] = {}
-    for row in rows:
-        if len(row) != len(header) or row[0] in found:
-            raise InputError(f'{path}: node {row[0]}: expected one row of {len(header)} columns')
-        found[row[0]] = {f'{kind} {name}' for kind, name in zip(header[1:], row[1:], strict=True) if name}
-    return found
 
 
 def _with_accepted(

@@ -20,12 +20,12 @@ from markupsafe import Markup, escape
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import SeriesId, to_text
+from plumbline.locations import locations
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history.digest import Digest
-from postprocess.history.fleet import locations
 from postprocess.history.incidents.known import commands, since
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of

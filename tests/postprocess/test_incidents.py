@@ -11,9 +11,9 @@ from lxml import etree
 from run_reports import SITE, case, metric, verdict_of
 from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_causes
 
+from plumbline.grouping import explain
 from plumbline.identity import SeriesId
 from postprocess.history.digest import digest
-from postprocess.history.incidents.grouping import explain
 from postprocess.history.incidents.incident import Incident, Scope
 from postprocess.history.incidents.losses import losses
 from postprocess.results.store import Store

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from plumbline.locations import locations
 from plumbline.paths import SITES
-from postprocess.history.fleet import Fleet, locations
+from postprocess.history.fleet import Fleet
 from postprocess.history.incidents.background import Background
 from postprocess.history.incidents.draft import Night
 from postprocess.history.incidents.events import add_events, add_problems

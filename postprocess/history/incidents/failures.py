@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.history.incidents.draft import Draft, Night, only
-from postprocess.history.incidents.grouping import Key, explain
 from postprocess.history.incidents.incident import Scope
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named

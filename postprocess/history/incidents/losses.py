@@ -8,9 +8,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
 
+from plumbline.grouping import Group, Key, explain
 from plumbline.identity import CaseId, natural
 from postprocess.history.incidents.draft import Draft, Night, only, pooled
-from postprocess.history.incidents.grouping import Group, Key, explain
 from postprocess.history.incidents.incident import Scope
 from postprocess.history.provenance import Provenance, is_software
 from postprocess.verdicts.measured import case_of

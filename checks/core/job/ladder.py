@@ -1,0 +1,143 @@
+#!/usr/bin/env python3
+"""The node ladder in a job: starts OSU's programs on its nodes, for the decisions of ``plumbline/ladder.py``.
+
+ladder.py PLAN   `PLAN`, JSON that ``checks/mpi/ladder.py`` wrote, has the words that start ranks, the programs, the
+variables of the ranks on each rail, the places of the nodes, and what may be taken as slow. It prints:
+
+    loopback n1 10234.11                  MB/s between two ranks of a node
+    pair 3 0 n1,n2 12345.67               in round 3, on rail 0
+    group 4 9876.54 n1,n2,n3,n4           on the bus, in an allreduce
+    why n1,n2 ended with exit code 1: ... of what had no result
+    named node node n7: 3120 MB/s, ...    kind, and the evidence
+    largest 60 9871.22                    nodes of the largest group, and its bandwidth
+"""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from plumbline.ladder import climb
+
+STAGE = Path(__file__).resolve().parent
+AT_ONCE = 512  # starting commands that the first node has at a time
+ROW = re.compile(r'^ *([0-9]+) +([0-9]+\.[0-9]+)(?: +Pass)?$', re.MULTILINE)
+
+
+def say(*words):
+    print(*words, flush=True)  # noqa: T201  the output of the check
+
+
+def nodes_of_job():
+    """Return the names of the nodes as the scheduler has them."""
+    if listed := os.environ.get('SLURM_JOB_NODELIST'):
+        found = subprocess.run(['scontrol', 'show', 'hostnames', listed], stdout=subprocess.PIPE, text=True, check=True)
+        return found.stdout.split()
+    if path := os.environ.get('PBS_NODEFILE'):
+        return list(dict.fromkeys(Path(path).read_text().split()))
+    sys.exit('plumbline: the scheduler does not name the nodes: expected SLURM_JOB_NODELIST or PBS_NODEFILE')
+
+
+class Job:
+    """What can be measured on the nodes of this job."""
+
+    def __init__(self, plan):
+        self.plan, self.began = plan, time.monotonic()
+        self.output = Path(tempfile.mkdtemp(prefix='ladder.'))  # on the first node: nothing for the shared file system
+
+    def seconds(self):
+        return time.monotonic() - self.began
+
+    def preflight(self, nodes):
+        """rank.sh compares the settings of its node, and looks for CPUs, GPU and network device of the rank."""
+        answers = self.run([((node,), 1, ['true']) for node in nodes], self.plan['rails'][0], Path())
+        return {node: why for node, (_, why) in zip(nodes, answers, strict=True) if why}
+
+    def loopback(self, nodes):
+        if not self.plan['within']:
+            return {}
+        answers = self.run([((node,), 2, self.plan['pair']) for node in nodes], self.plan['within'], Path('loopback'))
+        return {node: self.last_row((node,), answer)[1] for node, answer in zip(nodes, answers, strict=True)}
+
+    def meet(self, rail, pairs):
+        folder = Path(f'rail_{rail}') if rail else Path()  # what was bound on rail 0 is compared with the request
+        answers = self.run([(pair, 1, self.plan['pair']) for pair in pairs], self.plan['rails'][rail], folder)
+        return [self.last_row(pair, answer)[1] for pair, answer in zip(pairs, answers, strict=True)]
+
+    def together(self, nodes):
+        (answer,) = self.run([(nodes, 1, self.plan['group'])], self.plan['rails'][0], Path())
+        size, microseconds = self.last_row(nodes, answer)
+        return 2 * (len(nodes) - 1) / len(nodes) * size / microseconds if microseconds else 0.0
+
+    @staticmethod
+    def last_row(nodes, answer):
+        """Return the numbers of the last row, zeros where there is none, which is then told."""
+        output, why = answer
+        rows = ROW.findall(output)
+        if why or not rows:
+            say('why', ','.join(nodes), why or 'printed no row')
+            return 0, 0.0
+        return int(rows[-1][0]), float(rows[-1][1])
+
+    def run(self, commands, variables, folder):
+        """Run all (nodes, ranks of each, words) at the same time; return the output of each, and why one failed."""
+        folder.mkdir(exist_ok=True)
+        environment = {name: value for name, value in os.environ.items() if name not in self.plan['lists']} | variables
+        answers = []
+        for first in range(0, len(commands), AT_ONCE):
+            started = []
+            for number, (nodes, each, words) in enumerate(commands[first : first + AT_ONCE]):
+                out, err = self.output / f'{number}.out', self.output / f'{number}.err'
+                with out.open('w') as stdout, err.open('w') as stderr:
+                    start = subprocess.Popen(
+                        [*self.start(nodes, each), 'bash', str(STAGE / 'rank.sh'), *words], stdin=subprocess.DEVNULL,
+                        stdout=stdout, stderr=stderr, env=environment, cwd=folder,
+                    )  # fmt: skip
+                started.append((start, out, err))
+            until = time.monotonic() + self.plan['limit'] + max(len(nodes) * each for nodes, each, _ in commands) * 0.02
+            answers += [self.answer(*one, until) for one in started]
+        return answers
+
+    def start(self, nodes, each):
+        values = {
+            'nodes': ','.join(nodes), 'count': len(nodes), 'ranks': len(nodes) * each, 'each': each,
+            'slots': ','.join(f'{node}:{each}' for node in nodes),
+        }  # fmt: skip
+        return [word.format(**values) for word in self.plan['start']]
+
+    def answer(self, started, out, err, until):
+        try:
+            code = started.wait(max(0.0, until - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            started.terminate()
+            try:
+                started.wait(10)
+            except subprocess.TimeoutExpired:
+                started.kill()
+                started.wait()
+            return '', f'had not ended after {self.plan["limit"]} s'
+        if not code:
+            return out.read_text(errors='replace'), ''
+        lines = [line for line in err.read_text(errors='replace').splitlines() if line.strip()]
+        own = [line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')]
+        said = next((line for line in lines if 'error' in line.lower()), (lines or ['it printed no error'])[0])
+        return '', (own or [f'ended with exit code {code}: {said}'])[0][:200]
+
+
+def main(path):
+    plan = json.loads(Path(path).read_text())
+    job, nodes = Job(plan), nodes_of_job()
+    say('nodes', len(nodes), 'rails', len(plan['rails']), 'rounds', plan['rounds'])
+    climb(
+        job, nodes, plan['places'], len(plan['rails']), plan['rounds'], seconds=plan['seconds'],
+        tolerance=plan['tolerance'], sustain=plan['sustain'], tell=say,
+    )  # fmt: skip
+    say('took', f'{job.seconds():.1f} s')
+
+
+if __name__ == '__main__':
+    main(sys.argv[1])

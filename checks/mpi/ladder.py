@@ -1,0 +1,151 @@
+"""The node ladder: which nodes, rails, pairs and switches are slow, and the largest group of nodes without them."""
+
+import json
+import re
+import shutil
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, run_before, variable
+
+import plumbline
+from checks.core import jobscript
+from checks.core.benchmark import Benchmark
+from checks.core.outputs import text_of
+from checks.core.placement import LISTS, Placement, cpus_of_devices, models_for, one_rank_on
+from checks.core.topology import on_this_system
+from checks.core.trials import Metric, series_of
+from checks.mpi.osu_devices import MODELS
+from plumbline.ladder import rounds_within, seconds_of
+from plumbline.locations import locations
+from plumbline.record import Dim
+
+# Launcher -> what starts ranks on some nodes of a job, at the same time as on others
+STARTS = {
+    'srun': 'srun --overlap --nodes={count} --nodelist={nodes} --ntasks={ranks} --ntasks-per-node={each} '
+            '--kill-on-bad-exit=1',
+    'pals': 'mpiexec --hosts {nodes} -n {ranks} --ppn {each} --cpu-bind none',
+    'mpirun': 'mpirun -host {slots} -n {ranks}',
+    'mpiexec': 'mpiexec -host {slots} -n {ranks}',
+}  # fmt: skip
+# What the job needs of this package: the compute nodes may not see the clone
+MODULES = ('__init__', 'errors', 'settings', 'rounds', 'grouping', 'ladder')
+EVERY_NIGHT = 16  # nodes; all of them at an acceptance
+PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
+WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
+
+
+def node_counts_of(topology):
+    """Return the nodes of a night and of an acceptance."""
+    every = topology.nodes_of_partition
+    return sorted({min(EVERY_NIGHT, every), every} - {1}) if topology.launcher in STARTS else []
+
+
+def rails_of(topology, buffers):
+    """Return the placement of a rank on each rail of a node, and that of two ranks within it, if there is room.
+
+    Rails are the network devices; of device buffers the GPUs, most of which have a network device each.
+    """
+    if buffers == 'host':
+        ends = topology.cpu_of_core[:1], topology.cpu_of_core[-1:]
+        rails = [replace(one_rank_on(ends[0]), nics=nic and ((nic,),)) for nic in topology.nics or (None,)]
+        return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
+    (gpu,), cores = models_for(topology, MODELS), cpus_of_devices(topology)
+    rails = [Placement(1, (its,), devices=((device,),), gpu=gpu) for device, its in enumerate(cores)]
+    return rails, Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu) if cores[1:] else None
+
+
+def plan_of(check):
+    """Return what ``job/ladder.py`` needs to know."""
+    size, repeat = check.message_bytes, ['-i', str(check.iterations), '-x', '2']
+    device = ['-d', check.placement.gpu] if check.placement.gpu else []
+    return {
+        'start': [*STARTS[check.topology.launcher].split(), *check.job.launcher.options],
+        'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
+        'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
+        'rails': [rail.env_vars for rail in check.rails], 'within': check.within and check.within.env_vars,
+        'lists': list(LISTS.values()), 'rounds': check.rounds, 'seconds': check.seconds,
+        'places': {node: sorted(places) for node, places in locations(check.site.name).items()},
+        'limit': check.pair_seconds, 'tolerance': check.tolerance, 'sustain': check.sustain,
+    }  # fmt: skip
+
+
+@rfm.simple_test
+class NodeLadder(Benchmark):
+    """Settings, OSU's bandwidth within each node, of pairs in the rounds of a tournament, and of the nodes left.
+
+    One job, in which a step follows from the one before: ``plumbline/ladder.py``. Parses lines such as
+    ``pair 3 0 n1,n2 12345.67``: round, rail, nodes, MB/s.
+    """
+
+    descr = 'Slow nodes, rails, pairs and switches by name'
+    last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), 64 virtual nodes of Slurm, a network link each'
+    mpi = starts_ranks = True
+    executable = sys.executable
+    nodes = parameter(on_this_system(node_counts_of), loggable=True)
+    buffers = parameter(['host', 'device'], loggable=True)
+    most_nodes = variable(int, type(None), value=None)  #: where fewer are to be had
+    most_rounds = variable(int, type(None), value=None)  #: of pairs; None: all, or as many as the time allows
+    message_bytes = variable(int, value=2**20)  #: of pairs, 64 in flight; of the allreduce 16 times as many
+    iterations = variable(int, value=20)
+    pair_seconds = variable(int, value=30)  #: after which a pair has no result
+    tolerance = variable(float, value=0.1)  #: loss against like pairs that what is named has at least
+    sustain = variable(float, value=0.7)  #: of the bandwidth of the group before, for a larger group
+    seconds, trial_time_limit = 840, 900
+    trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
+    dims = {'rail': Dim('name')}
+
+    def supports(self, topology):
+        on_devices = bool(models_for(topology, MODELS) and cpus_of_devices(topology))
+        return self.nodes in node_counts_of(topology) and (self.buffers == 'host' or on_devices)
+
+    @run_after('init')
+    def choose(self):
+        self.requires = 'osu' if self.buffers == 'host' else ' '.join(feature for feature, *_ in MODELS.values())
+        self.num_nodes = min(self.nodes or 1, self.most_nodes or self.nodes or 1)
+        self.tags = {'acceptance'} | ({'nightly'} if self.num_nodes <= EVERY_NIGHT else set())
+
+    @run_after('setup')
+    def place(self):
+        self.rails, self.within = rails_of(self.topology, self.buffers)
+        self.placement, of_rails = self.rails[0], range(len(self.rails))
+        self.rounds = min(rounds_within(self.num_nodes, len(of_rails), self.seconds), self.most_rounds or sys.maxsize)
+        self.provenance['ladder'] = f'{len(of_rails)} rails, {self.rounds} rounds of {self.num_nodes // 2} pairs'
+        self.estimates.append(seconds_of(self.num_nodes, self.rounds))
+        self.metrics = [
+            *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
+            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': of_rails}),
+            Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
+        ]  # fmt: skip
+
+    @run_before('run')
+    def write_plan(self):
+        stage = Path(self.stagedir)
+        (stage / 'plumbline').mkdir()
+        for name in MODULES:
+            shutil.copy(Path(plumbline.__file__).with_name(f'{name}.py'), stage / 'plumbline')
+        jobscript.pass_buffers_of_gpus(self)
+        (stage / 'ladder.json').write_text(json.dumps(plan_of(self)))
+        self.executable_opts = ['../../ladder.py', '../../ladder.json']
+
+    def complaints(self, folder):
+        return re.findall(r'^named \w+ (.+)$', text_of(folder / 'stdout'), re.MULTILINE)
+
+    def sanity_faults(self, run):
+        self.printed = run.output
+        ended = re.search(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', run.output, re.MULTILINE)
+        return [] if ended else ['the ladder did not come to its end']
+
+    def derive(self, record):
+        printed, nodes = getattr(self, 'printed', ''), ','.join(self.job.nodelist or [])
+        for rail, pair, value in PAIR.findall(printed) if printed else ():
+            if float(value):
+                series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
+        for node, value in WITHIN.findall(printed) if self.within else ():
+            if float(value):
+                series_of(record, 'loopback_bandwidth').samples.append((1, node, float(value)))
+        for number, bandwidth in re.findall(r'^largest ([1-9]\d*) ([\d.]+)$', printed, re.MULTILINE):
+            series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
+            series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / self.num_nodes)]

@@ -1,0 +1,353 @@
+"""A ladder over the nodes of a job: settings, loopback, rounds of pairs, the largest group that keeps its bandwidth.
+
+The rungs and what is concluded from them; a `Machine` measures: ``checks/core/job/ladder.py`` in a job,
+``studies/ladder.py`` by simulation. A node takes part in a rung if it passed those before. Bandwidths are in MB/s, 0
+where there was no result.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import zip_longest
+from statistics import median
+from typing import NamedTuple, Protocol
+
+from plumbline.grouping import Key, explain
+from plumbline.rounds import tournament
+
+Pair = tuple[str, ...]
+Places = Mapping[str, Iterable[str]]  # of each node, such as ``switch s3``
+
+MEETINGS = 4  # of each node on each rail, at least: fewer cannot tell the node from its partners
+AGAIN = 2  # further meetings of whoever is suspected: one slow message of another job accuses nobody
+_NOISE = 3  # standard deviations of healthy pairs that a slow one must be below
+_FEW = 12  # meetings, of which a median stands for their kind
+# What a healthy meeting counts against a suspect: a place must be slow in four of five of its meetings
+_COST = {'uplink': 4.0, 'place': 4.0, 'plane': 4.0}
+# Seconds that the model of the time allows: to start each of several steps, and until the last one has measured. A
+# rank of a group starts in `_RANK`. docs/fleet.md has what was measured.
+STEP, ROUND, _RANK = 0.02, 4.0, 0.005
+_FOR_GROUPS = 0.3  # of all time
+
+
+class Machine(Protocol):
+    """What a ladder stands on. Each method runs on all that it is given at the same time."""
+
+    def preflight(self, nodes: Sequence[str]) -> dict[str, str]:
+        """Return why some of the nodes are not set as expected."""
+
+    def loopback(self, nodes: Sequence[str]) -> dict[str, float]:
+        """Return the bandwidth within each node; empty where a node has one rank only."""
+
+    def meet(self, rail: int, pairs: Sequence[Pair]) -> list[float]:
+        """Return the bandwidth of each pair of nodes on a rail."""
+
+    def together(self, nodes: Sequence[str]) -> float:
+        """Return the bus bandwidth of all nodes in one collective."""
+
+    def seconds(self) -> float:
+        """Return the time since the start."""
+
+
+class Meeting(NamedTuple):
+    """A pair of nodes that was measured on a rail, in a round that counts from 1."""
+
+    round: int
+    rail: int
+    pair: Pair
+    value: float
+
+
+class Named(NamedTuple):
+    """Who is slow. `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group; `text`: the evidence."""
+
+    kind: str
+    where: str
+    nodes: tuple[str, ...]
+    text: str
+
+
+class Climbed(NamedTuple):
+    """The end of a ladder. `group`: the largest that keeps its bandwidth, `bandwidth`: that of it on the bus."""
+
+    named: list[Named]
+    meetings: list[Meeting]
+    loopback: dict[str, float]
+    group: list[str]
+    bandwidth: float
+
+
+# Rounds
+
+
+def rounds_within(nodes: int, rails: int, seconds: float) -> int:
+    """Return the rounds of pairs that so many nodes play in the time: all, each node on each rail; fewer if need be."""
+    every = nodes - 1 + nodes % 2
+    wanted = every * -(-MEETINGS * rails // every)
+    left = seconds * (1 - _FOR_GROUPS) - 2 * (ROUND + nodes * STEP)
+    return min(wanted, max(1, int(left / (ROUND + nodes // 2 * STEP)) - AGAIN))
+
+
+def seconds_of(nodes: int, rounds: int) -> float:
+    """Return the estimate of a whole ladder, in which one node is bad: what it costs each of the nodes."""
+    groups = 3 * math.ceil(math.log2(max(nodes, 2)))
+    return (
+        2 * (ROUND + nodes * STEP) + (rounds + AGAIN) * (ROUND + nodes // 2 * STEP) + groups * (ROUND + nodes * _RANK)
+    )
+
+
+def plan(nodes: Sequence[str], places: Places, most: int) -> list[list[Pair]]:
+    """Return at most so many rounds of pairs: whole tournaments, or a part of one.
+
+    Of a part, a quarter of the rounds is within the narrowest place of each node: without these, a switch that is slow
+    to others could not be told from one that is slow to all.
+    """
+    sizes = Counter(place for node in nodes for place in places.get(node, ()))
+    inner = {node: min(places.get(node, ['']), key=lambda place: (sizes[place], place)) for node in nodes}
+    ordered = sorted(nodes, key=inner.__getitem__)
+    every = len(nodes) - 1 + len(nodes) % 2
+    if every <= most:
+        return list(tournament(ordered, every)) * (most // every)
+    groups = defaultdict(list)
+    for node in ordered:
+        groups[inner[node]].append(node)
+    within = [
+        list(tournament(group, min(most // 4, len(group) - 1 + len(group) % 2)))
+        for group in groups.values()
+        if 1 < len(group) < len(nodes)
+    ]
+    rounds = [[pair for part in parts for pair in part] for parts in zip_longest(*within, fillvalue=[])]
+    return rounds + list(tournament(ordered, most - len(rounds)))
+
+
+def rail_of(number: int, nodes: int, rails: int) -> int:
+    """Return the rail of a round that counts from 0; whoever meets again, meets on another one."""
+    return (number + number // (nodes - 1 + nodes % 2)) % rails
+
+
+# Conclusions
+
+
+def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rails: int = 1) -> list[Named]:
+    """Return who explains the slow pairs: a node or its rail, a place or its uplink, a rail of all nodes, or the pair.
+
+    A pair is slow if the best of its meetings on a rail is below the level of its kind by more than `tolerance` and
+    than noise. Of the same kind are pairs that share as many places.
+    """
+    best: dict[tuple[Pair, int], Meeting] = {}
+    for one in meetings:
+        if one.value >= best.get((one.pair, one.rail), one).value:
+            best[one.pair, one.rail] = one
+    kept = list(best.values())
+    expected = _expected(kept, places)
+    bound = _bound([one.value / expected[one] for one in kept if one.value], tolerance)
+    slow = [one for one in kept if one.value < bound * expected[one]]
+    well = [one for one in kept if one.value >= bound * expected[one]]
+    scopes = {one: _scopes(one, places, rails) for one in kept}
+    healthy = Counter(key for one in well for key in scopes[one])
+    named = []
+    for group in explain([scopes[one] for one in slow], [scopes[one] for one in well], _COST):
+        its = [slow[index] for index in group.places]
+        if group.key[0] != 'pair' or len(its) > healthy[group.key]:
+            named.append(_named(group.key, its, healthy[group.key], expected, places))
+    return named
+
+
+def _level(values: Sequence[float]) -> float:
+    """Return the median of the values that are well, which are a fifth at least: those near the upper fifth."""
+    upper = sorted(values)[-1 - len(values) // 5] if values else 0.0
+    return median([value for value in values if value >= 0.9 * upper] or [0.0])
+
+
+def _bound(shares: Sequence[float], tolerance: float) -> float:
+    """Return the share of what is expected below which a value is slow; noise is that of the values above it."""
+    above = [math.log(share) for share in shares if share >= 1]
+    noise = 1.4826 * median(above) if above else 0.0
+    return min(1 - tolerance, math.exp(-_NOISE * noise))
+
+
+def _expected(meetings: Sequence[Meeting], places: Places) -> dict[Meeting, float]:
+    """Return the level of the pairs of the same kind, which share as many places; or of all where these are few."""
+    kinds: dict[Pair, int] = {}
+    values = defaultdict(list)
+    for one in meetings:
+        first, second = (set(places.get(node, ())) for node in one.pair)
+        kinds[one.pair] = len(first & second)
+        values[kinds[one.pair]].append(one.value)
+    every = _level([one.value for one in meetings])
+    levels = {kind: _level(found) for kind, found in values.items() if len(found) >= _FEW}
+    return {one: levels.get(kinds[one.pair], every) for one in meetings}
+
+
+def _scopes(one: Meeting, places: Places, rails: int) -> list[Key]:
+    """Return what may make a pair slow, the narrowest first."""
+    first, second = (set(places.get(node, ())) for node in one.pair)
+    found: list[Key] = [('pair', *one.pair)]
+    if rails > 1:
+        found += [('rail', node, one.rail) for node in one.pair]
+    found += [('node', node) for node in one.pair]
+    found += [('uplink', place) for place in sorted(first ^ second)]
+    found += [('place', place) for place in sorted(first | second)]
+    return found + ([('plane', one.rail)] if rails > 1 else [])
+
+
+def _named(key: Key, slow: Sequence[Meeting], healthy: int, expected: Mapping[Meeting, float], places: Places) -> Named:
+    kind, *words = key
+    where = {
+        'pair': 'pair {0},{1}', 'rail': 'rail {1} of node {0}', 'node': 'node {0}', 'uplink': 'uplink of {0}',
+        'place': '{0}', 'plane': 'rail {0} of all nodes',
+    }[str(kind)].format(*words)  # fmt: skip
+    if kind in ('uplink', 'place'):
+        there = {node for one in slow for node in one.pair if words[0] in list(places.get(node, ()))}
+        nodes = tuple(sorted(there))
+    else:
+        nodes = tuple(word for word in words if isinstance(word, str))
+    value, wanted = (median(found) for found in ([one.value for one in slow], [expected[one] for one in slow]))
+    lost = f'{value:.4g} MB/s, expected {wanted:.4g} ({value / wanted - 1:+.0%})' if value else 'no result'
+    text = f'{where}: {lost} in {len(slow)} of {len(slow) + healthy} pairs'
+    return Named(str(kind), where, nodes, text)
+
+
+def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> list[tuple[int, list[Pair]]]:
+    """Return rail and pairs of the rounds in which suspects are measured again, nodes with partners that are well."""
+    accused = {node for one in named for node in one.nodes}
+    partners = [node for node in nodes if node not in accused]
+    wanted: list[tuple[int, Pair]] = []
+    for one in named:
+        its = range(rails) if one.kind != 'rail' else [int(one.where.split()[1])]
+        if one.kind == 'pair':
+            wanted += [(rail, one.nodes) for rail in its] * AGAIN
+        elif one.kind in ('node', 'rail') and partners:
+            for rail in its:
+                chosen = [partners[(len(wanted) * 7 + turn) % len(partners)] for turn in range(AGAIN)]
+                wanted += [(rail, (one.nodes[0], partner)) for partner in chosen]
+    rounds: list[tuple[int, list[Pair]]] = []
+    for rail, pair in wanted:
+        for its_rail, pairs in rounds:
+            if rail == its_rail and not set(pair) & {node for other in pairs for node in other}:
+                pairs.append(pair)
+                break
+        else:
+            rounds.append((rail, [pair]))
+    return rounds
+
+
+def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
+    """Return the nodes whose loopback is below that of the others by more than `tolerance` and than noise."""
+    level = _level(list(values.values()))
+    bound = _bound([value / level for value in values.values() if value], tolerance) * level
+    named = []
+    for node, value in values.items():
+        if value < bound or not value:
+            found = f'{value:.4g} MB/s, expected {level:.4g} ({value / level - 1:+.0%})' if value else 'no result'
+            named.append(Named('loopback', f'node {node}', (node,), f'node {node}: {found} within the node'))
+    return named
+
+
+# Groups
+
+
+def in_order(nodes: Sequence[str], meetings: Sequence[Meeting], places: Places) -> list[str]:
+    """Return the nodes: the best pair, then those that share most places with it, place by place."""
+    left = set(nodes)
+    best = max((one for one in meetings if left.issuperset(one.pair)), key=lambda one: one.value, default=None)
+    first = list(best.pair) if best else []
+    near = {place for node in first for place in places.get(node, ())}
+
+    def distance(node: str) -> tuple[int, list[str]]:
+        its = sorted(places.get(node, ()))
+        return -len(near.intersection(its)), its
+
+    return first + sorted((node for node in nodes if node not in first), key=distance)
+
+
+def grow(
+    nodes: Sequence[str], together: Callable[[Sequence[str]], float], sustain: float, late: Callable[[], bool]
+) -> tuple[list[str], float, list[Named]]:
+    """Return the largest group, grown from the first two nodes, with its bandwidth, and the nodes that it refused.
+
+    A group is doubled as long as it has at least `sustain` times the bandwidth of the one before. Else half of what
+    was added is tried, down to the single node that it does not sustain. Where it gets `late`, the group is what it has
+    come to.
+    """
+    refused: list[Named] = []
+    group, level, rest = list(nodes[:2]), 0.0, list(nodes[2:])
+    if len(group) == 2 and not (level := together(group)):
+        text = f'pair {",".join(group)}: no result of the collective'
+        return [], 0.0, [Named('group', text.partition(':')[0], tuple(group), text)]
+    parts: list[list[str]] = []
+    while (parts or rest) and not late():
+        if not parts:
+            parts, rest = [rest[: len(group)]], rest[len(group) :]
+        part = parts.pop(0)
+        for _ in range(1 + (len(part) == 1)):  # of whom one slow run is not enough
+            if (value := together([*group, *part])) and value >= sustain * level:
+                break
+        if value and value >= sustain * level:
+            group, level = [*group, *part], value
+        elif len(part) > 1:
+            parts = [part[: len(part) // 2], part[len(part) // 2 :], *parts]
+        else:
+            found = f'{value:.4g} MB/s' if value else 'no result'
+            text = f'node {part[0]}: {found} in a group with {len(group)} nodes, which have {level:.4g} MB/s without it'
+            refused.append(Named('group', f'node {part[0]}', (part[0],), text))
+    return group, level, refused
+
+
+def climb(
+    machine: Machine, nodes: Sequence[str], places: Places, rails: int, rounds: int, *, seconds: float,
+    tolerance: float = 0.1, sustain: float = 0.7, tell: Callable[..., None] = lambda *words: None,
+) -> Climbed:  # fmt: skip
+    """Climb the ladder within `seconds`; `tell` each result as it comes, as words of a line."""
+    named = [
+        Named('settings', f'node {node}', (node,), f'node {node}: {why}')
+        for node, why in sorted(machine.preflight(nodes).items())
+    ]
+    left = _without(nodes, named)
+    loopback: dict[str, float] = {}
+    for _ in range(1 + AGAIN):
+        for node, value in machine.loopback([one.nodes[0] for one in _low(loopback, tolerance)] or left).items():
+            loopback[node] = max(value, loopback.get(node, 0.0))
+            tell('loopback', node, f'{value:.2f}')
+        if not _low(loopback, tolerance):
+            break
+    named += _low(loopback, tolerance)
+    left = _without(left, named)
+    meetings: list[Meeting] = []
+
+    def meet(rail: int, pairs: Sequence[Pair]) -> None:
+        number = meetings[-1].round + 1 if meetings else 1
+        for pair, value in zip(pairs, machine.meet(rail, pairs), strict=True):
+            meetings.append(Meeting(number, rail, pair, value))
+            tell('pair', number, rail, ','.join(pair), f'{value:.2f}')
+
+    until = seconds * (1 - _FOR_GROUPS)
+    for number, pairs in enumerate(plan(left, places, rounds) if len(left) > 1 else []):
+        if machine.seconds() > until:
+            tell('late', f'{number} of {rounds} rounds of pairs were measured')
+            break
+        meet(rail_of(number, len(left), rails), pairs)
+    for rail, pairs in rounds_again(suspects(meetings, places, tolerance, rails), left, rails)[: 4 * AGAIN * rails]:
+        meet(rail, pairs)
+    met = Counter(one.pair for one in meetings)
+    named += [one for one in suspects(meetings, places, tolerance, rails) if one.kind != 'pair' or met[one.nodes] > 1]
+    good = in_order(_without(left, named), meetings, places)
+
+    def together(group: Sequence[str]) -> float:
+        value = machine.together(group)
+        tell('group', len(group), f'{value:.2f}', ','.join(group))
+        return value
+
+    group, bandwidth, refused = grow(good, together, sustain, lambda: machine.seconds() > seconds)
+    for one in (named := named + refused):
+        tell('named', one.kind, one.text)
+    tell('largest', len(group), f'{bandwidth:.2f}')
+    return Climbed(named, meetings, loopback, group, bandwidth)
+
+
+def _without(nodes: Sequence[str], named: Sequence[Named]) -> list[str]:
+    """Return the nodes that can go on: of a pair both, as one of another pair each may be well."""
+    out = {node for one in named if one.kind != 'pair' for node in one.nodes}
+    return [node for node in nodes if node not in out]

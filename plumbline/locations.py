@@ -1,0 +1,32 @@
+"""Where the nodes of a site are: the switch, chassis or rack of each, as `locations.csv` of the site states."""
+
+import csv
+from pathlib import Path
+
+from plumbline.errors import InputError
+from plumbline.paths import SITES, site_folder
+
+LOCATIONS = 'locations.csv'
+
+
+def locations(site: str, root: Path = SITES) -> dict[str, set[str]]:
+    """Return the places of each node, such as ``switch s3``, from ``locations.csv`` of the site; empty without one.
+
+    Its first column is `node`, each other one a kind of place. Raises InputError.
+    """
+    path = site_folder(site, root, LOCATIONS) / LOCATIONS
+    if not path.exists():
+        return {}
+    try:
+        with path.open(encoding='utf-8', newline='') as lines:
+            header, *rows = [row for row in csv.reader(lines) if row] or [['']]
+    except (OSError, ValueError, csv.Error) as error:
+        raise InputError(f'{path}: cannot be read as CSV: {error}') from None
+    if header[0] != 'node' or len(header) < 2:
+        raise InputError(f'{path}: expected the columns node and at least one kind of place, found {",".join(header)}')
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        if len(row) != len(header) or row[0] in found:
+            raise InputError(f'{path}: node {row[0]}: expected one row of {len(header)} columns')
+        found[row[0]] = {f'{kind} {name}' for kind, name in zip(header[1:], row[1:], strict=True) if name}
+    return found

@@ -1,0 +1,143 @@
+"""The decisions of the node ladder, on simulated nodes with planted faults."""
+
+import random
+from itertools import chain
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rows import each_row
+
+from plumbline import ladder
+from plumbline.ladder import Meeting
+from studies.ladder import LEVEL, LIMIT, Simulated, where
+
+
+class Faulty(Simulated):
+    """Simulated nodes, some of which are set otherwise, slow within, or slow only in a group."""
+
+    wrong: tuple[str, ...] = ()
+    slow_within: tuple[str, ...] = ()
+    slow_in_groups: tuple[str, ...] = ()
+
+    def preflight(self, nodes):
+        return dict.fromkeys(self.wrong, 'gpus: expected 8, found 7')
+
+    def loopback(self, nodes):
+        return {
+            node: value * (0.5 if node in self.slow_within else 1) for node, value in super().loopback(nodes).items()
+        }
+
+    def together(self, nodes):
+        return super().together(nodes) * (0.3 if set(self.slow_in_groups) & set(nodes) else 1)
+
+
+def climbed(machine, rails=1, seconds=LIMIT, told=None):
+    rounds = ladder.rounds_within(len(machine.nodes), rails, seconds)
+    tell = (lambda *words: told.append(words)) if told is not None else (lambda *words: None)
+    return ladder.climb(machine, machine.nodes, machine.places, rails, rounds, seconds=seconds, tell=tell)
+
+
+def named(found) -> dict[str, str]:
+    return {one.where: one.text for one in found.named}
+
+
+def test_a_thousand_nodes_with_slow_nodes_pairs_and_a_switch():
+    machine = Simulated(1024, 1, random.Random('all at once'))
+    rounds = ladder.rounds_within(1024, 1, LIMIT)
+    machine.left['uplink', 'switch s9'] = 0.6
+    machine.left |= {('node', node): 0.5 for node in ('n3', 'n500')}
+    met = chain(*ladder.plan(machine.nodes, machine.places, rounds))
+    slow = {'n3', 'n500', *(node for node, places in machine.places.items() if places == ['switch s9'])}
+    well = [pair for pair in met if not slow & set(pair)]
+    machine.left |= {('pair', *well[700]): 0.4}
+    found = climbed(machine)
+    assert set(named(found)) == {where(key) for key in machine.left}
+    assert machine.seconds() < 900
+    assert '(-50%)' in named(found)['node n3'] and 'MB/s' in named(found)['uplink of switch s9']
+    assert len(found.group) == 1024 - 2 - 16
+
+
+def test_a_slow_rail_is_told_from_its_node():
+    machine = Simulated(64, 4, random.Random('a rail'))
+    machine.left = {('rail', 'n5', 2): 0.5, ('node', 'n9'): 0.5}
+    assert set(named(climbed(machine, rails=4))) == {'rail 2 of node n5', 'node n9'}
+    assert 'n5' not in climbed(machine, rails=4).group
+
+
+def test_a_rail_that_is_slow_everywhere_accuses_no_node():
+    machine = Simulated(64, 4, random.Random('a plane'))
+    machine.left = {('rail', node, 1): 0.5 for node in machine.nodes}
+    assert set(named(climbed(machine, rails=4))) == {'rail 1 of all nodes'}
+
+
+def test_each_rung_has_the_nodes_that_passed_those_before():
+    machine, told = Faulty(32, 1, random.Random('rungs')), []
+    machine.wrong, machine.slow_within, machine.slow_in_groups = ('n1',), ('n2',), ('n30',)
+    found = climbed(machine, told=told)
+    assert set(named(found)) == {'node n1', 'node n2', 'node n30'}
+    assert 'expected 8, found 7' in named(found)['node n1'] and 'within the node' in named(found)['node n2']
+    assert 'in a group with' in named(found)['node n30']
+    assert sorted(found.group) == sorted(set(machine.nodes) - {'n1', 'n2', 'n30'})
+    assert not {'n1', 'n2'} & {node for one in found.meetings for node in one.pair}
+    assert [words for words in told if words[0] == 'named'] == [('named', one.kind, one.text) for one in found.named]
+
+
+def test_a_node_without_any_result_is_named():
+    machine = Simulated(16, 1, random.Random('dead'))
+    machine.left['node', 'n4'] = 0.0
+    assert 'no result' in named(climbed(machine))['node n4']
+
+
+def test_one_slow_message_accuses_nobody():
+    """It is measured again; a pair that was measured once is no evidence."""
+    machine = Simulated(16, 1, random.Random('once'))
+    meet, first = machine.meet, iter([True])
+    machine.meet = lambda rail, pairs: [value * (0.3 if next(first, False) else 1) for value in meet(rail, pairs)]
+    assert climbed(machine).named == []
+
+
+def test_a_ladder_that_is_late_ends_with_what_it_has():
+    machine, told = Simulated(64, 1, random.Random('late')), []
+    found = ladder.climb(
+        machine, machine.nodes, machine.places, 1, 63, seconds=60, tell=lambda *words: told.append(words)
+    )
+    assert any(words[0] == 'late' for words in told)
+    assert len(found.group) < 64 and machine.seconds() < 120
+
+
+@given(st.integers(2, 40), st.integers(1, 8), st.integers(1, 60), st.integers(1, 5))
+def test_rounds_hold_each_node_once_and_whole_tournaments_each_pair(nodes, rails, most, of_switch):
+    names = [f'n{number}' for number in range(nodes)]
+    places = {name: [f'switch s{number // of_switch}'] for number, name in enumerate(names)}
+    rounds = ladder.plan(names, places, most)
+    assert 1 <= len(rounds) <= most
+    for pairs in rounds:
+        assert len(set(chain(*pairs))) == 2 * len(pairs)
+    every = nodes - 1 + nodes % 2
+    if most >= every:
+        assert {frozenset(pair) for pair in chain(*rounds)} >= {frozenset((names[0], other)) for other in names[1:]}
+    assert ladder.rounds_within(nodes, rails, 10_000) >= max(every, 4 * rails)
+
+
+@each_row(('nodes', 'least'), [(2, 4), (16, 15), (64, 63), (1000, 16)])
+def test_a_ladder_of_so_many_nodes_ends_in_a_quarter_of_an_hour(nodes, least):
+    rounds = ladder.rounds_within(nodes, 1, LIMIT)
+    assert rounds >= least and ladder.seconds_of(nodes, rounds) < 900
+
+
+def test_without_a_table_of_places_a_slow_pair_is_still_named():
+    values = [
+        Meeting(1, 0, (f'a{i}', f'b{j}'), LEVEL * (0.5 if i == j == 3 else 1)) for i in range(6) for j in range(6)
+    ]
+    (found,) = ladder.suspects(values, {}, 0.1)
+    assert found.kind == 'pair' and found.nodes == ('a3', 'b3')
+
+
+@pytest.mark.parametrize('share', [0.0, 0.5])
+def test_two_nodes_without_a_collective_are_no_group(share):
+    machine = Simulated(2, 1, random.Random('two'))
+    machine.together = lambda nodes: share * LEVEL
+    found = climbed(machine)
+    assert len(found.group) == (2 if share else 0)
+    assert [one.kind for one in found.named] == ([] if share else ['group'])

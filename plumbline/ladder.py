@@ -136,10 +136,11 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
     A pair is slow if the best of its meetings on a rail is below the level of its kind by more than `tolerance` and
     than noise. Of the same kind are pairs that share as many places.
     """
-    best: dict[tuple[Pair, int], Meeting] = {}
+    best: dict[tuple[frozenset[str], int], Meeting] = {}
     for one in meetings:
-        if one.value >= best.get((one.pair, one.rail), one).value:
-            best[one.pair, one.rail] = one
+        key = frozenset(one.pair), one.rail
+        if one.value >= best.get(key, one).value:
+            best[key] = one
     kept = list(best.values())
     expected = _expected(kept, places)
     bound = _bound([one.value / expected[one] for one in kept if one.value], tolerance)

@@ -13,7 +13,6 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 import plumbline
 from checks.core import jobscript
 from checks.core.benchmark import Benchmark
-from checks.core.outputs import text_of
 from checks.core.placement import LISTS, Placement, cpus_of_devices, models_for, one_rank_on
 from checks.core.topology import on_this_system
 from checks.core.trials import Metric, series_of
@@ -96,6 +95,7 @@ class NodeLadder(Benchmark):
     seconds, trial_time_limit = 840, 900
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims = {'rail': Dim('name')}
+    printed = ''
 
     def supports(self, topology):
         on_devices = bool(models_for(topology, MODELS) and cpus_of_devices(topology))
@@ -130,17 +130,18 @@ class NodeLadder(Benchmark):
         (stage / 'ladder.json').write_text(json.dumps(plan_of(self)))
         self.executable_opts = ['../../ladder.py', '../../ladder.json']
 
-    def complaints(self, folder):
-        return re.findall(r'^named \w+ (.+)$', text_of(folder / 'stdout'), re.MULTILINE)
-
     def sanity_faults(self, run):
         self.printed = run.output
         ended = re.search(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', run.output, re.MULTILINE)
         return [] if ended else ['the ladder did not come to its end']
 
+    @run_before('sanity')
+    def put_names_first(self):
+        self.faults[:0] = re.findall(r'^named \w+ (.+)$', self.printed, re.MULTILINE)
+
     def derive(self, record):
-        printed, nodes = getattr(self, 'printed', ''), ','.join(self.job.nodelist or [])
-        for rail, pair, value in PAIR.findall(printed) if printed else ():
+        printed, nodes = self.printed, ','.join(self.job.nodelist or [])
+        for rail, pair, value in PAIR.findall(printed):
             if float(value):
                 series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
         for node, value in WITHIN.findall(printed) if self.within else ():

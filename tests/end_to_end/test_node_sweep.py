@@ -306,6 +306,41 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
         assert set(case['record']['placement']['actual']) == {f'{node}.0' for node in pair.split(',')}
 
 
+LADDER = """\
+[ $SLURM_PROCID = 0 ] || exit 0
+case $SLURM_STEP_NODELIST in n[0-9]*) rate=90 ;; *7*) sleep 0.4; rate=10 ;; *) rate=50 ;; esac
+echo "# OSU MPI Bandwidth Test v7.4"
+echo "1048576                $rate.00"
+"""
+
+
+def test_a_ladder_names_the_slow_node_and_grows_a_group_of_the_others(fleet):
+    """Steps of a real Slurm, whose programs are stand-ins."""
+    only(fleet, 5, 8)
+    clone = fleet.clone
+    shutil.copytree(ROOT / 'checks/mpi', clone.root / 'checks/mpi', dirs_exist_ok=True)
+    (clone.root / 'checks/fault.py').unlink()
+    text = clone.site_file.read_text().replace('features: [demo]', 'features: [osu]')
+    clone.site_file.write_text(text.replace('max_jobs:', 'num_nodes: 4\n    max_jobs:'))
+    clone.program(LADDER, 'osu_bw')
+    clone.program('[ $SLURM_PROCID = 0 ] || exit 0; echo "16777216    4000.00"', 'osu_allreduce')
+    report = fleet.folder / 'report.json'
+    words = ['-C', 'reframe_settings/settings.py', '-c', 'checks/mpi', '--system=demo:fleet', '-n', 'NodeLadder', '-r']
+    answer = clone.run('reframe', *words, f'--report-file={report}', **fleet.slurm)
+    (case,) = cases_in(report)
+    assert answer.returncode == 1 and case['fail_phase'] == 'sanity', answer.stdout + answer.stderr
+    assert case['fail_reason'].startswith('sanity error: node n7: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs')
+    assert 'also:' not in case['fail_reason'], 'something else is wrong, too'
+    metrics = case['record']['metrics']
+    assert {tuple(sample[:2]) for sample in metrics['loopback_bandwidth']['samples']} == {
+        (1, node) for node in ('n5', 'n6', 'n7', 'n8')
+    }
+    assert len(metrics['pair_bandwidth rail=0']['samples']) == 12 + 2
+    assert [sample[2] for sample in metrics['good_nodes']['samples']] == [3 / 4]
+    assert metrics['group_bandwidth']['samples'][0][2] == pytest.approx(2 * 2 / 3 * 16777216 / 4000, rel=1e-3)
+    assert fleet.queue() == ''
+
+
 @each_row(
     ('options', 'words'),
     [

@@ -123,7 +123,7 @@ class Job:
         if not code:
             return out.read_text(errors='replace'), ''
         lines = [line for line in err.read_text(errors='replace').splitlines() if line.strip()]
-        own = [line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')]
+        own = [re.sub(r'^plumbline: (local rank \w+: )?', '', line) for line in lines if line.startswith('plumbline: ')]
         said = next((line for line in lines if 'error' in line.lower()), (lines or ['it printed no error'])[0])
         return '', (own or [f'ended with exit code {code}: {said}'])[0][:200]
 

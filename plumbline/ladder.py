@@ -142,10 +142,9 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
         if one.value >= best.get(key, one).value:
             best[key] = one
     kept = list(best.values())
-    expected = _expected(kept, places)
-    bound = _bound([one.value / expected[one] for one in kept if one.value], tolerance)
-    slow = [one for one in kept if one.value < bound * expected[one]]
-    well = [one for one in kept if one.value >= bound * expected[one]]
+    expected, least = _expected(kept, places, tolerance)
+    slow = [one for one in kept if one.value < least[one]]
+    well = [one for one in kept if one.value >= least[one]]
     scopes = {one: _scopes(one, places, rails) for one in kept}
     healthy = Counter(key for one in well for key in scopes[one])
     named = []
@@ -162,24 +161,28 @@ def _level(values: Sequence[float]) -> float:
     return median([value for value in values if value >= 0.9 * upper] or [0.0])
 
 
-def _bound(shares: Sequence[float], tolerance: float) -> float:
-    """Return the share of what is expected below which a value is slow; noise is that of the values above it."""
-    above = [math.log(share) for share in shares if share >= 1]
+def _least(values: Sequence[float], level: float, tolerance: float) -> float:
+    """Return the least value that is not slow; noise is that of the values above the level."""
+    above = [math.log(value / level) for value in values if level and value >= level]
     noise = 1.4826 * median(above) if above else 0.0
-    return min(1 - tolerance, math.exp(-_NOISE * noise))
+    return level * min(1 - tolerance, math.exp(-_NOISE * noise))
 
 
-def _expected(meetings: Sequence[Meeting], places: Places) -> dict[Meeting, float]:
-    """Return the level of the pairs of the same kind, which share as many places; or of all where these are few."""
+def _expected(
+    meetings: Sequence[Meeting], places: Places, tolerance: float
+) -> tuple[dict[Meeting, float], dict[Meeting, float]]:
+    """Return the level of the pairs of the same kind, or of all where these are few, and the least that is not slow."""
     kinds: dict[Pair, int] = {}
     values = defaultdict(list)
     for one in meetings:
         first, second = (set(places.get(node, ())) for node in one.pair)
         kinds[one.pair] = len(first & second)
         values[kinds[one.pair]].append(one.value)
-    every = _level([one.value for one in meetings])
-    levels = {kind: _level(found) for kind, found in values.items() if len(found) >= _FEW}
-    return {one: levels.get(kinds[one.pair], every) for one in meetings}
+    every = [one.value for one in meetings]
+    alike = {kind: found if len(found) >= _FEW else every for kind, found in values.items()}
+    levels = {kind: _level(found) for kind, found in alike.items()}
+    least = {kind: _least(found, levels[kind], tolerance) for kind, found in alike.items()}
+    return {one: levels[kinds[one.pair]] for one in meetings}, {one: least[kinds[one.pair]] for one in meetings}
 
 
 def _scopes(one: Meeting, places: Places, rails: int) -> list[Key]:
@@ -238,10 +241,10 @@ def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> li
 def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
     """Return the nodes whose loopback is below that of the others by more than `tolerance` and than noise."""
     level = _level(list(values.values()))
-    bound = _bound([value / level for value in values.values() if value], tolerance) * level
+    least = _least(list(values.values()), level, tolerance)
     named = []
     for node, value in values.items():
-        if value < bound or not value:
+        if value < least or not value:
             found = f'{value:.4g} MB/s, expected {level:.4g} ({value / level - 1:+.0%})' if value else 'no result'
             named.append(Named('loopback', f'node {node}', (node,), f'node {node}: {found} within the node'))
     return named

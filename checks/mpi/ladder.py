@@ -31,14 +31,15 @@ STARTS = {
 }  # fmt: skip
 # What the job needs of this package: the compute nodes may not see the clone
 MODULES = ('__init__', 'errors', 'settings', 'rounds', 'grouping', 'ladder')
-EVERY_NIGHT = 16  # nodes; all of them at an acceptance
+EVERY_NIGHT, LARGEST = 16, 2048  # nodes; with more, too few rounds fit into the time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
+ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
 WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
 
 
 def node_counts_of(topology):
     """Return the nodes of a night and of an acceptance."""
-    every = topology.nodes_of_partition
+    every = min(topology.nodes_of_partition, LARGEST)
     return sorted({min(EVERY_NIGHT, every), every} - {1}) if topology.launcher in STARTS else []
 
 
@@ -71,6 +72,35 @@ def plan_of(check):
     }  # fmt: skip
 
 
+def copy_modules(folder):
+    """Put into a new folder what the job needs of the package."""
+    folder.mkdir()
+    for name in MODULES:
+        shutil.copy(Path(plumbline.__file__).with_name(f'{name}.py'), folder)
+
+
+def metrics_of(rails, within):
+    """Return the metrics, which `add_samples` measures; `within`: whether a node has room for two ranks."""
+    return [
+        *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(within),
+        Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': rails}),
+        Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
+    ]  # fmt: skip
+
+
+def add_samples(record, printed, nodes, wanted):
+    """Add what a ladder of so many nodes printed: a sample for each pair, each node, and the largest group."""
+    for rail, pair, value in PAIR.findall(printed):
+        if float(value):
+            series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
+    for node, value in WITHIN.findall(printed):
+        if float(value):
+            series_of(record, 'loopback_bandwidth').samples.append((1, node, float(value)))
+    for number, bandwidth in re.findall(r'^largest ([1-9]\d*) ([\d.]+)$', printed, re.MULTILINE):
+        series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
+        series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / wanted)]
+
+
 @rfm.simple_test
 class NodeLadder(Benchmark):
     """Settings, OSU's bandwidth within each node, of pairs in the rounds of a tournament, and of the nodes left.
@@ -94,8 +124,7 @@ class NodeLadder(Benchmark):
     sustain = variable(float, value=0.7)  #: of the bandwidth of the group before, for a larger group
     seconds, trial_time_limit = 840, 900
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
-    dims = {'rail': Dim('name')}
-    printed = ''
+    dims, printed = {'rail': Dim('name')}, ''
 
     def supports(self, topology):
         on_devices = bool(models_for(topology, MODELS) and cpus_of_devices(topology))
@@ -112,41 +141,25 @@ class NodeLadder(Benchmark):
         self.rails, self.within = rails_of(self.topology, self.buffers)
         self.placement, of_rails = self.rails[0], range(len(self.rails))
         self.rounds = min(rounds_within(self.num_nodes, len(of_rails), self.seconds), self.most_rounds or sys.maxsize)
-        self.provenance['ladder'] = f'{len(of_rails)} rails, {self.rounds} rounds of {self.num_nodes // 2} pairs'
+        self.provenance['ladder'] = f'rails {len(of_rails)}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
-        self.metrics = [
-            *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(self.within),
-            Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': of_rails}),
-            Metric('group_bandwidth', 'MB/s', 'higher'), Metric('good_nodes', '1', 'higher', judged=False),
-        ]  # fmt: skip
+        self.metrics = metrics_of(of_rails, self.within)
 
     @run_before('run')
     def write_plan(self):
         stage = Path(self.stagedir)
-        (stage / 'plumbline').mkdir()
-        for name in MODULES:
-            shutil.copy(Path(plumbline.__file__).with_name(f'{name}.py'), stage / 'plumbline')
+        copy_modules(stage / 'plumbline')
         jobscript.pass_buffers_of_gpus(self)
         (stage / 'ladder.json').write_text(json.dumps(plan_of(self)))
-        self.executable_opts = ['../../ladder.py', '../../ladder.json']
+        self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
 
     def sanity_faults(self, run):
         self.printed = run.output
-        ended = re.search(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', run.output, re.MULTILINE)
-        return [] if ended else ['the ladder did not come to its end']
+        return [] if ENDED.search(run.output) else ['the ladder did not come to its end']
 
     @run_before('sanity')
     def put_names_first(self):
         self.faults[:0] = re.findall(r'^named \w+ (.+)$', self.printed, re.MULTILINE)
 
     def derive(self, record):
-        printed, nodes = self.printed, ','.join(self.job.nodelist or [])
-        for rail, pair, value in PAIR.findall(printed):
-            if float(value):
-                series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
-        for node, value in WITHIN.findall(printed) if self.within else ():
-            if float(value):
-                series_of(record, 'loopback_bandwidth').samples.append((1, node, float(value)))
-        for number, bandwidth in re.findall(r'^largest ([1-9]\d*) ([\d.]+)$', printed, re.MULTILINE):
-            series_of(record, 'group_bandwidth').samples = [(1, nodes, float(bandwidth))]
-            series_of(record, 'good_nodes').samples = [(1, nodes, int(number) / self.num_nodes)]
+        add_samples(record, self.printed, ','.join(self.job.nodelist or []), self.num_nodes)

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """The node ladder in a job: starts OSU's programs on its nodes, for the decisions of ``plumbline/ladder.py``.
 
-ladder.py PLAN   `PLAN`, JSON that ``checks/mpi/ladder.py`` wrote, has the words that start ranks, the programs, the
-variables of the ranks on each rail, the places of the nodes, and what may be taken as slow. It prints:
+ladder.py PLAN WORDS   `PLAN`, JSON that ``checks/mpi/ladder.py`` wrote, has the words that start ranks, the programs,
+the variables of the ranks on each rail, the places of the nodes, and what may be taken as slow. It prints `WORDS`, and:
 
     loopback n1 10234.11                  MB/s between two ranks of a node
     pair 3 0 n1,n2 12345.67               in round 3, on rail 0
@@ -128,10 +128,10 @@ class Job:
         return '', (own or [f'ended with exit code {code}: {said}'])[0][:200]
 
 
-def main(path):
+def main(path, words):
     plan = json.loads(Path(path).read_text())
     job, nodes = Job(plan), nodes_of_job()
-    say('nodes', len(nodes), 'rails', len(plan['rails']), 'rounds', plan['rounds'])
+    say(f'nodes {len(nodes)}, {words}')
     climb(
         job, nodes, plan['places'], len(plan['rails']), plan['rounds'], seconds=plan['seconds'],
         tolerance=plan['tolerance'], sustain=plan['sustain'], tell=say,
@@ -140,4 +140,4 @@ def main(path):
 
 
 if __name__ == '__main__':
-    main(sys.argv[1])
+    main(*sys.argv[1:])

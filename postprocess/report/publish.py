@@ -177,9 +177,20 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
 def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
     """Write the list of all sites until it is that of the folder: others may publish theirs at the same time."""
     written = None
-    while (states := [json.loads(path.read_text()) for path in sorted(folder.glob('*/latest.json'))]) != written:
+    while (states := [state for path in sorted(folder.glob('*/data/site.js')) if (state := _state(path))]) != written:
         write_text(folder / 'index.html', template('sites.html.j2').render(states=states, assets=assets))
         written = states
+
+
+def _state(data: Path) -> Content | None:
+    """Return the state of a site; None where its first publication is under way. Raises InputError."""
+    path = data.parents[1] / 'latest.json'
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError) as error:
+        raise InputError(f'{path}: cannot be read: {error}; publish its site again') from None
 
 
 def _write_assets(folder: Path) -> dict[str, str]:

@@ -95,7 +95,10 @@ def test_sites_that_are_published_at_the_same_time_are_both_listed(work, monkeyp
         if path.name == 'index.html' and not written:
             written.append(path)
             state = json.loads((path.parent / SITE / 'latest.json').read_text())
-            (path.parent / 'other').mkdir()
+            (path.parent / 'other/data').mkdir(parents=True)
+            (path.parent / 'other/data/site.js').touch()
+            (path.parent / 'begun/data').mkdir(parents=True)
+            (path.parent / 'begun/data/site.js').touch()
             (path.parent / 'other/latest.json').write_text(json.dumps(state | {'site': 'other'}))
         return path.parent.mkdir(parents=True, exist_ok=True) or path.write_text(text)
 

@@ -6,8 +6,6 @@ from browser import Browser
 from run_reports import Workplace
 from simulated_site import Site
 
-from studies import planted
-
 
 @pytest.fixture
 def work(tmp_path) -> Workplace:
@@ -52,9 +50,3 @@ def chromium(tmp_path_factory):
     browser = Browser(program, tmp_path_factory.mktemp('browser'))
     yield browser
     browser.close()
-
-
-@pytest.fixture(scope='session')
-def year_store(tmp_path_factory):
-    """Forty nights of a cluster with planted causes, and the causes."""
-    return planted.year(tmp_path_factory.mktemp('year'), 0.1)

@@ -36,8 +36,8 @@ def made(store):
 
 
 @pytest.fixture(scope='module')
-def year(year_store):
-    return made(year_store)
+def year(tmp_path_factory):
+    return made(planted.year(tmp_path_factory.mktemp('year'), 0.1))
 
 
 @pytest.fixture(scope='module')

@@ -4,7 +4,7 @@ import reframe as rfm
 from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
-from checks.core.placement import one_rank_on
+from checks.core.placement import Placement
 from checks.core.trials import Metric
 
 
@@ -36,7 +36,7 @@ class NodeSettings(Benchmark):
 
     @run_after('setup')
     def place(self):
-        self.placement = one_rank_on(self.topology.cpu_of_core[:1])
+        self.placement = Placement(1, None)  # a shell and its children, which need no CPU of their own
 
     def sanity_faults(self, run):
         return run.output.splitlines()[:-1]

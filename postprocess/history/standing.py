@@ -18,6 +18,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing
 from postprocess.verdicts.baseline import read_baseline
+from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import judge_session, site_policy
 from postprocess.verdicts.verdict import Comparison
 
@@ -83,6 +84,11 @@ def next_step(store: Store, comparison: Comparison, known: Sequence[Known], root
     propose = store.command('record propose', site, root)
     rows = read_baseline(site, root)
     if not rows:
+        sessions = store.sessions(site)
+        doubts = read_doubts(store, sessions, {})
+        if len({night for night, _ in doubts}) == len(sessions):
+            busy = f'there is no baseline yet, and {count(len(doubts), "case")} ran on busy nodes'
+            return f'{busy}: run `ci/nightly` again while they are quiet; then {propose}'
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
     if comparison.hints:
         return comparison.hints[0]

@@ -49,6 +49,13 @@ def test_the_first_week_always_says_what_to_do_next(work):
     assert re.match(r'1 incident open: `plumbline incidents show [0-9a-f]{6} --results ', red['next'])
 
 
+def test_busy_sessions_alone_are_no_baseline(work):
+    night(work, 0, provenance={'load_beside': '3.20'})
+    assert '1 case ran on busy nodes: run `ci/nightly` again while they are quiet' in status(work)['next']
+    night(work, 1)
+    assert 'if the machine is as it should be' in status(work)['next']
+
+
 def test_a_selection_of_checks_is_no_session_for_a_baseline(work):
     night(work, 0)
     work.run('record propose')

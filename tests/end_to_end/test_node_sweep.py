@@ -47,9 +47,9 @@ def empty(fleet):
         return len(states) == 16 and all(state.endswith(' idle') for state in states) and not fleet.queue().strip()
 
     fleet.tell('scancel', '--user=root', '--full')
-    wait_for(all_free, 90)
+    wait_for(all_free)
     time.sleep(1)
-    wait_for(all_free, 90)
+    wait_for(all_free)
 
 
 def command(*options: str) -> list[str]:
@@ -83,7 +83,7 @@ def test_three_of_sixteen_nodes_fail(fleet):
     """One that exits with an error, one with half of its output, one that goes down; the others count."""
     fleet.clone.program(
         'case $SLURMD_NODENAME in n7) echo "no licence" >&2; exit 3 ;; n9) echo "rate: 50.5"; exit ;;\n'
-        f'n11) echo "x n11" > {fleet.folder}/down; sleep 60 ;; esac\n{GOOD}'
+        f'n11) echo "x n11" > {fleet.folder}/down; sleep 300 ;; esac\n{GOOD}'
     )
     fleet.after('down', 'scontrol', 'update', 'NodeName=n11', 'State=down', 'Reason=test')
     answer = fleet.clone.run(*command(), **fleet.slurm)
@@ -114,8 +114,8 @@ def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
         command(*options), cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    wait_for(lambda: list(fleet.clone.results.glob(f'nightly-stage/*/*/*/*/Fault*/places/{done}.tar')), 60)
-    wait_for((fleet.folder / 'hangs').exists, 60)
+    wait_for(lambda: list(fleet.clone.results.glob(f'nightly-stage/*/*/*/*/Fault*/places/{done}.tar')))
+    wait_for((fleet.folder / 'hangs').exists)
     (fleet.folder / 'hangs').unlink()
     return running
 

@@ -238,6 +238,12 @@ def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> li
     return rounds
 
 
+def confirmed(meetings: Sequence[Meeting], places: Places, tolerance: float, rails: int = 1) -> list[Named]:
+    """Return the suspects, without pairs that met once only."""
+    met = Counter(one.pair for one in meetings)
+    return [one for one in suspects(meetings, places, tolerance, rails) if one.kind != 'pair' or met[one.nodes] > 1]
+
+
 def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
     """Return the nodes whose loopback is below that of the others by more than `tolerance` and than noise."""
     level = _level(list(values.values()))
@@ -335,8 +341,7 @@ def climb(
         meet(rail_of(number, len(left), rails), pairs)
     for rail, pairs in rounds_again(suspects(meetings, places, tolerance, rails), left, rails)[: 4 * AGAIN * rails]:
         meet(rail, pairs)
-    met = Counter(one.pair for one in meetings)
-    named += [one for one in suspects(meetings, places, tolerance, rails) if one.kind != 'pair' or met[one.nodes] > 1]
+    named += confirmed(meetings, places, tolerance, rails)
     good = in_order(_without(left, named), meetings, places)
 
     def together(group: Sequence[str]) -> float:

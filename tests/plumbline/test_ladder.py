@@ -1,6 +1,7 @@
 """The decisions of the node ladder, on simulated nodes with planted faults."""
 
 import random
+import re
 from itertools import chain
 
 import pytest
@@ -141,3 +142,13 @@ def test_two_nodes_without_a_collective_are_no_group(share):
     found = climbed(machine)
     assert len(found.group) == (2 if share else 0)
     assert [one.kind for one in found.named] == ([] if share else ['group'])
+
+
+def test_real_pairs_of_64_nodes_name_what_was_slowed(recorded):
+    """Pairs that had not ended in time, on a busy host, were well when they were measured again."""
+    rows = re.findall(r'^pair (\d+) (\d+) (\S+) (\S+)$', recorded('node-ladder-64-nodes.txt'), re.MULTILINE)
+    meetings = [Meeting(int(turn), int(rail), tuple(pair.split(',')), float(value)) for turn, rail, pair, value in rows]
+    places = {f'n{number}': [f'switch s{(number - 1) // 8}'] for number in range(1, 65)}
+    found = {one.where for one in ladder.confirmed(meetings, places, 0.1)}
+    assert found == {'uplink of switch s6', 'node n20', 'pair n5,n25'}
+    assert any(one.value == 0 for one in meetings)

@@ -103,10 +103,11 @@ link_classes: {A: {pairs: [[0, 1]]}}
 file_systems: {scratch: {path: /tmp, kind: any}}
 num_nodes: 2
 expects: {gpus: 2}
+power_cap: {command: /bin/true, caps: [100 W], normal: 200 W}
 """
 FEATURES = (
-    'babelstream-omp babelstream-cuda clpeak comm-scope-cuda hpcc hpcg hpl ior likwid mdtest multichase nccl-tests osu '
-    'osu-cuda'
+    'babelstream-omp babelstream-cuda clpeak comm-scope-cuda coralgemm-cuda heffte-fftw hpcc hpcg hpl ior likwid '
+    'mdtest multichase nccl-tests osu osu-cuda osu-xccl transferbench-cuda'
 )
 
 
@@ -121,7 +122,7 @@ def test_each_class_of_a_pipeline_selects_the_checks_of_one_folder(clone):
         for name in re.findall(r'@rfm.simple_test\nclass (\w+)', path.read_text())
     }
     assert set(folders.values()) == set(classes), 'a check would run in no class'
-    clone.describe(EVERYTHING, *FEATURES.split())
+    clone.describe(EVERYTHING, *FEATURES.split(), launcher='mpirun')
     (clone.root / 'checks/demo.py').unlink()
     described = json.loads(clone.reframe('--describe', checks='checks').stdout)
     tags = {test['unique_name']: (test['display_name'].split()[0], set(test['tags'])) for test in described}

@@ -12,22 +12,22 @@ import platform
 import re
 import shlex
 import shutil
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from plumbline.errors import InputError, SiteError
+from plumbline.errors import InputError
 from plumbline.files import read_yaml, write_text
 from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
-from plumbline.programs import find_reframe, output_of
+from plumbline.machine.node import Node, processor_of, read, this_node
+from plumbline.programs import output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
 from plumbline.units import in_base_unit
 
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
-_CODE = ('detect.py', 'gpu_links.py', 'microarchitectures.yaml')  # the cached facts depend on these
+_CODE = ('detect.py', 'gpu_links.py', 'node.py', 'microarchitectures.yaml')  # the cached facts depend on these
 
 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
@@ -75,7 +75,7 @@ def _complete_environs(site: str, entry: dict[str, Any], devices: list[dict[str,
 def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
     """Return why a file system of site.yaml is not here with ``if_free`` bytes free; None if it is."""
     path, wanted = file_system['path'], in_base_unit(file_system['if_free'])
-    mounts = [line.split()[1:3] for line in _read(proc / 'self/mounts').splitlines()]
+    mounts = [line.split()[1:3] for line in read(proc / 'self/mounts').splitlines()]
     kind = next((kind for mounted_on, kind in reversed(mounts) if mounted_on == path), None)
     if kind != file_system['kind']:
         return f'{path}: expected a mounted file system of kind {file_system["kind"]}'
@@ -140,50 +140,39 @@ def _machine() -> dict[str, Any]:
 
 def _cache_file(kind: str, depends_on: str) -> Path:
     """Return the file of facts that hold until a boot, for these hardware threads and while `depends_on` holds."""
-    boot_id = _read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
+    boot_id = read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
     key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {depends_on}'.encode()).hexdigest()[:16]
     cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
     return cache / 'plumbline' / f'{kind}-{platform.node()}-{key}.json'
 
 
-def detect_machine(allowed: set[int] | None = None) -> dict[str, Any]:
-    """Return processor, memory, GPUs, link classes and peaks as keys of a partition of site.yaml.
+def detect_machine(allowed: set[int] | None = None, node: Node | None = None) -> dict[str, Any]:
+    """Return processor, memory, GPUs, link classes and peaks of a node as keys of a partition of site.yaml.
 
-    The processor has the hardware threads `allowed`, by default those that this process may use. Raises SiteError.
+    `node`: this one by default. The processor has the hardware threads `allowed`, by default those that this process
+    may use. Raises SiteError.
     """
     allowed = allowed or os.sched_getaffinity(0)
-    processor = restrict_to(_processor(), allowed) | numa_distances(allowed)
-    machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes()} B'}
-    if devices := nvidia_devices() + amd_devices():
+    node = node or this_node()
+    proc, sys = node.root / 'proc', node.root / 'sys'
+    processor = processor_of(node)
+    processor['topology']['caches'] = processor['topology']['caches'] or caches_of_libc(processor['topology'], node)
+    processor = restrict_to(processor, allowed) | numa_distances(allowed, sys)
+    machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes(proc, sys)} B'}
+    if devices := nvidia_devices(node) + amd_devices(sys):
         machine['devices'] = devices
-        near = near_numa_domains(sum(device['num_devices'] for device in devices))
+        near = near_numa_domains(sum(device['num_devices'] for device in devices), sys)
         if len(devices) == 1 and near and set(near) <= set(processor.get('numa_ids', ())):
             devices[0]['numa_domains'] = near
-        links, fault = find_link_classes(devices)
+        links, fault = find_link_classes(devices, node)
         machine |= {key: value for key, value in (('link_classes', links), ('no_link_classes', fault)) if value}
-    if peaks := _peaks(processor):
+    if peaks := _peaks(processor, node.root):
         machine['peaks'] = peaks
     return machine
 
 
-def _processor() -> dict[str, Any]:
-    """Return what ReFrame detects of the processor. Raises SiteError."""
-    # its settings would load this site again
-    environment = {name: value for name, value in os.environ.items() if not name.startswith('RFM_')}
-    with tempfile.TemporaryDirectory() as folder:
-        found = Path(folder, 'processor.json')
-        command = [find_reframe() or 'reframe', f'--detect-host-topology={found}']
-        try:
-            output_of(command, env=environment | {'TMPDIR': folder}, cwd=folder)  # where it leaves a log
-            processor = json.loads(found.read_text(encoding='utf-8'))
-        except (OSError, ValueError) as error:
-            raise SiteError(f'the processor cannot be detected: {" ".join(command)}: {error}') from None
-    processor['topology']['caches'] = processor['topology'].get('caches') or caches_of_libc(processor['topology'])
-    return processor
-
-
-def caches_of_libc(topology: dict[str, Any]) -> list[dict[str, Any]]:
+def caches_of_libc(topology: dict[str, Any], node: Node) -> list[dict[str, Any]]:
     """Return the caches as the C library knows them, where the kernel shows none, as in many containers.
 
     It does not say who shares them: L1 and L2 count as those of a core, L3 as that of a socket.
@@ -192,13 +181,13 @@ def caches_of_libc(topology: dict[str, Any]) -> list[dict[str, Any]]:
     for level, name, owners in ((1, 'LEVEL1_DCACHE_SIZE', 'cores'), (2, 'LEVEL2_CACHE_SIZE', 'cores'),
                                 (3, 'LEVEL3_CACHE_SIZE', 'sockets')):  # fmt: skip
         with suppress(ValueError):
-            if size := int(output_of(['getconf', name])):
+            if size := int(node.output_of(['getconf', name])):
                 found.append({'type': f'L{level}', 'size': size, 'cpusets': topology[owners]})
     return found
 
 
 def restrict_to(processor: dict[str, Any], allowed: set[int]) -> dict[str, Any]:
-    """Return ReFrame's processor information with only the hardware threads `allowed` (cgroup, taskset)."""
+    """Return a processor with only the hardware threads `allowed` (cgroup, taskset)."""
     allow = sum(1 << cpu for cpu in allowed)
 
     def cut(masks: list[str]) -> list[str]:
@@ -223,9 +212,9 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
     nodes = sorted((sys / 'devices/system/node').glob('node[0-9]*'), key=lambda node: int(node.name[4:]))
     found = {}  # (lowest bit of the CPUs, column) -> a row of distances to all `nodes`
     for column, node in enumerate(nodes):
-        cpus = int((_read(node / 'cpumap').replace(',', '') or '0'), 16) & allow
+        cpus = int((read(node / 'cpumap').replace(',', '') or '0'), 16) & allow
         if cpus:
-            found[cpus & -cpus, column] = [int(word) for word in _read(node / 'distance').split()]
+            found[cpus & -cpus, column] = [int(word) for word in read(node / 'distance').split()]
     columns = [column for _, column in sorted(found)]
     if not columns or any(len(row) != len(nodes) for row in found.values()):
         return {}
@@ -237,17 +226,17 @@ def numa_distances(allowed: set[int], sys: Path = _SYS) -> dict[str, Any]:
 
 def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
     """Return the kernel's MemTotal, or the limit of this process's cgroup if that is lower."""
-    group = _read(proc / 'self/cgroup').rpartition('::')[2].strip().lstrip('/')
+    group = read(proc / 'self/cgroup').rpartition('::')[2].strip().lstrip('/')
     paths = Path(group, 'memory.max'), Path('memory/memory.limit_in_bytes')
-    limits = [_read(sys / 'fs/cgroup' / path).strip() for path in paths]
-    total = os.sysconf('SC_PHYS_PAGES') * os.sysconf('SC_PAGE_SIZE')
+    limits = [read(sys / 'fs/cgroup' / path).strip() for path in paths]
+    total = int(re.findall(r'^MemTotal: *(\d+)', read(proc / 'meminfo'), re.MULTILINE)[0]) * 1024  # in kB
     return min([total, *(int(limit) for limit in limits if limit.isdigit())])
 
 
-def nvidia_devices() -> list[dict[str, Any]]:
+def nvidia_devices(node: Node) -> list[dict[str, Any]]:
     """Return the GPUs that ``nvidia-smi`` lists, by model."""
     try:
-        printed = output_of(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
+        printed = node.output_of(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
         rows = csv.reader(printed.splitlines(), skipinitialspace=True)
         return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
     except ValueError:
@@ -261,7 +250,7 @@ def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:
     """
     gpus = []
     for node in sorted((sys / 'class/kfd/kfd/topology/nodes').glob('*/properties')):
-        properties = dict(line.split(maxsplit=1) for line in _read(node).splitlines() if ' ' in line)
+        properties = dict(line.split(maxsplit=1) for line in read(node).splitlines() if ' ' in line)
         version = int(properties.get('gfx_target_version', 0))
         if version:
             arch = f'gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}'
@@ -276,12 +265,12 @@ def _count(gpus: list[tuple[str, str]]) -> list[dict[str, Any]]:
     ]
 
 
-def _peaks(processor: dict[str, Any]) -> dict[str, Any]:
+def _peaks(processor: dict[str, Any], root: Path) -> dict[str, Any]:
     """Return the theoretical Flop/cycle of a core, its highest clock, and the node's Flop/s if both are known."""
     peaks: dict[str, Any] = {}
-    if flop_per_cycle := flop_per_cycle_of(_read(_PROC / 'cpuinfo')):
+    if flop_per_cycle := flop_per_cycle_of(read(root / 'proc/cpuinfo')):
         peaks['flop_per_cycle'] = flop_per_cycle
-    if khz := _read(_SYS / 'devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
+    if khz := read(root / 'sys/devices/system/cpu/cpu0/cpufreq/cpuinfo_max_freq'):
         peaks['core_clock'] = f'{int(khz) / 1000:.0f} MHz'
         if flop_per_cycle:
             widest = max(value for key, value in flop_per_cycle.items() if key.endswith('_dp'))
@@ -306,11 +295,3 @@ def flop_per_cycle_of(cpuinfo: str) -> dict[str, int]:
                 for precision, size in zip(('dp', 'sp'), elements[isa], strict=True)
             }
     return {}
-
-
-def _read(path: Path) -> str:
-    """Return the text of a file of the kernel, empty where there is none."""
-    try:
-        return path.read_text(encoding='utf-8')
-    except OSError:
-        return ''

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from plumbline.programs import output_of
+from plumbline.machine.node import Node
 
 Pair = tuple[int, int]
 _ESCAPE = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
@@ -37,8 +37,8 @@ class Link:
     descr: str
 
 
-def find_link_classes(devices: list[dict[str, Any]]) -> tuple[dict[str, Any], str | None]:
-    """Return ``link_classes`` of site.yaml for the `devices` of this machine, and why two GPUs have none."""
+def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[str, Any], str | None]:
+    """Return ``link_classes`` of site.yaml for the `devices` of a node, and why two GPUs have none."""
     vendors = {prefix for prefix in _WAYS for device in devices if device.get('arch', '').startswith(prefix)}
     number = sum(device['num_devices'] for device in devices)
     if number < 2 or not vendors:
@@ -48,7 +48,7 @@ def find_link_classes(devices: list[dict[str, Any]]) -> tuple[dict[str, Any], st
     faults = []
     for command, parse in _WAYS[vendors.pop()]:
         try:
-            links = parse(output_of(command))
+            links = parse(node.output_of(command))
             if (found := 1 + max((j for _, j in links), default=0)) != number:
                 raise ValueError(f'expected {number} GPUs, found {found}')
             return link_classes(links), None

@@ -1,21 +1,19 @@
-"""How this node is set, as ``expects`` of a partition states it; `checks/core/job/settings.sh` reads it."""
+"""How a node is set, as ``expects`` of a partition states it; `checks/core/job/settings.sh` reads it."""
 
 from typing import Any
 
-from plumbline.paths import ROOT
-from plumbline.programs import output_of
+from plumbline.machine.node import SETTINGS, Node
 
-_SCRIPT = ROOT / 'checks/core/job/settings.sh'
 _COUNTS = ('numa_domains', 'hugepages', 'gpus', 'nics')
 _SWITCHES = ('smt_active', 'turbo', 'gpu_ecc')
 _OF_THIS_BOOT = ('BOOT_IMAGE=', 'root=', 'initrd=')  # words that differ between equal nodes
 _SHARED = ('lustre', 'gpfs', 'beegfs', 'beegfs_nodev', 'nfs', 'nfs4', 'ceph', 'wekafs', 'panfs')
 
 
-def of_this_node() -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what can be read of this node, and why a key has no value: it differs between its CPUs or devices."""
+def of_node(node: Node) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what can be read of a node, and why a key has no value: it differs between its CPUs or devices."""
     try:
-        lines = output_of(['bash', str(_SCRIPT), 'facts']).splitlines()
+        lines = node.output_of(SETTINGS).splitlines()
     except ValueError:
         return {}, {}
     found: dict[str, list[str]] = {}

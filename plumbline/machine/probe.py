@@ -8,7 +8,6 @@ import datetime
 import os
 import platform
 import re
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,8 +19,10 @@ import yaml
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
 from plumbline.machine import detect, node_settings
+from plumbline.machine.node import Node, cpus_of, this_node, unpack
+from plumbline.machine.node import command as command_of_node
 from plumbline.machine.schedulers import SINFO, Nodes, count, must_state, nodes_of_cluster, of_slurm
-from plumbline.paths import ROOT, SITES
+from plumbline.paths import SITES
 from plumbline.programs import output_of
 from plumbline.site_file import read_site_file
 from plumbline.units import in_base_unit
@@ -57,7 +58,11 @@ def site_yaml(tell: Callable[[str], None] | None = None) -> str:
     if tell and not here:
         for name, why in closed.items():
             tell(f'partition {name}: left out: {why}')
-        seen = {nodes: _from_job(nodes, tell) for nodes in _one_kind_each(slurm, None) if nodes.scheduler == 'slurm'}
+        seen = {
+            nodes: _from_job(nodes, _others(nodes, slurm), tell)
+            for nodes in _one_kind_each(slurm, None)
+            if nodes.scheduler == 'slurm'
+        }
     host = (here and os.environ.get('SLURM_SUBMIT_HOST')) or platform.node()
     lines = [
         f'# Written by `plumbline probe` on {platform.node()}, {datetime.date.today()}.',
@@ -78,8 +83,8 @@ def site_yaml(tell: Callable[[str], None] | None = None) -> str:
         *(f'  # left out: {name}: {why}' for name, why in closed.items()),
     ]
     for nodes in _one_kind_each(slurm, here):
-        others = [other for other in slurm if other.partition == nodes.partition and other != nodes]
-        lines += seen.get(nodes) or _partition(nodes, others, of_this_node=nodes == here)
+        node = this_node() if nodes == here else None
+        lines += seen.get(nodes) or _partition(nodes, _others(nodes, slurm), node)
     if not listed:
         lines += _local_partition()
     found = detect.lacking_on_path()
@@ -147,17 +152,21 @@ def _one_kind_each(slurm: list[Nodes], here: Nodes | None) -> list[Nodes]:
     return [nodes for nodes in slurm if kinds[nodes.partition] == nodes]
 
 
-def _from_job(nodes: Nodes, tell: Callable[[str], None]) -> list[str]:
-    """Return the lines of a partition as a job on one of its nodes describes it; none where none could."""
-    command = [*_srun(nodes).split()[:-2], f'--immediate={_WAIT}', sys.executable, '-m', 'plumbline', 'probe']
+def _others(nodes: Nodes, slurm: list[Nodes]) -> list[Nodes]:
+    return [other for other in slurm if other.partition == nodes.partition and other != nodes]
+
+
+def _from_job(nodes: Nodes, others: list[Nodes], tell: Callable[[str], None]) -> list[str]:
+    """Return the lines of a partition with what a job prints of one of its nodes; none where none could."""
+    command = [*_srun(nodes).split()[:-2], f'--immediate={_WAIT}', *command_of_node()]
     tell(f'partition {nodes.partition}: a job looks at one of its nodes')
     try:
-        printed = output_of(command, time_limit=_JOB_LIMIT, cwd=ROOT)
-    except ValueError as error:
-        tell(f'partition {nodes.partition}: described as Slurm does, without caches and NUMA domains: srun {error}')
+        printed = output_of(command, time_limit=_JOB_LIMIT)
+        with tempfile.TemporaryDirectory() as folder:
+            return _partition(nodes, others, unpack(printed, Path(folder)))
+    except (ValueError, InputError, SiteError) as error:
+        tell(f'partition {nodes.partition}: described as Slurm does, without caches and NUMA domains: srun: {error}')
         return []
-    found = re.search(r'^  - name: .*# detected on node .*\n(?:    .*\n)*', printed, re.MULTILINE)
-    return found[0].splitlines() if found else []
 
 
 def _srun(nodes: Nodes) -> str:
@@ -168,7 +177,7 @@ def _srun(nodes: Nodes) -> str:
     return f'srun {" ".join(nodes.access)} -N 1 -n 1 --exclusive{requested} plumbline probe'
 
 
-def _partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[str]:
+def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str]:
     name = re.sub('[^a-zA-Z0-9_-]', '_', nodes.partition)
     shape = {'num_cpus_per_core': nodes.threads_per_core, 'num_sockets': nodes.sockets or 1}
     machine: dict[str, Any] = {
@@ -177,9 +186,8 @@ def _partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[st
             {'type': 'gpu', 'num_devices': number} | ({'model': model} if model else {}) for model, number in nodes.gpus
         ],
     }
-    if of_this_node:
-        # the whole node, also where the job has only a part of it
-        machine |= _detected(set(range(os.sysconf('SC_NPROCESSORS_CONF'))))
+    if node:
+        machine |= _detected(node, cpus_of(node))  # the whole node, also where the job has only a part of it
         has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in machine['devices'])
         if sees < has:
             raise InputError(
@@ -189,7 +197,7 @@ def _partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[st
         machine['memory_per_node'] = f'{nodes.memory} MiB'
     return [
         f'  - name: {name if re.match("[a-zA-Z_]", name) else "p" + name}'
-        + (f'  # detected on node {os.environ["SLURMD_NODENAME"]}' if of_this_node else ''),
+        + (f'  # detected on node {node.name}' if node else ''),
         f'    scheduler: {nodes.scheduler}',
         f'    launcher: {nodes.launcher}',
         f'    access: {_flow(list(nodes.access))}'
@@ -199,12 +207,12 @@ def _partition(nodes: Nodes, others: list[Nodes], of_this_node: bool) -> list[st
         *([f'    max_time: {nodes.max_time}'] if nodes.max_time else []),
         *([] if nodes.sockets else ['    # its scheduler counts CPUs only: correct num_cpus_per_core and num_sockets']),
         *(f'    # it also has {other}: add a partition for them, with -C FEATURE in its access' for other in others),
-        *_node(machine, known=of_this_node),
+        *_node(machine, node),
     ]
 
 
-def _detected(allowed: set[int] | None = None) -> dict[str, Any]:
-    machine = detect.detect_machine(allowed)
+def _detected(node: Node, allowed: set[int] | None = None) -> dict[str, Any]:
+    machine = detect.detect_machine(allowed, node)
     return machine | {'memory_per_node': f'{int(in_base_unit(machine["memory_per_node"])) // 2**20} MiB'}
 
 
@@ -219,15 +227,15 @@ def _local_partition() -> list[str]:
         '      - [OMPI_MCA_hwloc_base_binding_policy, none]  # the suite binds each rank itself',
         '      - [OMPI_ALLOW_RUN_AS_ROOT, 1]  # these two harm no other user; without them root starts no rank',
         '      - [OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, 1]',
-        *_node(_detected(), known=True),
+        *_node(_detected(this_node()), this_node()),
     ]
 
 
-def _node(machine: dict[str, Any], known: bool) -> list[str]:
-    """Return the lines of processor, memory, GPUs, links and peaks; `known`: detected on a node, not only by Slurm."""
+def _node(machine: dict[str, Any], node: Node | None) -> list[str]:
+    """Return the lines of processor, memory, GPUs, links, peaks; `node`: where they were detected, if anywhere."""
     lines = ['    processor:']
     lines += [f'      {key}: {_flow(value)}' for key, value in _in_counts(machine['processor']).items()]
-    if not known:
+    if not node:
         lines.append('      # add arch (as archspec names it), num_numa_domains, caches')
     memory = machine.get('memory_per_node')
     lines.append(f'    memory_per_node: {memory}' if memory else '    # add memory_per_node')
@@ -238,15 +246,15 @@ def _node(machine: dict[str, Any], known: bool) -> list[str]:
         lines += _links(machine, sum(device['num_devices'] for device in devices))
     if peaks := machine.get('peaks'):
         lines += ['    peaks:', *(f'      {key}: {_flow(value)}' for key, value in peaks.items())]
-    lines += _expects(machine) if known else ['    # add expects: how each node must be set']
+    lines += _expects(machine, node) if node else ['    # add expects: how each node must be set']
     lines.append('    # add to peaks: memory_bandwidth of a node, such as 409.6 GB/s (channels x MT/s x 8 B)')
     if devices:
         lines.append('    # add to peaks: device_memory_bandwidth of one device')
     return lines
 
 
-def _expects(machine: dict[str, Any]) -> list[str]:
-    expects, differs = node_settings.of_this_node()
+def _expects(machine: dict[str, Any], node: Node) -> list[str]:
+    expects, differs = node_settings.of_node(node)
     domains = len(machine['processor'].get('topology', {}).get('numa_nodes', ()))
     gpus = sum(device['num_devices'] for device in machine.get('devices', ()))
     for key, seen in (('numa_domains', domains), ('gpus', gpus)):

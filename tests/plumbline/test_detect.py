@@ -7,6 +7,7 @@ from pathlib import Path
 from rows import each_row
 
 from plumbline.machine import detect
+from plumbline.machine.node import Node
 from plumbline.sites import load_site
 
 TWO_SOCKETS = {
@@ -84,12 +85,12 @@ def test_caches_that_the_kernel_does_not_show_come_from_the_c_library(tmp_path, 
     getconf.write_text('#!/bin/sh\ncase $1 in LEVEL1*) echo 32768 ;; LEVEL2*) echo ;; *) echo 335544320 ;; esac')
     getconf.chmod(0o755)
     topology = {'cores': ['0x1', '0x2'], 'sockets': ['0x3']}
-    assert detect.caches_of_libc(topology) == [
+    assert detect.caches_of_libc(topology, Node()) == [
         {'type': 'L1', 'size': 32768, 'cpusets': ['0x1', '0x2']},
         {'type': 'L3', 'size': 335544320, 'cpusets': ['0x3']},
     ]
     getconf.unlink()
-    assert detect.caches_of_libc(topology) == []
+    assert detect.caches_of_libc(topology, Node()) == []
 
 
 def fake_smi(folder: Path, script: str):
@@ -100,13 +101,13 @@ def fake_smi(folder: Path, script: str):
 
 def test_nvidia_gpus_are_counted_by_model(tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
-    assert detect.nvidia_devices() == []
+    assert detect.nvidia_devices(Node()) == []
     fake_smi(tmp_path, "printf 'NVIDIA H100 80GB HBM3, 9.0\\nNVIDIA H100 80GB HBM3, 9.0\\n'")
-    assert detect.nvidia_devices() == [
+    assert detect.nvidia_devices(Node()) == [
         {'type': 'gpu', 'model': 'NVIDIA H100 80GB HBM3', 'arch': 'sm_90', 'num_devices': 2}
     ]
     fake_smi(tmp_path, 'echo "NVIDIA-SMI has failed"; exit 9')
-    assert detect.nvidia_devices() == []
+    assert detect.nvidia_devices(Node()) == []
 
 
 def test_amd_gpus_come_from_the_kernel_driver(tmp_path):
@@ -140,8 +141,8 @@ def test_without_numa_there_are_no_distances(tmp_path):
     assert detect.numa_distances({0}, tmp_path) == {}
 
 
-def test_a_cgroup_limit_is_the_memory_there_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(os, 'sysconf', {'SC_PHYS_PAGES': 2**18, 'SC_PAGE_SIZE': 2**12}.get)
+def test_a_cgroup_limit_is_the_memory_there_is(tmp_path):
+    (tmp_path / 'meminfo').write_text('MemTotal:        1048576 kB\nMemFree: 7 kB\n')
     assert detect.memory_bytes(tmp_path, tmp_path) == 2**30
     (tmp_path / 'self').mkdir()
     (tmp_path / 'self/cgroup').write_text('0::/job_7\n')

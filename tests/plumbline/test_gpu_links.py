@@ -18,6 +18,7 @@ from plumbline.machine.gpu_links import (
     near_numa_domains,
     nvidia_links,
 )
+from plumbline.machine.node import Node
 from plumbline.sites import load_site
 
 SITE = """\
@@ -299,8 +300,12 @@ def programs(tmp_path, monkeypatch):
 
 def test_links_of_this_machine_are_found(programs):
     programs('nvidia-smi', f'[ "$*" = "topo -m" ] && cat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
-    assert find_link_classes(NVIDIA) == ({'A': {'pairs': ALL_PAIRS[4], 'descr': '4 NVLinks'}}, None)
-    assert find_link_classes(NVIDIA[:0]) == find_link_classes([NVIDIA[0] | {'num_devices': 1}]) == ({}, None)
+    assert find_link_classes(NVIDIA, Node()) == ({'A': {'pairs': ALL_PAIRS[4], 'descr': '4 NVLinks'}}, None)
+    assert (
+        find_link_classes(NVIDIA[:0], Node())
+        == find_link_classes([NVIDIA[0] | {'num_devices': 1}], Node())
+        == ({}, None)
+    )
 
 
 def test_without_a_direct_link_mi250x_gpus_are_two_or_three_links_apart(recorded):
@@ -316,10 +321,10 @@ def test_without_a_direct_link_mi250x_gpus_are_two_or_three_links_apart(recorded
 def test_the_next_program_is_asked_where_one_has_no_answer(programs):
     programs('amd-smi', 'echo "WARNING: old"')
     programs('rocm-smi', f'cat {OUTPUTS}/amd-smi-topology-mi300x.txt')
-    assert find_link_classes(AMD)[0]['A']['pairs'] == ALL_PAIRS[8]
+    assert find_link_classes(AMD, Node())[0]['A']['pairs'] == ALL_PAIRS[8]
     programs('amd-smi', 'echo no driver >&2; exit 4')
     programs('rocm-smi', 'exit 1')
-    classes, fault = find_link_classes(AMD)
+    classes, fault = find_link_classes(AMD, Node())
     assert classes == {}
     assert 'amd-smi topology: ended with 4 and printed: no driver; rocm-smi --showtopo --shownodesbw: ended' in fault
 
@@ -339,7 +344,7 @@ def test_why_there_are_no_links_is_said(programs, monkeypatch, devices, script, 
     monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     if script:
         programs('nvidia-smi', script)
-    assert find_link_classes(devices) == ({}, expected)
+    assert find_link_classes(devices, Node()) == ({}, expected)
 
 
 def bound_to(driver: str, sys, **domains: int):
@@ -388,8 +393,8 @@ def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(
     programs, tmp_path, monkeypatch, near, known
 ):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
-    monkeypatch.setattr(detect, 'near_numa_domains', lambda number: near if number == 4 else None)
-    monkeypatch.setattr(detect, 'numa_distances', lambda allowed: {'numa_ids': [0], 'numa_distances': [[10]]})
+    monkeypatch.setattr(detect, 'near_numa_domains', lambda number, sys: near if number == 4 else None)
+    monkeypatch.setattr(detect, 'numa_distances', lambda allowed, sys: {'numa_ids': [0], 'numa_distances': [[10]]})
     programs('nvidia-smi', f'{QUERY}\nexit 3')
     load_site.cache_clear()
     (partition,) = load_site('localhost').partitions.values()
@@ -413,7 +418,7 @@ def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monk
 def test_a_driver_that_hangs_is_no_gpu(programs, monkeypatch):
     monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     programs('nvidia-smi', 'exec sleep 60')
-    assert detect.nvidia_devices() == []
+    assert detect.nvidia_devices(Node()) == []
 
 
 def test_links_are_not_those_of_devices_that_the_file_states(monkeypatch):

@@ -1,6 +1,7 @@
 """plumbline probe: this machine as it is, and clusters whose Slurm is a stand-in that prints what sinfo prints."""
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from rows import each_row
 from scratch import OUTPUTS
 from typer.testing import CliRunner
 
-from plumbline.machine import detect, node_settings, probe, schedulers
+from plumbline.machine import detect, probe, schedulers
 from plumbline.sites import load_site
 from postprocess.cli import app
 
@@ -120,7 +121,7 @@ file_systems\t-\t/tmp tmpfs
 
 
 def test_how_the_node_is_set_becomes_what_is_expected(programs, tmp_path, monkeypatch):
-    monkeypatch.setattr(node_settings, 'output_of', lambda command: FACTS)
+    programs('bash', f"cat <<'E'\n{FACTS}E")
     text = plumbline().stdout
     (partition,) = site_of(text, tmp_path).partitions.values()
     assert dict(partition.expects) == {
@@ -148,7 +149,7 @@ def test_gpus_and_their_links(programs, tmp_path):
 
 def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     slurm(SINFO)
-    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None: pytest.fail('a login node was looked at'))
+    monkeypatch.setattr(detect, 'detect_machine', lambda *_: pytest.fail('a login node was looked at'))
     text = plumbline().stdout
     site = site_of(text, tmp_path)
     assert list(site.partitions) == ['compute', 'gpu', 'p2080ti']
@@ -170,19 +171,22 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     assert '#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n' in text
 
 
-def test_a_job_in_each_partition_describes_its_node_and_the_others_are_as_slurm_says(slurm, programs, monkeypatch):
+def test_a_job_without_python_describes_its_node_and_others_are_as_slurm_says(slurm, programs, monkeypatch, tmp_path):
     slurm(SINFO)
-    programs('srun', 'case "$*" in *"-p gpu"*) cat "$0.gpu"; exit;; esac; echo "srun: no account" >&2; exit 1')
-    block = (
-        '  - name: gpu  # detected on node node7\n    scheduler: slurm\n    launcher: srun\n    environs: [system]\n'
-    )
-    Path(os.environ['PATH'], 'srun.gpu').write_text(f'partitions:\n{block}environments:\n  - x\n')
+    for name in ('bash', 'uname'):  # no Python
+        Path(os.environ['PATH'], name).symlink_to(shutil.which(name, path=os.defpath))
+    programs('srun', """[ "$2" = compute ] || { echo "srun: no account" >&2; exit 1; }
+        while [ "$1" != bash ]; do shift; done
+        SLURMD_NODENAME=node7 exec "$@" """)  # fmt: skip
     monkeypatch.setenv('SLURM_ACCOUNT', 'hpc1')
     said = []
     text = probe.site_yaml(said.append)
-    assert block in text and 'access: [-p compute, -A hpc1]' in text
-    assert 'srun -p compute' in text, 'the way to the rest'
-    assert next(line for line in said if 'no account' in line).startswith('partition compute: described as Slurm does')
+    assert 'name: compute  # detected on node node7\n' in text and 'access: [-p gpu, -A hpc1]' in text
+    compute = site_of(text, tmp_path).partitions['compute']
+    assert compute.processor['num_cpus'] == os.sysconf('SC_NPROCESSORS_CONF') and 'arch' in compute.processor
+    assert compute.memory_bytes == 385000 * 2**20 and 'it also has 4 nodes' in text
+    assert 'srun -p gpu' in text, 'the way to the rest'
+    assert next(line for line in said if 'no account' in line).startswith('partition gpu: described as Slurm does')
 
 
 def test_accounts_and_qos_are_those_that_each_partition_takes(programs, tmp_path, monkeypatch):
@@ -217,7 +221,7 @@ def test_accounts_and_qos_are_those_that_each_partition_takes(programs, tmp_path
 )
 def test_nodes_of_other_schedulers(programs, tmp_path, monkeypatch, program, output, expected):
     programs(program, f'cat {OUTPUTS}/{output}.txt')
-    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None: pytest.fail('a login node was looked at'))
+    monkeypatch.setattr(detect, 'detect_machine', lambda *_: pytest.fail('a login node was looked at'))
     text = plumbline().stdout
     first = next(iter(site_of(text, tmp_path).partitions.values()))
     gpus = [(one['model'], one['num_devices']) for one in first.entry.get('devices', [])]
@@ -249,7 +253,7 @@ def job(monkeypatch):
         'peaks': {'core_clock': '3500 MHz'},
     }
     asked = []
-    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None: asked.append(allowed) or machine)
+    monkeypatch.setattr(detect, 'detect_machine', lambda allowed=None, node=None: asked.append(allowed) or machine)
     machine['asked'] = asked
     return machine
 

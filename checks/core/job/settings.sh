@@ -139,9 +139,7 @@ fact() {
     esac
 }
 
-source "${BASH_SOURCE[0]%/*}/settings_compare.sh"
 case $1 in
     facts) shift; for key in "${@:-${keys[@]}}"; do fact "$key"; done ;;
-    compare) compare "$2" ;;
-    refuse) refuse "$2" ;;
+    compare | refuse) source "${BASH_SOURCE[0]%/*}/settings_compare.sh"; "$1" "$2" ;;
 esac

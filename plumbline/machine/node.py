@@ -1,0 +1,146 @@
+"""A node to describe: this one, or one of which `node.sh` printed the kernel's files and what programs say there."""
+
+import os
+import platform
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import SiteError
+from plumbline.paths import ROOT
+from plumbline.programs import output_of
+
+SETTINGS = ('bash', str(ROOT / 'checks/core/job/settings.sh'), 'facts')
+_CPUS = 'sys/devices/system/cpu'
+_UNITS = {'K': 2**10, 'M': 2**20, 'G': 2**30}
+
+
+@dataclass(frozen=True)
+class Node:
+    """Where the files of a node's kernel are, its ``uname -m``, and how to run a program of it (raises ValueError)."""
+
+    name: str = ''
+    root: Path = Path('/')
+    machine: str = platform.machine()
+    output_of: Callable[[Sequence[str]], str] = output_of
+
+
+def this_node() -> Node:
+    """Return the node of this process."""
+    return Node(os.environ.get('SLURMD_NODENAME', ''))
+
+
+def command() -> list[str]:
+    """Return the command that prints a node; it needs bash there, no Python and no file of ours."""
+    script = Path(__file__).with_name('node.sh').read_text(encoding='utf-8')
+    return ['bash', '-c', script, 'node', Path(SETTINGS[1]).read_text(encoding='utf-8')]
+
+
+def unpack(printed: str, folder: Path) -> Node:
+    """Write the kernel's files of a node that `node.sh` printed below `folder`; return it. Raises ValueError."""
+    said: dict[str, list[str]] = {}
+    for line in printed.splitlines():
+        name, _, text = line.partition('\t')
+        said.setdefault(name, []).append(text)
+    if '$ end' not in said:
+        raise ValueError(f'expected the description of a node, found {printed[:80]!r}')
+    for name, lines in said.items():
+        if name.startswith(('/sys/', '/proc/')) and '..' not in Path(name).parts:
+            path = folder / name[1:]
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text('\n'.join(lines) + '\n', encoding='utf-8')
+
+    def output_there(command: Sequence[str]) -> str:
+        name = 'settings' if tuple(command) == SETTINGS else ' '.join(command)
+        if f'$ {name}' not in said:
+            raise ValueError(f'ended with {said[f"! {name}"][0]}' if f'! {name}' in said else 'is not on its PATH')
+        return '\n'.join(said[f'$ {name}']) + '\n'
+
+    return Node(said['$ name'][0], folder, said['$ machine'][0], output_there)
+
+
+def cpus_of(node: Node) -> set[int]:
+    """Return the numbers of all hardware threads of a node."""
+    return {int(path.name[3:]) for path in (node.root / _CPUS).glob('cpu[0-9]*')}
+
+
+def processor_of(node: Node) -> dict[str, Any]:
+    """Return the processor of a node with the keys of ReFrame, but the lines of caches. Raises SiteError."""
+    cpus = node.root / _CPUS
+    cores, sockets = (
+        _masks(list(cpus.glob(f'cpu[0-9]*/topology/{name}'))) or _masks(list(cpus.glob(f'cpu[0-9]*/topology/{older}')))
+        for name, older in (('core_cpus', 'thread_siblings'), ('package_cpus', 'core_siblings'))
+    )
+    if not cores or not sockets:
+        raise SiteError(f'the processor cannot be detected: {cpus}: expected cpu0/topology/core_cpus and package_cpus')
+    caches: dict[tuple[str, int], list[Path]] = {}
+    for index in cpus.glob('cpu[0-9]*/cache/index[0-9]*'):
+        level, kind, size = (read(index / name) for name in ('level', 'type', 'size'))
+        if (level, kind) != ('1', 'Instruction') and (found := re.match(r'(\d+)(\w?)', size)):
+            caches.setdefault((f'L{level}', int(found[1]) * _UNITS.get(found[2], 1)), []).append(index)
+    threads = sum(int(mask, 16).bit_count() for mask in cores)
+    cpuinfo = read(node.root / 'proc/cpuinfo')
+    first = dict(re.findall(r'^(.+?)\s*: *(.*?)\s*$', cpuinfo.split('\n\n')[0], re.MULTILINE))
+    arch, vendor = _arch(first, node.machine)
+    return {
+        'arch': arch,
+        'vendor': vendor,
+        'model': first.get('model name', 'N/A'),
+        'platform': node.machine,
+        'num_cpus': threads,
+        'num_cpus_per_core': threads // len(cores),
+        'num_cpus_per_socket': threads // len(sockets),
+        'num_sockets': len(sockets),
+        'topology': {
+            'numa_nodes': _masks(list((node.root / 'sys/devices/system/node').glob('node[0-9]*/cpumap'))),
+            'sockets': sockets,
+            'cores': cores,
+            'caches': [
+                {'type': kind, 'size': size, 'num_cpus': int(masks[0], 16).bit_count(), 'cpusets': masks}
+                for (kind, size), found in sorted(caches.items())
+                if (masks := _masks([index / 'shared_cpu_map' for index in found]))
+            ],
+        },
+    }
+
+
+def _arch(cpuinfo: dict[str, str], machine: str) -> tuple[str, str]:
+    """Return the microarchitecture as archspec names it, by the rules of its ``host()``, and its vendor."""
+    from archspec.cpu import TARGETS  # `ci/provision --help` has no environment yet
+    from archspec.cpu.detect import COMPATIBILITY_CHECKS, partial_uarch
+    from archspec.cpu.schema import TARGETS_JSON
+
+    implementer = cpuinfo.get('CPU implementer', '')
+    power = re.search(r'POWER(\d+)', cpuinfo.get('cpu', ''))
+    info = partial_uarch(
+        vendor=cpuinfo.get('vendor_id') or TARGETS_JSON['conversions']['arm_vendors'].get(implementer, implementer),
+        features=set((cpuinfo.get('flags') or cpuinfo.get('Features', '')).split()),
+        generation=int(power[1]) if power else 0,
+        cpu_part=cpuinfo.get('CPU part', ''),
+    )
+    fits = COMPATIBILITY_CHECKS.get(machine, lambda info, target: False)
+    known = [target for target in TARGETS.values() if fits(info, target)]
+    generic = max((target for target in known if target.vendor == 'generic'), key=_depth, default=None)
+    same_part = [target for target in known if info.cpu_part and target.cpu_part == info.cpu_part]
+    best = max((target for target in same_part or known if generic and target > generic), key=_depth, default=generic)
+    return (best.name, best.vendor) if best else (machine, 'generic')
+
+
+def _depth(target: Any) -> tuple[int, int]:
+    return len(target.ancestors), len(target.features)
+
+
+def _masks(paths: list[Path]) -> list[str]:
+    """Return the sets of CPUs that files hold, each once, by its lowest CPU; an empty set is left out."""
+    masks = {int(text.replace(',', ''), 16) for path in paths if (text := read(path))}
+    return [hex(mask) for mask in sorted(masks - {0}, key=lambda mask: mask & -mask)]
+
+
+def read(path: Path) -> str:
+    """Return the text of a file of the kernel, empty where there is none."""
+    try:
+        return path.read_text(encoding='utf-8').strip()
+    except OSError:
+        return ''

@@ -1,0 +1,41 @@
+# shellcheck shell=bash
+# Prints what describes a node, for node.py, on a node that may have no Python:
+#   PATH<TAB>LINE        each line of files below /sys and /proc
+#   $ COMMAND<TAB>LINE   each line that a command prints; `! COMMAND<TAB>STATUS` where it fails
+# It is given to `bash -c`, with the text of settings.sh as its only word.
+cpu=/sys/devices/system/cpu
+
+show() {
+    for path; do
+        [ ! -r "$path" ] || while IFS= read -r line; do printf '%s\t%s\n' "$path" "$line"; done < "$path"
+    done 2> /dev/null
+    return 0
+}
+
+# run NAME COMMAND [WORD]...
+run() {
+    name=$1
+    shift
+    command -v "$1" > /dev/null || return
+    if printed=$("$@" 2> /dev/null); then
+        printf '%s\n' "$printed" | while IFS= read -r line; do printf '$ %s\t%s\n' "$name" "$line"; done
+    else
+        printf '! %s\t%s\n' "$name" $?
+    fi
+}
+
+printf '$ name\t%s\n$ machine\t%s\n' "${SLURMD_NODENAME:-$(uname -n)}" "$(uname -m)"
+show $cpu/cpu[0-9]*/topology/core_cpus $cpu/cpu[0-9]*/topology/thread_siblings $cpu/cpu[0-9]*/topology/package_cpus \
+    $cpu/cpu[0-9]*/topology/core_siblings $cpu/cpu0/cpufreq/cpuinfo_max_freq
+for file in level type size shared_cpu_map; do show $cpu/cpu[0-9]*/cache/index[0-9]*/$file; done
+show /sys/devices/system/node/node[0-9]*/cpumap /sys/devices/system/node/node[0-9]*/distance \
+    /sys/bus/pci/drivers/nvidia/*:*/numa_node /sys/bus/pci/drivers/amdgpu/*:*/numa_node /proc/meminfo
+show /sys/class/kfd/kfd/topology/nodes/*/properties
+while IFS= read -r line && [ -n "$line" ]; do printf '/proc/cpuinfo\t%s\n' "$line"; done < /proc/cpuinfo
+for file in LEVEL1_DCACHE_SIZE LEVEL2_CACHE_SIZE LEVEL3_CACHE_SIZE; do run "getconf $file" getconf $file; done
+for words in 'nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader' 'nvidia-smi topo -m' \
+    'amd-smi topology' 'rocm-smi --showtopo --shownodesbw'; do
+    run "$words" $words
+done
+run settings bash -c "$1" settings facts
+printf '$ end\t\n'

@@ -39,23 +39,26 @@ class Provenance:
     @classmethod
     def read(cls, store: Store, sessions: Sequence[Session], wanted: Iterable[tuple[CaseId, int]]) -> Provenance:
         """Read the facts of `wanted`: cases, and places of sessions among `sessions`."""
-        keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), n) for case, n in wanted})
+        wanted = list(wanted)
+        places = sorted({n for _, n in wanted})  # of the sessions to read, which are few of a year
+        at = {n: place for place, n in enumerate(places)}
+        keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), at[n]) for case, n in wanted})
         if not keys:
             return cls({})
         rows = store.query(
             f'SELECT DISTINCT {_COLUMNS}, {NODE} AS node, provenance FROM cases JOIN wanted USING ({_COLUMNS})',
-            sessions,
+            [sessions[n] for n in places],
             wanted=dict(zip(_CASE, map(list, zip(*keys, strict=True)), strict=True)),
         )
         values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
         columns = (column.to_pylist() for column in rows.columns)
-        for partition, environ, check, params, session, node, provenance in zip(*columns, strict=True):
-            key = CaseId(partition, environ, check, from_text(params)), session
+        for partition, environ, check, params, place, node, provenance in zip(*columns, strict=True):
+            key = CaseId(partition, environ, check, from_text(params)), places[place]
             for fact, value in json.loads(provenance).items():
                 if not matches(fact, FACTS):
                     continue
-                for place in (node, ALL):
-                    facts = values.setdefault(key, {}).setdefault(place, {})
+                for name in (node, ALL):
+                    facts = values.setdefault(key, {}).setdefault(name, {})
                     facts.setdefault(fact, set()).add(one_line(str(value)) or '')
         return cls(
             {

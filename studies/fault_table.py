@@ -104,6 +104,7 @@ def real(script: str, seconds: float = 60, cpus: tuple[int, ...] = (0,)) -> Call
         check = SimpleNamespace(
             placement=Placement(1, (cpus,)), executable='xhpl', before_trials=[], after_trials=[], trials=3, inputs=[],
             runs={'run': []}, run_env={}, before_run={}, own_programs=False, wrapper=[], concurrent=False, mpi=False,
+            starts_ranks=False,
             hurries=False, output='stdout',
         )  # fmt: skip
         for path in (ROOT / 'checks/core/job').glob('*.sh'):

@@ -215,7 +215,8 @@ def test_a_chain_of_another_length_is_seen(recorded, numa_matrix):
 
 
 def described(monkeypatch, **processor):
-    entry = {'processor': {'num_cpus': 4, 'num_cpus_per_core': 1, 'num_sockets': 2, **processor}}
+    processor = {'num_cpus': 4, 'num_cpus_per_core': 1, 'num_sockets': 2, **processor}
+    entry = {'launcher': 'local', 'processor': processor}
     site = type('Site', (), {'partitions': {'node': Partition('node', entry)}})
     monkeypatch.setattr(topology_module, 'load_site', lambda name: site)
     return topology_of.__wrapped__('s', 'node')

@@ -46,7 +46,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     assert fault.startswith(f'plumbline: the nodes were not compared: {ledger}: expected the columns date,session')
     assert '6 no reference' in ' '.join(first.stdout.split()), 'the verdict is lost'
     assert re.match(
-        r'plumbline: next: there is no baseline yet.*: `plumbline record propose', first.stdout.splitlines()[-1]
+        r'plumbline: next: there is no baseline yet.*`plumbline record propose', first.stdout.splitlines()[-1]
     )
     assert (demo.results / 'summary.txt').read_text().endswith(fault + '\n')
 

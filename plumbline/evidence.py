@@ -22,8 +22,8 @@ LARGEST_FILE = 16 * 2**20  # bytes of one file; the rest of a longer one is left
 def pack(stage: Path, results: Path, site: str, name: str, without: Collection[str] = ()) -> str:
     """Pack the regular files below `stage`, and return the archive's path relative to `results`. Raises InputError.
 
-    `name` tells the case apart from others of the same second. `without`: names of files directly in `stage` that
-    belong to the suite.
+    `name` tells the case apart from others of the same second. `without`: names of files and folders directly in
+    `stage` that belong to the suite.
     """
     now = time.gmtime()
     stem = f'{time.strftime("%Y%m%dT%H%M%S", now)}-{name}'
@@ -32,10 +32,10 @@ def pack(stage: Path, results: Path, site: str, name: str, without: Collection[s
     def write(stream: BinaryIO) -> None:
         with tarfile.open(fileobj=stream, mode='w:gz', compresslevel=6) as archive:
             for file in sorted(stage.rglob('*')):
-                name = str(file.relative_to(stage))
+                path_in_stage = file.relative_to(stage)
                 # links lead to files that are packed where they lie
-                if file.is_file() and not file.is_symlink() and name not in without:
-                    _add(archive, file, f'{stem}/{name}')
+                if file.is_file() and not file.is_symlink() and path_in_stage.parts[0] not in without:
+                    _add(archive, file, f'{stem}/{path_in_stage}')
 
     write_whole({path: write})
     return str(path.relative_to(results))

@@ -5,9 +5,10 @@ and RFC 36. Of Cobalt there is nothing to read: ReFrame has no backend for it.
 """
 
 import argparse
+import difflib
 import re
 import shlex
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from plumbline.errors import expected_one_of
@@ -154,9 +155,22 @@ def _hms(text: str, stated: bool = True) -> int | None:
 
 # PBS
 
+# Resources of a job and of a chunk that every PBS has (pbs_resources(7)), and ngpus; sites add names of their own.
+_OF_JOB = ('select', 'place', 'walltime', 'nodes', 'ncpus', 'mpiprocs', 'mem', 'vmem', 'cput', 'software')
+_OF_CHUNK = ('ncpus', 'mpiprocs', 'ompthreads', 'ngpus', 'mem', 'vmem', 'host', 'vnode', 'arch')
+_PLACES = ('free', 'pack', 'scatter', 'vscatter', 'excl', 'shared', 'exclhost')
+
+
+def _misspelt(name: str, known: Sequence[str]) -> str:
+    """Return why a resource would be rejected: its name is nearly one of `known`; empty where a site may have it."""
+    near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.8)
+    return f'PBS knows no such resource; did you mean {near[0]}?' if near else ''
+
 
 def _pbs(lines: list[str], asked: Asked) -> Iterator[Fault]:
-    place, parser = '', _Parser(add_help=False)
+    places: list[str] = []
+    stated: dict[str, int] = {}
+    parser = _Parser(add_help=False)
     for flag in 'lNoeAPqWjkmMrSVv':
         parser.add_argument(f'-{flag}', action='append', default=[]) if flag != 'V' else parser.add_argument('-V')
     read, faults = _read(lines, '#PBS', parser, 'qsub')
@@ -166,20 +180,36 @@ def _pbs(lines: list[str], asked: Asked) -> Iterator[Fault]:
             if getattr(known, name):
                 asked.words[word] = getattr(known, name)[-1]
         for resources in known.l:
-            if resources.startswith('select='):
-                yield from _select(resources.removeprefix('select='), number, asked)
-            elif resources.startswith('place='):
-                place, asked.lines['exclusive'] = resources, number
-            elif resources.startswith('walltime='):
-                asked.seconds, asked.lines['time'] = _hms(resources.removeprefix('walltime=')), number
-            elif resources.startswith(('nodes=', 'ncpus=', 'mpiprocs=')):
+            name, _, value = resources.partition('=')
+            if why := _misspelt(name, _OF_JOB):
+                yield number, resources, why
+            elif name in stated:
+                yield number, resources, f'ignored: {name} stands in line {stated[name]} already'
+            elif name == 'select':
+                yield from _select(value, number, asked)
+            elif name == 'place':
+                places, asked.lines['exclusive'] = value.split(':'), number
+                for word in places:
+                    if word not in _PLACES and not word.startswith('group='):
+                        yield number, word, f'PBS knows no such place; {expected_one_of(word, _PLACES)}'
+            elif name == 'walltime':
+                asked.lines['time'] = number
+                try:
+                    asked.seconds = _hms(value if ':' in value else f'0:0:{value}')  # a number alone: of seconds
+                except ValueError:
+                    yield number, resources, 'expected h:m:s or seconds'
+            elif name in ('nodes', 'ncpus', 'mpiprocs'):
                 yield number, resources, 'cannot stand beside select=; old syntax'
-    asked.exclusive, asked.confined = 'excl' in place, True
+            stated.setdefault(name, number)
+    asked.exclusive, asked.confined = bool({'excl', 'exclhost'} & set(places)), True
 
 
 def _select(text: str, number: int, asked: Asked) -> Iterator[Fault]:
     count, *pairs = text.split(':')
     known = dict(pair.partition('=')[::2] for pair in pairs)
+    for name in known:
+        if why := _misspelt(name, _OF_CHUNK):
+            yield number, name, why
     asked.nodes, asked.tasks_per_node = int(count), int(known.get('mpiprocs', 1))
     asked.cpus = int(known.get('ncpus', 1))  # what PBS gives where a chunk states none
     asked.gpus = int(known['ngpus']) if 'ngpus' in known else None

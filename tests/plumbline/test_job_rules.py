@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+from rows import each_row
+from scratch import OUTPUTS
 
 from plumbline.job_rules import faults_of_script, missing_words
 from plumbline.sites import load_site
@@ -98,6 +100,23 @@ MISTAKES = [
     ('tuolumne', FLUX, '# flux: --time', '#flux: --time', 3, '#flux:', "begins with '# flux:'"),
     ('tuolumne', FLUX, 'srun', '# flux: -N 4\nsrun', 6, '# flux: -N 4', 'rejected: it stands after the first command'),
 ]  # fmt: skip
+
+
+#: What PBS accepts, and puts on no node, or beside other jobs; or ignores.
+BEYOND_QSUB = {'ncpus=65', 'ncpus=64:ngpus=5', 'scatter', 'select=3', 'mpiexec true\\n#PBS -l walltime=9:0:0\\nmpiexec'}
+#: A resource that another site may have.
+OF_A_SITE = {'filesystem=home'}
+
+
+@each_row(
+    ('right', 'mistake', 'answer'),
+    [line.split('\t') for line in (OUTPUTS / 'openpbs-23.06-qsub.txt').read_text().splitlines()],
+)
+def test_what_openpbs_rejects_is_named_and_what_it_ignores(right, mistake, answer):
+    (partition,) = load_site('polaris').partitions.values()
+    faults = list(faults_of_script(PBS.replace(right, mistake.replace('\\n', '\n'), 1) if right else PBS, partition))
+    expected = not answer.startswith('accepted') or mistake in BEYOND_QSUB
+    assert bool(faults) == (expected and mistake not in OF_A_SITE), faults
 
 
 @pytest.mark.parametrize(('site', 'script', 'right', 'mistake', 'line', 'option', 'words'), MISTAKES)

@@ -17,8 +17,8 @@ from plumbline.record import Dim
 PLANNED = {
     'daint:gh200': ([16, 1022], 4, 4, [30, 35]),
     'frontier:gpu': ([16, 2048], 1, 8, [45, 18]),
-    'leonardo:booster': ([16, 2048], 1, 4, [30, 18]),
-    'lumi:lumi-g': ([16, 2048], 1, 8, [45, 18]),
+    'leonardo:booster': ([16, 64], 1, 4, [30, 63]),
+    'lumi:lumi-g': ([16, 1024], 1, 8, [45, 35]),
     'marenostrum5:acc': ([16, 1120], 1, 4, [30, 33]),
     'perlmutter:gpu': ([16, 1536], 1, 4, [30, 24]),
     'polaris:gpu': ([16, 496], 1, 4, [30, 60]),

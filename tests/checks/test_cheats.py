@@ -122,11 +122,12 @@ def test_no_launcher_binds_where_its_variable_is_set(tmp_path, program):
         ('mpirun.openmpi', 'OMPI_MCA_hwloc_base_binding_policy'),
         ('mpirun.mpich', 'HYDRA_BINDING'),
     ):
-        words = [program(name), '-np', '2', 'bash', '-c', 'taskset --cpu-list --pid $$ >> seen']
+        words = [program(name), '-np', '2', 'bash', '-c', 'taskset --cpu-list --pid $$ >> seen; sleep 0.2']
         for value, whole in (('core', False), (UNBOUND[variable], True)):
             folder = tmp_path / f'{name}-{value}'
             folder.mkdir()
-            subprocess.run(words, cwd=folder, check=True, env=os.environ | AS_ROOT | {variable: value})
+            # Hydra itself may die of SIGPIPE where ranks end as soon as they start: what they saw counts
+            subprocess.run(words, cwd=folder, check=False, env=os.environ | AS_ROOT | {variable: value})
             seen = [parse_cpu_list(line.rpartition(' ')[2]) for line in (folder / 'seen').read_text().splitlines()]
             assert [one == set(CPUS) for one in seen] == [whole, whole], (name, value, seen)
 

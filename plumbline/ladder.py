@@ -7,6 +7,7 @@ where there was no result.
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -21,7 +22,7 @@ Pair = tuple[str, ...]
 Places = Mapping[str, Iterable[str]]  # of each node, such as ``switch s3``
 
 MEETINGS = 4  # of each node on each rail, at least: fewer cannot tell the node from its partners
-AGAIN = 2  # further meetings of whoever is suspected: one slow message of another job accuses nobody
+AGAIN = 2  # further meetings of a suspect: one slow message of another job is no evidence
 _NOISE = 3  # standard deviations of healthy pairs that a slow one must be below
 _FEW = 12  # meetings, of which a median stands for their kind
 # What a healthy meeting counts against a suspect: a place must be slow in four of five of its meetings
@@ -123,7 +124,7 @@ def plan(nodes: Sequence[str], places: Places, most: int) -> list[list[Pair]]:
 
 
 def rail_of(number: int, nodes: int, rails: int) -> int:
-    """Return the rail of a round that counts from 0; whoever meets again, meets on another one."""
+    """Return the rail of a round that counts from 0; a pair that meets again uses another one."""
     return (number + number // (nodes - 1 + nodes % 2)) % rails
 
 
@@ -328,10 +329,11 @@ def climb(
     meetings: list[Meeting] = []
 
     def meet(rail: int, pairs: Sequence[Pair]) -> None:
-        number = meetings[-1].round + 1 if meetings else 1
+        number, began = meetings[-1].round + 1 if meetings else 1, machine.seconds()
         for pair, value in zip(pairs, machine.meet(rail, pairs), strict=True):
             meetings.append(Meeting(number, rail, pair, value))
             tell('pair', number, rail, ','.join(pair), f'{value:.2f}')
+        tell('round', number, len(pairs), f'{machine.seconds() - began:.1f} s')
 
     until = seconds * (1 - _FOR_GROUPS)
     for number, pairs in enumerate(plan(left, places, rounds) if len(left) > 1 else []):
@@ -351,7 +353,7 @@ def climb(
 
     group, bandwidth, refused = grow(good, together, sustain, lambda: machine.seconds() > seconds)
     for one in (named := named + refused):
-        tell('named', one.kind, one.text)
+        tell('named', json.dumps(one))
     tell('largest', len(group), f'{bandwidth:.2f}')
     return Climbed(named, meetings, loopback, group, bandwidth)
 

@@ -2,15 +2,21 @@
 """What a session on Slurm costs beside the benchmarks: 200 short cases, and a sweep against ``--distribute``.
 
     python studies/fleet_cost.py FOLDER [CASES]
+    python studies/fleet_cost.py FOLDER pairs
 
 Starts ci/slurm/cluster in FOLDER (Debian's Slurm, best as root) and runs on its 16 virtual nodes of the partition
 `fleet`: CASES cases of a program of half a second, by the suite and by a plain ReFrame test of the same command; then
 ten cases on every node, by ``--distribute``, a job for each node and case, and by ci/node-sweep, one job for all. Wall
 seconds from start to end, jobs and node seconds as Slurm's accounting has them; all nodes share this host's cores.
 Then what follows of that for 6192 nodes, on paper.
+
+`pairs`: the node ladder of the 16 nodes, and each of their 120 pairs by a job of its own, with the OSU of PATH, or a
+program of a fifth of a second in its place.
 """
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 import time
@@ -43,15 +49,46 @@ class Plain(rfm.RunOnlyRegressionTest):
         return sn.extractsingle(r'rate: (\\\\S+)', self.stdout, 1, float)
 """
 
+PAIR = r"""from itertools import combinations
 
-def main(folder: Path, cases: int):
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after
+
+from checks.core.benchmark import Benchmark
+from checks.core.placement import Placement
+from checks.core.trials import Metric
+
+
+@rfm.simple_test
+class Pair(Benchmark):
+    requires, executable, mpi, num_nodes = 'osu', 'osu_bw', True, 2
+    executable_opts = ['-m', '1048576:1048576', '-i', '20', '-x', '2']  # those of the ladder
+    metrics = [Metric('bandwidth', 'MB/s', 'higher', r'^1048576 +(\S+)$')]
+    pair = parameter([f'n{a},n{b}' for a, b in combinations(range(5, 21), 2)])
+
+    @run_after('setup')
+    def place(self):
+        self.placement = Placement(1, ((0,),))
+        self.job.options += [f'--nodelist={self.pair}']
+"""
+OSU = {  # in its place: the ranks of a virtual node share the cores of the host
+    'osu_bw': '[ $SLURM_PROCID = 0 ] || exit 0; sleep 0.2; echo "1048576   1000.00"',
+    'osu_allreduce': '[ $SLURM_PROCID = 0 ] || exit 0; sleep 0.2; echo "16777216   4000.00"',
+}
+
+
+def main(folder: Path, cases: int | None):
     folder.mkdir(parents=True)
     folder.chmod(0o755)
     port = str(21000 + os.getpid() % 10000)
     cluster = [str(ROOT / 'ci/slurm/cluster')]
     subprocess.run([*cluster, 'up', folder / 'slurm', port], check=True, stdout=subprocess.DEVNULL)
     try:
-        measure(prepare(folder, cases), folder / 'slurm/slurm.conf', cases)
+        conf = folder / 'slurm/slurm.conf'
+        if cases is None:
+            measure_pairs(prepare(folder, 1), conf)
+        else:
+            measure(prepare(folder, cases), conf, cases)
     finally:
         subprocess.run([*cluster, 'down', folder / 'slurm', port], check=True)
 
@@ -77,23 +114,8 @@ def prepare(folder: Path, cases: int) -> ScratchClone:
 
 
 def measure(clone: ScratchClone, conf: Path, cases: int):
-    slurm = {'SLURM_CONF': str(conf), 'PATH': f'{clone.environment()["PATH"]}:/usr/sbin'}
-    settings = str(clone.root / 'reframe_settings/settings.py')
-    reframe = ['reframe', '-C', settings, '--system=demo:fleet', '-r', '-S', 'trials=1']
-    swept = [sys.executable, '-m', 'ci.node_sweep', '--', '-S', 'trials=1']
-    print(f'{"":28} {"wall s":>8} {"jobs":>6} {"node s":>8}')
-
-    def run(name: str, *command: str) -> tuple[float, int, int]:
-        since, began = time.strftime('%H:%M:%S'), time.monotonic()
-        answer = clone.run(*command, timeout=1800, **slurm)
-        wall = time.monotonic() - began
-        if answer.returncode:
-            sys.exit(f'{name}: {answer.stdout[-2000:]}{answer.stderr[-2000:]}')
-        time.sleep(3)  # accounting comes later
-        jobs, node_seconds = accounts(since, slurm)
-        print(f'{name:28} {wall:8.1f} {jobs:6} {node_seconds:8}', flush=True)
-        return wall, jobs, node_seconds
-
+    run = Runs(clone, conf).run
+    reframe, swept = [*REFRAME, '-S', 'trials=1'], [sys.executable, '-m', 'ci.node_sweep', '--', '-S', 'trials=1']
     plain, *_ = run(f'plain ReFrame, {cases} cases', *reframe[:-2], '-c', 'plain.py')
     suite, *_ = run(f'the suite, {cases} cases', *reframe, '-c', 'many.py')
     wall, jobs, node_seconds = run('10 cases by --distribute', *reframe, '-c', 'checks/demo.py', '--distribute=idle')
@@ -109,6 +131,47 @@ ci/node-sweep: holds its nodes {begin:.1f} s to begin with and {each:.1f} s a ca
 10 cases on each of {FLEET} nodes, on paper:
 --distribute: {10 * FLEET} jobs, {10 * FLEET * wall / jobs / 3600:.1f} h, {hours(spent):.0f} node hours
 ci/node-sweep: 1 job, {held:.0f} s, {hours(held):.0f} node hours""")
+
+
+REFRAME = ['reframe', '-C', 'reframe_settings/settings.py', '--system=demo:fleet', '-r']
+
+
+class Runs:
+    """Commands that are timed on the virtual nodes."""
+
+    def __init__(self, clone: ScratchClone, conf: Path):
+        self.clone = clone
+        self.slurm = {'SLURM_CONF': str(conf), 'PATH': f'{clone.environment()["PATH"]}:/usr/sbin'}
+        print(f'{"":28} {"wall s":>8} {"jobs":>6} {"node s":>8}')
+
+    def run(self, name: str, *command: str) -> tuple[float, int, int]:
+        """Run a command; return its seconds, its jobs and their node seconds."""
+        since, began = time.strftime('%H:%M:%S'), time.monotonic()
+        answer = self.clone.run(*command, timeout=1800, **self.slurm)
+        wall = time.monotonic() - began
+        if answer.returncode:
+            sys.exit(f'{name}: {answer.stdout[-2000:]}{answer.stderr[-2000:]}')
+        time.sleep(3)  # accounting comes later
+        jobs, node_seconds = accounts(since, self.slurm)
+        print(f'{name:28} {wall:8.1f} {jobs:6} {node_seconds:8}', flush=True)
+        return wall, jobs, node_seconds
+
+
+def measure_pairs(clone: ScratchClone, conf: Path):
+    """Print what the ladder and a job for each pair cost, and the seconds of a round by its pairs."""
+    shutil.copytree(ROOT / 'checks/mpi', clone.root / 'checks/mpi', dirs_exist_ok=True)
+    (clone.root / 'pair.py').write_text(PAIR)
+    text = clone.site_file.read_text().replace('features: [demo]', 'features: [osu]')
+    clone.site_file.write_text(text.replace('max_jobs:', 'num_nodes: 16\n    max_jobs:'))
+    for name, stand_in in OSU.items():
+        real = shutil.which(name)
+        clone.program(f'exec {real} "$@"' if real else stand_in, name)
+    runs = Runs(clone, conf)
+    for _ in range(2):
+        runs.run('NodeLadder of 16 nodes', *REFRAME, '-c', 'checks/mpi', '-n', 'NodeLadder')
+        runs.run('a job for each of 120 pairs', *REFRAME, '-c', 'pair.py', '-S', 'trials=1')
+    for path in clone.results.glob('**/NodeLadder*/rfm_job.out'):
+        print(*re.findall('^(?:round|took) .*', path.read_text(), re.MULTILINE), sep='\n')
 
 
 def hours(seconds: float) -> float:
@@ -128,4 +191,5 @@ def accounts(since: str, slurm: dict[str, str]) -> tuple[int, int]:
 if __name__ == '__main__':
     if len(sys.argv) not in (2, 3):
         sys.exit(__doc__)
-    main(Path(sys.argv[1]).absolute(), int(sys.argv[2]) if len(sys.argv) == 3 else 200)
+    given = sys.argv[2] if len(sys.argv) == 3 else '200'
+    main(Path(sys.argv[1]).absolute(), None if given == 'pairs' else int(given))

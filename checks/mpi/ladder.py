@@ -2,6 +2,7 @@
 
 import json
 import re
+import shlex
 import shutil
 import sys
 from dataclasses import replace
@@ -25,6 +26,7 @@ from plumbline.record import Dim
 STARTS = {
     'srun': 'srun --overlap --nodes={count} --nodelist={nodes} --ntasks={ranks} --ntasks-per-node={each} '
             '--kill-on-bad-exit=1',
+    'jsrun': 'jsrun --erf_input {resources}',
     'pals': 'mpiexec --hosts {nodes} -n {ranks} --ppn {each} --cpu-bind none',
     'mpirun': 'mpirun -host {slots} -n {ranks}',
     'mpiexec': 'mpiexec -host {slots} -n {ranks}',
@@ -34,6 +36,7 @@ MODULES = ('__init__', 'errors', 'settings', 'rounds', 'grouping', 'ladder')
 EVERY_NIGHT, LARGEST = 16, 2048  # nodes; with more, too few rounds fit into the time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
+NAMED = re.compile(r'^named (\[.*\])$', re.MULTILINE)
 WITHIN = re.compile(r'^loopback (\S+) ([0-9.]+)$', re.MULTILINE)
 
 
@@ -62,7 +65,8 @@ def plan_of(check):
     size, repeat = check.message_bytes, ['-i', str(check.iterations), '-x', '2']
     device = ['-d', check.placement.gpu] if check.placement.gpu else []
     return {
-        'start': [*STARTS[check.topology.launcher].split(), *check.job.launcher.options],
+        'start': shlex.split(' '.join([STARTS[check.topology.launcher], *check.job.launcher.options])),
+        'cpus': len(check.topology.all_cpus),
         'pair': ['osu_bw', '-m', f'{size}:{size}', *repeat, *device, *['D', 'D'] * bool(device)],
         'group': ['osu_allreduce', '-m', f'{16 * size}:{16 * size}', *repeat, *device],
         'rails': [rail.env_vars for rail in check.rails], 'within': check.within and check.within.env_vars,
@@ -72,11 +76,13 @@ def plan_of(check):
     }  # fmt: skip
 
 
-def copy_modules(folder):
-    """Put into a new folder what the job needs of the package."""
-    folder.mkdir()
+def write_inputs(check):
+    """Write the plan, and what the job needs of the package, into the case's folder."""
+    stage = Path(check.stagedir)
+    (stage / 'ladder.json').write_text(json.dumps(plan_of(check)))
+    (stage / 'plumbline').mkdir()
     for name in MODULES:
-        shutil.copy(Path(plumbline.__file__).with_name(f'{name}.py'), folder)
+        shutil.copy(Path(plumbline.__file__).with_name(f'{name}.py'), stage / 'plumbline')
 
 
 def metrics_of(rails, within):
@@ -105,8 +111,7 @@ def add_samples(record, printed, nodes, wanted):
 class NodeLadder(Benchmark):
     """Settings, OSU's bandwidth within each node, of pairs in the rounds of a tournament, and of the nodes left.
 
-    One job, in which a step follows from the one before: ``plumbline/ladder.py``. Parses lines such as
-    ``pair 3 0 n1,n2 12345.67``: round, rail, nodes, MB/s.
+    One job (``plumbline/ladder.py``). Parses lines such as ``pair 3 0 n1,n2 12345.67``: round, rail, nodes, MB/s.
     """
 
     descr = 'Slow nodes, rails, pairs and switches by name'
@@ -127,8 +132,8 @@ class NodeLadder(Benchmark):
     dims, printed = {'rail': Dim('name')}, ''
 
     def supports(self, topology):
-        on_devices = bool(models_for(topology, MODELS) and cpus_of_devices(topology))
-        return self.nodes in node_counts_of(topology) and (self.buffers == 'host' or on_devices)
+        able = self.buffers == 'host' or bool(models_for(topology, MODELS) and cpus_of_devices(topology))
+        return able and self.nodes in node_counts_of(topology)
 
     @run_after('init')
     def choose(self):
@@ -139,18 +144,16 @@ class NodeLadder(Benchmark):
     @run_after('setup')
     def place(self):
         self.rails, self.within = rails_of(self.topology, self.buffers)
-        self.placement, of_rails = self.rails[0], range(len(self.rails))
-        self.rounds = min(rounds_within(self.num_nodes, len(of_rails), self.seconds), self.most_rounds or sys.maxsize)
-        self.provenance['ladder'] = f'rails {len(of_rails)}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
+        self.placement, rails = self.rails[0], len(self.rails)
+        self.rounds = min(rounds_within(self.num_nodes, rails, self.seconds), self.most_rounds or sys.maxsize)
+        self.provenance['ladder'] = f'rails {rails}, rounds {self.rounds} of {self.num_nodes // 2} pairs'
         self.estimates.append(seconds_of(self.num_nodes, self.rounds))
-        self.metrics = metrics_of(of_rails, self.within)
+        self.metrics = metrics_of(range(rails), self.within)
 
     @run_before('run')
     def write_plan(self):
-        stage = Path(self.stagedir)
-        copy_modules(stage / 'plumbline')
         jobscript.pass_buffers_of_gpus(self)
-        (stage / 'ladder.json').write_text(json.dumps(plan_of(self)))
+        write_inputs(self)
         self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
 
     def sanity_faults(self, run):
@@ -159,7 +162,9 @@ class NodeLadder(Benchmark):
 
     @run_before('sanity')
     def put_names_first(self):
-        self.faults[:0] = re.findall(r'^named \w+ (.+)$', self.printed, re.MULTILINE)
+        if named := [json.loads(line) for line in NAMED.findall(self.printed)]:
+            self.faults[:0] = [text for *_, text in named]
+            self.result.provenance['named'] = json.dumps(named)  # of which the incidents of the session are made
 
     def derive(self, record):
         add_samples(record, self.printed, ','.join(self.job.nodelist or []), self.num_nodes)

@@ -241,6 +241,7 @@ def test_pairs_of_nodes(fleet, last):
     ), answer.stdout
     assert answer.returncode == 0
     assert set(cases['n5,n7']['record']['placement']['actual']) == {'n5.0', 'n7.0'}
+    assert set(cases['n5,n7']['record']['health']) == {'n7'}  # what it counted, beside the first node
 
 
 def test_a_node_without_a_partner_is_named(fleet):
@@ -331,6 +332,7 @@ def test_a_ladder_names_the_slow_node_and_grows_a_group_of_the_others(fleet):
     assert answer.returncode == 1 and case['fail_phase'] == 'sanity', answer.stdout + answer.stderr
     assert case['fail_reason'].startswith('sanity error: node n7: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs')
     assert 'also:' not in case['fail_reason'], 'something else is wrong, too'
+    assert [words[:3] for words in json.loads(case['record']['provenance']['named'])] == [['node', 'node n7', ['n7']]]
     metrics = case['record']['metrics']
     assert {tuple(sample[:2]) for sample in metrics['loopback_bandwidth']['samples']} == {
         (1, node) for node in ('n5', 'n6', 'n7', 'n8')

@@ -1,5 +1,6 @@
 """The decisions of the node ladder, on simulated nodes with planted faults."""
 
+import json
 import random
 import re
 from itertools import chain
@@ -10,7 +11,7 @@ from hypothesis import strategies as st
 from rows import each_row
 
 from plumbline import ladder
-from plumbline.ladder import Meeting
+from plumbline.ladder import Meeting, Named
 from studies.ladder import LEVEL, LIMIT, Simulated, where
 
 
@@ -81,7 +82,8 @@ def test_each_rung_has_the_nodes_that_passed_those_before():
     assert 'in a group with' in named(found)['node n30']
     assert sorted(found.group) == sorted(set(machine.nodes) - {'n1', 'n2', 'n30'})
     assert not {'n1', 'n2'} & {node for one in found.meetings for node in one.pair}
-    assert [words for words in told if words[0] == 'named'] == [('named', one.kind, one.text) for one in found.named]
+    said = [Named(*json.loads(words[1])) for words in told if words[0] == 'named']
+    assert [one._replace(nodes=tuple(one.nodes)) for one in said] == found.named
 
 
 def test_a_node_without_any_result_is_named():
@@ -123,6 +125,7 @@ def test_rounds_hold_each_node_once_and_whole_tournaments_each_pair(nodes, rails
 
 @each_row(('nodes', 'least'), [(2, 4), (16, 15), (64, 63), (1000, 16)])
 def test_a_ladder_of_so_many_nodes_ends_in_a_quarter_of_an_hour(nodes, least):
+    assert ladder.STEP > 0.0145 and ladder.ROUND > 3.0, 'measured: docs/fleet.md'
     rounds = ladder.rounds_within(nodes, 1, LIMIT)
     assert rounds >= least and ladder.seconds_of(nodes, rounds) < 900
 
@@ -142,6 +145,20 @@ def test_two_nodes_without_a_collective_are_no_group(share):
     found = climbed(machine)
     assert len(found.group) == (2 if share else 0)
     assert [one.kind for one in found.named] == ([] if share else ['group'])
+
+
+def test_a_real_group_grew_to_all_nodes_of_the_job(recorded):
+    """Each step follows from the bandwidths that were measured before."""
+    found = re.findall(r'^group \d+ (\S+) (\S+)$', recorded('node-ladder-16-nodes.txt'), re.MULTILINE)
+    measured = iter([(float(value), nodes.split(',')) for value, nodes in found])
+
+    def together(group):
+        value, nodes = next(measured)
+        assert list(group) == nodes
+        return value
+
+    group, bandwidth, refused = ladder.grow(found[-1][1].split(','), together, 0.7, lambda: False)
+    assert (len(group), bandwidth, refused) == (16, 94.93, []) and not list(measured)
 
 
 def test_real_pairs_of_64_nodes_name_what_was_slowed(recorded):

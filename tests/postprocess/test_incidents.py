@@ -177,6 +177,46 @@ def test_failed_jobs_on_some_of_400_nodes_name_their_nodes_in_every_output(work,
         assert [node for node in lost if node not in text] == []
 
 
+def ladder(site, *named, nodes=NODES, check='NodeLadder'):
+    """A node ladder that names these: kind, where, nodes, evidence; it passes where it names nobody."""
+    ended = {'result': 'fail', 'fail_phase': 'sanity', 'fail_reason': named[0][-1]} if named else {}
+    said = {'named': json.dumps(named)} if named else {}
+    return case(check=check, metrics={'pair': metric([] if named else [5])}, nodes=nodes, provenance=said, **ended)
+
+
+SLOW_NODE = ['node', 'node n7', ['n7'], 'node n7: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs']
+SLOW_RAIL = ['rail', 'rail 2 of node n5', ['n5'], 'rail 2 of node n5: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs']
+SLOW_PAIR = ['pair', 'pair n1,n2', ['n1', 'n2'], 'pair n1,n2: no result in 2 of 2 pairs']
+UPLINK = [
+    'uplink',
+    'uplink of switch s1',
+    ['n8', 'n9'],
+    'uplink of switch s1: 7 MB/s, expected 12 (-40%) in 9 of 9 pairs',
+]
+
+
+def test_what_a_ladder_names_are_incidents_that_another_ladder_clears(site):
+    other = ladder(site, ['loopback', 'node n7', ['n7'], 'node n7: no result within the node'], check='Other')
+    site.run(again=[[ladder(site, SLOW_NODE, SLOW_RAIL, SLOW_PAIR, UPLINK), other]])
+    found = {one['where']: one for one in site.judged(1)}
+    assert {where: one['kind'] for where, one in found.items()} == {
+        'n7': 'NODE', 'n5 rail 2': 'DEVICE', 'pair n1,n2': 'FABRIC', 'uplink of switch s1': 'FABRIC',
+    }  # fmt: skip
+    assert found['n7']['cause'] == SLOW_NODE[-1] and 'node n7: no result within the node' in found['n7']['evidence']
+    assert found['uplink of switch s1']['nodes'] == ['n8', 'n9']
+    assert any('job 7 on' in line for line in found['pair n1,n2']['evidence'])
+    ids = {where: one['id'] for where, one in found.items()}
+    site.run()  # whose other checks pass on n7, and say nothing of its network
+    assert set(states(site.judged(1)).values()) == {'open'}
+    site.run(again=[[ladder(site, SLOW_RAIL, nodes=[node for node in NODES if node != 'n2'])]])
+    found = states(site.judged(1))
+    assert {where: found[id] for where, id in ids.items()} == {
+        'n7': 'healing', 'n5 rail 2': 'open', 'pair n1,n2': 'open', 'uplink of switch s1': 'healing',
+    }, 'n2 took no part'  # fmt: skip
+    site.run(again=[[ladder(site)]])
+    assert set(states(site.judged(0)).values()) == {'healing'}
+
+
 def test_a_problem_of_the_session_is_an_incident_of_that_session_alone(young):
     young.run(problem='ReFrame was killed')
     (one,) = young.judged(1)

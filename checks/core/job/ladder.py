@@ -6,9 +6,10 @@ the variables of the ranks on each rail, the places of the nodes, and what may b
 
     loopback n1 10234.11                  MB/s between two ranks of a node
     pair 3 0 n1,n2 12345.67               in round 3, on rail 0
+    round 3 32 2.1 s                      what a round of 32 pairs took
     group 4 9876.54 n1,n2,n3,n4           on the bus, in an allreduce
     why n1,n2 ended with exit code 1: ... of what had no result
-    named node node n7: 3120 MB/s, ...    kind, and the evidence
+    named ["node", "node n7", ["n7"], "node n7: 3120 MB/s, ..."]      kind, where, nodes, and the evidence
     largest 60 9871.22                    nodes of the largest group, and its bandwidth
 """
 
@@ -19,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
 from pathlib import Path
 
 from plumbline.ladder import climb
@@ -39,15 +41,27 @@ def nodes_of_job():
         return found.stdout.split()
     if path := os.environ.get('PBS_NODEFILE'):
         return list(dict.fromkeys(Path(path).read_text().split()))
-    sys.exit('plumbline: the scheduler does not name the nodes: expected SLURM_JOB_NODELIST or PBS_NODEFILE')
+    if path := os.environ.get('LSB_DJOB_HOSTFILE'):  # a line for each slot
+        slots = Counter(Path(path).read_text().split())
+        return [node for node in slots if slots[node] > 1 or max(slots.values()) == 1]  # one: of the script alone
+    expected = 'SLURM_JOB_NODELIST, PBS_NODEFILE or LSB_DJOB_HOSTFILE'
+    sys.exit(f'plumbline: the scheduler does not name the nodes: expected {expected}')
+
+
+def resources_of(nodes, each, cpus):
+    """Return the Explicit Resource File (IBM) of a step of jsrun; rank.sh binds what may use all of a node."""
+    ranks = enumerate(node for node in nodes for _ in range(each))
+    lines = [f'rank: {rank}: {{ hostname: {node}; cpu: {{0-{cpus - 1}}}; gpu: *; mem: * }}' for rank, node in ranks]
+    # CPUs that the node keeps for the system are missing
+    allowed = ('overlapping_rs', 'oversubscribe_cpu', 'oversubscribe_gpu', 'skip_missing_cpu')
+    return '\n'.join(['cpu_index_using: logical', *(f'{what}: allow' for what in allowed), *lines, ''])
 
 
 class Job:
     """What can be measured on the nodes of this job."""
 
-    def __init__(self, plan):
-        self.plan, self.began = plan, time.monotonic()
-        self.output = Path(tempfile.mkdtemp(prefix='ladder.'))  # on the first node: nothing for the shared file system
+    def __init__(self, plan, output):
+        self.plan, self.output, self.began = plan, Path(output), time.monotonic()
 
     def seconds(self):
         return time.monotonic() - self.began
@@ -91,22 +105,24 @@ class Job:
         for first in range(0, len(commands), AT_ONCE):
             started = []
             for number, (nodes, each, words) in enumerate(commands[first : first + AT_ONCE]):
-                out, err = self.output / f'{number}.out', self.output / f'{number}.err'
+                out, err, resources = (self.output / f'{number}.{kind}' for kind in ('out', 'err', 'erf'))
                 with out.open('w') as stdout, err.open('w') as stderr:
                     start = subprocess.Popen(
-                        [*self.start(nodes, each), 'bash', str(STAGE / 'rank.sh'), *words], stdin=subprocess.DEVNULL,
-                        stdout=stdout, stderr=stderr, env=environment, cwd=folder,
+                        [*self.start(nodes, each, resources), 'bash', str(STAGE / 'rank.sh'), *words],
+                        stdin=subprocess.DEVNULL, stdout=stdout, stderr=stderr, env=environment, cwd=folder,
                     )  # fmt: skip
                 started.append((start, out, err))
             until = time.monotonic() + self.plan['limit'] + max(len(nodes) * each for nodes, each, _ in commands) * 0.02
             answers += [self.answer(*one, until) for one in started]
         return answers
 
-    def start(self, nodes, each):
+    def start(self, nodes, each, resources):
         values = {
             'nodes': ','.join(nodes), 'count': len(nodes), 'ranks': len(nodes) * each, 'each': each,
-            'slots': ','.join(f'{node}:{each}' for node in nodes),
+            'slots': ','.join(f'{node}:{each}' for node in nodes), 'resources': resources,
         }  # fmt: skip
+        if '{resources}' in self.plan['start']:
+            resources.write_text(resources_of(nodes, each, self.plan['cpus']))
         return [word.format(**values) for word in self.plan['start']]
 
     def answer(self, started, out, err, until):
@@ -130,13 +146,15 @@ class Job:
 
 def main(path, words):
     plan = json.loads(Path(path).read_text())
-    job, nodes = Job(plan), nodes_of_job()
+    nodes = nodes_of_job()
     say(f'nodes {len(nodes)}, {words}')
-    climb(
-        job, nodes, plan['places'], len(plan['rails']), plan['rounds'], seconds=plan['seconds'],
-        tolerance=plan['tolerance'], sustain=plan['sustain'], tell=say,
-    )  # fmt: skip
-    say('took', f'{job.seconds():.1f} s')
+    with tempfile.TemporaryDirectory(prefix='output.', dir=Path.cwd()) as output:  # of the case, whatever ends the job
+        job = Job(plan, output)
+        climb(
+            job, nodes, plan['places'], len(plan['rails']), plan['rounds'], seconds=plan['seconds'],
+            tolerance=plan['tolerance'], sustain=plan['sustain'], tell=say,
+        )  # fmt: skip
+        say('took', f'{job.seconds():.1f} s')
 
 
 if __name__ == '__main__':

@@ -17,7 +17,6 @@ from postprocess.history.provenance import ALL, Provenance, is_software
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
-from postprocess.verdicts.measured import case_of
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 _BACK = 400  # sessions in which the beginning of an incident is looked for
@@ -66,7 +65,7 @@ class Background:
             if kind == 'SOFTWARE' and not follows:
                 kind = 'NODE' if incident.where.nodes else 'SYSTEM'
             incident = replace(
-                incident, kind=kind, since=since.session, day=f'{since.started:%Y-%m-%d}',
+                incident, kind=kind, since=since.session, day=since.day,
                 sessions=len(self.sessions) - begin, changed=changed,
                 evidence=(*self._evidence(draft, incident), *incident.evidence), archives=self._archives(draft),
             )  # fmt: skip
@@ -110,7 +109,7 @@ class Background:
     def _ran(self, rows: Sequence[Verdict], failed: Sequence[Mapping[str, Any]]) -> list[tuple[CaseId, str]]:
         """Return cases with the nodes that they ran on."""
         found = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
-        found |= {(case_of(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
+        found |= {(CaseId.from_row(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
         return list(found)[:_SERIES]
 
     def _changed(
@@ -150,13 +149,13 @@ class Background:
         return said
 
     def _health(self, draft: Draft, incident: Incident) -> list[str]:
-        """Return ``HPL -9.0 % on n17: 1.9 GHz against 2.6, thermal throttle +412`` of each node that counted faults."""
+        """Return ``HPL -9.0 % on n17: 1.9 GHz against 2.6, thermal throttle +412`` of each node that was slowed."""
         nodes = sorted(set(draft.where.nodes) or draft.nodes, key=natural)
         what = f'{incident.series[0].check} {incident.size}'.strip() if incident.series else ''
         found = self.health.of(draft.cases, nodes)
         said = [f'{what} on {node}: {words}'.lstrip() for node, words in found.items()]
         more = len(said) - _SHOWN
-        return said[:_SHOWN] + [f'{count(more, "other node")} counted faults, too'] * (more > 0)
+        return said[:_SHOWN] + [f'{count(more, "other node")} counted faults or were busy'] * (more > 0)
 
     def _archives(self, draft: Draft) -> tuple[str, ...]:
         """Return the archives with the output of the worst cases."""
@@ -236,8 +235,8 @@ class Background:
         """Return the names of the cases; of the checks where they are many."""
         names: dict[CaseId, str] = {}
         for case in self.cases:
-            names[case_of(case)] = own = name_of(case)
-            names[CaseId(case['partition'], case['environ'], case['check'], ())] = own.partition('%')[0]
+            names[CaseId.from_row(case)] = own = name_of(case)
+            names[replace(CaseId.from_row(case), params=())] = own.partition('%')[0]
         known = [names.get(case, case.check) for case in sorted(draft.cases)]
         if len(known) > _SHOWN:
             known = sorted({name.partition('%')[0] for name in known})

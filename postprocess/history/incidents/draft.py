@@ -11,7 +11,7 @@ from statistics import fmean, variance
 from typing import Any
 
 from plumbline.identity import CaseId, SeriesId, natural
-from postprocess.history.incidents.incident import Incident, Level, Scope, Value
+from postprocess.history.incidents.incident import Incident, NodeLevel, Scope, Value
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.verdict import Comparison, Verdict
 
@@ -21,13 +21,12 @@ class Night:
     """What one session gives: its cases, what they measured, and its verdicts."""
 
     store: Store
-    session: Session
     comparison: Comparison
     before: Sequence[Session]
     places: Mapping[str, set[str]]  # of each node, such as ``switch s3``
-    cases: list[dict[str, Any]] = field(init=False)
 
     def __post_init__(self) -> None:
+        self.session = self.comparison.session
         self.cases = self.store.rows('cases', self.session)
         self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
         for case in self.cases:
@@ -50,7 +49,7 @@ class Draft:
     """An incident in the making: verdicts, or jobs that failed, with one cause.
 
     `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `certain`: False for what only the
-    comparison of nodes shows, the first time.
+    comparison of nodes shows, the first time. `named`: by a job itself.
     """
 
     kind: str
@@ -65,9 +64,10 @@ class Draft:
     loss: float | None = None
     interval: tuple[float, float] | None = None
     evidence: list[str] = field(default_factory=list)
-    levels: list[Level] = field(default_factory=list)
+    levels: list[NodeLevel] = field(default_factory=list)
     certain: bool = True
     values: dict[SeriesId, Value] = field(default_factory=dict)
+    named: bool = False
 
     def finish(self) -> Incident:
         """Return the incident, without what only its history tells."""
@@ -78,7 +78,7 @@ class Draft:
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
-            levels=tuple(self.levels), certain=self.certain,
+            levels=tuple(self.levels), certain=self.certain, named=self.named,
             values=self.values | {of: value_of(row) for of, row in self._worst.items() if of in self.series},
         )  # fmt: skip
 

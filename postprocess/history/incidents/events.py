@@ -10,7 +10,7 @@ from statistics import median
 
 from postprocess.history.fleet import Event, Fleet
 from postprocess.history.incidents.draft import Draft, Night, value_of
-from postprocess.history.incidents.incident import Level, Scope
+from postprocess.history.incidents.incident import NodeLevel, Scope
 from postprocess.text import percent
 from postprocess.verdicts.compare import CUT_SHORT, NOTHING_MEASURED
 from postprocess.verdicts.verdict import Verdict
@@ -83,7 +83,7 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
     return found
 
 
-def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[Level]:
+def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[NodeLevel]:
     """Return the values that nodes should have in the worst series of an event, and those relative to other nodes."""
     if len(nodes) != 1:
         return []
@@ -94,7 +94,7 @@ def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list
         return []
     level = values[nodes[0]] * (1 + event.change / 100) ** -event.quantity.sign
     others = [value for node, value in values.items() if node != nodes[0]]
-    return [Level(event.series, nodes[0], level, event.quantity.better, level / median(others) if others else None)]
+    return [NodeLevel(event.series, nodes[0], level, event.quantity.better, level / median(others) if others else None)]
 
 
 def add_problems(drafts: list[Draft], problems: Sequence[str], night: Night) -> None:

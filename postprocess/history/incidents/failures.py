@@ -9,12 +9,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from plumbline.grouping import Key, explain
-from plumbline.identity import CaseId, SeriesId, natural
+from plumbline.identity import CaseId, natural
+from postprocess.history.incidents.accused import drafts_of, names_in
 from postprocess.history.incidents.draft import Draft, Night, only
 from postprocess.history.incidents.incident import Scope
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
-from postprocess.verdicts.measured import case_of, failure, runs_of
+from postprocess.verdicts.measured import failure, runs_of
 from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
@@ -33,14 +34,24 @@ class _Failed:
 
     @property
     def of_node(self) -> bool:
-        """Whether its node is to blame: the case passed when it ran again, or Slurm says so."""
+        """Whether its node is the cause: the case passed when it ran again, or Slurm says so."""
         return bool(self.passed) or self.case['job_state'] in _NODE_STATES
 
 
 def failures(night: Night) -> Iterator[Draft]:
     """Yield a draft for each cause of failed jobs, and of what is missing or invalid in jobs that ended well."""
+    rows = defaultdict(list)
+    for row in night.comparison.verdicts:
+        if row.verdict in _WORST_FIRST:
+            rows[row.id.case, row.case_id].append(row)
     failed, healthy = [], []
+    drafts: list[Draft] = []
     for runs in runs_of(case for case in night.cases if not case['fixture']):
+        passed = {node for case in runs if not failure(case) for node in case['nodes']}
+        for case in runs:
+            drafts += drafts_of(case, rows[CaseId.from_row(case), case['case_id']], sorted(passed, key=natural), night)
+        if not (runs := [case for case in runs if not names_in(case)]):
+            continue
         bad, well = ([case for case in runs if bool(failure(case)) == wanted] for wanted in (True, False))
         healthy += well
         if well:
@@ -50,12 +61,8 @@ def failures(night: Night) -> Iterator[Draft]:
             failed.append(_Failed(bad[0], frozenset.intersection(*tried) if tried else frozenset()))
     scopes = [_failure_keys(one, night) for one in failed]
     well_keys = [_failure_keys(_Failed(case, frozenset(case['nodes'])), night) for case in healthy]
-    rows = defaultdict(list)
-    for row in night.comparison.verdicts:
-        if row.verdict in _WORST_FIRST:
-            rows[row.id.case, row.case_id].append(row)
     groups = [[failed[place] for place in group.places] for group in explain(scopes, well_keys)]
-    drafts = [_failure_draft(group, healthy, rows, night) for group in groups]
+    drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
     yield from _merged(drafts)
     yield from _without_numbers(night, {id(row) for draft in drafts for row in draft.rows})
 
@@ -71,7 +78,7 @@ def _failure_keys(one: _Failed, night: Night) -> list[Key]:
     partition, environ, cause = case['partition'], case['environ'], _alike(failure(case) or '', case['nodes'])
     keys: list[Key] = [('crash', partition, cause)]
     if not one.of_node:
-        keys = [('cause', partition, environ, cause), ('case', str(case_of(case)))]
+        keys = [('cause', partition, environ, cause), ('case', str(CaseId.from_row(case)))]
         keys += [
             ('check', partition, environ, case['check']),
             ('environ', partition, environ),
@@ -96,8 +103,8 @@ def _failure_draft(
 ) -> Draft:  # fmt: skip
     failed = [one.case for one in group]
     nodes = {node for case in failed for node in case['nodes']}
-    cases = {case_of(case) for case in failed}
-    own = [row for case in failed for row in rows.get((case_of(case), case['case_id']), ())]
+    cases = {CaseId.from_row(case) for case in failed}
+    own = [row for case in failed for row in rows.get((CaseId.from_row(case), case['case_id']), ())]
     own += [row for case in cases for row in rows.get((case, None), ())]
     partition, environ = (only({case[name] for case in failed}) for name in ('partition', 'environ'))
     where = Scope(night.session.site, partition, environ)
@@ -106,7 +113,7 @@ def _failure_draft(
     series = {row.id for row in own}
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
-        series or {SeriesId(of.partition, of.environ, of.check, of.params, '*') for of in cases}, nodes,
+        series or {of.series('*') for of in cases}, nodes,
         own[0].cause if own and failed[0]['result'] == NEEDED_FAILED else _summary_of(failed),
     )  # fmt: skip
     if all(one.passed for one in group):
@@ -121,7 +128,7 @@ def _only_there(
     """Return True if jobs fail on some nodes alone: their cases pass on more others, or several cases fail on one."""
     if {node for one in group for node in one.nodes} != nodes:  # a case failed on other nodes, too
         return False
-    well = {node for case in healthy if case_of(case) in cases for node in case['nodes']}
+    well = {node for case in healthy if CaseId.from_row(case) in cases for node in case['nodes']}
     if well & nodes:
         return False
     others = {node for case in healthy for node in case['nodes']} - nodes
@@ -129,16 +136,22 @@ def _only_there(
 
 
 def _merged(drafts: list[Draft]) -> list[Draft]:
-    """Return the drafts; those of the same nodes as one."""
+    """Return the drafts; those of the same nodes, of a part of them, or of a place as one.
+
+    What a job named stays apart from jobs that failed: another job clears it.
+    """
     found: dict[tuple, Draft] = {}
     for draft in drafts:
-        first = found.setdefault(draft.where.nodes or (id(draft),), draft)
+        of = draft.where.nodes, draft.where.device, draft.where.place
+        first = found.setdefault((*of, draft.named) if any(of) else (id(draft),), draft)
         if first is not draft:
+            first.evidence += [draft.cause] * draft.named
             for name in ('rows', 'failed', 'evidence'):
                 getattr(first, name).extend(one for one in getattr(draft, name) if one not in getattr(first, name))
             for name in ('cases', 'series', 'nodes'):
                 getattr(first, name).update(getattr(draft, name))
-            first.cause = _summary_of(first.failed)
+            if not draft.named:
+                first.cause = _summary_of(first.failed)
     return list(found.values())
 
 

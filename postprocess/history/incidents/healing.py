@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from statistics import median
 from typing import Any
 
-from postprocess.history.incidents.incident import Incident, Level
+from postprocess.history.incidents.accused import accuses
+from postprocess.history.incidents.incident import Incident, NodeLevel
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
@@ -50,7 +51,7 @@ def _of_loss(
     return True if well and 2 * len(well) >= len(wanted) else None
 
 
-def _is_back(level: Level, verdicts: Sequence[Verdict], loss: float) -> bool | None:
+def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:
     """Return True if a node is at its own level again, and beside the other nodes where it was; None: not measured."""
     values = {
         row.nodes[0]: row.value for row in verdicts if row.id == level.series and len(row.nodes) == 1 and row.value
@@ -68,6 +69,8 @@ def _is_back(level: Level, verdicts: Sequence[Verdict], loss: float) -> bool | N
 def _of_failure(
     incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
 ) -> bool | None:
+    if incident.named:
+        return _of_named(incident, node, cases)
     if node:
         ran = [case for case in cases if node in case['nodes'] and not case['fixture']]
         if any(failure(case) for case in ran if case['check'] in incident.checks):
@@ -85,3 +88,14 @@ def _of_failure(
     measured = {row.id for row in rows if row.verdict in _MEASURED}
     expected = {series for series in wanted if series.metric != '*'}
     return True if measured and 2 * len(measured) >= len(expected) else None
+
+
+def _of_named(incident: Incident, node: str, cases: Sequence[dict[str, Any]]) -> bool | None:
+    """Return True if a job of the same checks ran there, one that passed or names others; of a place on two nodes."""
+    own = [case for case in cases if case['check'] in incident.checks and not case['fixture']]
+    named = [(case, accuses(case, incident, node)) for case in own]
+    there = [case for case, bad in named if bad is False or (bad is None and not failure(case))]
+    wanted, needed = ({node}, 1) if node else (set(incident.nodes), 2)
+    if any(bad for _, bad in named):
+        return False
+    return any(len(wanted & set(case['nodes'])) >= needed for case in there) or None

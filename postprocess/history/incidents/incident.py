@@ -39,7 +39,7 @@ class Scope:
 
 
 @dataclass(frozen=True)
-class Level:
+class NodeLevel:
     """The value that a node should have in a series, and its ratio to the median of the other nodes, if any."""
 
     series: SeriesId
@@ -51,7 +51,7 @@ class Level:
 
 @dataclass(frozen=True)
 class Value:
-    """What a series came to when an incident was seen last: the mean of `n` samples, beside the one `expected`.
+    """The value of a series when an incident was seen last: the mean of `n` samples, beside the one `expected`.
 
     `loss`: share of the performance, with its `interval`. What is not known is None.
     """
@@ -72,7 +72,7 @@ class Incident:
     failure. `loss`: share of the performance, pooled over the series, with its `interval`. `since` and `day`: the
     session in which it began, `sessions`: how many show it. `changed`: what changed then. `archives`: with the output
     of the benchmark, relative to the results. `next_steps`: commands. `certain`: False for what only the comparison of
-    nodes shows; it counts when it is seen again.
+    nodes shows; it counts when it is seen again. `named`: whether a job itself named it; only such a job clears it.
     """
 
     kind: str
@@ -90,10 +90,11 @@ class Incident:
     changed: tuple[str, ...] = ()
     evidence: tuple[str, ...] = ()
     next_steps: tuple[str, ...] = ()
-    levels: tuple[Level, ...] = ()
+    levels: tuple[NodeLevel, ...] = ()
     certain: bool = True
     values: Mapping[SeriesId, Value] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
+    named: bool = False
 
     @property
     def severity(self) -> float:
@@ -161,7 +162,7 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
         for of, row in rows.items()
         if 'unit' in row  # earlier versions kept the names alone
     }
-    levels = tuple(Level(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
+    levels = tuple(NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
     where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
     return Incident(**own | {'where': where, 'series': tuple(rows), 'levels': levels, 'values': numbers})
 

@@ -1,4 +1,4 @@
-"""An incident over the sessions of a site: what each of them says of it, its state, what became of it.
+"""An incident over the sessions of a site: what each of them shows of it, and its state.
 
 What a session says is kept by session, so judging a session again replaces what it said before; the state follows from
 all of it.

@@ -13,7 +13,6 @@ from plumbline.identity import CaseId, natural
 from postprocess.history.incidents.draft import Draft, Night, only, pooled
 from postprocess.history.incidents.incident import Scope
 from postprocess.history.provenance import Provenance, is_software
-from postprocess.verdicts.measured import case_of
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
@@ -107,7 +106,7 @@ class _Software:
         checks = {case.check for case in cases}
         sessions = [*night.before[-_BEFORE:], night.session]
         self._before, self._tonight = range(len(sessions) - 1), len(sessions) - 1
-        wanted = {case_of(case) for case in night.cases if not case['fixture'] and case['check'] in checks}
+        wanted = {CaseId.from_row(case) for case in night.cases if not case['fixture'] and case['check'] in checks}
         self._facts = Provenance.read(
             night.store, sessions, [(case, place) for case in wanted for place in range(len(sessions))]
         )

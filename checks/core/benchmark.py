@@ -73,6 +73,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
+    figures: Mapping[str, Mapping[str, object]] = {}  #: what follows from a metric, see plumbline.record.FIGURES
     #: Usual coefficient of variation of the metrics from session to session, each the mean of its trials; a number, or
     #: pattern of metric names -> number, of which the first that matches holds. It stands in for the measured spread
     #: while a site has few sessions, and should be right within a factor of 2 or 3. The default is a cautious guess.
@@ -216,22 +217,19 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.mpi,
         )  # fmt: skip
         self.time_limit = node_sweep.WEEK  # each place has its own limit, and the allocation one for all
-        self.postrun_cmds = []
-        self.executable, self.executable_opts = 'true', []
+        self.executable, self.executable_opts, self.postrun_cmds = 'true', [], []
 
     def plan(self) -> Plan:
         """Return what the trials of this case must have measured."""
         own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.metering_of(self)
         return Plan(
             check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
-            metrics=[*own, *meter.metrics], meter=meter.read,
+            metrics=[*own, *meter.metrics], meter=meter.read, figures=self.figures,
             floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
             environ=self.current_environ.name if self.current_environ else '',
-            provenance={
-                'suite_version': checkout.version(), 'check_code': source.digest(type(self)), **self.provenance,
-            },
+            provenance={'suite_version': checkout.version(), 'check_code': source.digest(type(self))} | self.provenance,
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
         )  # fmt: skip

@@ -163,10 +163,7 @@ class Metering:
 
     @property
     def _everywhere(self) -> str:
-        start = (
-            f'srun --overlap --nodes={self.nodes} --ntasks={self.nodes} --ntasks-per-node=1 --cpu-bind=none --mpi=none '
-        )
-        return start if self.nodes > 1 else ''
+        return node_sweep.on_each_node(self.nodes) if self.nodes > 1 else ''
 
     def _resting(self, when: str) -> list[str]:
         at = f'energy/{when}'
@@ -280,13 +277,15 @@ def metering_of(check: Any) -> Metering:
     if not partition.energy:
         return Metering(left_out='site.yaml states no meter of this partition (key `energy`)')
     swept = bool(node_sweep.swept_nodes())
-    if check.num_nodes > 1 and (swept or partition.entry['scheduler'] not in ('slurm', 'squeue')):
+    if check.num_nodes > 1 and partition.entry['scheduler'] not in ('slurm', 'squeue'):
         return Metering(left_out='on several nodes only a job of Slurm of its own looks at the meters of each')
     meters, short = [], []
     for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # the quickest first
         meter = _meter(name, partition.energy[name], check.trial_seconds)
         needed = LEAST_SAMPLES * meter.interval
-        if check.trial_seconds < needed:
+        if swept and (meter.source is None or meter.source.of_job):
+            short.append(f'{name} tells the energy of the whole allocation of a node sweep')
+        elif check.trial_seconds < needed:
             takes = f'one may take {check.trial_seconds} s'
             short.append(f'{name} needs trials of {needed:.0f} s for {LEAST_SAMPLES} samples, and {takes}')
         else:

@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from checks.core import budget
+from checks.core import budget, node_sweep
 from checks.core.energy import metering_of
 from checks.core.outputs import CLOCKS
 from checks.core.placement import UNBOUND
@@ -49,14 +49,24 @@ def pass_buffers_of_gpus(check):
         check.job.launcher.options += aware.options.get(check.job.launcher.registered_name, [])
 
 
+def on_all_nodes(check) -> str:
+    """Return the command that starts a process on each node of a job of Slurm; of another, one for each rank."""
+    if check.partition.entry['scheduler'] in ('slurm', 'squeue'):
+        return node_sweep.on_each_node(check.num_nodes)
+    check.job.num_tasks, check.job.num_tasks_per_node = check.num_tasks, check.num_tasks_per_node
+    return check.job.launcher.run_command(check.job)
+
+
 def write_inputs(check):
-    """Write how the nodes must be set, for settings.sh, and the meters of energy.sh.
+    """Write how the nodes must be set, for settings.sh, the meters of energy.sh, and how load.sh reaches other nodes.
 
     Where the settings are `required.tsv`, rank.sh refuses other nodes.
     """
     lines = ''.join(f'{key}\t{wanted}\n' for key, wanted in check.topology.expects)
     if lines:
         Path(check.stagedir, check.expected_settings).write_text(lines, encoding='utf-8')
+    if check.mpi and check.num_nodes > 1:
+        Path(check.stagedir, 'on_all_nodes').write_text(f'{on_all_nodes(check)}\n', encoding='utf-8')
     if table := metering_of(check).table:
         Path(check.stagedir, 'energy.meters').write_text(table, encoding='utf-8')
 

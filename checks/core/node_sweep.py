@@ -55,6 +55,15 @@ def step(num_nodes: int, num_tasks: int, num_tasks_per_node: int) -> str:
     )
 
 
+def on_each_node(num_nodes: int) -> str:
+    """Return the command that starts one process on each node of a job of Slurm, or of a place of a node sweep."""
+    of_place = '--nodelist=$PLUMBLINE_PLACE ' if swept_nodes() else ''
+    return (
+        f'srun --overlap --nodes={num_nodes} {of_place}--ntasks={num_nodes} --ntasks-per-node=1 --cpu-bind=none '
+        '--mpi=none '
+    )
+
+
 def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int, mpi: bool) -> list[str]:
     """Write the job of one place and the rounds to `folder`; return the lines of the job of all places."""
     lines = ["trap 'exit $?' ERR"]

@@ -1,7 +1,10 @@
-"""What the checks of collectives on 1, 2, 4, ... nodes share."""
+"""What the checks on 1, 2, 4, ... nodes share, and those of several programming models."""
 
 import reframe as rfm
 from reframe.core.builtins import run_after
+
+from checks.core.placement import Models, models_for
+from checks.core.topology import Topology
 
 
 class OnNodes(rfm.RegressionTestPlugin):
@@ -11,3 +14,17 @@ class OnNodes(rfm.RegressionTestPlugin):
     def count_nodes(self):
         self.num_nodes = self.nodes
         self.tags = {'acceptance'} | ({'nightly'} if self.nodes <= 16 else set())
+
+
+class ByModel(rfm.RegressionTestPlugin):
+    """A check with the parameter `model`, of `models`: it has the feature and the program of that."""
+
+    models: Models
+
+    def supports(self, topology: Topology) -> bool:
+        return self.model in models_for(topology, self.models)
+
+    @run_after('init')
+    def choose_model(self):
+        # without a model no case is made, but the selection says which feature is missing
+        self.requires, self.executable, _ = self.models[self.model or next(iter(self.models))]

@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
+from checks.core.health import short
 from checks.core.topology import Topology, features_of_this_system, on_this_system
 from checks.core.watched import Watched, parse, parse_cpu_list
 
@@ -187,9 +188,9 @@ def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[
     """
     if host_of is None or len(named) >= wanted:
         return list(named)
-    known = {_short(name) for node in named for name in (node, host_of(node))}
+    known = {short(name) for node in named for name in (node, host_of(node))}
     ranks = {path.name.removeprefix('binding.').rpartition('.')[0] for path in stage.glob('trial_*/*/binding.*')}
-    return [*named, *sorted(node for node in ranks if _short(node) not in known)]
+    return [*named, *sorted(node for node in ranks if short(node) not in known)]
 
 
 def _granted(lines: list[str]) -> Granted:
@@ -253,17 +254,13 @@ def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Call
     faults = []
     for rank, has in actual.items():
         node = rank.rpartition('.')[0]
-        known = {_short(name) for name in nodes}
-        if nodes and _short(node) not in known and _short(node) not in {_short(host_of(name)) for name in nodes}:
+        known = {short(name) for name in nodes}
+        if nodes and short(node) not in known and short(node) not in {short(host_of(name)) for name in nodes}:
             had = ','.join(nodes)
             faults.append(f'rank {rank} says that it ran on {node}; its host is {has.host}, the job had {had}')
-        elif has.host and _short(has.host) not in (_short(node), _short(host := host_of(node))):
+        elif has.host and short(has.host) not in (short(node), short(host := host_of(node))):
             faults.append(f'rank {rank} ran on host {has.host}; the job says {node}, which is host {host}')
     return faults
-
-
-def _short(host: str) -> str:
-    return host.partition('.')[0].lower()
 
 
 def _gpu_faults(placement: Placement, has: Granted) -> list[str]:

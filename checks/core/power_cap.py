@@ -9,12 +9,14 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core import jobscript
 from checks.core.topology import Topology, on_this_system
+from plumbline.record import Dim
 from plumbline.units import in_base_unit
 
 
 class UnderPowerCap(rfm.RegressionTestPlugin):
     """Run the check that follows among the bases once for each cap of `power_cap` in site.yaml (002, section IV-I)."""
 
+    figures = {'efficiency': {'capped': 'cap'}}
     cap = parameter(on_this_system(lambda topology: topology.power_caps), loggable=True)  #: W of a node
 
     def supports(self, topology: Topology) -> bool:
@@ -22,7 +24,7 @@ class UnderPowerCap(rfm.RegressionTestPlugin):
 
     @run_after('init')
     def leave_it_to_acceptance(self):
-        self.tags = {'acceptance'}
+        self.tags, self.dims = {'acceptance'}, {**self.dims, 'cap': Dim('count', 'W')}
 
     @run_before('run')
     def set_and_restore_the_cap(self):

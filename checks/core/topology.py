@@ -44,6 +44,7 @@ class Topology:
     memory_kinds: Mapping[str, tuple[int, ...]] = field(default_factory=dict)  # kind -> NUMA domains
     gpus: tuple[str, ...] = ()  # architecture of each, such as sm_90 or gfx90a
     opencl_devices: int = 0  # the GPUs, or devices of type opencl, such as processors through PoCL
+    unified: bool = False  # whether host and GPUs address one memory
     gpu_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty if unknown
     link_classes: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)  # best first
     numa_distances: tuple[tuple[int, ...], ...] = ()  # from the cores of each domain to the memory of each
@@ -176,6 +177,7 @@ def topology_of(site: str, partition: str) -> Topology:
         link_classes={name: _pairs_of(links) for name, links in described.link_classes.items()},
         gpus=tuple(device.get('arch', '') for device in gpus for _ in range(device['num_devices'])),
         opencl_devices=sum(device['num_devices'] for device in opencl),
+        unified=any(device.get('unified', False) for device in gpus),
         gpu_numa_ids=tuple(number for device in gpus for number in device.get('numa_domains', ())),
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         nics=tuple(described.entry.get('nics', ())),

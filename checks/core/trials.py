@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
@@ -14,7 +15,8 @@ from typing import Any, NamedTuple
 
 from checks.core import causes, signatures
 from checks.core.causes import WELL, Cause, Ending, Started
-from checks.core.outputs import cut_of, first_words, seconds_of, text_of
+from checks.core.health import add_health, clock_steps, facts_in
+from checks.core.outputs import cut_of, first_words, text_of
 from checks.core.placement import Placement, add_actual, binding_faults, granted
 from plumbline.identity import Pairs, pairs, to_text
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
@@ -167,7 +169,7 @@ class Plan:
     `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
     folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
     provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. For
-    `usual_spread` and the four functions see :class:`checks.core.benchmark.Benchmark`.
+    `figures`, `usual_spread` and the four functions see :class:`checks.core.benchmark.Benchmark`.
     """
 
     check: str
@@ -176,6 +178,7 @@ class Plan:
     placement: Placement | None = None
     trials: int = 1
     dims: Mapping[str, Dim] = field(default_factory=dict)
+    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     runs: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {'run': {}})
     programs: Mapping[str, str] = field(default_factory=dict)
     environ: str = ''
@@ -222,7 +225,7 @@ class Plan:
         """Return the record of a case that has measured nothing."""
         record = Record(
             self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims=dict(self.dims),
-            provenance=dict(self.provenance),
+            provenance=dict(self.provenance), figures={metric: dict(of) for metric, of in self.figures.items()},
         )  # fmt: skip
         if self.placement:
             record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
@@ -255,8 +258,7 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     """
     record = plan.empty_record()
     for name in plan.facts:
-        lines = text_of(folder / name).splitlines()
-        record.provenance |= dict(line.split('=', 1) for line in lines if '=' in line)
+        record.provenance |= facts_in(text_of(folder / name))
     record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer where the queue allows no more time
     runs = [
         Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
@@ -273,19 +275,19 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
         job = None  # the job script ended because the program did
     found = [cause for cause in (job, *died.values()) if cause]
     fatal = found[0] if found else None
-    for name, weight in (('health.txt', causes.NODE), ('changes.txt', causes.OUTPUT)):
-        found += [Cause(weight, f'{nodes.partition(",")[0]}: {line}') for line in text_of(folder / name).splitlines()]
+    clocks: dict[str, list[int]] = defaultdict(list)
     series = {(name, one.dims): one for name, _, one in record.series()}
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, record, series, nodes, because))
+        faults = list(_read_run(run, plan, record, series, nodes, because, clocks))
         if faults and not because:
             detail = f': {"; ".join(faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
-    found += _clock_steps(folder, plan, record, nodes)
+    found += clock_steps(folder, record, nodes)
+    found += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
     plan.derive(record)
     plan.meter(folder, record, nodes)
     lost: dict[str, list[str]] = {}
@@ -301,22 +303,11 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     return record, list(record.causes)
 
 
-def _clock_steps(folder: Path, plan: Plan, record: Record, nodes: str) -> Iterator[Cause]:
-    """Add the seconds of each trial to the record; yield a cause for each in which the clock was set."""
-    for trial in range(1, record.trials + 1):
-        if times := seconds_of(folder / f'trial_{trial}'):
-            by_time_of_day, by_uptime = times
-            record.trial_seconds.append(by_uptime)
-            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
-                what = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
-                yield Cause(causes.OUTPUT, what, (trial,), record.trials, nodes)
-
-
 def _read_run(
     run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
-    because: Cause | None,
+    because: Cause | None, clocks: Mapping[str, list[int]],
 ) -> Iterator[str]:  # fmt: skip
-    """Add the samples of one run of a trial to the record; yield a sentence for each fault.
+    """Add the samples of one run of a trial to the record, and the clocks that its ranks saw; yield each fault.
 
     `because`: why the program or its job failed, which is then the reason of all that is missing.
     """
@@ -340,6 +331,8 @@ def _read_run(
     readings = [(metric, metric.read(output)) for metric in metrics]
     actual, own = granted(folder), plan.runs[name]
     add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
+    for rank, has in actual.items():
+        clocks[rank.rpartition('.')[0]] += has.watched.clocks
     of_job = nodes.split(',') if nodes else []
     bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
     if run.running:

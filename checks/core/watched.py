@@ -65,7 +65,7 @@ class Watched:
 
     `ended`: seconds after the start; None if it was not seen. `own`: CPU seconds of all looks. `closed`: the program
     closed the pipe to the process that looks, and ran on. `only_itself`: the kernel does not tell children. `variables`
-    that bind, of the environment.
+    that bind, of the environment. `clocks`: in kHz, of the CPU that the first thread ran on, at each look.
     """
 
     looks: tuple[Look, ...] = ()
@@ -74,6 +74,7 @@ class Watched:
     closed: bool = False
     only_itself: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
+    clocks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """Return how much was looked at; never that all is well."""
@@ -202,6 +203,7 @@ def _who(look: Look, threads: set[Thread]) -> str:
 def parse(lines: list[str]) -> Watched:
     """Parse what ``job/watch.sh`` wrote; a line that was cut when a job was killed is left out."""
     looks: list[Look] = []
+    clocks: list[int] = []
     variables: dict[str, str] = {}
     ended, own, closed, only_itself = None, None, False, False
     for line in lines:
@@ -209,6 +211,8 @@ def parse(lines: list[str]) -> Watched:
         try:
             if key == 'look':
                 looks.append(Look(int(rest) / 1e6))
+            elif key == 'clock':
+                clocks.append(int(rest))
             elif key == 'end':
                 at, took, *state = rest.split()
                 ended, own, closed = int(at) / 1e6, int(took) / 1e9, bool(state)
@@ -227,4 +231,4 @@ def parse(lines: list[str]) -> Watched:
         except ValueError:
             continue
     looks[1:] = [look for look in looks[1:] if look.threads]  # others came just after the end
-    return Watched(tuple(looks), ended, own, closed, only_itself, variables)
+    return Watched(tuple(looks), ended, own, closed, only_itself, variables, tuple(clocks))

@@ -13,33 +13,31 @@ from numpy import ndarray
 from plumbline.identity import CaseId, Quantity, SeriesId
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
-from postprocess.text import number
+from postprocess.verdicts.health import LOADS, disturbances
 from postprocess.verdicts.measured import measured, smallest_mode
 
 #: The binary that ran, in the provenance of a case.
 BINARY = 'binary_sha256'
 #: What else of the provenance of its cases is kept with a baseline, as possible causes of a later difference.
 FACTS = (BINARY, 'check_code', 'stack_lock', 'kernel', 'driver', 'library_libmpi', 'library_libmpich')
-#: Facts that ``checks/core/job/load.sh`` records of a node, the most that a quiet node shows, and what more means.
-LOADS = {
-    'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
-    'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
-    'clock_throttled': (0.0, 'heat lowered the clock {} times'),
-}
-_LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}
-# A row a series and unit; lists with an element a job. Of a case that ran again in its session the first job counts:
-# a case runs again because its first value was bad, and the mean of both would be too good and vary too little. Of a
-# curve, every point is recorded, though its check names few of them as a metric of their own.
-_SERIES = """
-    WITH own AS (
-        SELECT night, case_id, round, hash("partition", environ, "check", params) AS "case",
-            array_to_string(list_sort(nodes), ',') AS node, tags
+#: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
+NODE = "array_to_string(list_sort(nodes), ',')"
+#: The cases of sessions with a hash of their names, and the names of each hash. Grouping by hashes, made once for each
+#: case, takes half the time of grouping by names; 64 bits are enough to tell them apart.
+CASES = f"""own AS (
+        SELECT night, case_id, round, tags, {NODE} AS node, hash("partition", environ, "check", params) AS "case"
         FROM cases WHERE NOT fixture
     ), named AS (
         SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
             any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
         FROM cases WHERE NOT fixture GROUP BY ALL
-    ), jobs AS (
+    )"""
+_LISTS = {'nights': numpy.int32, 'cases': numpy.int32, 'values': numpy.float64, 'std': numpy.float64}
+# A row a series and unit; lists with an element a job. Of a case that ran again in its session the first job counts:
+# a case runs again because its first value was bad, and the mean of both would be too good and vary too little. Of a
+# curve, every point is recorded, though its check names few of them as a metric of their own.
+_SERIES = f"""
+    WITH {CASES}, jobs AS (
         SELECT metrics.*, own."case", own.round, own.node, own.tags FROM metrics JOIN own USING (night, case_id)
         LEFT JOIN (
             SELECT night AS of_night, case_id AS of_case, metric AS of_metric,
@@ -64,7 +62,7 @@ _SERIES = """
     SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
 """
 _BUSY = f"""
-    SELECT night, case_id, "partition", environ, "check", params, array_to_string(list_sort(nodes), ',') AS node,
+    SELECT night, case_id, "partition", environ, "check", params, {NODE} AS node,
         [TRY_CAST(fact AS DOUBLE) FOR fact IN
             json_extract_string(provenance, {[f'$.{name}' for name in LOADS]})] AS loads
     FROM cases WHERE NOT fixture AND {{where}}
@@ -145,7 +143,7 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     nodes = table['nodes'].combine_chunks()
     names, codes = _dictionary(nodes.values)
     offsets = nodes.offsets.to_pylist()[1:-1]
-    columns = zip(*(_split(table[name].combine_chunks(), kind) for name, kind in _LISTS.items()), strict=True)
+    columns = zip(*(lists_in(table[name], kind) for name, kind in _LISTS.items()), strict=True)
     rows = table.drop_columns(['nodes', *_LISTS]).to_pylist()
     found = []
     for row, arrays, places in zip(rows, columns, numpy.split(codes, offsets), strict=True):
@@ -167,11 +165,7 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
     rows = store.query(_BUSY.format(where=f"contains(provenance, 'load_beside') AND ({' OR '.join(busy)})"), sessions)
     doubts = {}
     for row in rows.to_pylist():
-        whys = [
-            why.format(number(value))
-            for value, (most, why) in zip(row['loads'], LOADS.values(), strict=True)
-            if value is not None and value > most
-        ]
+        whys = disturbances(dict(zip(LOADS, row['loads'], strict=True)))
         doubts[row['night'], row['case_id']] = _doubt(row, '; '.join(whys))
     suspects = [
         (night, name, why)
@@ -187,8 +181,7 @@ def read_doubts(store: Store, sessions: Sequence[Session], accused: Accused) -> 
 
 
 def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
-    of = SeriesId.from_row({**row, 'metric': '*', 'dims': '-'})
-    return Doubt(row['night'], row['case_id'], of.case, row['node'], why)
+    return Doubt(row['night'], row['case_id'], CaseId.from_row(row), row['node'], why)
 
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
@@ -223,8 +216,7 @@ class Facts:
         )
         self._found: dict[CaseId, list[tuple[list[str | None], set[int]]]] = {}
         for row in rows.to_pylist():
-            case = SeriesId.from_row(row | {'metric': '*', 'dims': '-'}).case
-            self._found.setdefault(case, []).append((row['facts'], set(row['nights'])))
+            self._found.setdefault(CaseId.from_row(row), []).append((row['facts'], set(row['nights'])))
 
     def of(self, case: CaseId, nights: set[int]) -> dict[str, list[str]]:
         """Return the values that each fact had in the sessions `nights`, sorted."""
@@ -254,7 +246,8 @@ def _dictionary(texts: pa.Array) -> tuple[ndarray, ndarray]:
     return numpy.array(encoded.dictionary.to_pylist(), object), encoded.indices.to_numpy(zero_copy_only=False)
 
 
-def _split(column: pa.ListArray, kind: type) -> Iterator[ndarray]:
-    """Yield the lists of a column as arrays."""
-    flat = column.values.to_numpy(zero_copy_only=False).astype(kind, copy=False)
-    yield from numpy.split(flat, column.offsets.to_pylist()[1:-1])
+def lists_in(column: pa.ChunkedArray, kind: type) -> Iterator[ndarray]:
+    """Yield the lists of a column as arrays, without a copy and without pandas, which pyarrow's own way imports."""
+    lists = column.combine_chunks()
+    flat: ndarray = numpy.frombuffer(lists.values.buffers()[1], kind)
+    yield from numpy.split(flat[: lists.offsets[-1].as_py()], lists.offsets.to_pylist()[1:-1])

@@ -12,17 +12,24 @@ from statistics import median
 from typing import Any
 
 from plumbline.identity import CaseId
-from postprocess.verdicts.measured import case_of
+from plumbline.units import number_in
+from postprocess.text import number
 from postprocess.verdicts.verdict import Verdict
 
+#: Facts that ``checks/core/job/load.sh`` records of a node, the most that a quiet node shows, and what more means.
+LOADS = {
+    'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
+    'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
+    'clock_throttled': (0.0, 'heat lowered the clock {} times'),
+}
 _SLOW = 0.95  # of the clock that other nodes had in the same cases: less is told
 # ``checks/core/job/health.sh`` records a count, and on which devices
 _FAULT = re.compile(r'([0-9]+)(?: on (.+))?')
-_CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that is known counts
+_CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that any node knows counts: an idle CPU may be slow
 
 
 class Health:
-    """The health of the nodes of a session, of its rows of the table `cases`. A job knows its first node alone."""
+    """The health of the nodes of a session, of its rows of the table `cases`."""
 
     def __init__(self, cases: Iterable[Mapping[str, Any]]):
         self._cases = cases
@@ -31,24 +38,27 @@ class Health:
     def _facts(self) -> dict[CaseId, dict[str, list[Mapping[str, str]]]]:
         found: dict[CaseId, dict[str, list[Mapping[str, str]]]] = defaultdict(lambda: defaultdict(list))
         for case in self._cases:
-            if case['nodes']:
-                found[case_of(case)][case['nodes'][0]].append(json.loads(case['provenance'] or '{}'))
+            for node, facts in facts_by_node(case).items():
+                found[CaseId.from_row(case)][node].append(facts)
         return found
 
     def of(self, cases: Collection[CaseId], nodes: Collection[str]) -> dict[str, str]:
-        """Return ``1.9 GHz against 2.6, thermal throttle +412`` of each of `nodes` that counted faults in `cases`.
+        """Return ``1.9 GHz against 2.6, thermal throttle +412`` of each of `nodes` that was slowed in `cases`: what it
+        counted, and what took its CPUs from the benchmark.
 
-        Against: the median clock of the nodes that ran the same cases and are not among `nodes`.
+        Against: the median clock of the nodes that ran the same cases and are not among `nodes`; where these are all,
+        of all others.
         """
         facts: dict[str, list[Mapping[str, str]]] = defaultdict(list)
         for case in cases:
             for node, own in self._facts.get(case, {}).items():
                 facts[node] += own
-        clocks = {node: min(known) for node, own in facts.items() if (known := [*filter(None, map(_clock, own))])}
-        others = [clock for node, clock in clocks.items() if node not in nodes]
+        clocks = next(filter(None, (_clocks(facts, name) for name in _CLOCKS)), {})
+        beside = [clock for node, clock in clocks.items() if node not in nodes]
         found = {}
         for node in nodes:
-            said = counted(facts.get(node, []))
+            said = counted(facts.get(node, [])) + _disturbed(facts.get(node, []))
+            others = beside or [clock for other, clock in clocks.items() if other != node]
             if others and clocks.get(node, others[0]) < _SLOW * median(others):
                 said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(others) / 1000:.3g}')
             if said:
@@ -61,9 +71,28 @@ class Health:
         return replace(verdict, cause='; '.join([*(f'{node}: {words}' for node, words in said.items()), verdict.cause]))
 
 
-def _clock(facts: Mapping[str, str]) -> int:
-    """Return the clock of a job in MHz; 0 where it is not known."""
-    return next((int(facts[name]) for name in _CLOCKS if facts.get(name, '').isdecimal()), 0)
+def facts_by_node(case: Mapping[str, Any]) -> dict[str, Mapping[str, str]]:
+    """Return what each node of a case counted: the first of its nodes in its provenance."""
+    first = {node: json.loads(case['provenance'] or '{}') for node in case['nodes'][:1]}
+    return first | json.loads(case.get('health') or '{}')
+
+
+def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:
+    """Return the lowest clock in MHz of the jobs of each node, of those that know it by this name."""
+    known = {node: [int(of[name]) for of in own if of.get(name, '').isdecimal()] for node, own in facts.items()}
+    return {node: min(clocks) for node, clocks in known.items() if clocks}
+
+
+def disturbances(loads: Mapping[str, float | None]) -> list[str]:
+    """Return a sentence for each of `LOADS` that is more than on a quiet node."""
+    known = ((value, LOADS[name]) for name, value in loads.items() if value is not None)
+    return [why.format(number(value)) for value, (most, why) in known if value > most]
+
+
+def _disturbed(facts: Sequence[Mapping[str, str]]) -> list[str]:
+    """Return what took CPU time from the benchmark in the worst of the jobs of a node; `counted` tells of the heat."""
+    worst = {name: [number_in(of[name]) or 0.0 for of in facts if name in of] for name in ('load_beside', 'cpu_steal')}
+    return disturbances({name: max(values) for name, values in worst.items() if values})
 
 
 def counted(facts: Sequence[Mapping[str, str]]) -> list[str]:

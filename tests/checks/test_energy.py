@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scratch import ROOT
 
+from checks.core import node_sweep
 from checks.core.energy import Meter, Metering, metering_of
 from checks.core.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
 from checks.core.trials import Metric, Plan, read
@@ -334,6 +335,19 @@ def test_a_counter_that_may_wrap_is_sampled_and_a_meter_that_is_too_slow_is_left
     assert found.table == 'bmc\t0\t2000\tbmc\n' and found.meters[0].rest == 0  # 100 s are too long for a rest
     assert any('srun --overlap --nodes=4' in line and 'sample' in line for line in found.before)
     assert 'Slurm' in metering_of(case(num_nodes=2)).left_out
+
+
+def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(monkeypatch):
+    """Slurm and EAR tell the energy of the whole allocation."""
+    monkeypatch.setattr(node_sweep, 'swept_nodes', lambda: ['n1', 'n2', 'n3'])
+    stated = {'boundary': 'node', 'accuracy': 0.05, 'interval': '1 ms'}
+    meters = {'rapl': stated | {'boundary': 'package'}, 'slurm': stated, 'ear': stated}
+    partition = SimpleNamespace(energy=meters, entry={'scheduler': 'slurm'})
+    found = metering_of(case(partition=partition))
+    assert [meter.name for meter in found.meters] == ['rapl'] and found.look('ended') == ['bash ./energy.sh ended']
+    assert 'slurm tells the energy of the whole allocation' in found.left_out and 'ear tells' in found.left_out
+    (line,) = metering_of(case(partition=partition, num_nodes=2)).look('ended')
+    assert 'srun --overlap --nodes=2 --nodelist=$PLUMBLINE_PLACE ' in line
 
 
 # The job's side, for real

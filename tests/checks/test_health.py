@@ -2,10 +2,12 @@
 
 import os
 import re
+import struct
 
 import pytest
 from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
 
+from checks.core.placement import one_rank_on
 from checks.core.trials import Plan, read
 
 # As drivers 550 to 580 print it; of some GPUs a part is N/A
@@ -128,18 +130,58 @@ def test_many_devices_are_cut(node):
     assert found['health_corrected_memory_errors'] == '8 on mc0, mc1, mc2, mc3, ...'
 
 
-def test_the_clock_in_the_run_is_the_median_of_all_looks_and_the_hottest_socket_is_told(node):
+def test_the_clock_of_the_cpu_and_the_hottest_socket_are_told(node):
     node({f'{CPU}/cpu{cpu}/cpufreq/scaling_cur_freq': '800000\n' for cpu in os.sched_getaffinity(0)})
-    looks = {'n1.0': (1900123, 1900456, 2600000), 'n1.1': (1800000, 3000000)}
-    found = node(
-        {
-            f'trial_{trial}/run/binding.{rank}': '0\n' + ''.join(f'look 9\nclock {clock}\n' for clock in clocks)
-            for trial, (rank, clocks) in enumerate(looks.items(), 1)
-        } | {f'sys/devices/platform/coretemp.{i}/hwmon/hwmon{i}/temp1_input': f'{60 + 20 * i}500\n' for i in (0, 1)}
-    )  # fmt: skip
+    heat = {f'sys/devices/platform/coretemp.{i}/hwmon/hwmon{i}/temp1_input': f'{60 + 20 * i}500\n' for i in (0, 1)}
+    found = node(heat)
     assert {name: value for name, value in found.items() if name != 'counters_lacking'} == {
-        'clock_in_run': '1900', 'clock_at_end': '800', 'temperature_at_end': '80',
+        'clock_at_end': '800', 'temperature_at_end': '80',
     }  # fmt: skip
+
+
+def test_each_node_of_a_job_has_its_own_clock_counters_and_errors(tmp_path):
+    """The first node's counters are in the provenance, those of the others in files of their own."""
+    looks = {'n1.0': (1900123, 1900456, 2600000), 'n1.1': (1800000, 3000000), 'n2.0': (2600000,), 'n4.0': ()}
+    for rank, clocks in looks.items():
+        path = tmp_path / f'trial_1/run/binding.{rank}'
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text('0\n' + ''.join(f'look 9\nclock {clock}\n. 7 1 1 0 a\n' for clock in clocks))
+    for name, text in {
+        'trial_1/run/exit_code': '0\n', 'trial_1/run/stdout': '', 'counts.n1': '', 'health.txt': '',
+        'provenance.txt': 'clock_throttled=0\ncounters_lacking=EDAC\n', 'facts.n1': '',
+        'facts.n2.example': 'clock_throttled=412\ncounters_lacking=EDAC\n', 'health.n2.example.txt': 'OOM kills +2\n',
+        'facts.n3': 'health_uncorrected_memory_errors=1 on mc0\ncounters_lacking=EDAC, PCIe\n',
+    }.items():  # fmt: skip
+        (tmp_path / name).write_text(text)
+    plan = Plan('HPL', (), [], one_rank_on((0,)), num_nodes=4, host_of='{}.example'.format)
+    record, found = read(tmp_path, plan, 'n1,n2,n3,n4')
+    assert record.provenance == {
+        'clock_throttled': '0', 'counters_lacking': 'EDAC', 'clock_in_run': '1900',
+        'counters_not_read': 'of 1 of 4 nodes: n4',
+    }  # fmt: skip
+    assert record.health == {
+        'n2': {'clock_throttled': '412', 'clock_in_run': '2600'},
+        'n3': {'health_uncorrected_memory_errors': '1 on mc0', 'counters_lacking': 'EDAC, PCIe'},
+    }
+    assert found[0] == 'n2: OOM kills +2'
+
+
+@pytest.mark.parametrize(('version', 'size', 'at'), [(6, 384, 27), (6, 1216, 9), (7, 1240, 11), (8, 1448, 11)])
+def test_cycles_in_which_a_gpu_of_amd_was_slowed_down_are_told_by_cause(node, version, size, at):
+    """The layouts of gpu_metrics_v1_6 to v1_8 (drivers/gpu/drm/amd/include/kgd_pp_interface.h of Linux)."""
+    path = node.folder / 'sys/class/drm/card1/device/gpu_metrics'
+    path.parent.mkdir(parents=True)
+    node(COUNTERS)
+    (node.folder / 'counters.txt').unlink()
+    for counts in ((0, 100, 7, 1, 2), (3, 150, 10, 1, 4)):  # prochot, power, heat of socket, regulators and memory
+        words = [size | 1 << 16 | version << 24, *[0] * (at - 1), *counts, *[0] * 100]
+        path.write_bytes(struct.pack(f'<{len(words)}I', *words))
+        found = node({}, PLUMBLINE_GPU='rocm')
+    assert {name: value for name, value in found.items() if 'GPU' in name and name != 'counters_lacking'} == {
+        'health_firmware_cycles_of_GPUs_slowed_by_heat': '5 on card1',
+        'health_firmware_cycles_of_GPUs_slowed_by_power_brake': '3 on card1',
+        'counted_firmware_cycles_of_GPUs_slowed_by_power_cap': '50 on card1',
+    }
 
 
 def test_gpus_are_asked_only_where_the_case_uses_them(node):

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -65,6 +66,7 @@ def test_stolen_time_is_that_since_the_first_look(tmp_path):
 CPUS = 'sys/devices/system/cpu'
 NODE = {
     f'{CPUS}/cpu0/cpufreq/scaling_governor': 'ondemand', f'{CPUS}/cpu11/cpufreq/scaling_governor': 'ondemand',
+    'proc/sys/kernel/hostname': 'n1',
     f'{CPUS}/intel_pstate/no_turbo': '0', 'sys/kernel/mm/transparent_hugepage/enabled': 'always [madvise] never',
 }  # fmt: skip
 
@@ -101,7 +103,8 @@ def test_a_node_that_stays_as_it_was(node, tmp_path):
 @pytest.mark.parametrize(('user', 'then'), [('0', ', and was set back'), ('1000', '')])
 def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path, user, then):
     changed = dict.fromkeys(NODE, 'performance') | {
-        f'{CPUS}/intel_pstate/no_turbo': '1', 'sys/kernel/mm/transparent_hugepage/enabled': '[always] madvise never',
+        'proc/sys/kernel/hostname': 'n1', f'{CPUS}/intel_pstate/no_turbo': '1',
+        'sys/kernel/mm/transparent_hugepage/enabled': '[always] madvise never',
     }  # fmt: skip
     for name, value in changed.items():
         (tmp_path / name).write_text(value + '\n')
@@ -113,6 +116,20 @@ def test_what_a_benchmark_changed_is_named_and_root_sets_it_back(node, tmp_path,
     ]
     found = {name: (tmp_path / name).read_text().strip() for name in NODE}
     assert found == (NODE | {'sys/kernel/mm/transparent_hugepage/enabled': 'madvise'} if then else changed)
+
+
+def test_gpus_are_looked_at_until_the_last_trial_has_ended(node, tmp_path):
+    """The first look comes ten seconds after the first trial began; here the sampler has said something before."""
+    shutil.copy(LOAD.with_name('share.sh'), tmp_path)
+    (tmp_path / 'gpus.sh').write_text('echo "0 1410 398 61"; echo > said; exec sleep 600\n')
+    (tmp_path / 'load.txt').write_text(node('before', PLUMBLINE_GPU='cuda'))
+    pid = int((tmp_path / 'gpus.pid').read_text())
+    while not (tmp_path / 'said').exists():
+        os.kill(pid, 0)
+    node('after', 'load.txt', PLUMBLINE_GPU='cuda')
+    assert not (tmp_path / 'gpus.pid').exists() and (tmp_path / 'gpus.txt').read_text() == '0 1410 398 61\n'
+    while Path(f'/proc/{pid}/exe').exists():
+        pass
 
 
 @pytest.mark.parametrize(

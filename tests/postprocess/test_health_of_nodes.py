@@ -7,8 +7,8 @@ from health_stand_in import COUNTERS, CPU, EDAC, IB, Node
 from lxml import html
 from run_reports import BEGAN, case, metric, reference, report
 
+from plumbline.identity import CaseId
 from postprocess.verdicts.health import Health
-from postprocess.verdicts.measured import case_of
 
 SLOW = {'n3': 0.8, 'n5': 0.7, 'n9': 0.6}
 #: of a node: what its counters say after the job -> what is told first
@@ -70,11 +70,36 @@ def test_a_throttle_an_ecc_count_and_an_infiniband_error_are_each_named_first(wo
         assert first in page.get_element_by_id('incidents').text_content()
 
 
+def test_a_slow_node_of_a_job_on_several_is_told_beside_the_others():
+    nodes = ['n1', 'n2', 'n3']
+    nodes = ['n1', 'n2', 'n3']
+    row = {'partition': 'cpu', 'environ': 'system', 'check': 'HPL', 'params': 'num_nodes=3', 'nodes': nodes}
+    others = {'n2': {'clock_in_run': '1900', 'clock_throttled': '412'}, 'n3': {'clock_in_run': '2610'}}
+    facts = {'provenance': json.dumps({'clock_in_run': '2600', 'load_beside': '0.40'}), 'health': json.dumps(others)}
+    said = Health([row | facts]).of([CaseId.from_row(row)], nodes)
+    assert said == {'n2': '1.9 GHz against 2.6, thermal throttle +412'}
+
+
+def test_what_took_the_cpus_of_a_slow_node_is_told_in_its_cause_and_its_incident(work):
+    """A node that is as busy and not slow has no incident."""
+    work.reference(reference(metric='triad'))
+    busy = {'load_beside': '2.00', 'cpu_steal': '0.09'}
+    for number in range(5):
+        work.ingest(night(number, {}))
+    work.ingest(night(5, {'n3': busy, 'n4': busy}, lambda node: SLOW['n3'] if node == 'n3' else 1.0))
+    document = work.compare()
+    (incident,) = document['incidents']
+    told = '2 CPUs were busy beside the benchmark, expected at most 0.5'
+    assert incident['where'] == 'n3' and incident['evidence'][0].endswith(f' on n3: {told}')
+    (cause,) = (row['cause'] for row in document['verdicts'] if row['verdict'] == 'regressed')
+    assert cause.startswith(f'n3: {told}; ')
+
+
 def test_healthy_nodes_and_counters_of_a_busy_network_are_not_told():
     quiet = {'counted_network_drops': '9 on eth0', 'health_InfiniBand_symbol_errors': '0', 'clock_in_run': '2550'}
     facts = {'n1': quiet, 'n2': {'clock_in_run': '2600'}, 'n3': {'health_OOM_kills': '1'}}
     row = {'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big'}
     health = Health([row | {'nodes': [node], 'provenance': json.dumps(own)} for node, own in facts.items()])
-    (case_id,) = {case_of(row)}
+    (case_id,) = {CaseId.from_row(row)}
     assert health.of([case_id], ['n1']) == {}
     assert health.of([case_id], ['n2', 'n3']) == {'n3': 'OOM kills +1'}

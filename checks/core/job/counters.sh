@@ -32,9 +32,27 @@ count_faults() {
     [ ! -r $db ] || sqlite3 -readonly $db "select 'rasdaemon/machine_check:' || count(*) from mce_record" # root alone
     dmesg | awk '/NVRM: Xid/ { xid++ } /mce: \[Hardware Error\]/ { hardware++ } /LustreError:/ { lustre++ }
         END { if (NR) printf "dmesg/xid:%d\ndmesg/hardware_error:%d\ndmesg/lustre_error:%d\n", xid, hardware, lustre }'
-    [ "$PLUMBLINE_GPU" = cuda ] || return 0
-    _nvidia
+    [ "$PLUMBLINE_GPU" != cuda ] || _nvidia
+    [ "$PLUMBLINE_GPU" != rocm ] || _amd
 } 2> /dev/null
+
+# The cycles of its firmware in which a GPU of AMD was slowed down, which MI300 and later count: gpu_metrics_v1_6 to v1_8
+# of kgd_pp_interface.h of Linux, of which 1.6 had another layout at first.
+_amd() {
+    local file words at
+    for file in /sys/class/drm/card[0-9]*/device/gpu_metrics; do
+        read -r -a words < <(od -A n -v -t u4 -N 128 -w128 "$file") || continue
+        case $((words[0] >> 16 & 255)).$((words[0] >> 24)) in
+            1.6) at=9 && [ $((words[0] & 65535)) = 384 ] && at=27 ;;
+            1.7 | 1.8) at=11 ;;
+            *) continue ;;
+        esac
+        [ "${words[at]}" != 4294967295 ] || continue # not supported
+        echo "$file/cycles_of_brake:${words[at]}"
+        echo "$file/cycles_of_power_cap:${words[at + 1]}"
+        echo "$file/cycles_of_heat:$((words[at + 2] + words[at + 3] + words[at + 4]))"
+    done
+}
 
 # The three calls of nvidia-smi take as long as one. -q names more than --query-gpu on an older driver, which would refuse
 # all of what it is asked if it does not know one of the names.

@@ -6,7 +6,7 @@
 # A line of energy.meters: the name of a meter, 1 if it is read at the marks, the milliseconds from sample to sample or 0,
 # and its command. What the command prints goes to energy/NAME.NODE, followed by `look TIME CODE OWN`: when it had ended,
 # its exit code, and the milliseconds of CPU time that the sampler and its commands have taken.
-# All samples together may take 0.1 % of the time of one core: pauses are as long as that needs.
+# All samples together take at most 0.1 % of the time of one core (share.sh).
 LC_ALL=C
 if [ -n "$SLURMD_NODENAME" ]; then node=$SLURMD_NODENAME; else read -r node < /proc/sys/kernel/hostname; fi
 
@@ -17,31 +17,7 @@ look() { # NAME COMMAND
     printf '%s\nlook %s %d %d\n' "$said" "$EPOCHREALTIME" "$code" "$own" >> "energy/$1.$node"
 }
 
-# The milliseconds of CPU time that this process and its commands have taken since the first look
-take_time() {
-    local words word
-    times >&"$never" # such as 0m0.004s: a line for this process, one for the others
-    own=-$start_up
-    for _ in 1 2; do
-        read -r -a words -u "$never"
-        for word in "${words[@]}"; do
-            word=${word%s} word=${word/./}
-            own=$((own + 60000 * ${word%m*} + 10#${word#*m}))
-        done
-    done
-}
-
-# Until the next sample is due, in microseconds; later if the samples so far have taken more than their share
-pause() {
-    local before=$own at soonest=${due[0]} time
-    take_time
-    at=$((began + (2 * own - before) * 1000 * 1000)) # the next one may take as long
-    for time in "${due[@]}"; do ((time < soonest)) && soonest=$time; done
-    ((at < soonest)) && at=$soonest
-    wait=$((at - ${EPOCHREALTIME/./}))
-    ((wait > 1000)) || wait=1000
-    printf -v wait '%d.%06d' $((wait / 1000000)) $((wait % 1000000))
-}
+. "${BASH_SOURCE[0]%/*}/share.sh"
 
 mkdir -p energy
 names=() every=() commands=() due=() own=0
@@ -59,10 +35,7 @@ if [ "$1" != sample ]; then
     done
     exit 0
 fi
-exec {never}<> <(:) # a pipe from which nothing comes: a pause without a process
-start_up=0
-take_time
-start_up=$own own=0 began=${EPOCHREALTIME/./}
+begin
 while [ -e "/proc/$PPID" ]; do
     for i in "${!names[@]}"; do
         ((${EPOCHREALTIME/./} >= due[i])) || continue
@@ -70,7 +43,6 @@ while [ -e "/proc/$PPID" ]; do
         ((due[i] += every[i]))
         ((due[i] >= ${EPOCHREALTIME/./})) || due[i]=${EPOCHREALTIME/./} # late: no sample is made up for
     done
-    pause
-    read -r -t "$wait" -u "$never"
+    rest
 done
 exit 0

@@ -1,5 +1,7 @@
-# gpus.sh   samples the GPUs of this node every two seconds, until the run of this folder has its exit code
+# gpus.sh [DELAY]   samples the GPUs of this node, until the run of this folder has its exit code: DELAY (10) seconds after
+#                   it began, then as often as 0.1 % of the time of one core allows (share.sh), at most every two seconds
 #
+# Of a whole job (load.sh): until the process JOB ends, unless a check has its runs sampled.
 # prints DEVICE MHZ WATT CELSIUS, the devices in the order of their PCI addresses; - for what the node does not tell
 
 nvidia() {
@@ -24,7 +26,15 @@ $(one 1000 "$folder/temp1_input")"
     done
 }
 
-while [ ! -e exit_code ] && kill -0 "$PPID"; do
-    if command -v nvidia-smi > /dev/null; then nvidia; else amd; fi
-    sleep 2
+. "${BASH_SOURCE[0]%/*}/share.sh"
+if command -v nvidia-smi > /dev/null; then state() { nvidia; }; else state() { amd; }; fi
+LC_ALL=C
+due=($((${EPOCHREALTIME/./} + ${1:-10} * 1000000)))
+begin
+rest
+[ -z "$JOB" ] || ! compgen -G 'trial_*/*/gpus.txt' > /dev/null || exit 0
+while [ ! -e exit_code ] && [ -e "/proc/${JOB:-$PPID}" ]; do
+    state
+    due=($((${EPOCHREALTIME/./} + 2000000)))
+    rest
 done 2> /dev/null

@@ -1,7 +1,7 @@
 # health.sh   to be sourced: what the counters of this node (counters.sh) say of the time in which the job ran.
 #
-# `compare_faults BEFORE`  reads what `count_faults` printed before the first trial, and prints how much more there is now:
-#   clock_in_run        median clock of the first CPU of each rank while the program ran (watch.sh), in MHz
+# `compare_faults BEFORE [ERRORS]`  reads what `count_faults` printed before the first trial, and prints how much more there
+# is now:
 #   clock_at_end        clock of the CPU that this shell runs on, in MHz
 #   temperature_at_end  of the hottest socket or GPU, in degrees Celsius
 #   clock_throttled     how often heat lowered the clock of a CPU
@@ -9,7 +9,7 @@
 #   counted_WHAT        what a busy node or network shows, too
 #   counters_lacking    the sources that this node does not have, or does not let a user read
 #   counters_reset    the counters that went backwards, of which nothing can be said
-# and writes health.txt: a sentence for each error that makes the node or its numbers doubtful.
+# and writes ERRORS (health.txt): a sentence for each error that makes the node or its numbers doubtful.
 
 . "${BASH_SOURCE[0]%/*}/counters.sh"
 
@@ -27,6 +27,8 @@ declare -A counted=(
     [xgmi_wafl_err_count:ue]='!uncorrected xGMI errors|drain the node, and look at its links with rocm-smi or amd-smi'
     [slowed_by_heat]=milliseconds_of_GPUs_slowed_by_heat [slowed_by_power_brake]=milliseconds_of_GPUs_slowed_by_power_brake
     [slowed_by_power_cap]=~milliseconds_of_GPUs_slowed_by_power_cap
+    [cycles_of_heat]=firmware_cycles_of_GPUs_slowed_by_heat [cycles_of_brake]=firmware_cycles_of_GPUs_slowed_by_power_brake
+    [cycles_of_power_cap]=~firmware_cycles_of_GPUs_slowed_by_power_cap
     [hardware_error]=hardware_errors_in_the_kernel_log [machine_check]=machine_checks
     [lustre_error]=Lustre_errors_in_the_kernel_log [connection_attempts]=reconnections_of_Lustre
     [gpfs_error]=GPFS_errors_in_its_log
@@ -53,11 +55,9 @@ of_line() {
     counter=${counter%:} count=${count%%@*}
 }
 
-# _at_end: how fast the CPUs were, and how hot they are
+# _at_end: how fast this CPU is, and how hot all are
 _at_end() {
-    local clock clocks stat degrees hottest=0 file
-    mapfile -t clocks < <(grep --no-messages --no-filename '^clock ' trial_*/*/binding.* | sort --key=2n)
-    [ ${#clocks[@]} = 0 ] || echo "clock_in_run=$((${clocks[${#clocks[@]} / 2]#clock } / 1000))"
+    local clock stat degrees hottest=0 file
     read -r -a stat < /proc/self/stat # its 39th field is the CPU
     { read -r clock < "/sys/devices/system/cpu/cpu${stat[38]}/cpufreq/scaling_cur_freq"; } 2> /dev/null &&
         echo "clock_at_end=$((clock / 1000))" || lacking+=", clock"
@@ -75,7 +75,7 @@ _at_end() {
 
 compare_faults() {
     local -A was more where
-    local line counter count more_of what kind reset='' lacking='' all
+    local line counter count more_of what kind reset='' lacking='' all errors=${2:-health.txt}
     [ -e "$1" ] || return 0
     all=$(count_faults)
     _at_end
@@ -103,7 +103,7 @@ compare_faults() {
             *) where[$what]+="${where[$what]:+, }$line" ;;
         esac
     done < <(grep --invert-match --line-regexp --fixed-strings --file="$1" <<< "$all")
-    : > health.txt
+    : > "$errors"
     for what in "${!more[@]}"; do
         line=${where[$what]:+ on ${where[$what]}}
         case $what in
@@ -112,7 +112,7 @@ compare_faults() {
             !*)
                 kind=${what#!} kind=${kind%|*}
                 echo "health_${kind// /_}=${more[$what]}$line"
-                echo "$kind +${more[$what]}$line while the job ran; ${what#*|}" >> health.txt
+                echo "$kind +${more[$what]}$line while the job ran; ${what#*|}" >> "$errors"
                 ;;
             *) echo "health_$what=${more[$what]}$line" ;;
         esac

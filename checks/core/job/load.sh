@@ -6,8 +6,36 @@
 # load.sh changes FILE  compares how this node is set with the first look, and writes changes.txt: a line for each change.
 #   As root it sets back what it can. Then its counters of faults (health.sh). Part of `after`; a job that ends early
 #   calls it alone.
+# load.sh node          the counters of faults of another node of the job, since its first rank began (rank.sh), to
+#   facts.NODE and health.NODE.txt. The first node starts it on all of them at once, by the command in on_all_nodes.
 # No trial runs meanwhile, so all of this costs two tenths of a second beside none of them.
 . "${0%/*}/health.sh"
+read -r host < /proc/sys/kernel/hostname
+node=${SLURMD_NODENAME:-$host}
+
+ask_other_nodes() {
+    [ -e on_all_nodes ] && [ -e "counts.$node" ] || return 0
+    : > "facts.$node" # it has counted itself
+    eval "timeout 20 $(< on_all_nodes) bash ./load.sh node" > on_all_nodes.out 2>&1 < /dev/null || true
+}
+
+count() { # here and there at the same time
+    ask_other_nodes &
+    local asked=$!
+    compare_faults "counts.$node"
+    wait $asked
+}
+
+if [ "$1" = node ]; then
+    for name in "$SLURMD_NODENAME" "$host"; do # Hydra hands on the former of the node that it was started on
+        [ -n "$name" ] && [ -e "counts.$name" ] || continue
+        (set -o noclobber; : > "facts.$name") 2> /dev/null || exit 0 # where each rank starts it
+        compare_faults "counts.$name" "health.$name.txt" >> "facts.$name"
+        exit 0
+    done
+    exit 0
+fi
+
 read_cpus() {
     read -r _ user nice system _ _ irq softirq steal _ < /proc/stat # in hundredths of a second of all CPUs
     read -r uptime _ < /proc/uptime # a clock that cannot be set
@@ -45,15 +73,16 @@ compare() {
     done > changes.txt
 }
 
+[ ! -e gpus.pid ] || { [ "$1" != before ] && kill "$(< gpus.pid)" 2> /dev/null; rm gpus.pid; }
 if [ "$1" = changes ]; then
-    [ ! -e "$2" ] || { compare "$2"; compare_faults counters.txt; }
+    [ ! -e "$2" ] || { compare "$2"; count; }
     exit 0
 fi
 if [ "$1" = after ]; then
     read -r before_busy before_steal before_beside < "$2"
     read_cpus
     taken=$((steal - before_steal)) wanted=$((steal - before_steal + busy - before_busy))
-    compare_faults counters.txt
+    count
 fi
 read_cpus
 first_busy=$busy first=$now
@@ -65,7 +94,8 @@ if [ "$1" = before ]; then
     for path in "${settings[@]}"; do
         { read -r value < "$path"; } 2> /dev/null && chosen "$value" && echo "$path $value"
     done
-    count_faults > counters.txt
+    count_faults > "counts.$node"
+    [ -z "$PLUMBLINE_GPU" ] || { JOB=$PPID bash ./gpus.sh > gpus.txt 2> /dev/null < /dev/null & echo $! > gpus.pid; }
     exit 0
 fi
 compare "$2"

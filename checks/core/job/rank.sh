@@ -91,11 +91,11 @@ locate() {
 }
 
 read -r host < /proc/sys/kernel/hostname # $HOSTNAME may be that of the login node
+node=${SLURMD_NODENAME:-$host}
+[ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra hands on the variables of the node that it was started on
 local_rank=$PLUMBLINE_BOUND
 if [ -z "$local_rank" ]; then
-    for variable in $launchers; do
-        [ -z "$local_rank" ] && local_rank=${!variable}
-    done
+    for variable in $launchers; do local_rank=${local_rank:-${!variable}}; done
     if [ -z "$local_rank" ] && [[ $PLUMBLINE_CPUS = *:* ]]; then
         fail "its launcher does not say which rank of its node it is: expected one of the variables $launchers"
     fi
@@ -104,6 +104,8 @@ if [ -z "$local_rank" ]; then
         said=$(bash "${BASH_SOURCE[0]%/*}/settings.sh" refuse ../../required.tsv) || fail "$said"
         : > "../../as_expected.$host" # once in a job
     fi
+    [[ $local_rank = 0 || $PLUMBLINE_ACROSS ]] && [ -e ../../on_all_nodes ] && [ ! -e "../../counts.$node" ] &&
+        (. "${BASH_SOURCE[0]%/*}/counters.sh" && count_faults > "../../counts.$node") # of the first node load.sh did
     bind=()
     requests PLUMBLINE_MEMORY && bind+=(numactl --membind="$requested")
     requests PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$requested")
@@ -139,8 +141,6 @@ status=$(< /proc/self/status) # in one go: read line by line, it changes in betw
 [[ $status =~ Cpus_allowed_list:[[:space:]]+([0-9,-]+) ]]
 cpus=${BASH_REMATCH[1]}
 [ -z "$PLUMBLINE_LOCATE" ] || locate "$cpus"
-node=${SLURMD_NODENAME:-$host}
-[ -z "$MPI_LOCALRANKID" ] || node=$host # Hydra hands on the variables of the node that it was started on
 binding=binding.$node.$local_rank
 printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
 free=$PLUMBLINE_FREE

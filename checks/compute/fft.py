@@ -66,6 +66,7 @@ class Fft(OnNodes, Benchmark):
     usual_spread = 0.05  # a guess: no source has several sessions
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
     metrics = [Metric('flops', 'GFlop/s', 'higher', rf'^Performance: +(?P<value>{NUMBER}) GFlops/s$')]
+    figures = {'flops': {'scaling': 'weak'}}
     model = parameter(models(), loggable=True)
     nodes = parameter(node_counts())
     #: heFFTe's name of the library; None: that of the model.

@@ -91,8 +91,7 @@ class HPCC(Benchmark):
     size = parameter(['quick', 'full'], loggable=True)
     memory_fraction = variable(float, value=0.8)
     block_size = variable(int, value=192)
-    requires = 'hpcc'
-    executable = 'hpcc'
+    requires = executable = 'hpcc'
     mpi = True
     output = 'hpccoutf.txt'
     inputs = ['hpccinf.txt']

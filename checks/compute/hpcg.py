@@ -10,6 +10,7 @@ from checks.compute.hpcg_output import BYTES_PER_POINT, accepts, faults_of, loca
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.placement import ranks_with_threads
+from checks.core.power_cap import UnderPowerCap
 from plumbline.errors import SiteError
 
 
@@ -47,6 +48,7 @@ class HPCG(ScaledBenchmark):
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 25, 'full': 5400}
     metered, work_rate = True, 'gflops'
+    solver, intensity = 'sparse', 'raw_total_bandwidth'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     #: Least part of a node's memory that `size=full` fills.
     memory_fraction = variable(float, value=0.25)
@@ -57,7 +59,7 @@ class HPCG(ScaledBenchmark):
     @run_after('setup')
     def write_input(self):
         self.output = self.program.output
-        settings = self.partition.benchmarks.get(self.requires, {})
+        settings = self.settings
         usual = len(self.topology.gpus) if self.program.on_gpus else self.most_ranks()
         ranks = settings.get('ranks_per_node') or usual
         if not accepts(all_ranks := ranks * self.nodes):
@@ -76,8 +78,7 @@ class HPCG(ScaledBenchmark):
         lines = ('HPCG benchmark input file', 'of Plumbline', ' '.join(map(str, self.grid)), str(seconds))
         Path(self.stagedir, 'hpcg.dat').write_text('\n'.join(lines) + '\n', encoding='utf-8')
         self.provenance |= {'hpcg_grid': 'x'.join(map(str, self.grid)), 'hpcg_seconds': str(seconds)}
-        # sites state the peak of the processors
-        self.metrics = metrics_of(self.nodes, None if self.program.on_gpus else self.partition.peaks.get('flops_dp'))
+        self.metrics = metrics_of(self.nodes, self.peak)
 
     def most_ranks(self) -> int:
         """Return one per core, or the next lower number that HPCG accepts: 75 on 76 cores.
@@ -90,3 +91,13 @@ class HPCG(ScaledBenchmark):
     def sanity_faults(self, run):
         ranks = self.placement.ranks_per_node * self.num_nodes
         return faults_of(run.output, self.grid, ranks, self.placement.threads)
+
+
+@rfm.simple_test
+class HPCGPowerCap(UnderPowerCap, HPCG):
+    """GFLOP/s, energy and GFlop/J of HPCG, bound by memory."""
+
+    descr = 'HPCG under a power cap'
+    last_run = 'not yet under a real cap'
+    size = parameter(['quick'], loggable=True)
+    nodes = parameter([1])

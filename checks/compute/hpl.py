@@ -15,6 +15,7 @@ from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.outputs import text_of
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
+from checks.core.power_cap import UnderPowerCap
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
@@ -61,6 +62,7 @@ class HPL(ScaledBenchmark):
     implementations = IMPLEMENTATIONS
     seconds = {'quick': 15, 'full': 43200, 'strong': 43200}
     metered, work_rate = True, 'gflops'
+    solver, intensity = 'dense', 'high'
     implementation = parameter(offered_here(IMPLEMENTATIONS), loggable=True)
     size = parameter(['quick', 'full', 'strong'], loggable=True)
     memory_fraction = variable(float, type(None), value=None)  #: that the matrix fills; None: the site's, else 0.8
@@ -68,11 +70,9 @@ class HPL(ScaledBenchmark):
 
     @run_after('setup')
     def write_input(self):
-        self.settings = self.partition.benchmarks.get(self.requires, {})
         self.placement = self.program.placement(self.topology)
-        if 'ranks_per_node' in self.settings:
-            ranks, threads = self.settings['ranks_per_node'], self.settings.get('threads_per_rank')
-            self.placement = ranks_with_threads(self.topology, ranks, threads)
+        if ranks := self.settings.get('ranks_per_node'):
+            self.placement = ranks_with_threads(self.topology, ranks, self.settings.get('threads_per_rank'))
         ranks = self.placement.ranks_per_node * self.num_nodes
         block_size = self.settings.get('block_size', self.program.block_size)
         n = dat.matrix_order(self.bytes_of_matrix(), block_size)
@@ -82,13 +82,7 @@ class HPL(ScaledBenchmark):
         Path(self.stagedir, 'HPL.dat').write_text(dat.text_of(lines), encoding='utf-8')
         self.provenance['hpl_dat'] = '; '.join(f'{name} {value}' for name, value in lines.items())
         self.estimates = [sum(self.seconds_of(8 * n**2) for n, *_ in self.requested)]
-        # sites state the peak of the processors
-        peak = None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
-        self.metrics = metrics_of(self.requested, self.nodes, peak)
-
-    @property
-    def nodes_that_it_fills(self) -> int:
-        return 1 if self.size == 'strong' else self.nodes
+        self.metrics = metrics_of(self.requested, self.nodes, self.peak)
 
     def bytes_of_matrix(self) -> float:
         fraction = self.memory_fraction or self.settings.get('memory_fraction', 0.8)
@@ -98,8 +92,7 @@ class HPL(ScaledBenchmark):
         return self.fit(wanted, 0, self.seconds_of, share=math.inf)
 
     def seconds_of(self, matrix: float) -> float:
-        """Return the estimate for a matrix of so many bytes."""
-        # of `strong`, too: in the time of one node its matrix is that of `full`
+        """Return the estimate for a matrix of so many bytes; of `strong` in the time of one node that of `full`."""
         rate = self.nodes_that_it_fills * budget.dense_rate(self.topology, self.partition.peaks, self.program.on_gpus)
         return START + dat.operations(math.sqrt(matrix / 8)) / rate
 
@@ -115,3 +108,13 @@ class HPL(ScaledBenchmark):
 
     def complaints(self, folder):
         return errors_of(text_of(folder / 'stderr'))
+
+
+@rfm.simple_test
+class HPLPowerCap(UnderPowerCap, HPL):
+    """GFlop/s, energy and GFlop/J of HPL, which loses as soon as the cap is below what the processors take."""
+
+    descr = 'HPL under a power cap'
+    last_run = 'not yet under a real cap'
+    size = parameter(['quick'], loggable=True)
+    nodes = parameter([1])

@@ -24,6 +24,8 @@ class ScaledBenchmark(Benchmark):
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.01  # HPL of 20 runs: 0.05 % (001, Table 59); between sessions the clock of the slowest core counts
     implementations: Mapping[str, Any]
+    solver: str  # dense or sparse
+    intensity: str  # high, or the metric of the bytes that it takes
     size = parameter(['quick', 'full'], loggable=True)
     nodes = parameter(node_counts())
     mpi = True
@@ -35,6 +37,32 @@ class ScaledBenchmark(Benchmark):
         if self.size == 'strong' and not 1 < self.nodes <= MOST_STRONG:
             return False
         return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
+
+    @property
+    def figures(self):
+        """Return what follows from the rate: of the quick size nothing over several nodes."""
+        rate = {'solver': self.solver}
+        if self.nodes == 1 and not self.program.on_gpus:  # which the peaks of processors do not bound
+            rate['intensity'] = self.intensity
+        if self.size != 'quick':
+            rate['scaling'] = 'weak'
+        if self.size == 'strong':
+            rate |= {'scaling': 'strong', 'one_node': {'size': 'full'}}
+        return {'gflops': rate}
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What the site states of this benchmark."""
+        return self.partition.benchmarks.get(self.requires, {})
+
+    @property
+    def nodes_that_it_fills(self) -> int:
+        return 1 if self.size == 'strong' else self.nodes
+
+    @property
+    def peak(self) -> float | None:
+        """Flop/s of a node; None on GPUs, since sites state that of the processors."""
+        return None if self.program.on_gpus else self.partition.peaks.get('flops_dp')
 
     @run_after('init')
     def choose(self):

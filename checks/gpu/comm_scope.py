@@ -15,7 +15,8 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 from reframe.core.exceptions import SanityError
 
 from checks.core.benchmark import Benchmark
-from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
+from checks.core.nodes import ByModel
+from checks.core.placement import Models, Placement, devices_of_this_system, models_of_this_system
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.core.trials import Metric, by_trial, mean, series_of
 from checks.gpu import comm_scope_output as scope
@@ -39,7 +40,7 @@ def numa_ids(topology: Topology, device: int) -> list[int]:
     return sorted(dict.fromkeys(found), key=lambda number: number not in near)
 
 
-class CommScope(Benchmark):
+class CommScope(ByModel, Benchmark):
     """Each metric reads one benchmark of the JSON file; see comm_scope_output.py."""
 
     last_run = 'not yet on a GPU'
@@ -47,25 +48,15 @@ class CommScope(Benchmark):
     # (003, Table 6)
     usual_spread = {'*latency': 0.015, '*bandwidth': 0.003, '*': 0.01}
 
-    model = parameter(models_of_this_system(MODELS), loggable=True)
+    models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     #: Seconds of all iterations of a benchmark. Google Benchmark's default, which 003 used, is 0.5.
     min_time = variable(float, value=0.05)
     #: Repetitions of each benchmark in a trial, whose mean is the value.
     repetitions = variable(int, value=1, loggable=True)
     #: Whether it may run as root: upstream's program then turns the CPUs' turbo off, and leaves it off where killed.
     as_root = variable(typ.Bool, value=False)
-    requires = 'comm-scope-cuda'  # until the model is known
-    executable = 'comm_scope'
     output = 'benchmarks.json'
     tags = {'quick', 'nightly', 'acceptance'}
-
-    def supports(self, topology):
-        return self.model in models_for(topology, MODELS)
-
-    @run_after('init')
-    def choose_offer(self):
-        if self.model:
-            self.requires, *_ = MODELS[self.model]
 
     @run_before('run')
     def leave_clocks_alone(self):

@@ -138,7 +138,7 @@ def _entries(output: str) -> list[dict[str, Any]]:
     if not output.strip():
         raise NotMeasured('Comm|Scope has none of the requested benchmarks, or ended before the first')
     try:
-        entries = json.loads(output, parse_int=float)['benchmarks']
+        entries = json.loads(output, parse_int=float, object_pairs_hook=_of_unique_keys)['benchmarks']
         if not (entries and all(isinstance(entry, dict) for entry in entries)):
             raise ValueError('no benchmarks in it')
     except (ValueError, KeyError, TypeError, RecursionError) as error:
@@ -151,3 +151,10 @@ def _number(entry: dict[str, Any], key: str) -> float:
     if not (isinstance(value, float) and math.isfinite(value) and value > 0):
         raise NotMeasured(f'{entry["run_name"]} has {key} {value!r}, expected a finite number above zero')
     return value
+
+
+def _of_unique_keys(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):  # two entries of a torn output
+        raise ValueError('a key is there twice')
+    return found

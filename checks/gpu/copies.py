@@ -13,7 +13,8 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.placement import Models, Placement, models_for, models_of_this_system
+from checks.core.nodes import ByModel
+from checks.core.placement import Models, Placement, models_of_this_system
 from checks.core.topology import Topology
 from checks.core.trials import Metric, NotMeasured, by_trial, series_of
 from plumbline.record import Dim
@@ -22,7 +23,8 @@ MODELS: Models = {
     'cuda': ('transferbench-cuda', 'TransferBench', 'sm_'),
     'hip': ('transferbench-rocm', 'TransferBench', 'gfx'),
 }
-KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B'}  # memory of the host in TransferBench's letters
+# Memory of the host in TransferBench's letters; managed memory is allocated by a GPU, and wanders
+KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B', 'managed': 'M'}
 MIB = 256  # of each transfer
 CORES = 8  # compute units of a transfer by the cores of a GPU, as of its preset a2a
 _BAR = r' *[|\u2502] *'  # newer versions draw frames
@@ -63,8 +65,9 @@ def copies_of(topology: Topology, kinds: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {}
     for kind in kinds:
         more = '' if kind == 'pinned' else f'_{kind}'
-        found[f'h2d{more}'] = [f'{KINDS[kind]}{domains[i][0]}->D{i}->G{i}' for i in gpus]
-        found[f'd2h{more}'] = [f'G{i}->D{i}->{KINDS[kind]}{domains[i][0]}' for i in gpus]
+        ends = [f'{KINDS[kind]}{i if kind == "managed" else domains[i][0]}' for i in gpus]
+        found[f'h2d{more}'] = [f'{end}->D{i}->G{i}' for i, end in enumerate(ends)]
+        found[f'd2h{more}'] = [f'G{i}->D{i}->{end}' for i, end in enumerate(ends)]
     found['both'] = found.get('h2d', []) + found.get('d2h', [])
     found['far'] = [f'C{far}->D{i}->G{i}' for i, (near, far) in enumerate(domains) if far != near]
     halves = [(i, (i + half) % len(gpus)) for i in gpus] if len(gpus) % 2 == 0 else []
@@ -88,34 +91,25 @@ def faults_of(output: str, transfers: int, mib: int = MIB) -> list[str]:
 
 
 @rfm.simple_test
-class DeviceCopies(Benchmark):
+class DeviceCopies(ByModel, Benchmark):
     """`slowest` of the copies of a path, and `all` together; `bandwidth` of each transfer is informational."""
 
     descr = 'Copies of all GPUs at the same time'
     last_run = 'not yet on a GPU'
-    requires = 'transferbench-cuda'  # until the model is known
-    executable = 'TransferBench'
     dims = {'path': Dim('name'), 'transfer': Dim('name')}
     usual_spread = 0.02  # a guess: no source has several sessions
     seconds = 60
     tags = {'nightly', 'acceptance'}
     trials_by_mode = {'quick': 3, 'nightly': 3, 'acceptance': 10}
-    model = parameter(models_of_this_system(MODELS), loggable=True)
-    #: Memory of the host for h2d and d2h, of KINDS: where host and GPU share their memory, pageable memory works, too.
-    kinds = variable(typ.List[str], value=['pinned'])
-
-    def supports(self, topology):
-        return self.model in models_for(topology, MODELS)
-
-    @run_after('init')
-    def choose_offer(self):
-        if self.model:
-            self.requires, *_ = MODELS[self.model]
+    models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
+    #: Memory of the host for h2d and d2h, of KINDS; empty: pinned, and all where host and GPUs address one memory.
+    kinds = variable(typ.List[str], value=[])
 
     @run_after('setup')
     def choose_copies(self):
         self.placement = Placement(1, (self.topology.all_cpus,), gpu='cuda' if self.model == 'cuda' else 'rocm')
-        self.copies, self.metrics = copies_of(self.topology, self.kinds), []
+        kinds = self.kinds or (list(KINDS) if self.topology.unified else ['pinned'])
+        self.copies, self.metrics = copies_of(self.topology, kinds), []
         for path, transfers in self.copies.items():
             cores = CORES if path == 'all_to_all' else 1
             self.runs[path] = [

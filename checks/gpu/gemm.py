@@ -1,6 +1,6 @@
 """Multiplication of matrices in each precision by the vendors' libraries, on all GPUs of a node at the same time.
 
-Provenance has the clock, power and temperature of each GPU meanwhile, where the node tells them.
+Provenance of `size=burn` has the clock, power and temperature of each GPU meanwhile, where the node tells them.
 """
 
 import reframe as rfm
@@ -8,8 +8,10 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.health import state_of
+from checks.core.nodes import ByModel
 from checks.core.outputs import text_of
-from checks.core.placement import Models, Placement, cpus_of_devices, models_for, models_of_this_system
+from checks.core.placement import Models, Placement, cpus_of_devices, models_of_this_system
 from checks.core.trials import by_trial, series_of
 from checks.gpu import gemm_output as gemm
 from plumbline.record import Dim
@@ -25,24 +27,22 @@ STATE = 'gpus.txt'
 
 
 @rfm.simple_test
-class Gemm(Benchmark):
+class Gemm(ByModel, Benchmark):
     """Square matrices of random numbers: `flops` of each GPU, `slowest` of them, and `all` together."""
 
     descr = 'Matrix multiplication on all GPUs at once'
     last_run = 'not yet on a GPU'
-    requires = 'coralgemm-cuda'  # until the model is known
-    executable = 'gemm'
     metered = True
     dims = {'precision': Dim('name'), 'device': Dim('name')}
     usual_spread = 0.01  # of A100 0.1 to 0.8 %, of MI100 1.2 to 6 % between GPUs (superbenchmark)
     seconds = {'sniff': 120, 'burn': 700}
-    model = parameter(models_of_this_system(MODELS), loggable=True)
+    models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     size = parameter(DURATIONS, loggable=True)
     #: Of gemm_output.CORAL, as far as the GPUs have them; None: all; double and bf16 for `burn`.
     precisions = variable(typ.List[str], type(None), value=None)
 
     def supports(self, topology):
-        able = self.model in models_for(topology, MODELS) and cpus_of_devices(topology)
+        able = super().supports(topology) and cpus_of_devices(topology)
         return bool(able and (self.size, self.model) != ('burn', 'sycl'))
 
     @run_after('init')
@@ -51,9 +51,7 @@ class Gemm(Benchmark):
         self.tags = {'nightly', 'acceptance'} if sniff else {'acceptance'}
         self.trials_by_mode = FEW_TRIALS if sniff else dict.fromkeys(FEW_TRIALS, 1)
         self.precisions = self.precisions or (list(gemm.CORAL) if sniff else ['double', 'bf16'])
-        if self.model:
-            self.requires, *_ = MODELS[self.model]
-            self.mpi = self.model == 'sycl'
+        self.mpi = self.model == 'sycl'
 
     @run_after('setup')
     def place(self):
@@ -69,13 +67,15 @@ class Gemm(Benchmark):
         for one in self.precisions:
             self.runs[one] = gemm.options_of(one, DURATIONS[self.size])
             self.run_env[one] = {'CORALGEMM_TF32': '1'} if one == 'tf32' else {}
-            self.before_run[one] = f'bash ../../gpus.sh > {STATE} &'
+            if self.size == 'burn':  # a look takes longer than 0.1 % of the seconds of a sniff
+                self.before_run[one] = f'bash ../../gpus.sh > {STATE} &'
             self.metrics += gemm.metrics_of(one, self.devices, f'device_flops_{one}' in self.partition.peaks)
 
     def sanity_faults(self, run):
         if self.mpi:
             return gemm.onemkl_faults(run.output)
-        run.provenance[f'gpus_{run.name}'] = gemm.state_of(text_of(run.folder / STATE)) or 'the node did not say'
+        if self.size == 'burn':
+            run.provenance[f'gpus_{run.name}'] = state_of(text_of(run.folder / STATE)) or 'the node did not say'
         return gemm.coral_faults(run.output, len(self.devices), DURATIONS[self.size])
 
     def derive(self, record):

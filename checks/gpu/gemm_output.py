@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from statistics import fmean, median
+from statistics import median
 
 from checks.core.trials import Metric, NotMeasured
 
@@ -105,24 +105,3 @@ def onemkl_faults(output: str) -> list[str]:
     """Return a sentence where the program did not reach its last precision."""
     whole = re.search(rf'^{_LAST_OF_ONEMKL}: \S+ GFlop/s$', output, re.MULTILINE) and output.endswith('\n')
     return [] if whole else [f'it ended before its last line, {_LAST_OF_ONEMKL}: ... GFlop/s']
-
-
-def state_of(samples: str) -> str:
-    """Return the means of what job/gpus.sh sampled: ``0: 1410 MHz, 398 W, 61 C; 1: ...``; empty where nothing is said.
-
-    The first tenth of the samples, when a GPU is still cold or idle, is not counted.
-    """
-    found: dict[str, list[list[str]]] = {}
-    for words in map(str.split, samples.splitlines()):
-        if len(words) == 4:
-            found.setdefault(words[0], []).append(words[1:])
-    means = {device: _means(rows[len(rows) // 10 :]) for device, rows in found.items()}
-    return '; '.join(f'{device}: {said}' for device, said in means.items() if said)
-
-
-def _means(rows: Sequence[Sequence[str]]) -> str:
-    said = []
-    for values, unit in zip(zip(*rows, strict=True), ('MHz', 'W', 'C'), strict=True):
-        numbers = [float(one) for one in values if re.fullmatch(r'[0-9]{1,7}(\.[0-9]{1,3})?', one)]
-        said += [f'{fmean(numbers):.0f} {unit}'] if numbers else []
-    return ', '.join(said)

@@ -9,6 +9,7 @@ from reframe.core.builtins import parameter, run_after, run_before
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
+from checks.core.power_cap import UnderPowerCap
 from checks.core.topology import Topology, on_this_system, topologies
 from checks.core.trials import Metric, mean, series_of
 from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, BabelStream, bandwidth
@@ -63,6 +64,7 @@ class BabelStreamHost(BabelStreamOnHost):
     descr = 'BabelStream, OpenMP'
     binding = parameter(list(BINDINGS), loggable=True)
     metrics = [bandwidth()]
+    figures = {'bandwidth': {'roof': 'bandwidth'}}
 
     def supports(self, topology):
         return differs(self.binding, topology)
@@ -78,6 +80,15 @@ class BabelStreamHost(BabelStreamOnHost):
         threads = {'one': 1, 'cores': len(self.topology.cores), 'threads': len(self.topology.all_cpus)}[count]
         self.placement = self.whole_node(threads, proc_bind, places)
         self.executable_opts = self.stream(*self.doubles(threads))
+
+
+@rfm.simple_test
+class BabelStreamPowerCap(UnderPowerCap, BabelStreamHost):
+    """GB/s, energy and GB/J of each kernel, that need half the power of the processors (002, figure 12)."""
+
+    descr = 'BabelStream under a power cap'
+    last_run = 'not yet under a real cap'
+    binding = parameter(['cores-spread'], loggable=True)
 
 
 @rfm.simple_test

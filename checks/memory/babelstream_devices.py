@@ -3,6 +3,7 @@
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
+from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
 from checks.core.trials import Metric, by_trial, mean, series_of
 from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream, bandwidth
@@ -19,20 +20,14 @@ MODELS: Models = {
 }
 
 
-class BabelStreamOnDevices(BabelStream):
+class BabelStreamOnDevices(ByModel, BabelStream):
     """In the devices' own memory, with arrays of 1 GiB (003, section 3.2); each GCD of an MI250X is a device."""
 
     last_run = 'not yet on a GPU'
-    model = parameter(models_of_this_system(MODELS), loggable=True)
-    requires = 'babelstream-cuda'  # until the model is known
+    models, model = MODELS, parameter(models_of_this_system(MODELS), loggable=True)
     #: Doubles of an array; of processors as OpenCL devices a quarter.
     array_elements = variable(int, value=2**27)
     usual_spread = 0.003  # 0.01 to 0.08 % within 100 runs (003, Table 5); temperature and clock differ between sessions
-
-    @run_after('init')
-    def choose_program(self):
-        if self.model:
-            self.requires, self.executable, _ = MODELS[self.model]
 
     @run_after('setup')
     def place(self):
@@ -45,7 +40,8 @@ class BabelStreamDevice(BabelStreamOnDevices):
 
     descr = 'BabelStream on a device'
     last_run = (
-        '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `ocl` as two devices of PoCL 3.1; not yet on a GPU'
+        '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), `ocl` as two devices of PoCL 3.1, `hip` by HIP-CPU; '
+        'not yet on a GPU'
     )
     device = parameter(devices_of_this_system(), loggable=True)
     tags = {'quick', 'nightly', 'acceptance'}

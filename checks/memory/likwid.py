@@ -100,6 +100,10 @@ class LikwidPeakFlops(LikwidBench):
     dims = {'isa': Dim('name'), 'precision': Dim('name')}
     usual_spread = 0.01  # the clock of the cores; EP between executions: 0.2 % (002, section IV-E)
 
+    @property
+    def figures(self):
+        return {'flops': {'roof': 'flops', 'dims': {'precision': 'dp'}}} if self.layout == 'node' else {}
+
     def seconds_on(self, topology):
         return self.seconds_of(2 * len(likwid.isas_of(topology)))
 
@@ -131,6 +135,10 @@ class LikwidBandwidth(LikwidBench):
     descr = 'likwid-bench bandwidth'
     dims = {'kernel': Dim('name')}
     level = parameter(['L1', 'L2', 'L3', 'memory'], loggable=True)
+
+    @property
+    def figures(self):
+        return {'bandwidth': {'roof': 'bandwidth'}} if (self.layout, self.level) == ('node', 'memory') else {}
 
     def supports(self, topology):
         return super().supports(topology) and (

@@ -203,6 +203,7 @@ class NumaStream(LikwidOnDomains):
     loop_seconds = 2
     seconds = 20  # on all cores of a large node 11 without an array
     dims = {'domain': Dim('name')}
+    figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source
     usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': Likwid.usual_spread}
 

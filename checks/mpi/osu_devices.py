@@ -17,7 +17,7 @@ from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.core.trials import Metric, Run, by_trial, series_of
 from checks.mpi import osu_output as osu
-from plumbline.mpi import FAMILIES
+from checks.mpi.osu_staging import WORDS, fault_of, staging_of
 from plumbline.record import Dim
 
 MODELS: Models = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}  # the names of option -d
@@ -25,7 +25,6 @@ MODELS: Models = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
 HOST = 'host_buffers'  # the run with which it is compared whether MPI stages the buffers of GPUs
-WORDS = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}
 BETWEEN_NODES = {'device-device': ('D', 'D'), 'host-host': ('H', 'H')}
 
 
@@ -34,13 +33,13 @@ class OsuOnDevices(Benchmark):
 
     last_run = 'not yet on a GPU'
     requires = ' '.join(feature for feature, *_ in MODELS.values())
-    mpi = True
-    own_programs = True
+    mpi = own_programs = True
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
     memory_of_ranks: tuple[str, ...] = ()  # by OSU's letters
-    staging: tuple[str, int, float | None]  # the run whose message is compared with that of the hosts, see `is_staged`
+    #: The run whose message is compared with that of the hosts; see `osu_staging`.
+    staging: tuple[str, int, float | None]
 
     @run_after('setup')
     def know_devices(self):
@@ -58,7 +57,7 @@ class OsuOnDevices(Benchmark):
         self.trial_time_limit = 60 * len(self.runs)
 
     def compare_with_host(self, size: int, direct: float | None = None):
-        """Add a short run of the first pair with buffers of the host. `direct`: see :func:`osu_output.is_staged`."""
+        """Add a short run of the first pair with buffers of the host. `direct`: see :func:`osu_staging.is_staged`."""
         first = next(iter(self.runs))
         self.staging = first, size, direct
         self.runs[HOST] = [self.programs[0], '-m', f'{size}:{size}', '-d', self.gpu, 'H', 'H']
@@ -67,28 +66,22 @@ class OsuOnDevices(Benchmark):
 
     def staged(self, run: Run) -> list[str]:
         """Return why the buffers of the GPUs were staged through the host, if they were; `run` is that of the host."""
-        (of, size, direct), program = self.staging, self.programs[0]
-        device = osu.time_of(program, text_of(run.folder.with_name(of) / 'stdout'), size)
-        host = osu.time_of(program, run.output, size)
-        if device is None or host is None:
-            return []  # that a row is missing is a fault of its own
-        staged = osu.is_staged(device, host, direct)
-        times = f'{size} bytes take {device:.1f} us between the GPUs and {host:.1f} us between the hosts'
-        run.provenance['gpu_buffers'] = f'{WORDS[staged]}: {times}'
-        family = self.stack.mpi
-        needs = (family and FAMILIES[family].needs) or 'state mpi of the environment in site.yaml'
-        why = f'MPI stages buffers of GPUs through the host: in {of} {times}; {family or "this MPI"} needs {needs}'
-        return [why] * bool(staged)
+        of, size, direct = self.staging
+        on_devices = text_of(run.folder.with_name(of) / 'stdout')
+        staged, times = staging_of(self.programs[0], on_devices, run.output, size, direct)
+        if times:  # that a row is missing is a fault of its own
+            run.provenance['gpu_buffers'] = f'{WORDS[staged]}: {times}'
+        return [fault_of(of, times, self.stack.mpi)] * bool(staged)
 
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
         if run.name == HOST:
-            size = [self.staging[1]]
-            faults = osu.faults_of(run.output, self.programs[0], size, self.num_tasks, self.gpu, ('H', 'H'))
-            return faults or self.staged(run)
-        program = run.name if run.name in self.programs else run.name.rsplit('_', 2)[0]
-        sizes = osu.sizes_of(program, self.num_tasks)
-        return osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, self.memory_of_ranks)
+            program, sizes, buffers = self.programs[0], [self.staging[1]], ('H', 'H')
+        else:
+            program = run.name if run.name in self.programs else run.name.rsplit('_', 2)[0]
+            sizes, buffers = osu.sizes_of(program, self.num_tasks), self.memory_of_ranks
+        faults = osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, buffers)
+        return faults or (self.staged(run) if run.name == HOST else [])
 
     def complaints(self, folder):
         """Return why there are no device buffers; MPICH's mpiexec reports a crash on standard output."""

@@ -23,7 +23,6 @@ LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
 # Of the message by which buffers that MPI stages through the host are recognized: between GPUs of a node, and of two
 STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
-_TWO_COPIES = 8.0  # us: of a short message from a GPU to its host, and from a host to its GPU (003, Table 7)
 _ONE_SIDED = ('# Window creation: MPI_Win_allocate', '# Synchronization: MPI_Win_flush')
 
 
@@ -184,19 +183,6 @@ def time_of(name: str, output: str, size: int) -> float | None:
     if not found or not float(found[1]):
         return None
     return float(found[1]) if PROGRAMS[name].unit == 'us' else size / float(found[1])
-
-
-def is_staged(device: float, host: float, direct: float | None = None) -> bool | None:
-    """Return whether MPI staged a message between two GPUs through the host; None where the times do not tell.
-
-    Of one message, in us: `device` between the GPUs; `host` between the memories of their hosts, by the same ranks;
-    `direct` at the peak of the path of two GPUs of a node, inf where it has none; None for two nodes. A staged message
-    contains that between the hosts, so it is not faster. Within a node this tells where the path is at least twice as
-    fast as the host's. Between nodes both cross the network, and what is staged needs two copies more.
-    """
-    if direct is None:
-        return device > 2 * host and device - host > _TWO_COPIES
-    return device >= host if host > 2 * direct else None
 
 
 def _buffers_line(buffers: Sequence[str]) -> str:

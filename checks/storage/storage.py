@@ -123,8 +123,7 @@ class StorageBenchmark(Benchmark):
             seconds, site.stripe_count or '', int(site.stripe_size or 0) or '',
         )  # fmt: skip
         words = shlex.join([self.kind.types, *map(str, numbers)])
-        # the job's shell expands variables in the path
-        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']
+        self.before_trials = ['source ./storage.sh', f'storage_open "{site.path}" {words}']  # it expands the path
         self.after_trials = ['storage_close']
 
     def ending(self):

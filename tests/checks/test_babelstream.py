@@ -51,6 +51,12 @@ def test_the_table_of_the_program_that_the_stack_brings(stream, recorded):
     assert set(rates(stream, output)) == set(RATES)
 
 
+def test_the_table_of_hip_on_a_processor(stream, recorded):
+    output = recorded('babelstream-5.0-hip.txt')
+    assert stream.faults_of(output, 2**22, 15) == []
+    assert rates(stream, output)['dot'] == pytest.approx(0.217567)
+
+
 @pytest.mark.parametrize(
     ('elements', 'repetitions', 'says'),
     [(2**26, 100, 'the arrays are not of 536.9 MB'), (ELEMENTS, 50, 'it did not say that it ran 50 times')],

@@ -94,10 +94,14 @@ def test_stress_ng_that_binds_its_workers_is_found(tmp_path, program):
 
 
 def test_pocl_that_binds_its_threads_is_found_with_its_variable(tmp_path, program):
-    """It counts CPUs from 0, whatever it may use. It ends after 6 s of CPU time, however busy the machine is."""
-    words = ('bash', '-c', f'ulimit -c 0; ulimit -t 6; exec {program("clpeak")} --global-bandwidth')
-    ran = Rank(tmp_path, *words, placement=Placement(1, ((CPUS[-1],),)), POCL_AFFINITY='1').end()
-    if 'Device: ' not in ran.said:
+    """It counts CPUs from 0, whatever it may use. Its threads come after it has compiled, however long that takes."""
+    words = ('bash', '-c', f'ulimit -c 0; exec {program("clpeak")} --global-bandwidth')
+    ran = Rank(tmp_path, *words, placement=Placement(1, ((CPUS[-1],),)), POCL_AFFINITY='1')
+    while ran.process.poll() is None and ' may run' not in ''.join(binding_faults(ran.placement, granted(tmp_path), 1)):
+        time.sleep(0.1)
+    ran.process.kill()
+    ran.end(killed=True)
+    if ran.code >= 0 and 'Device: ' not in ran.said:
         pytest.skip('clpeak finds no device of OpenCL')
     assert ' may run on CPU' in ran.faults[0] and '(set in its environment: POCL_AFFINITY=1)' in ran.faults[0]
 
@@ -108,13 +112,14 @@ def test_a_rank_that_moves_under_a_launcher_that_binds_is_named(tmp_path, progra
     given = {'placement': asked, 'launcher': (program(name), option, 'core', '-np', '2'), 'SLURMD_NODENAME': 'n1'}
     named = {'OMPI_MCA_hwloc_base_binding_policy': 'core'}
     moved = Rank(tmp_path / 'a', cheat, 'start', str(SECOND), '1', '0', **named, **given)
-    honest = Rank(tmp_path / 'b', cheat, 'honest', '0', '1', '0', **given)
     assert len(moved.end().got) == 2 and len(moved.faults) == 1, moved.faults  # rank 0 was there already
     # Hydra hands on the variables of the node that it was started on
     node = os.uname().nodename if 'mpich' in name else 'n1'
     for word in (f'rank {node}.1: thread 1 of', f'on CPU {SECOND} since', f'bound to CPU {FIRST}', 'policy=core'):
         assert word in moved.faults[0], moved.faults
-    assert honest.end().faults == [], 'what the launcher binds, rank.sh binds again'
+    # not at the same time: an mpirun of Open MPI that ends removes the folder in which another one starts
+    honest = Rank(tmp_path / 'b', cheat, 'honest', '0', '1', '0', **given).end()
+    assert honest.faults == [], f'what the launcher binds, rank.sh binds again: {honest.said}'
 
 
 def test_no_launcher_binds_where_its_variable_is_set(tmp_path, program):

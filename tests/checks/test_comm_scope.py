@@ -230,6 +230,12 @@ def test_a_file_that_is_not_that_of_the_benchmarks_asked_for_is_a_fault(fault, w
     assert found.startswith(words)
 
 
+def test_two_entries_that_a_torn_file_made_one_are_no_entry():
+    torn = WHOLE[: WHOLE.index('"iterations"')] + WHOLE[WHOLE.index('"name"', WHOLE.index('"iterations"')) :]
+    assert len(json.loads(torn)['benchmarks']) == len(NAMES['cuda']) - 1
+    assert 'a key is there twice' in scope.faults_of(torn, NAMES['cuda'])[0]
+
+
 @each_row('model', MODELS)
 def test_no_entry_can_be_lost_doubled_or_exchanged(recorded, model):
     whole = json.loads(recorded(f'comm_scope-0.12.0-{model}.txt'))

@@ -49,6 +49,16 @@ def test_the_copies_of_a_node_follow_its_domains_and_gpus(copies, site, partitio
     assert load_site(site).partitions[partition].num_nodes > 1
 
 
+def test_unified_memory_has_its_kinds(copies):
+    from checks.core.topology import topology_of
+
+    topologies = {name: topology_of(*name.split(':')) for name in ('tuolumne:apu', 'daint:gh200', 'polaris:gpu')}
+    assert [topology.unified for topology in topologies.values()] == [True, True, False]
+    asked = copies.copies_of(topologies['tuolumne:apu'], list(copies.KINDS))
+    assert asked['h2d_managed'][3] == 'M3->D3->G3' and asked['d2h_unpinned'][3] == 'G3->D3->U3'
+    assert set(topologies['daint:gh200'].memory_kinds) == {'lpddr5', 'hbm3'}
+
+
 def test_rates_are_those_of_the_transfers_by_their_ends(copies):
     transfers = ['C0->D0->G0', 'C1->D1->G1', 'G0->D0->C0']
     metric = copies.Transfers(

@@ -1,5 +1,6 @@
 """Rows of matrix multiplications on several devices: recorded, cut; and the precisions that an architecture has."""
 
+import itertools
 import subprocess
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from reading import values_of
 from rows import each_row
 from scratch import OUTPUTS, ROOT
 
+from checks.core.health import state_of
 from checks.gpu import gemm_output as gemm
 
 CORAL = (OUTPUTS / 'coralgemm-2025.11-two-devices.txt').read_text()
@@ -81,18 +83,17 @@ def test_an_option_for_each_of_the_programs_words():
 
 
 def test_the_state_of_the_gpus_is_sampled_until_the_run_has_ended(tmp_path):
-    """By nvidia-smi; without it and without AMD's driver nothing is said."""
     smi = tmp_path / 'bin/nvidia-smi'
     smi.parent.mkdir()
-    smi.write_text('#!/bin/sh\necho "0, 1410, 398.25, 61"\necho "1, 1395, [Not Supported], 60"\ntouch exit_code\n')
+    smi.write_text('#!/bin/sh\necho "0, 1410, 398.25, 61"\necho "1, 1395, [Not Supported], 60"\n')
     smi.chmod(0o755)
-    script = ['bash', str(ROOT / 'checks/core/job/gpus.sh')]
+    script = ['bash', str(ROOT / 'checks/core/job/gpus.sh'), '0']
+    env = {'PATH': f'{smi.parent}:/usr/bin:/bin'}
+    with subprocess.Popen(script, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as sampler:
+        said = ''.join(itertools.islice(sampler.stdout, 2))
+        sampler.kill()  # the next look is due when the first one is 0.1 % of the time
+    assert state_of(said) == '0: 1410 MHz, 398 W, 61 C; 1: 1395 MHz, 60 C'
 
-    def sampled(path: str) -> str:
-        Path(tmp_path, 'exit_code').unlink(missing_ok=True)
-        return subprocess.run(
-            script, cwd=tmp_path, env={'PATH': path}, capture_output=True, text=True, timeout=60
-        ).stdout
-
-    assert gemm.state_of(sampled(f'{smi.parent}:/usr/bin:/bin')) == '0: 1410 MHz, 398 W, 61 C; 1: 1395 MHz, 60 C'
-    assert gemm.state_of('0 - - -\n') == gemm.state_of('') == gemm.state_of('x\n0 1410 398\n') == ''
+    Path(tmp_path, 'exit_code').touch()
+    assert subprocess.run(script, cwd=tmp_path, env=env, capture_output=True, timeout=60).stdout == b''
+    assert state_of('0 - - -\n') == state_of('') == state_of('x\n0 1410 398\n') == ''

@@ -22,7 +22,6 @@ from checks.mpi.osu_output import (
     device_errors_of,
     errors_of,
     faults_of,
-    is_staged,
     judged_sizes,
     metrics_of,
     options_of,
@@ -31,6 +30,7 @@ from checks.mpi.osu_output import (
     time_of,
     version_of,
 )
+from checks.mpi.osu_staging import is_staged
 
 FILES = {program: f'{program}-7.4.txt' for program in PROGRAMS} | {'osu_latency': 'osu_latency-7.4-all-sizes.txt'}
 TEXTS = {program: (OUTPUTS / name).read_text(encoding='utf-8') for program, name in FILES.items()}

@@ -1,6 +1,7 @@
 """Power caps, by a command that stands for that of a site: set, verified, and restored whatever happens."""
 
 import json
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -55,13 +56,13 @@ def test_a_cap_is_set_for_the_job_and_restored(node):
     assert watts(node) == 246 and not (node / 'job/cap.set').exists() and not (node / 'job/health.txt').exists()
 
 
-@pytest.mark.parametrize('signal', ['TERM', 'KILL'])
-def test_a_killed_job_leaves_no_cap(node, signal):
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGKILL], ids=['TERM', 'KILL'])
+def test_a_killed_job_leaves_no_cap(node, number):
     """SIGKILL: only the guard, in a session of its own, is left."""
     killed = job(node, 'echo > began; while :; do read -t 1 -u 9 9<> <(:); done')
     assert until((node / 'job/began').exists) and watts(node) == 100
     guard = json.loads((node / 'job/cap.set').read_text().split('guard=')[1].splitlines()[0])
-    subprocess.run(['kill', f'-{signal}', str(killed.pid)], check=True)
+    killed.send_signal(number)
     killed.wait(60)
     assert until(lambda: watts(node) == 246)
     assert until(lambda: not Path(f'/proc/{guard}/exe').exists())

@@ -9,7 +9,18 @@ from run_reports import SITE, case, metric, report
 
 def hpl(rate, nodes, size='full', **more):
     params = f'implementation=netlib,{f"num_nodes={len(nodes)}," if len(nodes) > 1 else ""}size={size}'
-    return case('HPL', params, {'gflops': metric([rate], 'GFlop/s')}, nodes=nodes, **more)
+    stated = {'solver': 'dense', 'scaling': 'weak'} | ({'intensity': 'high'} if len(nodes) == 1 else {})
+    if size == 'strong':
+        stated |= {'scaling': 'strong', 'one_node': {'size': 'full'}}
+    return case('HPL', params, {'gflops': metric([rate], 'GFlop/s')}, nodes=nodes, figures={'gflops': stated}, **more)
+
+
+def capped(cap, rate, efficiency):
+    metrics = {'bandwidth kernel=triad': metric([rate]),
+               'efficiency kernel=triad,meter=rapl:package': metric([efficiency], 'GB/J')}  # fmt: skip
+    dims = {'kernel': ('name', ''), 'meter': ('name', ''), 'cap': ('count', 'W')}
+    figures = {'efficiency': {'capped': 'cap'}}
+    return case('BabelStreamPowerCap', f'binding=cores,cap={cap}', metrics, dims=dims, figures=figures)
 
 
 @pytest.fixture
@@ -20,13 +31,18 @@ def measured(work):
         hpl(180.0, ('n1', 'n2')), hpl(320.0, ('n1', 'n2', 'n3', 'n4')),
         hpl(150.0, ('n1', 'n2'), size='strong'),
         case('HPCG', 'implementation=reference,size=full',
-             {'gflops': metric([4.0], 'GFlop/s'), 'raw_total_bandwidth': metric([32.0])}),
-        case('LikwidPeakFlops', 'layout=node', {'flops isa=avx,precision=dp': metric([160.0], 'GFlop/s')},
-             dims={'isa': ('name', ''), 'precision': ('name', '')}),
+             {'gflops': metric([4.0], 'GFlop/s'), 'raw_total_bandwidth': metric([32.0])},
+             figures={'gflops': {'solver': 'sparse', 'intensity': 'raw_total_bandwidth', 'scaling': 'weak'}}),
+        case('LikwidPeakFlops', 'layout=node', {'flops isa=avx,precision=dp': metric([160.0], 'GFlop/s'),
+                                                  'flops isa=avx,precision=sp': metric([320.0], 'GFlop/s')},
+             dims={'isa': ('name', ''), 'precision': ('name', '')},
+             figures={'flops': {'roof': 'flops', 'dims': {'precision': 'dp'}}}),
         case('BabelStreamHost', 'binding=cores', {'bandwidth kernel=triad': metric([40.0])},
-             dims={'kernel': ('name', '')}),
+             dims={'kernel': ('name', '')}, figures={'bandwidth': {'roof': 'bandwidth'}}),
         case('NumaStream', '-', {'triad domain=0': metric([20.0]), 'triad domain=1': metric([10.0]),
-                                 'triad_total': metric([30.0])}, dims={'domain': ('name', '')}),
+                                 'triad_total': metric([30.0])}, dims={'domain': ('name', '')},
+             figures={'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}),
+        capped(60, 20.0, 0.25), capped(100, 38.0, 0.4), capped(220, 40.0, 0.3),
     ))  # fmt: skip
     return work
 
@@ -39,6 +55,7 @@ def test_each_figure_has_its_value_formula_and_source(measured):
         cell['row'].replace(', cpu/system', ''): round(cell['mean'], 4) for cell in cells if cell['mean'] is not None
     }
     params = 'HPL implementation=netlib'
+    under_caps = 'BabelStreamPowerCap binding=cores, kernel=triad,meter=rapl:package, caps from 60 to 220 W'
     assert values == {
         f'speed-up, weak scaling: {params},size=full, 2 nodes against 1: n1, n2 against n1': 1.8,
         f'parallel efficiency, weak scaling: {params},size=full, 2 nodes against 1: n1, n2 against n1': 0.9,
@@ -49,8 +66,10 @@ def test_each_figure_has_its_value_formula_and_source(measured):
         'HPCG / HPL: size=full, 1 node': 0.04,
         f'share of the roofline: {params},size=full, I > P / B': 0.625,
         'share of the roofline: HPCG implementation=reference,size=full, I = 0.125 Flop/B': 0.8,
-        'share of the roofline: NumaStream -, I = 1/12 Flop/B': 0.75,
+        'share of the roofline: NumaStream -, I = 0.0833 Flop/B': 0.75,
         'thread balance: NumaStream -, 2 domains of n1': 0.75,
+        f'power cap of least energy: {under_caps}': 100,
+        f'energy saved by a power cap: {under_caps}': 0.25,
     }
     by_row = {}
     for cell in cells:
@@ -63,6 +82,7 @@ def test_they_are_on_the_page(measured):
     page = html.fromstring((measured.results / 'report.html').read_text())
     (table,) = page.xpath('//h2[@id="efficiency"]/following::table[1]')
     assert ['parallel efficiency, weak scaling', '0.8'] in [row.xpath('td/text()')[:2] for row in table.xpath('.//tr')]
+    assert page.xpath('//figure[contains(., "cap (W)") and contains(., "GB/J")]')
 
 
 def test_a_store_from_which_nothing_follows(work):

@@ -1,0 +1,78 @@
+"""HPL-MxP on all GPUs: a dense system solved in low precision, and refined to double precision."""
+
+import math
+import re
+
+import reframe as rfm
+from reframe.core.builtins import parameter, run_after, variable
+
+from checks.compute.hpl import one_rank_per_gpu
+from checks.compute.hpl_input import nearly_square
+from checks.core.benchmark import FEW_TRIALS, Benchmark
+from checks.core.nodes import OnNodes
+from checks.core.placement import cpus_of_devices
+from checks.core.topology import node_counts
+from checks.core.trials import Metric
+
+BLOCK = 1024
+_RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'
+_RESIDUAL = re.compile(r'^ *\|\|Ax-b\|\|_oo / \(EPS .*\) = +\S+ \.{6} PASSED *$', re.MULTILINE)
+_SIZES = re.compile(r'^ *N = ([0-9]+), NB = ([0-9]+), NPROW = ([0-9]+), NPCOL = ([0-9]+),', re.MULTILINE)
+
+
+def order_of(ranks: int, order_of_gpu: int) -> int:
+    """Return N, a multiple of the block size, that gives each of `ranks` GPUs as much memory as one has alone."""
+    return max(1, round(order_of_gpu * ranks**0.5 / BLOCK)) * BLOCK
+
+
+def faults_of(output: str, order: int, grid: tuple[int, int]) -> list[str]:
+    """Return one sentence for each sign that an output is not that of a solution of this size on a grid of GPUs."""
+    faults = [] if len(_RESIDUAL.findall(output)) == 1 else ['the solution is wrong, or no residual was checked']
+    asked = [tuple(map(str, (order, BLOCK, *grid)))]
+    if (found := _SIZES.findall(output)) != asked:
+        faults.append(f'expected N, NB, NPROW, NPCOL {asked}, found {found}')
+    for of, rate, each in re.findall(rf'^ *((?:LU )?GFLOPS) {_RATE}', output, re.MULTILINE):
+        if abs(float(rate) - math.prod(grid) * float(each)) > 1e-4 * float(rate):
+            faults.append(f'{of}: {rate} is not that of {math.prod(grid)} GPUs with {each} each')
+    return faults
+
+
+@rfm.simple_test
+class HplMxp(OnNodes, Benchmark):
+    """NVIDIA's ``hpl-mxp.sh``. Parses ``GFLOPS = 4.3468e+05, per GPU =   54335.58 ------ The HPL-MxP performance``.
+
+    `gflops` counts the refinement, `lu_gflops` the factorization alone.
+    """
+
+    descr = 'HPL in mixed precision'
+    last_run = 'not yet on a GPU'
+    requires = 'hpl-mxp-nvidia'
+    executable = 'hpl-mxp.sh'
+    mpi = True
+    seconds = 300
+    usual_spread = 0.01  # as of HPL
+    trials_by_mode = FEW_TRIALS
+    metrics = [
+        Metric('gflops', 'GFlop/s', 'higher', rf'^ *GFLOPS {_RATE}'),
+        Metric('lu_gflops', 'GFlop/s', 'higher', rf'^ *LU GFLOPS {_RATE}', judged=False),
+    ]
+    nodes = parameter(node_counts())
+    order_of_gpu = variable(int, value=61440)  #: of the matrix of one GPU: 15 GB at the 4 bytes of an element
+
+    def supports(self, topology):
+        able = topology.gpus and topology.gpus[0].startswith('sm_') and cpus_of_devices(topology)
+        return bool(able and self.nodes <= topology.nodes_of_partition)
+
+    @run_after('setup')
+    def place(self):
+        self.placement = one_rank_per_gpu(self.topology)
+        ranks = self.placement.ranks_per_node * self.num_nodes
+        self.order, self.grid = order_of(ranks, self.order_of_gpu), nearly_square(ranks)
+        gpus = ':'.join(map(str, range(len(self.topology.gpus))))  # by local rank
+        self.executable_opts = [
+            '--n', str(self.order), '--nb', str(BLOCK), '--nprow', str(self.grid[0]), '--npcol', str(self.grid[1]),
+            '--nporder', 'row', '--gpu-affinity', gpus,
+        ]  # fmt: skip
+
+    def sanity_faults(self, run):
+        return faults_of(run.output, self.order, self.grid)

@@ -15,7 +15,9 @@ from plumbline.programs import output_of
 from plumbline.stacks.install import run_spack
 
 _TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
-_ROCM = ('hip', 'hipblas', 'hipblaslt', 'hiprand', 'hsa-rocr-dev', 'llvm-amdgpu', 'rccl', 'rocblas', 'rocrand')
+_ROCM = (
+    'hip', 'hipblas', 'hipblaslt', 'hiprand', 'hsa-rocr-dev', 'llvm-amdgpu', 'rccl', 'rocblas', 'rocfft', 'rocrand',
+)  # fmt: skip
 _GPU = {'sm_': ('cuda',), 'gfx': _ROCM}
 _MPI_PROGRAMS = ('mpicc', 'mpicxx', 'mpic++', 'mpif77', 'mpif90', 'mpifort', 'mpirun', 'mpiexec')
 _ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')  # a macro that HPL's configure script needs

@@ -45,7 +45,10 @@ ONE_OF_MANY = {'device': '0', 'pairs': 'first'}
 
 
 # Cases of GPUs that each of their sites lists: between nodes by rail and in collectives, in a node all at once
-OF_GPUS = ['XcclTests%nodes=2(%|$)', 'OsuDeviceRails%buffers=device-device', 'Gemm%.*size=sniff', 'DeviceCopies']
+OF_GPUS = [
+    'XcclTests%nodes=2(%|$)', 'OsuXcclCollectives%nodes=2(%|$)', 'OsuDeviceRails%buffers=device-device', 'DeviceCopies',
+    'Gemm%.*size=sniff', 'NodeLadder%nodes=16%buffers=device', 'Fft%model=(cuda|rocm)%nodes=2(%|$)',
+]  # fmt: skip
 
 
 def has_gpus(site: str) -> bool:

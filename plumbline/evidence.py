@@ -58,7 +58,7 @@ def keep(results: Path, evidence: str, why: str) -> None:
     """Keep an archive longer than others, for a reason of one line such as ``failed``; the first reason stays."""
     path = results / evidence
     if evidence and path.is_file() and not _note(path).exists():
-        with suppress(OSError):  # it is then removed in its turn
+        with suppress(OSError):  # without the note it is removed by its age
             _note(path).write_text(why + '\n', encoding='utf-8')
 
 

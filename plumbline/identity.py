@@ -63,31 +63,35 @@ class CaseId:
     partition: str
     environ: str
     check: str
-    params: Pairs = ()
+    params: Pairs
+
+    @classmethod
+    def from_row(cls, row: Mapping[str, Any]) -> CaseId:
+        """Return the id that a row of the store has in its columns. Raises ValueError."""
+        return CaseId(row['partition'], row['environ'], row['check'], from_text(row['params']))
+
+    def series(self, metric: str, dims: Pairs = ()) -> SeriesId:
+        """Return one of the series that the case measures."""
+        return SeriesId(self.partition, self.environ, self.check, self.params, metric, dims)
 
     def __str__(self) -> str:
         return f'{self.partition}/{self.environ} {self.check} {to_text(self.params)}'
 
 
 @dataclass(frozen=True, order=True, slots=True)
-class SeriesId:
+class SeriesId(CaseId):
     """One time series of a site: equal ids are the same quantity, whatever the session.
 
     `params` distinguish the variants of a check, `dims` what one case measures at once, such as ``message_bytes=8``.
     """
 
-    partition: str
-    environ: str
-    check: str
-    params: Pairs
     metric: str
     dims: Pairs = ()
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any]) -> SeriesId:
         """Return the id that a row of the store or of a reference file has in its columns. Raises ValueError."""
-        case = row['partition'], row['environ'], row['check'], from_text(row['params'])
-        return cls(*case, row['metric'], from_text(row['dims']))
+        return CaseId.from_row(row).series(row['metric'], from_text(row['dims']))
 
     def to_row(self) -> dict[str, str]:
         """Return the columns of the id, `params` and `dims` as texts."""

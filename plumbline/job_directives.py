@@ -25,7 +25,6 @@ class Asked:
     cpus: int | None = None  # of a node; None: all of a whole node, or one a task
     seconds: int | None = None
     gpus: int | None = None  # of a node
-    gpu_type: str = ''
     threads_per_core: int | None = None
     system_cores: int | None = None
     words: dict[str, str] = field(default_factory=dict)  # account, qos, queue, constraint
@@ -133,9 +132,8 @@ def _slurm(lines: list[str], asked: Asked) -> Iterator[Fault]:
     threads = {'multithread': None, 'nomultithread': '1'}.get(value('hint'), value('threads-per-core')) or None
     asked.threads_per_core = int(threads) if threads else 2 if value('hint') == 'multithread' else None
     asked.system_cores = int(value('core-spec')) if 'core-spec' in found else None
-    gpus = re.fullmatch(r'(?:gpu:)?(?:([A-Za-z]\w*):)?(\d+)', value('gpus-per-node') or value('gres'))
-    if gpus:
-        asked.gpu_type, asked.gpus = gpus[1] or '', int(gpus[2])
+    if gpus := re.fullmatch(r'(?:gpu:)?(?:[A-Za-z]\w*:)?(\d+)', value('gpus-per-node') or value('gres')):
+        asked.gpus = int(gpus[1])
     names = {'account': 'account', 'qos': 'qos', 'queue': 'partition', 'constraint': 'constraint'}
     asked.words = {word: value(name) for word, name in names.items() if name in found}
 

@@ -1,5 +1,6 @@
 """Locate the checkout, its parts, and the directories of results and software."""
 
+import os
 import re
 import sys
 from pathlib import Path
@@ -33,13 +34,29 @@ def _find_root() -> Path:
 
 ROOT = _find_root()
 SUITE_SITES = ROOT / 'site_configs'
-#: Where site folders and baselines are written: ``$PLUMBLINE_SITES``, so that a clone may be read-only.
-SITES = Path(settings.SITES.get()).absolute() if settings.SITES.get() else SUITE_SITES
+#: Folders of site folders, of which the first with a file wins: those of ``$PLUMBLINE_SITES``, then the suite's.
+SITE_PATH = (*(Path(one).absolute() for one in settings.SITES.get().split(':') if one), SUITE_SITES)
+#: Where site folders and baselines are written: with ``$PLUMBLINE_SITES`` a clone may be read-only.
+SITES = SITE_PATH[0]
 SPACK_ENVS = ROOT / 'spack_envs'
 SCHEMAS = _PACKAGE / 'schemas'
 # Only a wheel has these two: the post-processing, and the files that ``plumbline init`` writes.
 _LIBRARY = _PACKAGE / '_library'
 CHECKOUT_FILES = _PACKAGE / '_checkout'
+
+
+def choose_sites(folders: str) -> None:
+    """Start this command again with these folders of sites, joined by colons, unless it has them: paths are constants.
+
+    Raises InputError.
+    """
+    chosen = [Path(one).absolute() for one in folders.split(':')]
+    for folder in chosen:
+        if not folder.is_dir():
+            raise InputError(f'--sites: {folder}: expected a folder of site folders')
+    if (*chosen, SUITE_SITES) != SITE_PATH:
+        os.environ[settings.SITES.name] = ':'.join(map(str, chosen))
+        os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - itself, without a shell
 
 
 def add_library() -> None:
@@ -81,13 +98,11 @@ def _folder(name: str, setting: settings.Setting[str]) -> Path:
 
 
 def site_folder(site: str, root: Path = SITES, file: str = 'site.yaml') -> Path:
-    """Return the folder of `site` below `root`, or the suite's own if `root` holds only references: no `file`."""
-    return next(
-        (folder / site for folder in (root, SITES, SUITE_SITES) if (folder / site / file).exists()), root / site
-    )
+    """Return the folder of `site` below `root`, or another of `SITE_PATH` if `root` has no `file`, only references."""
+    return next((folder / site for folder in (root, *SITE_PATH) if (folder / site / file).exists()), root / site)
 
 
 def site_file(site: str, file: str, root: Path = SITES) -> Path:
-    """Return a file of `site` below `root`; below `SITES`, where there is none, that of the suite."""
-    own, suite = root / site / file, SUITE_SITES / site / file
-    return suite if root == SITES and suite.exists() and not own.exists() else own
+    """Return a file of `site` below `root`; for `SITES` that of the first folder of `SITE_PATH` that has it."""
+    folders = SITE_PATH if root == SITES else (root,)
+    return next((path for folder in folders if (path := folder / site / file).exists()), root / site / file)

@@ -79,15 +79,29 @@ class MetricRecord:
         return Quantity(self.unit, self.better)
 
 
+#: What `figures` of a record say of a metric; `postprocess.verdicts.derived` computes the figures.
+FIGURES = {
+    'scaling': 'how its work grows with num_nodes: weak or strong',
+    'one_node': 'of strong scaling: the params of the case that solves the same problem on one node',
+    'solver': 'whether it is the rate of a dense or a sparse solver',
+    'roof': 'flops or bandwidth: its best rate bounds what programs of the node reach',
+    'intensity': 'Flop per byte of its bytes; of its Flop: the metric of their bytes, or high',
+    'balance': 'its series are equal work of parts of a node, such as domain',
+    'capped': 'work per energy under the power cap of this param',
+    'dims': 'all this holds of its series with these dims alone',
+}
+
+
 @dataclass
 class Record:
     """All that a case leaves: identity, metrics, placement, times, job and provenance.
 
     `dims` declares the dims of its metrics, and params that are a size or a count. `draw` says how a metric wants to be
     drawn, where the kinds of its dims do not: metric -> {``x``: dim or param, ``title``: text, ``ideal``:
-    ``proportional`` or ``none``}. `placement`: ``requested`` and ``actual``. `causes`: a
-    sentence for each cause of what is wrong, the worst first. `evidence`: the archive of what the benchmark itself
-    wrote, relative to the results directory.
+    ``proportional`` or ``none``}. `figures` says what follows from a metric, in the words of `FIGURES`. `placement`:
+    ``requested`` and ``actual``. `health`: what each node but the first counted; that of the first is in `provenance`.
+    `causes`: a sentence for each cause of what is wrong, the worst first. `evidence`: the archive of what the benchmark
+    itself wrote, relative to the results directory.
     """
 
     check: str
@@ -97,10 +111,12 @@ class Record:
     dims: dict[str, Dim] = field(default_factory=dict)
     metrics: dict[str, MetricRecord] = field(default_factory=dict)
     draw: dict[str, dict[str, Any]] = field(default_factory=dict)
+    figures: dict[str, dict[str, Any]] = field(default_factory=dict)
     trial_seconds: list[float] = field(default_factory=list)
     placement: dict[str, Any] = field(default_factory=dict)
     job: dict[str, Any] = field(default_factory=dict)
     provenance: dict[str, str] = field(default_factory=dict)
+    health: dict[str, dict[str, str]] = field(default_factory=dict)
     causes: list[str] = field(default_factory=list)
     evidence: str = ''
 

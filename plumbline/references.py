@@ -15,7 +15,7 @@ from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
 from plumbline.migration import metric_and_dims
 from plumbline.paths import SITES, site_file
-from plumbline.units import UNITS, better
+from plumbline.units import UNITS, better, number_in
 
 COLUMNS = (
     *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
@@ -266,14 +266,14 @@ def _faults_of(entry: Mapping[str, str], kind: str) -> Iterator[str]:
         yield 'spread, df and spread_n: give all three or none'
     for column in ('mean', 'std', 'spread', 'df', 'usual_spread', 'floor', 'n', 'spread_n'):
         if text := entry.get(column):
-            value = _number(entry, column)
+            value = number_in(entry.get(column))
             if value is None or not (math.isfinite(value) and value >= 0):
                 yield f'{column}: expected a finite number of at least 0, found {text!r}'
             elif column in ('n', 'spread_n') and (value != int(value) or value < 1):
                 yield f'{column}: expected a whole number of values, found {text!r}'
             elif column == 'df' and value < 1:
                 yield f'df: expected at least 1, found {text!r}'
-    if not _number(entry, 'mean'):
+    if not number_in(entry['mean']):
         yield f'mean: expected a number above 0, found {entry["mean"]!r}'
 
 
@@ -289,22 +289,14 @@ def _is_date(text: str) -> bool:
 def _row(entry: Mapping[str, str]) -> Reference:
     """Return a row without faults."""
     counts = {column: int(float(entry[column])) if entry.get(column) else None for column in ('n', 'spread_n')}
-    mean = _number(entry, 'mean')
+    mean = number_in(entry['mean'])
     assert mean is not None  # one of the faults
     return Reference(
         id=SeriesId.from_row(entry), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
-        std=_number(entry, 'std'), n=counts['n'], kind=entry['kind'], source=entry['source'],
+        std=number_in(entry.get('std')), n=counts['n'], kind=entry['kind'], source=entry['source'],
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
         software=entry.get('software', ''),
-        spread=_number(entry, 'spread'), df=_number(entry, 'df'), spread_n=counts['spread_n'],
-        usual_spread=_number(entry, 'usual_spread'), floor=_number(entry, 'floor'),
+        spread=number_in(entry.get('spread')), df=number_in(entry.get('df')), spread_n=counts['spread_n'],
+        usual_spread=number_in(entry.get('usual_spread')), floor=number_in(entry.get('floor')),
         epoch=entry.get('epoch', ''), provenance=entry.get('provenance', ''), printed=entry['mean'],
     )  # fmt: skip
-
-
-def _number(entry: Mapping[str, str], column: str) -> float | None:
-    """Return the number in a column; None where it is empty or no number."""
-    try:
-        return float(entry.get(column) or '')
-    except ValueError:
-        return None

@@ -55,3 +55,10 @@ BUDGETS = Setting('PLUMBLINE_BUDGETS', str, '')
 NODE_SWEEP = Setting('PLUMBLINE_NODE_SWEEP', str, '')
 NODE_SWEEP_ROUNDS: Setting[int | None] = Setting('PLUMBLINE_NODE_SWEEP_ROUNDS', int, None)
 NODE_SWEEP_UNTIL = Setting('PLUMBLINE_NODE_SWEEP_UNTIL', str, '')
+
+
+def check() -> None:
+    """Raise InputError where a variable has another type than its setting."""
+    for one in [*globals().values()]:
+        if isinstance(one, Setting):
+            one.get()

@@ -3,16 +3,26 @@
 import functools
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
+from plumbline.limits import DEFAULT_CAP
 from plumbline.paths import SCHEMAS
-from plumbline.site_rules import Fault, inconsistencies, omissions
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
+#: The path of keys in the file, and what is wrong there.
+Fault = tuple[list[Any], str]
+#: The launchers that need a job of one of these schedulers; the others may be used with all.
+_NEEDS = {
+    'srun': ('slurm', 'squeue', 'flux'), 'srunalloc': ('local',), 'jsrun': ('lsf',), 'lrun': ('lsf',),
+    'lrun-gpu': ('lsf',), 'pals': ('pbs', 'pbspro'), 'alps': ('slurm', 'pbs', 'pbspro', 'torque'),
+    'ibrun': ('slurm', 'squeue'),
+}  # fmt: skip
+_GPU_ARCH = re.compile(r'(sm_[0-9]{2,3}[af]?|gfx[0-9]{1,2}[0-9a-f]{2}|(intel|xe)[a-z0-9_-]*)')
 _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
 
 
@@ -77,10 +87,10 @@ def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
             broken.add(tuple(path[:2]))
             yield path, wrong
     if isinstance(entry, dict) and not any(len(path) < 2 for path in broken):
-        found = [*inconsistencies(entry, broken)]
+        found = [*_inconsistencies(entry, broken)]
         yield from found
         if complete and not (broken or found):
-            yield from omissions(entry)
+            yield from _omissions(entry)
 
 
 @functools.cache
@@ -124,3 +134,172 @@ def _explain(error: Any) -> Iterator[Fault]:
             yield path, f'expected days, hours, minutes such as 2h, 1d12h or 90m; found {found!r}'
         case _:
             yield path, error.message
+
+
+# What the schema cannot express: numbers and words that contradict each other
+
+
+def _inconsistencies(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:
+    """Yield path and fault of each contradiction; not of the `broken` parts, whose form is wrong already."""
+    parts = {
+        key: [(number, item) for number, item in enumerate(entry[key]) if (key, number) not in broken]
+        for key in ('environments', 'partitions')
+    }
+    for key, items in parts.items():
+        first: dict[str, int] = {}
+        for number, item in items:
+            if first.setdefault(item['name'], number) != number:
+                yield [key, number], f'{item["name"]!r} is there twice'
+    for number, item in parts['environments']:
+        if item['provider'] == 'modules' and entry.get('modules_system', 'nomod') == 'nomod':
+            yield ['environments', number], 'provider modules needs the key modules_system'
+    environs = [item['name'] for item in entry['environments'] if isinstance(item, dict) and 'name' in item]
+    for number, item in parts['partitions']:
+        for path, wrong in _of_partition(item, environs, bool(entry.get('detect'))):
+            yield ['partitions', number, *path], wrong
+    if not any(path[0] == 'tolerance' for path in broken):
+        yield from _of_tolerance(entry.get('tolerance', {}))
+
+
+def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> Iterator[Fault]:
+    for index, environ in enumerate(item['environs']):
+        if environ not in environs:
+            yield ['environs', index], f'is not an environment of this file; {expected_one_of(environ, environs)}'
+    for name, file_system in item.get('file_systems', {}).items():
+        if 'if_free' in file_system and not detect:
+            yield ['file_systems', name, 'if_free'], 'needs detect: true, as only then the machine is read'
+    needed = _NEEDS.get(item['launcher'])
+    if needed and item['scheduler'] not in needed:
+        yield ['launcher'], f'{item["launcher"]} needs scheduler {" or ".join(needed)}, found {item["scheduler"]}'
+    if 'power_cap' in item and item['scheduler'] not in ('local', 'ssh', 'slurm', 'squeue'):
+        yield (
+            ['power_cap'],
+            f'needs Slurm or no scheduler: {item["scheduler"]} would not restore the cap after a killed job',
+        )
+    of_processor = [*_of_processor(item['processor'])] if 'processor' in item else []
+    yield from ((['processor', *path], wrong) for path, wrong in of_processor)
+    yield from _of_devices(item, near=not of_processor)
+    yield from _of_expects(item)
+    yield from _of_link_classes(item)
+
+
+def _of_processor(processor: dict[str, Any]) -> Iterator[Fault]:
+    """Yield what cannot be: CPUs, sockets and NUMA domains are the same in each part of a node."""
+    cpus, per_core, sockets = (processor[key] for key in ('num_cpus', 'num_cpus_per_core', 'num_sockets'))
+    cores, domains = cpus // per_core, _number_of_domains(processor)
+    if 'arch' in processor:
+        yield from _of_arch(processor['arch'])
+    if cpus % per_core:
+        yield ['num_cpus'], f'expected a multiple of num_cpus_per_core, {per_core}; found {cpus}'
+    elif cores % sockets:
+        yield ['num_cpus'], f'expected the same cores in each of {sockets} sockets; found {cores} cores, {cpus} CPUs'
+    elif domains < sockets or domains % sockets:
+        yield ['num_numa_domains'], f'expected a multiple of num_sockets, {sockets}; found {domains}'
+    elif cores % domains:
+        yield ['num_numa_domains'], f'expected the same cores in each domain; found {domains} domains of {cores} cores'
+    else:
+        yield from _of_parts(processor, cpus, sockets, domains)
+
+
+def _number_of_domains(processor: dict[str, Any]) -> int:
+    in_topology = len(processor.get('topology', {}).get('numa_nodes', ()))
+    return processor.get('num_numa_domains') or in_topology or processor.get('num_sockets', 0)
+
+
+def _of_parts(processor: dict[str, Any], cpus: int, sockets: int, domains: int) -> Iterator[Fault]:
+    of_socket = processor.get('num_cpus_per_socket')
+    if of_socket and of_socket * sockets != cpus:
+        yield ['num_cpus_per_socket'], f'expected {cpus} CPUs in {sockets} sockets; found {of_socket} in each'
+    for level, cache in processor.get('caches', {}).items():
+        if cpus % cache['num_cpus']:
+            yield ['caches', level, 'num_cpus'], f'expected a divisor of num_cpus, {cpus}; found {cache["num_cpus"]}'
+    ids, distances = processor.get('numa_ids'), processor.get('numa_distances')
+    if ids and (len(ids) != domains or len(set(ids)) != domains):
+        yield ['numa_ids'], f'expected {domains} different numbers, one for each NUMA domain; found {ids}'
+    if distances and [len(row) for row in distances] != [domains] * domains:
+        yield ['numa_distances'], f'expected {domains} rows of {domains} numbers, one for each NUMA domain'
+
+
+def _of_arch(arch: str) -> Iterator[Fault]:
+    from archspec.cpu import TARGETS  # takes 40 ms, and most commands read no site with a processor
+
+    if arch not in TARGETS:
+        yield ['arch'], f'expected what `archspec cpu` prints on a node; {expected_one_of(arch, TARGETS)}'
+
+
+def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
+    """Yield wrong architectures of GPUs, and wrong NUMA domains `near` them."""
+    processor = partition.get('processor', {})
+    domains = processor.get('numa_ids') or range(_number_of_domains(processor))
+    gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
+    partly = len({'numa_domains' in device for device in gpus}) > 1
+    for index, device in enumerate(partition.get('devices', [])):
+        if partly and device in gpus and 'numa_domains' not in device:
+            yield ['devices', index], 'lacks numa_domains: state it for all GPUs of the node, or for none'
+        path, found = ['devices', index], device.get('numa_domains', [])
+        if found and len(found) != device['num_devices']:
+            wanted = f'{device["num_devices"]} numbers, one for each device'
+            yield [*path, 'numa_domains'], f'expected {wanted}; found {len(found)}'
+        for wrong in sorted(set(found) - set(domains)) if processor and near else ():
+            known = ', '.join(map(str, domains))
+            yield [*path, 'numa_domains'], f'expected NUMA domains of the node, {known}; found {wrong}'
+        arch = device.get('arch', '')
+        if device['type'] == 'gpu' and arch and not _GPU_ARCH.fullmatch(arch):
+            guess = f': did you mean sm_{arch.strip("sm_-")}?' if re.fullmatch(r'sm[_-]?[0-9]+', arch) else ''
+            yield [*path, 'arch'], f'expected a GPU architecture such as sm_90 or gfx90a; found {arch!r}{guess}'
+
+
+def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield each expected number that contradicts the description of the node."""
+    expects, processor = partition.get('expects', {}), partition.get('processor', {})
+    domains = len(processor.get('topology', {}).get('numa_nodes', ()))
+    described = {
+        'numa_domains': domains or processor.get('num_numa_domains', processor.get('num_sockets')),
+        'gpus': sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu'),
+    }
+    for key, number in described.items():
+        if key in expects and processor and expects[key] != number:
+            yield (
+                ['expects', key],
+                f'expected {number}, as processor and devices describe the node; found {expects[key]}',
+            )
+
+
+def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
+    """Yield each pair that is not two GPUs of the partition, or that is in two classes."""
+    classes = partition.get('link_classes', {})
+    gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
+    first: dict[frozenset[int], str] = {}
+    for name, item in classes.items():
+        for index, pair in enumerate(item['pairs']):
+            path = ['link_classes', name, 'pairs', index]
+            known = type(pair) is list and all(type(number) is int and 0 <= number < gpus for number in pair)
+            numbers = frozenset(pair) if known else frozenset()
+            if not len(numbers) == 2 == len(pair):
+                yield path, f'{pair}: expected two different ones of the {gpus} GPUs of the key devices, from 0'
+            elif numbers in first:
+                yield path, f'{pair}: is in class {first[numbers]} already'
+            else:
+                first[numbers] = name
+
+
+def _omissions(entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield pairs of GPUs without a class, which no case would measure; a site that loads may have them."""
+    for number, partition in enumerate(entry['partitions']):
+        classes = partition.get('link_classes', {})
+        gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
+        known = {frozenset(pair) for item in classes.values() for pair in item['pairs']}
+        lacking = [pair for pair in combinations(range(gpus), 2) if classes and frozenset(pair) not in known]
+        if lacking:
+            some = ', '.join(f'[{a}, {b}]' for a, b in lacking[:5]) + (', ...' if lacking[5:] else '')
+            why = f'expected a class for each pair of the {gpus} GPUs; {len(lacking)} are in none: {some}'
+            yield ['partitions', number, 'link_classes'], why
+
+
+def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:
+    """Yield each floor above its cap: nothing smaller than the floor counts, all beyond the cap does."""
+    rules = [(['rules', index], rule) for index, rule in enumerate(tolerance.get('rules', []))]
+    for path, rule in [([], tolerance), *rules]:
+        floor, cap = rule.get('floor', 0), rule.get('cap', DEFAULT_CAP)
+        if floor > cap:
+            yield ['tolerance', *path, 'floor'], f'expected at most the cap, {cap:g}; found {floor:g}'

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from plumbline import checkout, settings
-from plumbline.errors import SiteError
+from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
-from plumbline.paths import SITES, SUITE_SITES, site_file
+from plumbline.paths import SITE_PATH, SITES, site_file
 from plumbline.site_file import read_site_file
 from plumbline.units import in_base_unit, seconds
 
@@ -93,7 +93,9 @@ class Partition:
         """Return this partition as an entry of ReFrame's ``partitions``."""
         known = {key: self.entry[key] for key in _REFRAME_PARTITION_KEYS if key in self.entry}
         if 'devices' in known:
-            known['devices'] = [{k: v for k, v in device.items() if k != 'numa_domains'} for device in known['devices']]
+            known['devices'] = [
+                {k: v for k, v in device.items() if k not in ('numa_domains', 'unified')} for device in known['devices']
+            ]
         if self.processor:
             known['processor'] = {k: v for k, v in self.processor.items() if k in _REFRAME_PROCESSOR_KEYS}
         return known
@@ -152,10 +154,16 @@ def site_names(root: Path = SITES) -> list[str]:
     """Return the folders of `root` that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
     if root == SITES and (wrong := checkout.fault()):
         raise SiteError(wrong)
-    roots = {root, SUITE_SITES} if root == SITES else {root}
+    roots = SITE_PATH if root == SITES else (root,)
     if names := sorted({path.parent.name for one in roots for path in one.glob('*/site.yaml')}):
         return names
     raise SiteError(f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one')
+
+
+def must_exist(name: str, root: Path) -> None:
+    """Raise InputError unless `root` has the site `name`."""
+    if name not in (names := site_names(root)):
+        raise InputError(f'{root}: has no site {name!r}; it has {", ".join(names) or "none"}')
 
 
 def name_of_this_site(root: Path = SITES) -> str:

@@ -28,6 +28,14 @@ _BETTER = {
 }  # fmt: skip
 
 
+def number_in(text: str | None) -> float | None:
+    """Return the number that a text is; None where it is none."""
+    try:
+        return float(text or '')
+    except ValueError:
+        return None
+
+
 def dimension(unit: str) -> str:
     """Return the dimension of a unit of `UNITS`, such as ``bandwidth`` of GB/s."""
     return next(name for name, units in _DIMENSIONS.items() if unit in units)

@@ -1,7 +1,8 @@
-"""The check of all files of a site: that nothing in them is wrong, and that each reference has a case."""
+"""Check all files of a site: that nothing in them is wrong, and that each reference has a case."""
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import tempfile
@@ -11,23 +12,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from plumbline.errors import InputError, SiteError, expected_one_of
-from plumbline.identity import Quantity, SeriesId, natural, to_text
+from plumbline.identity import CaseId, Quantity, SeriesId, from_text, natural, to_text
 from plumbline.job_directives import RULES
 from plumbline.job_rules import faults_of_script, missing_words
 from plumbline.mpi import FAMILIES
-from plumbline.paths import SITES, site_file
-from plumbline.programs import find_reframe
+from plumbline.paths import ROOT, SITES, site_file
+from plumbline.programs import find_reframe, output_of
+from plumbline.record import Record, from_dict
 from plumbline.references import FILES, Reference, read_rows
 from plumbline.site_file import faults_of_site_file, place_of
-from plumbline.sites import Site, load_site, site_names
+from plumbline.sites import Site, load_site, must_exist, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
-from postprocess.rehearsal import ANY, Case, rehearse
-from postprocess.sites import must_exist
+from postprocess.results.reports import check_and_params
 from postprocess.text import count
 
+_ANY = '*'  # metric of a check of others, whose metrics are known only when it runs
+_TIME_LIMIT = 900  # seconds; a site takes 5 to 30 on a slow machine
 _Rows = Sequence[tuple[str, Reference]]  # file and line, row
+_Series = dict[SeriesId, tuple[Quantity | None, float | None]]  # what each is, and its peak
 
 
 @dataclass
@@ -54,9 +59,9 @@ def check(name: str | None, root: Path = SITES) -> list[Checked]:
 
 
 def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
-    found = Checked(name)
+    found, described = Checked(name), site_file(name, 'site.yaml', root)
     rows: list[tuple[str, Reference]] = []
-    found.mistakes += faults_of_site_file(site_file(name, 'site.yaml', root))
+    found.mistakes += faults_of_site_file(described)
     for kind, file in FILES.items():
         path = site_file(name, file, root)
         if path.exists():
@@ -82,18 +87,15 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
         return found
     found.cases = len(cases)
     by_fault: dict[str, list[str]] = {}
-    for case in cases:
-        by_fault.setdefault(f'{case.partition}: {case.fault.partition(": | ")[0]}' if case.fault else '', []).append(
-            case.name
-        )
-    by_fault.pop('', None)
+    for case in (case for case in cases if case.fault):
+        by_fault.setdefault(f'{case.id.partition}: {case.fault.partition(": | ")[0]}', []).append(case.name)
     found.mistakes += [
         f'{name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
     ]
-    found.mistakes += _unknown_features(site, site_file(name, 'site.yaml', root), cases)
-    found.notes += _unstated_mpi(site, site_file(name, 'site.yaml', root))
+    found.mistakes += _unknown_features(site, described, cases)
+    found.notes += _unstated_mpi(site, described)
     found.mistakes += _unmet_rows(site, rows, cases)
-    unlisted = {case.record.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
+    unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
         found.notes.append(f'{name}: the metrics of {_some(unlisted)} are {message}')
@@ -115,10 +117,10 @@ def check_jobs(name: str, root: Path = SITES) -> Checked:
     to_state: set[str] = set()
     times: dict[tuple[str, str], list[str]] = {}
     for case in cases:
-        times.setdefault((case.partition, case.time_limit), []).append(case.name)
-        partition, text = site.partitions[case.partition], case.script.read_text(encoding='utf-8')
+        times.setdefault((case.id.partition, case.time_limit), []).append(case.name)
+        partition, text = site.partitions[case.id.partition], case.script.read_text(encoding='utf-8')
         for line, option, why in faults_of_script(text, partition):
-            by_fault.setdefault((case.partition, option, why), []).append(f'{case.script}:{line}')
+            by_fault.setdefault((case.id.partition, option, why), []).append(f'{case.script}:{line}')
         to_state |= set(missing_words(text, partition))
     for (_, option, why), places in by_fault.items():
         others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
@@ -155,13 +157,11 @@ def _lacks(site: Site) -> Iterator[str]:
 
 
 def _has_cases(site: Site) -> bool:
-    return any(partition.processor and partition.environs for partition in site.partitions.values()) or any(
-        partition.entry.get('detect') for partition in site.partitions.values()
-    )
+    return any((one.processor and one.environs) or one.entry.get('detect') for one in site.partitions.values())
 
 
 def _future_dates(rows: _Rows) -> Iterator[str]:
-    """Yield rows that were recorded after tomorrow; whoever reads references at night does without this check."""
+    """Yield rows that were recorded after tomorrow. A night does not check this."""
     tomorrow = (datetime.now(timezone.utc) + timedelta(days=1)).date().isoformat()
     for where, row in rows:
         if row.recorded_at[:10] > tomorrow:
@@ -205,16 +205,13 @@ def _unmet_rows(site: Site, rows: _Rows, cases: Sequence[Case]) -> Iterator[str]
             yield f'{where}: mean: {row.mean:g} {unit} is above the physical peak in site.yaml, {max(peaks):g} {unit}'
 
 
-_Series = dict[SeriesId, tuple[Quantity | None, float | None]]
-
-
 def _met(row: Reference, series: _Series) -> set[tuple[Quantity | None, float | None]]:
     if not row.is_pattern:
-        found = series.get(row.id) or series.get(replace(row.id, metric=ANY, dims=()))
+        found = series.get(row.id) or series.get(replace(row.id, metric=_ANY, dims=()))
         return {found} if found else set()
     # a test that names its metrics only when it runs may have that of the row
     named = (
-        (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == ANY else key, facts)
+        (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == _ANY else key, facts)
         for key, facts in series.items()
     )
     return {facts for key, facts in named if row.matches(key)}
@@ -233,7 +230,7 @@ def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> st
     if of.check != '*' and of.check not in cases:
         return f'check {of.check!r}: no such case on this site; {expected_one_of(of.check, sorted(cases))}'
     of_check, params = cases.get(of.check, {}), to_text(of.params)
-    if params in of_check and of_check[params].isdisjoint((of.name, ANY)):
+    if params in of_check and of_check[params].isdisjoint((of.name, _ANY)):
         return f'metric {of.name!r}: {of.check} {params} measures {_some(of_check[params])}'
     if not row.is_pattern and params not in of_check:
         return f'params {params!r}: {of.check} has {_some(of_check)}'
@@ -261,3 +258,68 @@ def _faults_of_stacks(site: Site) -> Iterator[str]:
 def _some(names: Iterable[str], most: int = 8) -> str:
     names = sorted(names, key=natural)
     return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
+
+
+# The cases that ReFrame makes of a site, with the job script of each: a dry run of all checks
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a site. `peaks`: the physical peak of a series by its name, in the unit of its metric."""
+
+    id: CaseId
+    name: str
+    requires: tuple[str, ...]
+    record: Record
+    peaks: dict[str, float]
+    script: Path
+    fault: str = ''
+    submitted: bool = True  # to the scheduler; the others run where ReFrame does
+    time_limit: str = ''  # its arithmetic, in words
+
+    def series(self) -> _Series:
+        """Return what each series is, and its peak; a check of others has one with the metric ``*``."""
+        found: _Series = {}
+        for metric, facts, one in self.record.series():
+            key = self.id.series(metric, one.dims)
+            found[key] = facts.quantity, self.peaks.get(key.name)
+        return found or {self.id.series(_ANY): (None, None)}
+
+
+def rehearse(reframe: str, site: str, folder: Path) -> list[Case]:
+    """Dry-run all checks on a site of this checkout, below `folder`; return its cases. Raises InputError.
+
+    Cases of all modes are made, with the trials of the longest.
+    """
+    report = folder / f'{site}.json'
+    command = [
+        reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}',
+        '-c', str(ROOT / 'checks'), '-R', '--dry-run', '-Smode=acceptance', f'--report-file={report}',
+    ]  # fmt: skip
+    # ReFrame loads no other site, and writes nothing into the results of this one
+    environment = os.environ | {'PLUMBLINE_SITE': site, 'PLUMBLINE_RESULTS': str(folder)}
+    environment.pop('RFM_CONFIG_FILES', None)
+    said = ''
+    try:
+        output_of(command, time_limit=_TIME_LIMIT, env=environment)
+    except ValueError as error:  # also where single cases fail, of which the report tells more
+        said = f'`{" ".join(command)}` {error}'
+    try:
+        (run,) = json.loads(report.read_text(encoding='utf-8'))['runs']
+        return [_case(case) for case in run['testcases'] if not case['fixture']]
+    except (OSError, ValueError, KeyError) as error:
+        raise InputError(said or f'`{" ".join(command)}` wrote no report: {error}') from None
+
+
+def _case(case: dict[str, Any]) -> Case:
+    if isinstance(case.get('record'), dict):
+        record = from_dict(case['record'])
+    else:
+        check, params = check_and_params(case['display_name'])
+        record = Record(check, from_text(params))
+    return Case(
+        id=CaseId(case['partition'], case['environ'], record.check, record.params), name=case['display_name'],
+        requires=tuple(str(case.get('requires') or '').split()), record=record, peaks=case.get('peaks') or {},
+        script=Path(case['stagedir']) / 'rfm_job.sh', fault=case['fail_reason'] or '',
+        submitted=not case.get('local'), time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
+    )  # fmt: skip

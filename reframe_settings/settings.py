@@ -110,6 +110,7 @@ site_configuration = {
         {
             'check_search_path': [str(ROOT / 'checks')],
             'check_search_recursive': True,
+            'colorize': sys.stdout.isatty() and not os.environ.get('NO_COLOR'),
             'report_file': str(_RESULTS / 'reports' / '{sessionid}.json'),
             'report_junit': str(_RESULTS / 'reports' / 'junit.xml'),
             'trap_job_errors': True,

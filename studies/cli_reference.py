@@ -23,6 +23,10 @@ _HEAD = """\
 Made from the code by `python studies/cli_reference.py`; `--help` of each command says the same. Input errors are one
 line on standard error with file, line and what was expected, and exit code 2. `plumbline --install-completion` makes
 the shell complete commands and options of `plumbline`; `plumbline --show-completion` prints what it would add.
+
+```text
+plumbline: results/store: holds no session whose uuid begins with 'nosuch'
+```
 """
 
 

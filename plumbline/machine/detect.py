@@ -12,6 +12,7 @@ import platform
 import re
 import shlex
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -110,41 +111,37 @@ def _fault_of(command: list[str] | None) -> str | None:
     if not command:
         return None
     program = Path(shutil.which(command[0]) or command[0])
-    cached = _cache_file(f'works-{command[0]}', f'{program.resolve()} {program.stat().st_mtime_ns} {command}')
-    try:
-        return json.loads(cached.read_text(encoding='utf-8'))
-    except (OSError, ValueError):
-        pass
-    fault = None
-    try:
-        output_of(command, time_limit=20)
-    except ValueError as error:
-        fault = f'{shlex.join(command)} {error}'
-    with suppress(InputError):
-        write_text(cached, json.dumps(fault))
-    return fault
+
+    def fault() -> str | None:
+        try:
+            output_of(command, time_limit=20)
+        except ValueError as error:
+            return f'{shlex.join(command)} {error}'
+        return None
+
+    return _cached(f'works-{command[0]}', f'{program.resolve()} {program.stat().st_mtime_ns} {command}', fault)
 
 
 def _machine() -> dict[str, Any]:
     """Return the facts of this machine as keys of a partition of site.yaml, from the cache if it has them."""
     code = hashlib.sha256(b''.join((_HERE / name).read_bytes() for name in _CODE)).hexdigest()
-    path = _cache_file('machine', code)
-    try:
-        return json.loads(path.read_text(encoding='utf-8'))
-    except (OSError, ValueError):
-        machine = detect_machine()
-    with suppress(InputError):  # without a cache the machine is detected each time
-        write_text(path, json.dumps(machine))
-    return machine
+    return _cached('machine', code, detect_machine)
 
 
-def _cache_file(kind: str, depends_on: str) -> Path:
-    """Return the file of facts that hold until a boot, for these hardware threads and while `depends_on` holds."""
+def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
+    """Return what `detect` returned last, until a boot, for these hardware threads and while `depends_on` holds."""
     boot_id = read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
     key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {depends_on}'.encode()).hexdigest()[:16]
     cache = Path(os.environ.get('XDG_CACHE_HOME') or Path.home() / '.cache')
-    return cache / 'plumbline' / f'{kind}-{platform.node()}-{key}.json'
+    path = cache / 'plumbline' / f'{kind}-{platform.node()}-{key}.json'
+    try:
+        return json.loads(path.read_text(encoding='utf-8'))
+    except (OSError, ValueError):
+        found = detect()
+    with suppress(InputError):  # without a cache it is detected each time
+        write_text(path, json.dumps(found))
+    return found
 
 
 def detect_machine(allowed: set[int] | None = None, node: Node | None = None) -> dict[str, Any]:

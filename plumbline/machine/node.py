@@ -12,29 +12,38 @@ from plumbline.errors import SiteError
 from plumbline.paths import ROOT
 from plumbline.programs import output_of
 
+SCRIPT = Path(__file__).with_name('node.sh')
 SETTINGS = ('bash', str(ROOT / 'checks/core/job/settings.sh'), 'facts')
+_COUNTS = ('numa_domains', 'hugepages', 'gpus', 'nics')
+_SWITCHES = ('smt_active', 'turbo', 'gpu_ecc')
+_OF_THIS_BOOT = ('BOOT_IMAGE=', 'root=', 'initrd=')  # words that differ between equal nodes
+_SHARED = ('lustre', 'gpfs', 'beegfs', 'beegfs_nodev', 'nfs', 'nfs4', 'ceph', 'wekafs', 'panfs')
 _CPUS = 'sys/devices/system/cpu'
 _UNITS = {'K': 2**10, 'M': 2**20, 'G': 2**30}
 
 
 @dataclass(frozen=True)
 class Node:
-    """Where the files of a node's kernel are, its ``uname -m``, and how to run a program of it (raises ValueError)."""
+    """Where the files of a node's kernel are, its ``uname -m``, and how to run a program of it (raises ValueError).
+
+    `name` and `partition`: those of Slurm, in its jobs.
+    """
 
     name: str = ''
     root: Path = Path('/')
     machine: str = platform.machine()
     output_of: Callable[[Sequence[str]], str] = output_of
+    partition: str = ''
 
 
 def this_node() -> Node:
     """Return the node of this process."""
-    return Node(os.environ.get('SLURMD_NODENAME', ''))
+    return Node(os.environ.get('SLURMD_NODENAME', ''), partition=os.environ.get('SLURM_JOB_PARTITION', ''))
 
 
 def command() -> list[str]:
     """Return the command that prints a node; it needs bash there, no Python and no file of ours."""
-    script = Path(__file__).with_name('node.sh').read_text(encoding='utf-8')
+    script = SCRIPT.read_text(encoding='utf-8')
     return ['bash', '-c', script, 'node', Path(SETTINGS[1]).read_text(encoding='utf-8')]
 
 
@@ -58,7 +67,7 @@ def unpack(printed: str, folder: Path) -> Node:
             raise ValueError(f'ended with {said[f"! {name}"][0]}' if f'! {name}' in said else 'is not on its PATH')
         return '\n'.join(said[f'$ {name}']) + '\n'
 
-    return Node(said['$ name'][0], folder, said['$ machine'][0], output_there)
+    return Node(said['$ name'][0], folder, said['$ machine'][0], output_there, said['$ partition'][0])
 
 
 def cpus_of(node: Node) -> set[int]:
@@ -144,3 +153,38 @@ def read(path: Path) -> str:
         return path.read_text(encoding='utf-8').strip()
     except OSError:
         return ''
+
+
+def settings_of(node: Node) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return what can be read of a node, and why a key has no value: it differs between its CPUs or devices."""
+    try:
+        lines = node.output_of(SETTINGS).splitlines()
+    except ValueError:
+        return {}, {}
+    found: dict[str, list[str]] = {}
+    for line in lines:
+        key, what, value = line.split('\t')
+        if what != '!':
+            found.setdefault(key, []).append(value)
+    expects: dict[str, Any] = {}
+    differs: dict[str, str] = {}
+    for key, values in found.items():
+        known = list(dict.fromkeys(values))
+        if key == 'kernel_command_line':
+            expects[key] = [word for word in known if not word.startswith(_OF_THIS_BOOT) and word not in ('ro', 'rw')]
+        elif key == 'file_systems':
+            shared = [mount.rsplit(' ', 1) for mount in known if mount.rpartition(' ')[2] in _SHARED]
+            expects |= {key: dict(shared)} if shared else {}
+        elif len(known) > 1:
+            differs[key] = f'not the same for all: {", ".join(known)}'
+        else:
+            expects[key] = _value(key, known[0])
+    return expects, differs
+
+
+def _value(key: str, text: str) -> Any:
+    if key in _COUNTS:
+        return int(text)
+    if key in _SWITCHES:
+        return text == '1'
+    return text.partition('[')[2].partition(']')[0] if key == 'transparent_hugepages' else text

@@ -2,7 +2,7 @@
 # Prints what describes a node, for node.py, on a node that may have no Python:
 #   PATH<TAB>LINE        each line of files below /sys and /proc
 #   $ COMMAND<TAB>LINE   each line that a command prints; `! COMMAND<TAB>STATUS` where it fails
-# It is given to `bash -c`, with the text of settings.sh as its only word.
+# Its only word is the text of settings.sh.
 cpu=/sys/devices/system/cpu
 
 show() {
@@ -25,6 +25,7 @@ run() {
 }
 
 printf '$ name\t%s\n$ machine\t%s\n' "${SLURMD_NODENAME:-$(uname -n)}" "$(uname -m)"
+printf '$ partition\t%s\n' "$SLURM_JOB_PARTITION"
 show $cpu/cpu[0-9]*/topology/core_cpus $cpu/cpu[0-9]*/topology/thread_siblings $cpu/cpu[0-9]*/topology/package_cpus \
     $cpu/cpu[0-9]*/topology/core_siblings $cpu/cpu0/cpufreq/cpuinfo_max_freq
 for file in level type size shared_cpu_map; do show $cpu/cpu[0-9]*/cache/index[0-9]*/$file; done

@@ -1,7 +1,8 @@
 """Write a site.yaml of this machine or cluster: what is detected, and comments on what is not.
 
 The scheduler lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on
-a node: on this machine if there is no scheduler, else on that of the Slurm job that this runs in, or of a job in each.
+a node: on this machine if there is no scheduler, else on that of the Slurm job that this runs in, on that of which a
+file was printed, or of a job in each.
 """
 
 import datetime
@@ -18,8 +19,8 @@ import yaml
 
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
-from plumbline.machine import detect, node_settings
-from plumbline.machine.node import Node, cpus_of, this_node, unpack
+from plumbline.machine import detect
+from plumbline.machine.node import SCRIPT, SETTINGS, Node, cpus_of, settings_of, this_node, unpack
 from plumbline.machine.node import command as command_of_node
 from plumbline.machine.schedulers import SINFO, Nodes, count, must_state, nodes_of_cluster, of_slurm
 from plumbline.paths import SITES
@@ -45,15 +46,25 @@ def destination(name: str | None, output: Path | None, force: bool) -> Path | No
     return path
 
 
-def site_yaml(tell: Callable[[str], None] | None = None) -> str:
+def of_file(path: Path, folder: Path) -> Node:
+    """Return the node that `node.sh` printed into the file at `path`, unpacked below `folder`. Raises InputError."""
+    try:
+        return unpack(path.read_text(encoding='utf-8', errors='replace'), folder)
+    except ValueError as error:
+        raise InputError(f'{path}: {error}') from None
+
+
+def site_yaml(tell: Callable[[str], None] | None = None, node: Node | None = None) -> str:
     """Return the text of a site.yaml for this machine or cluster. Raises InputError.
 
-    `tell`: outside a job, run one in each partition of Slurm, each after a sentence. A partition that takes no
-    account of this user is left out.
+    `node`: one to describe in full in place of that of this process; alone, where it is of no partition of Slurm.
+    `tell`: outside a job, run one in each partition of Slurm, each after a sentence. A partition that takes no account
+    of this user is left out.
     """
-    listed, why_not = nodes_of_cluster()
+    node, alone = node or this_node(), bool(node and not node.partition)
+    listed, why_not = ([], '') if alone else nodes_of_cluster()
     slurm, closed = _open_partitions(listed)
-    here = _this_node(slurm) if slurm else None
+    here = _nodes_like(node, slurm) if slurm else None
     seen = {}
     if tell and not here:
         for name, why in closed.items():
@@ -71,8 +82,8 @@ def site_yaml(tell: Callable[[str], None] | None = None) -> str:
     if slurm and not all(seen.get(nodes) for nodes in _one_kind_each(slurm, here)):
         lines += [
             '# The partitions are as the scheduler lists them. Their NUMA domains, caches, links between GPUs and',
-            '# peaks are in the output of this command on one of their nodes:',
-            *(f'#   {_srun(nodes)}' for nodes in _one_kind_each(slurm, here)),
+            '# peaks are in the output of `plumbline probe --node FILE`, once this has looked at one of their nodes:',
+            *(f'#   {_look_at(nodes)} > FILE' for nodes in _one_kind_each(slurm, here)),
         ]
     elif why_not:
         lines.append(f'# The scheduler did not answer: {why_not}')
@@ -83,10 +94,9 @@ def site_yaml(tell: Callable[[str], None] | None = None) -> str:
         *(f'  # left out: {name}: {why}' for name, why in closed.items()),
     ]
     for nodes in _one_kind_each(slurm, here):
-        node = this_node() if nodes == here else None
-        lines += seen.get(nodes) or _partition(nodes, _others(nodes, slurm), node)
+        lines += seen.get(nodes) or _partition(nodes, _others(nodes, slurm), node if nodes == here else None)
     if not listed:
-        lines += _local_partition()
+        lines += _local_partition(node)
     found = detect.lacking_on_path()
     features = [name for name, lacking in found.items() if lacking is None]
     broken = [f'  # {name}: {why}' for name, why in found.items() if why and not why.endswith('not on PATH')]
@@ -129,18 +139,18 @@ def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
     return found, closed
 
 
-def _this_node(slurm: list[Nodes]) -> Nodes | None:
-    """Return the nodes that equal the node of the Slurm job of this process; None outside a job. Raises InputError."""
-    partition, node = os.environ.get('SLURM_JOB_PARTITION'), os.environ.get('SLURMD_NODENAME')
-    if not partition or not node:
+def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
+    """Return the nodes that equal the `node` of a Slurm job; None if it is of none. Raises InputError."""
+    if not node.partition or not node.name:
         return None
+    where = f'node {node.name}, partition {node.partition}'
     try:
-        (this,) = of_slurm(output_of([*SINFO, f'--nodes={node}', f'--partition={partition}']))
+        (this,) = of_slurm(output_of([*SINFO, f'--nodes={node.name}', f'--partition={node.partition}']))
     except ValueError as error:
-        raise InputError(f'node {node}, partition {partition}: sinfo {error}') from None
+        raise InputError(f'{where}: sinfo {error}') from None
     equal = [nodes for nodes in slurm if replace(nodes, number=1, access=this.access, to_add=this.to_add) == this]
     if not equal:
-        raise InputError(f'node {node}, partition {partition}: expected its kind in the output of {" ".join(SINFO)}')
+        raise InputError(f'{where}: expected its kind in the output of {" ".join(SINFO)}')
     return equal[0]
 
 
@@ -158,7 +168,7 @@ def _others(nodes: Nodes, slurm: list[Nodes]) -> list[Nodes]:
 
 def _from_job(nodes: Nodes, others: list[Nodes], tell: Callable[[str], None]) -> list[str]:
     """Return the lines of a partition with what a job prints of one of its nodes; none where none could."""
-    command = [*_srun(nodes).split()[:-2], f'--immediate={_WAIT}', *command_of_node()]
+    command = [*_srun(nodes).split(), f'--immediate={_WAIT}', *command_of_node()]
     tell(f'partition {nodes.partition}: a job looks at one of its nodes')
     try:
         printed = output_of(command, time_limit=_JOB_LIMIT)
@@ -172,9 +182,13 @@ def _from_job(nodes: Nodes, others: list[Nodes], tell: Callable[[str], None]) ->
 def _srun(nodes: Nodes) -> str:
     gpus = sum(number for _, number in nodes.gpus)
     requested = f' --gpus-per-node={gpus}' if gpus else ''
-    if nodes.scheduler != 'slurm':
-        return f'plumbline probe  # in a job of {nodes.scheduler} on a node of {nodes.partition}'
-    return f'srun {" ".join(nodes.access)} -N 1 -n 1 --exclusive{requested} plumbline probe'
+    return f'srun {" ".join(nodes.access)} -N 1 -n 1 --exclusive{requested}'
+
+
+def _look_at(nodes: Nodes) -> str:
+    """Return the command that prints a node without Python."""
+    look = f'bash {SCRIPT} "$(cat {SETTINGS[1]})"'
+    return f'{_srun(nodes)} {look}' if nodes.scheduler == 'slurm' else look
 
 
 def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str]:
@@ -191,7 +205,7 @@ def _partition(nodes: Nodes, others: list[Nodes], node: Node | None) -> list[str
         has, sees = sum(n for _, n in nodes.gpus), sum(device['num_devices'] for device in machine['devices'])
         if sees < has:
             raise InputError(
-                f'this job sees {sees} of the {count(has, "GPU")} of its node; expected all: {_srun(nodes)}'
+                f'this job sees {sees} of the {count(has, "GPU")} of its node; expected all, as with: {_srun(nodes)}'
             )
     if nodes.memory > 1:  # 1: Slurm's default, not configured
         machine['memory_per_node'] = f'{nodes.memory} MiB'
@@ -216,7 +230,7 @@ def _detected(node: Node, allowed: set[int] | None = None) -> dict[str, Any]:
     return machine | {'memory_per_node': f'{int(in_base_unit(machine["memory_per_node"])) // 2**20} MiB'}
 
 
-def _local_partition() -> list[str]:
+def _local_partition(node: Node) -> list[str]:
     return [
         '  - name: node',
         '    scheduler: local',
@@ -227,7 +241,7 @@ def _local_partition() -> list[str]:
         '      - [OMPI_MCA_hwloc_base_binding_policy, none]  # the suite binds each rank itself',
         '      - [OMPI_ALLOW_RUN_AS_ROOT, 1]  # these two harm no other user; without them root starts no rank',
         '      - [OMPI_ALLOW_RUN_AS_ROOT_CONFIRM, 1]',
-        *_node(_detected(this_node()), this_node()),
+        *_node(_detected(node, None if node.root == Path('/') else cpus_of(node)), node),
     ]
 
 
@@ -254,7 +268,7 @@ def _node(machine: dict[str, Any], node: Node | None) -> list[str]:
 
 
 def _expects(machine: dict[str, Any], node: Node) -> list[str]:
-    expects, differs = node_settings.of_node(node)
+    expects, differs = settings_of(node)
     domains = len(machine['processor'].get('topology', {}).get('numa_nodes', ()))
     gpus = sum(device['num_devices'] for device in machine.get('devices', ()))
     for key, seen in (('numa_domains', domains), ('gpus', gpus)):

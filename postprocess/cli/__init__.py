@@ -1,6 +1,6 @@
 """The command line ``plumbline``. Each command imports what it needs when it runs: help and errors come at once."""
 
-from postprocess.cli import sites, sessions, incidents, baseline, history  # noqa: F401, I001  in the order of --help
+from postprocess.cli import begin, sites, sessions, incidents, baseline, history  # noqa: F401, I001  in the order of --help
 from postprocess.cli.app import app, main
 
 __all__ = ['app', 'main']

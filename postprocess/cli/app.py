@@ -117,8 +117,15 @@ def _settings(
         bool, typer.Option('--version', callback=_print_version, is_eager=True, help='Print the version and exit.')
     ] = False,
     debug: Annotated[bool, typer.Option('--debug', help='Print the traceback of an input error, too.')] = False,
+    sites: Annotated[
+        str, typer.Option('--sites', metavar='DIR[:DIR]', help='Folders of your own site folders; the first wins.')
+    ] = '',
 ) -> None:
     context.command.debug = debug  # type: ignore[attr-defined]
+    if sites:
+        from plumbline.paths import choose_sites
+
+        choose_sites(sites)
 
 
 def _results(given: Path | None) -> Path:

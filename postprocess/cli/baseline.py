@@ -76,11 +76,7 @@ def propose(
 
 
 @record.command()
-def accept(
-    site: SiteName = None,
-    results: Results = DEFAULT,
-    references: References = DEFAULT,
-) -> None:
+def accept(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
     """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
     from plumbline.limits import tolerance_for
     from plumbline.sites import UNDESCRIBED

@@ -18,10 +18,7 @@ Id = Annotated[str, typer.Argument(metavar='ID', help='Beginning of the id of an
 
 @incidents.callback(invoke_without_command=True)
 def list_all(
-    context: typer.Context,
-    site: SiteName = None,
-    format: Format = 'table',
-    results: Results = DEFAULT,
+    context: typer.Context, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT
 ) -> None:
     """List what is wrong at a site, by cause; show and acknowledge one. Exit code 1 while one is open."""
     if context.invoked_subcommand:

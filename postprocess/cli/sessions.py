@@ -80,7 +80,7 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     known = store.sites()
     found = module.standing(store, site or (known[0] if len(known) == 1 else name_of_this_site(references)), references)
     typer.echo(views.lines(found, now()))
-    raise typer.Exit(int(found.is_open))
+    raise typer.Exit(found.digest.exit_code if found.digest else 0)
 
 
 @app.command()
@@ -94,8 +94,7 @@ def compare(
         ),
     ] = 'latest',
     after: Annotated[
-        str | None,
-        typer.Argument(metavar='AFTER', help='Compare SESSION with this session, or with all of FROM..TO.'),
+        str | None, typer.Argument(metavar='AFTER', help='Compare SESSION with this session, or with all of FROM..TO.')
     ] = None,
     site: SiteName = None,
     rerun: Reruns = None,
@@ -141,11 +140,8 @@ def compare(
         before, later = (sessions_named(store, name, site) for name in (session, after))
         comparison = compare_windows(store, before, later, references)
     if coverage:
-        from postprocess.verdicts import coverage as module
-
         show(views.guarded(comparison), format)
-        counts = module.counts(comparison)
-        raise typer.Exit(int('vanished' in counts or not counts))
+        raise typer.Exit(int('vanished' in comparison.standings or not comparison.standings))
     found = None if after else digest(store, comparison, references)
     if junit is not None:
         from plumbline.files import write_whole

@@ -1,4 +1,4 @@
-"""Commands on the files of the sites: init, probe, sites, and the tables of the papers."""
+"""Commands on the files of the sites: probe, sites, and the tables of the papers."""
 
 from __future__ import annotations
 
@@ -9,22 +9,6 @@ import typer
 
 from plumbline.errors import InputError
 from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, show
-
-
-@app.command()
-def init(
-    folder: Annotated[Path, typer.Argument(metavar='DIR', help='A new folder, or one that this command wrote.')],
-) -> None:
-    """Write what a site needs to work in: checks, ReFrame's settings, an example site, Spack environments, ci.
-
-    With DIR of an earlier version: renew its files, except those that were edited.
-    """
-    from plumbline import checkout
-
-    for path in checkout.write(folder):
-        complain(f'{path}: was edited and stays; the new text is in {path.name}.new')
-    cluster = 'plumbline probe --name SITE'
-    typer.echo(f'{folder}: written; next: cd {folder}; for this machine: ci/nightly; for a cluster: {cluster}')
 
 
 @app.command()
@@ -42,7 +26,6 @@ def sites(
     """List the sites, show one, or validate their files or their job scripts."""
     from plumbline.paths import results_directory
     from postprocess import site_check
-    from postprocess import sites as module
     from postprocess.results.store import Store
     from postprocess.views import sites as views
 
@@ -58,10 +41,7 @@ def sites(
         if site and not any(one.mistakes for one in checked) and site not in Store(results_directory()).sites():
             typer.echo(f'next: ci/nightly --site {site}')
         raise typer.Exit(2 if any(one.mistakes for one in checked) else 0)
-    if site is None:
-        show(views.overview(module.overview(references)), format)
-    else:
-        show(views.details(module.details(site, references)), format)
+    show(views.overview(references) if site is None else views.details(site, references), format)
 
 
 @app.command()
@@ -72,16 +52,24 @@ def probe(
     no_jobs: Annotated[
         bool, typer.Option('--no-jobs', help='With --name, on a login node: run no small job in each partition.')
     ] = False,
+    node: Annotated[
+        Path | None,
+        typer.Option(metavar='FILE', help='Describe the node that node.sh printed, too.'),
+    ] = None,
 ) -> None:
     """Print a site.yaml for this machine or, if Slurm answers, for its cluster.
 
     With --name it looks at a node of each partition, in a job of the account $SLURM_ACCOUNT.
     """
+    import tempfile
+
     from plumbline.files import write_text
     from plumbline.machine import probe as module
 
     path = module.destination(name, output, force)
-    text = module.site_yaml(complain if name and not no_jobs else None)
+    with tempfile.TemporaryDirectory() as folder:
+        looked_at = module.of_file(node, Path(folder)) if node else None
+        text = module.site_yaml(complain if name and not no_jobs else None, looked_at)
     if path is None:
         typer.echo(text, nl=False)
     else:
@@ -108,10 +96,10 @@ def tables(
     Style efficiency: speed-up, parallel efficiency, share of the roofline and balance that follow from a session.
     """
     from plumbline.paths import site_folder
+    from plumbline.sites import must_exist
     from postprocess.papers import efficiency
     from postprocess.papers import tables as published_tables
     from postprocess.results.store import Store
-    from postprocess.sites import must_exist
     from postprocess.views import papers as views
 
     if style not in (styles := (*published_tables.STYLES, efficiency.STYLE)):

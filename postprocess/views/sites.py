@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
+from plumbline.errors import SiteError
+from plumbline.paths import SITES, site_file
+from plumbline.references import FILES, read_references
+from plumbline.sites import Partition, load_site, must_exist, site_names
 from postprocess.site_check import Checked
-from postprocess.text import count
+from postprocess.text import count, number
 from postprocess.views.table import Column, View
 
 _SITES = (
@@ -22,25 +27,52 @@ _PARTITIONS = (
 )
 
 
-def overview(rows: Sequence[dict[str, Any]]) -> View:
-    """Return the list of the sites, as :func:`postprocess.sites.overview` makes it."""
-    return View(_SITES, rows)
+def overview(root: Path = SITES) -> View:
+    """Return the list of the sites below `root`, those of retired machines last; `problem`: what is wrong with one."""
+    rows: list[dict[str, Any]] = []
+    for name in site_names(root):
+        row: dict[str, Any] = {
+            'site': name, 'descr': '', 'partitions': [], 'environs': [], 'published': None, 'baseline': None,
+            'retired': None, 'problem': '',
+        }  # fmt: skip
+        try:
+            site = load_site(name, root)
+            row |= {'descr': site.descr, 'partitions': list(site.partitions), 'environs': list(site.environs)}
+            row |= {'retired': site.retired, **_limits(name, root)}
+        except SiteError as error:
+            row['problem'] = str(error)
+        rows.append(row)
+    return View(_SITES, sorted(rows, key=lambda row: row['retired'] is not None))
 
 
-def details(site: dict[str, Any]) -> View:
-    """Return one site, as :func:`postprocess.sites.details` describes it; CSV has a line for each partition."""
-    retired = f', retired {site["retired"]}' if site['retired'] else ''
+def details(name: str, root: Path = SITES) -> View:
+    """Return one site; CSV has a line for each partition.
+
+    Raises InputError for an unknown site, SiteError for wrong files.
+    """
+    must_exist(name, root)
+    site, limits = load_site(name, root), _limits(name, root)
+    retired = f', retired {site.retired}' if site.retired else ''
+    environs = [
+        {'environ': stack.name, 'provider': stack.provider, 'benchmarks': list(stack.features)}
+        for stack in site.environs.values()
+    ]
+    partitions = [_partition(partition) for partition in site.partitions.values()]
     before = [
-        f'{site["site"]}: {site["descr"]}{retired}',
-        f'hostnames: {", ".join(site["hostnames"])}',
-        f'references: {site["published"]} published, {site["baseline"]} of the baseline',
+        f'{name}: {site.descr}{retired}',
+        f'hostnames: {", ".join(site.hostnames)}',
+        f'references: {limits["published"]} published, {limits["baseline"]} of the baseline',
     ]
     after = [
-        f'environ {one["environ"]} ({one["provider"]}): {", ".join(one["benchmarks"]) or "no benchmark"}'
-        for one in site['environs']
+        f'environ {stack.name} ({stack.provider}): {", ".join(stack.features) or "no benchmark"}'
+        for stack in site.environs.values()
     ]
-    after += [f'not found: {benchmark}: {reason}' for benchmark, reason in site['not_found'].items()]
-    return View(_PARTITIONS, site['partitions'], '\n'.join(before), '\n'.join(after), name='partitions', document=site)
+    after += [f'not found: {benchmark}: {reason}' for benchmark, reason in site.not_found.items()]
+    document = {
+        'site': name, 'descr': site.descr, 'hostnames': list(site.hostnames), 'retired': site.retired,
+        'partitions': partitions, 'environs': environs, 'not_found': dict(site.not_found), **limits,
+    }  # fmt: skip
+    return View(_PARTITIONS, partitions, '\n'.join(before), '\n'.join(after), name='partitions', document=document)
 
 
 def outcome(checked: Sequence[Checked], jobs: bool = False) -> str:
@@ -58,3 +90,40 @@ def outcome(checked: Sequence[Checked], jobs: bool = False) -> str:
     sites = f'{count(len(checked), "site")}, ' if len(checked) > 1 else ''
     cases, references = sum(one.cases for one in checked), sum(one.references for one in checked)
     return f'ok: {sites}{count(cases, "case")}, {count(references, "reference")}{scripts}'
+
+
+def _limits(name: str, root: Path) -> dict[str, int]:
+    """Return how many rows of each reference file are limits."""
+    paths = {kind: site_file(name, file, root) for kind, file in FILES.items()}
+    return {
+        kind: sum(row.is_limit for row in read_references(path, kind)) if path.exists() else 0
+        for kind, path in paths.items()
+    }
+
+
+def _partition(partition: Partition) -> dict[str, Any]:
+    peaks = {key: str(value) for key, value in partition.entry.get('peaks', {}).items() if key != 'flop_per_cycle'}
+    double = {key: value for key, value in partition.flop_per_cycle.items() if key.endswith('_dp')}
+    if double:
+        widest = max(double, key=lambda name: double[name])
+        peaks[f'flop_per_cycle.{widest}'] = f'{double[widest]:g}'
+    devices = partition.entry.get('devices', [])
+    return {
+        'partition': partition.name,
+        'scheduler': partition.entry['scheduler'],
+        'environs': list(partition.environs),
+        'processor': _processor(partition.processor),
+        'memory': f'{number(partition.memory_bytes / 2**30)} GiB' if partition.memory_bytes else '',
+        'devices': [f'{device["num_devices"]} x {device.get("model", device["type"])}' for device in devices],
+        'peaks': peaks,
+    }
+
+
+def _processor(processor: dict[str, Any]) -> str:
+    """Return ``AMD EPYC 7763, 2 sockets, 128 cores, 256 threads``; empty where the processor is unknown."""
+    if not processor:
+        return ''
+    threads, sockets = processor['num_cpus'], processor['num_sockets']
+    cores = threads // processor['num_cpus_per_core']
+    name = processor.get('model') or processor.get('arch') or 'unnamed processor'
+    return f'{name}, {count(sockets, "socket")}, {count(cores, "core")}, {count(threads, "thread")}'

@@ -8,13 +8,13 @@ from archspec.cpu import TARGETS
 from reframe.utility import cpuinfo
 
 from plumbline.errors import SiteError
-from plumbline.machine import detect, node, node_settings
+from plumbline.machine import detect, node
 
 
 def tree(folder: Path) -> str:
     """As node.sh prints a Milan node of two sockets, each with two NUMA domains of two cores of two threads."""
     sets = {'core': 0x0101, 'L3': 0x0303, 'domain': 0x0303, 'socket': 0x0F0F}
-    lines = ['$ name\tnid01', '$ machine\tx86_64']
+    lines = ['$ name\tnid01', '$ machine\tx86_64', '$ partition\tgpu']
 
     def mask(kind: str, cpu: int, wide: int) -> str:
         return f'{sets[kind] << cpu % 8 // wide * wide:08x},00000000'  # words of 32 CPUs; the first has none
@@ -61,7 +61,7 @@ def test_this_machine_as_it_prints_itself_is_what_reframe_detects(tmp_path):
     here, shown = detect.detect_machine(allowed), detect.detect_machine(allowed, there)
     assert int(here.pop('memory_per_node')[:-2]) <= int(shown.pop('memory_per_node')[:-2])  # a cgroup has less
     assert here == shown
-    assert node_settings.of_node(there) == node_settings.of_node(node.this_node())
+    assert node.settings_of(there) == node.settings_of(node.this_node())
 
 
 def test_a_node_of_two_sockets_four_numa_domains_and_two_threads_a_core(tmp_path):
@@ -87,7 +87,7 @@ def test_a_node_of_two_sockets_four_numa_domains_and_two_threads_a_core(tmp_path
     assert machine['devices'] == [{'type': 'gpu', 'model': 'AMD gfx90a', 'arch': 'gfx90a', 'num_devices': 2}]
     assert 'rocm-smi --showtopo --shownodesbw: ended with 3' in machine['no_link_classes']
     assert machine['peaks']['flop_per_cycle']['avx_dp'] == 16
-    assert node_settings.of_node(there)[0] == {'kernel': '5.14.0', 'smt_active': True}
+    assert node.settings_of(there)[0] == {'kernel': '5.14.0', 'smt_active': True}
     assert node.processor_of(there)['num_cpus'] == 16 and there.name == 'nid01'
 
 

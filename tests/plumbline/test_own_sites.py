@@ -4,12 +4,15 @@ import os
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from scratch import ROOT
 
+from plumbline import paths
 from plumbline.errors import InputError
 from postprocess.verdicts.compare import site_policy
+from postprocess.verdicts.proposals import accept
 
 CODE = """
 from plumbline.paths import SITES, SUITE_SITES
@@ -17,7 +20,7 @@ from plumbline.references import load_references
 from plumbline.sites import load_site, name_of_this_site, site_names
 from postprocess.verdicts.proposals import accept
 
-assert {'ours', 'perlmutter'} <= set(site_names())
+assert {'ours', 'theirs', 'perlmutter'} <= set(site_names()) and load_site('ours').descr != 'of others'
 assert name_of_this_site() == load_site('ours').name == 'ours'
 assert load_site('perlmutter').descr and load_references('perlmutter').rows
 accepted = accept(RESULTS, 'perlmutter', SITES)
@@ -39,6 +42,9 @@ def test_a_folder_without_the_site_is_no_folder_of_its_references(tmp_path):
 def test_own_folders_come_before_those_of_the_clone_and_take_the_baselines(tmp_path):
     sites, results = tmp_path / 'sites', tmp_path / 'results'
     shutil.copytree(ROOT / 'site_configs/perlmutter', sites / 'ours')
+    for name in ('ours', 'theirs'):  # the second folder: its site `ours` is hidden by that of the first
+        (tmp_path / 'shared' / name).mkdir(parents=True)
+        (tmp_path / 'shared' / name / 'site.yaml').write_text('descr: of others\n')
     path = sites / 'ours/site.yaml'
     name = os.uname().nodename
     lines = path.read_text().splitlines()
@@ -48,6 +54,31 @@ def test_own_folders_come_before_those_of_the_clone_and_take_the_baselines(tmp_p
     environment = {key: value for key, value in os.environ.items() if not key.startswith('PLUMBLINE')}
     answer = subprocess.run(
         [sys.executable, '-c', f'from pathlib import Path\nRESULTS = Path({str(results)!r})\n{CODE}'], cwd=ROOT,
-        env=environment | {'PLUMBLINE_SITES': str(sites)}, capture_output=True, text=True, check=False,
+        env=environment | {'PLUMBLINE_SITES': f'{sites}:{tmp_path}/shared'}, capture_output=True, text=True,
+        check=False,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stderr
+
+    def command(*words: str) -> subprocess.CompletedProcess:
+        return subprocess.run(
+            [sys.executable, *words], cwd=ROOT, env=environment | {'PLUMBLINE_RESULTS': str(results)},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+
+    folders = f'{sites}:{tmp_path}/shared'
+    assert '\ntheirs ' in command('-m', 'plumbline', '--sites', folders, 'sites').stdout
+    answer = command('-m', 'ci.nightly', '--sites', folders, '--site', 'nosuch')
+    assert answer.returncode == 2 and 'nosuch' in answer.stderr and 'theirs' in answer.stderr
+    answer = command('-m', 'ci.nightly', '--sites', f'{folders}:{tmp_path}/none')
+    assert answer.returncode == 2 and f'{tmp_path}/none: expected a folder' in answer.stderr
+
+
+def test_a_baseline_that_cannot_be_written_says_where_it_can(tmp_path, monkeypatch):
+    nowhere = Path('/proc')  # as a read-only clone, also for root
+    monkeypatch.setattr(paths, 'SITES', nowhere)
+    monkeypatch.setattr(paths, 'SITE_PATH', (nowhere, paths.SUITE_SITES))
+    (tmp_path / 'proposals').mkdir()
+    (tmp_path / 'proposals/perlmutter.csv').write_text(BASELINE)
+    with pytest.raises(InputError, match=r'/proc/perlmutter.*cannot be written: .*export PLUMBLINE_SITES=FOLDER'):
+        accept(tmp_path, 'perlmutter', nowhere)
+    assert (tmp_path / 'proposals/perlmutter.csv').exists()

@@ -7,9 +7,11 @@ from pathlib import Path
 import pytest
 from rows import each_row
 from scratch import OUTPUTS
+from test_node import tree
 from typer.testing import CliRunner
 
 from plumbline.machine import detect, probe, schedulers
+from plumbline.machine.node import SCRIPT, SETTINGS
 from plumbline.sites import load_site
 from postprocess.cli import app
 
@@ -168,7 +170,7 @@ def test_partitions_of_slurm_from_a_login_node(slurm, tmp_path, monkeypatch):
     assert [one.max_time for one in (gpu, small)] == [36 * 3600 + 1800, 600] and text.count('max_time') == 2
     assert text.count('# add link_classes') == 1  # not for one GPU
     assert 'as the scheduler lists them' in text
-    assert '#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n' in text
+    assert f'#   srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 bash {SCRIPT} "$(cat ' in text
 
 
 def test_a_job_without_python_describes_its_node_and_others_are_as_slurm_says(slurm, programs, monkeypatch, tmp_path):
@@ -230,6 +232,7 @@ def test_nodes_of_other_schedulers(programs, tmp_path, monkeypatch, program, out
     memory = first.memory_bytes and first.memory_bytes / 2**30
     assert memory == (expected[-1] and pytest.approx(expected[-1], rel=0.01))
     assert 'correct num_cpus_per_core and num_sockets' in text and 'srun' not in text.partition('partitions:')[0]
+    assert f'#   bash {SCRIPT} "$(cat {SETTINGS[1]})" > FILE\n' in text
 
 
 def test_vnodes_of_a_host_are_one_node_and_queues_are_partitions():
@@ -285,8 +288,8 @@ def test_a_job_that_does_not_see_all_gpus_is_told_how_to_run(slurm, job):
     job['devices'][0]['num_devices'] = 1
     said = plumbline(code=2).stderr
     assert said == (
-        'plumbline: this job sees 1 of the 4 GPUs of its node; expected all: '
-        'srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4 plumbline probe\n'
+        'plumbline: this job sees 1 of the 4 GPUs of its node; expected all, as with: '
+        'srun -p gpu -N 1 -n 1 --exclusive --gpus-per-node=4\n'
     )
 
 
@@ -296,6 +299,22 @@ def test_a_job_of_the_fewer_nodes_of_a_partition_describes_those(slurm, tmp_path
     job.pop('asked')
     compute = site_of(plumbline().stdout, tmp_path).partitions['compute']
     assert (compute.num_nodes, compute.memory_bytes, compute.processor['arch']) == (4, 770000 * 2**20, 'zen3')
+
+
+def test_a_node_that_printed_itself_is_described_elsewhere(slurm, programs, tmp_path):
+    printed = tmp_path / 'printed'
+    printed.write_text(tree(tmp_path))
+    slurm(SINFO, of_node='gpu|1|2|4|2|515000|(null)|1:00\n')
+    assert 'node nid01, partition gpu: expected its kind' in plumbline('--node', printed, code=2).stderr
+    slurm(SINFO + 'gpu|1|2|4|2|260000|(null)|infinite\n', of_node='gpu|1|2|4|2|260000|(null)|infinite\n')
+    text = plumbline('--node', printed).stdout
+    assert 'name: gpu  # detected on node nid01\n' in text and 'numa_ids: [0, 1, 2, 3]' in text
+    assert 'kernel: 5.14.0' in text and site_of(text, tmp_path).partitions['gpu'].processor['arch'] == 'zen3'
+    printed.write_text(tree(tmp_path).replace('partition\tgpu', 'partition\t'))  # in no job of Slurm
+    (node,) = site_of(plumbline('--node', printed).stdout, tmp_path).partitions.values()
+    assert (node.entry['scheduler'], node.processor['num_cpus']) == ('local', 16)
+    printed.write_text('srun: no such partition')
+    assert f'{printed}: expected the description of a node' in plumbline('--node', printed, code=2).stderr
 
 
 @pytest.mark.parametrize('of_node', ['', 'gpu|1|2|64|2|1|(null)|1:00', 'error'])

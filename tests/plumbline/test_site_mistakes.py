@@ -118,7 +118,7 @@ METERS = """\
         ('accuracy: 0.02', 'accuracy: 2', 'energy.bmc.accuracy', '2'),
         ('rapl: {', 'rapl: {source: rapl, ', 'energy.rapl.source', 'unknown key'),
         ('bmc:', 'BMC:', 'energy.BMC', 'unknown key'),
-        ('scheduler: slurm', 'scheduler: pbs', 'power_cap', 'no guard outlives a job of pbs'),
+        ('scheduler: slurm', 'scheduler: pbs', 'power_cap', 'pbs would not restore the cap'),
         ('100 W', '100 Watt', 'power_cap.caps.0', '250 W'),
         (', normal: 200 W', '', 'power_cap', "lacks the key 'normal'"),
     ],

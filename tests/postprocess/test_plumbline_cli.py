@@ -1,22 +1,61 @@
 """What holds for every command."""
 
+import importlib
 import subprocess
 import sys
 
 import pytest
 from rows import each_row
 from run_reports import case, metric, report
+from scratch import ROOT
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from plumbline import __version__
 from postprocess.cli import app
 
 
-@each_row('command', ['', 'sites', 'ingest', 'compare', 'record', 'record propose', 'record accept', 'report'])
-def test_every_command_has_help(command):
-    result = CliRunner().invoke(app, [*command.split(), '--help'])
-    assert result.exit_code == 0
-    assert 'Usage:' in result.output
+def commands(command, words=()):
+    """All commands, each as its words."""
+    yield list(words)
+    for name, below in getattr(command, 'commands', {}).items():
+        yield from commands(below, [*words, name])
+
+
+def test_every_command_has_help_of_80_columns_that_says_its_exit_codes():
+    helps = {' '.join(words): CliRunner().invoke(app, [*words, '--help']) for words in commands(get_command(app))}
+    assert {'', 'init', 'incidents show', 'record accept'} < set(helps)
+    for words, result in helps.items():
+        assert result.exit_code == 0 and 'Usage:' in result.output, words
+        assert max(map(len, result.output.splitlines())) <= 80, words
+        group = 'COMMAND [ARGS]' in result.output
+        assert group or 'exit code' in ' '.join(result.output.lower().split()), words
+
+
+def test_each_driver_of_a_session_says_its_exit_codes(monkeypatch, capsys):
+    monkeypatch.setenv('COLUMNS', '80')
+    for name in ('nightly', 'node_sweep', 'compare_change', 'provision'):
+        with pytest.raises(SystemExit):
+            importlib.import_module(f'ci.{name}').parse(['--help'])
+        said = capsys.readouterr().out
+        assert 'exit code' in said.lower() and max(map(len, said.splitlines())) <= 80, name
+
+
+def test_a_shell_completes_commands_and_options():
+    def completed(line):
+        words = {'COMP_WORDS': line, 'COMP_CWORD': str(len(line.split()) - 1), '_PLUMBLINE_COMPLETE': 'complete_bash'}
+        return CliRunner().invoke(app, [], prog_name='plumbline', env=words).output.split()
+
+    assert completed('plumbline comp') == ['compare']
+    assert completed('plumbline record ac') == ['accept']
+    assert '--summary' in completed('plumbline compare --s')
+
+
+def test_a_reader_that_goes_away_is_no_error():
+    command = [sys.executable, '-m', 'plumbline', 'compare', '--help']
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as process:
+        process.stdout.close()  # as `| head -0`
+        assert (process.stderr.read(), process.wait()) == (b'', 0)
 
 
 @each_row('words', [['--help'], ['--version'], ['compare', '--help']])

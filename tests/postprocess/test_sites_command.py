@@ -1,26 +1,30 @@
 """The list of sites, their details, and whether their files are right."""
 
 import json
+from argparse import Namespace
 from pathlib import Path
 
 import pytest
 from run_reports import reference
+from typer.testing import CliRunner
 
 from plumbline.errors import InputError
-from plumbline.identity import from_text
+from plumbline.identity import CaseId, from_text
 from plumbline.programs import find_reframe
 from plumbline.record import MetricRecord, Record, Series
 from plumbline.references import load_references
 from postprocess import site_check
-from postprocess.rehearsal import Case, rehearse
-from postprocess.sites import overview
+from postprocess.cli import app
+from postprocess.site_check import Case, rehearse
+from postprocess.views.sites import overview
 
 
 def case(check, params, partition, metrics, requires='hpcc', peaks=None):
     """A case of the dry run of the site of the tests."""
     of = {name: MetricRecord('GB/s', 'higher', [Series()]) for name in metrics}
     record = Record(check, from_text(params), trials=3, metrics=of)
-    return Case(partition, 'system', f'{check} {params}', (requires,), record, peaks or {}, Path('rfm_job.sh'))
+    id = CaseId(partition, 'system', check, record.params)
+    return Case(id, f'{check} {params}', (requires,), record, peaks or {}, Path('rfm_job.sh'))
 
 
 CASES = [
@@ -84,7 +88,7 @@ def test_the_details_of_a_site(work, format):
 
 
 def test_retired_machines_are_the_last_of_the_list():
-    retired = [row['retired'] for row in overview()]
+    retired = [row['retired'] for row in overview().rows]
     assert None in retired and retired[-1] and None not in retired[retired.index(next(filter(None, retired))) :]
 
 
@@ -217,3 +221,32 @@ def test_the_real_reframe_rehearses_all_cases_of_a_site(tmp_path):
 def test_patterns_are_known(work):
     work.reference(reference(), reference(params='size=*'))
     assert [row.is_pattern for row in load_references('cluster', work.sites).rows] == [False, True]
+
+
+STEPS = [('look', 'true', bool), ('probe', 'sys', lambda: True), ('check', 'plumbline/__main__', bool)]
+
+
+def test_init_goes_on_where_a_step_failed_or_a_person_stopped(monkeypatch):
+    from postprocess.cli import begin
+
+    ran, codes = [], {'true': 0, 'plumbline.__main__': 2}
+    monkeypatch.setattr(begin, '_steps', lambda site: iter(STEPS))
+    monkeypatch.setattr(
+        begin.subprocess, 'run', lambda command, **_: ran.append(command[2]) or Namespace(returncode=codes[command[2]])
+    )
+
+    def init(typed, *words):
+        ran.clear()
+        return CliRunner().invoke(app, ['init', *words], input=typed)
+
+    stopped = init('y\nn\n', '--site', 'x')
+    assert (stopped.exit_code, ran) == (0, ['true']) and stopped.output.endswith(
+        '`plumbline init --site x` goes on from here\n'
+    )
+    assert '2 of 3: probe: done before' in stopped.output
+    failed = init('', '--site', 'x', '--yes')
+    assert (failed.exit_code, ran) == (2, ['true', 'plumbline.__main__'])
+    assert '`plumbline/__main__` ended with exit code 2' in failed.stderr and 'init --site x' in failed.stderr
+    codes['plumbline.__main__'] = 0
+    assert 'every night: ci/nightly --site x' in init('', '--site', 'x', '--yes').output
+    assert init('').exit_code == 2 and '--site NAME' in init('').stderr

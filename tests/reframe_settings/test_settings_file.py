@@ -11,8 +11,9 @@ import os, sys
 from reframe.utility import import_module_from_file
 before = [path for path in sys.path if path not in ('', os.getcwd())]  # as where nothing is installed
 sys.path[:] = before
-import_module_from_file('reframe_settings/settings.py')
+module = import_module_from_file('reframe_settings/settings.py')
 assert sys.path == before, [before, sys.path]
+assert not module.site_configuration['general'][0]['colorize'], 'the output goes to a pipe'
 import checks.core.benchmark
 assert checks.__path__ == [os.path.join(os.getcwd(), 'checks')]
 """

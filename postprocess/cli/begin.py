@@ -1,0 +1,108 @@
+"""The command init: a folder to work in, and the first steps of a site."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from plumbline.errors import InputError
+from postprocess.cli.app import app, complain
+
+_Step = tuple[str, str, Callable[[], bool]]  # what it does, its command, and whether that was done before
+
+
+@app.command()
+def init(
+    folder: Annotated[
+        Path | None, typer.Argument(metavar='DIR', help='A new folder, or one that this command wrote.')
+    ] = None,
+    site: Annotated[
+        str | None,
+        typer.Option(
+            '--site', metavar='NAME', help='Take the first steps of this site; those taken before are left out.'
+        ),
+    ] = None,
+    yes: Annotated[bool, typer.Option('--yes', help='With --site: ask nothing.')] = False,
+) -> None:
+    """Write what a site needs to work in: checks, ReFrame's settings, an example site, Spack environments, ci.
+
+    With DIR of an earlier version: renew its files, except those that were edited. A clone needs no DIR.
+    With --site, ask for each first step of a site and take it: probe, check, dry run of all jobs, first session,
+    baseline. Exit code: that of the step that failed, or 2 if the input cannot be used.
+    """
+    from plumbline import checkout
+
+    if folder is None and site is None:
+        raise InputError('init: expected a folder DIR to write, or in a clone --site NAME')
+    if folder:
+        for path in checkout.write(folder):
+            complain(f'{path}: was edited and stays; the new text is in {path.name}.new')
+        cluster = 'plumbline init --site NAME'
+        typer.echo(f'{folder}: written; next: cd {folder}; for this machine: ci/nightly; for a cluster: {cluster}')
+    if site:
+        raise typer.Exit(_in_the(folder, site, yes) if folder else _guide(site, yes))
+
+
+def _in_the(folder: Path, site: str, yes: bool) -> int:
+    """Guide in a checkout that was just written; return the exit code."""
+    again = [sys.executable, '-m', 'plumbline', 'init', '--site', site, *(['--yes'] if yes else [])]
+    return subprocess.run(again, cwd=folder, check=False).returncode
+
+
+def _guide(site: str, yes: bool) -> int:
+    """Take the steps that are left, each after a question unless `yes`; return the exit code of the last one."""
+    from plumbline.paths import ROOT
+
+    from_here = f'`plumbline init --site {site}` goes on from here'
+    for number, (what, command, done) in enumerate(steps := list(_steps(site)), 1):
+        place = f'{number} of {len(steps)}: {what}'
+        if done():
+            typer.echo(f'{place}: done before')
+            continue
+        typer.echo(f'{place}\n$ {command}')
+        if not yes and not _agreed():
+            typer.echo(from_here)
+            return 0
+        program, *words = command.split()
+        start = [sys.executable, '-m', program.replace('/', '.')]
+        if code := subprocess.run([*start, *words], cwd=ROOT, check=False).returncode:
+            complain(f'`{command}` ended with exit code {code}, the lines above say why; {from_here}')
+            return code
+    typer.echo(
+        f'the site is guarded; every night: ci/nightly --site {site}; where it stands: plumbline status --site {site}'
+    )
+    return 0
+
+
+def _steps(site: str) -> Iterator[_Step]:
+    from plumbline.paths import SITES, results_directory, site_file
+    from postprocess.results.store import Store
+    from postprocess.verdicts.baseline import read_baseline
+
+    def recorded() -> bool:
+        return bool(read_baseline(site, SITES))
+
+    yield (
+        'describe it, on a cluster by a small job in each partition', f'plumbline probe --name {site}',
+        site_file(site, 'site.yaml').exists,
+    )  # fmt: skip
+    yield 'check the description and the job script of each case', f'plumbline sites {site} --check --jobs', bool
+    yield (
+        'measure for the first time', f'ci/nightly --site {site} --mode quick',
+        lambda: site in Store(results_directory()).sites(),
+    )  # fmt: skip
+    yield 'propose what was measured as the baseline', f'plumbline record propose --site {site}', recorded
+    yield 'accept it: from then on a night can fail', f'plumbline record accept --site {site}', recorded
+
+
+def _agreed() -> bool:
+    try:
+        return typer.confirm('run it?', default=True)
+    except typer.Abort:  # the end of what was typed
+        typer.echo()
+        return False

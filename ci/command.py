@@ -21,19 +21,18 @@ from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
-from plumbline.paths import ROOT, results_directory, usable
+from plumbline.paths import ROOT, choose_sites, results_directory, usable
 from plumbline.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
-
-_DURATION = re.compile(r'(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
+from plumbline.units import seconds
 
 
 def duration(text: str) -> int:
     """Return the seconds of ``1d2h3m4s`` or a part of it, for argparse."""
-    found = _DURATION.fullmatch(text)
-    if not text or not found:
-        raise argparse.ArgumentTypeError(f'expected a time such as 8h, 90m or 1h30m, found {text!r}')
-    return sum(int(n or 0) * seconds for n, seconds in zip(found.groups(), (86400, 3600, 60, 1), strict=True))
+    try:
+        return seconds(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f'expected a time such as 8h, 90m or 1h30m, found {text!r}') from None
 
 
 def positive(text: str) -> int:
@@ -55,6 +54,7 @@ def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
 def add_common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that every command has which runs ReFrame."""
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
+    parser.add_argument('--sites', metavar='DIR[:DIR]', help='folders of your own site folders; the first wins')
     parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
 
@@ -67,6 +67,8 @@ def run(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int
         os.environ[settings.RESULTS.name] = str(Path(arguments.results).absolute())
 
     def locked() -> int:
+        if arguments.sites:
+            choose_sites(arguments.sites)
         usable(ROOT)
         results = results_directory()
         name = choose_site(arguments.site)
@@ -89,6 +91,7 @@ def choose_site(name: str | None) -> str:
 def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     """Return the exit code of `work`; print an error as one line. `folder`: where it writes, such as to a full disk."""
     try:
+        settings.check()
         return work()
     except (InputError, SiteError, StackError) as error:
         print(f'plumbline: {error}', file=sys.stderr)

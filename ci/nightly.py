@@ -247,13 +247,10 @@ class Night:
         Returns whether all of it could be looked at.
         """
         found = outcome.look_back(self.results, uuid)
-        lines, faults = ([f'plumbline: {line}\n' for line in part] for part in (found.lines, found.faults))
-        print(*lines, sep='', end='', flush=True)
-        print(*faults, sep='', end='', file=sys.stderr, flush=True)
         with summary.open('a', encoding='utf-8') as stream:
-            stream.writelines([*lines, *faults])
+            stream.writelines(found.show())
         self.needs_attention = found.needs_attention
-        return not faults
+        return not found.faults
 
     def _publish(self) -> bool:
         """Add what the site of all sessions lacks; return False where that failed, which a sentence says."""

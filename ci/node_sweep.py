@@ -82,7 +82,7 @@ class NodeSweep:
             os.environ[settings.NODE_SWEEP_ROUNDS.name] = str(arguments.rounds)
         left = Sweep.unfinished(results)
         if left and (arguments.anew or not left.can_resume(self.selection, results)):
-            print('plumbline: stores an earlier node sweep, of which something is missing, and starts a new one')
+            print('plumbline: stores an earlier, incomplete node sweep and starts a new one')
             self._store(left, left.content()[0])
             (results / STATE).unlink()
             left = None
@@ -224,8 +224,7 @@ class NodeSweep:
         judged = outcome.judge(self.results, self.sweep.uuid, path.with_suffix('.xml'))
         print(judged.summary, end='', flush=True)
         looked = outcome.look_back(self.results, self.sweep.uuid)
-        print(*(f'plumbline: {line}\n' for line in looked.lines), sep='', end='', flush=True)
-        print(*(f'plumbline: {fault}\n' for fault in looked.faults), sep='', end='', file=sys.stderr)
+        looked.show()
         print(f'plumbline: report: {self.results / "report.html"}')
         print(f'plumbline: which nodes stand out: plumbline fleet {self.sweep.uuid[:8]} --results={self.results}')
         if not missing:

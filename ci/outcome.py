@@ -11,6 +11,7 @@ import functools
 import gc
 import multiprocessing
 import signal
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -37,7 +38,7 @@ class CrashError(RuntimeError):
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a session came to. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON.
+    """The outcome of a session. `counts`: series by verdict; `summary`: the text for people; `incidents`: as in JSON.
 
     `hints`: what to do next where next to nothing was judged, a sentence each. `next`: where the site stands, and what
     a person has to do, with the command.
@@ -71,6 +72,13 @@ class LookBack:
     faults: list[str]
     needs_attention: bool
 
+    def show(self) -> list[str]:
+        """Print the lines, and the faults on standard error; return all of them."""
+        lines, faults = ([f'plumbline: {line}\n' for line in part] for part in (self.lines, self.faults))
+        print(*lines, sep='', end='', flush=True)
+        print(*faults, sep='', end='', file=sys.stderr, flush=True)
+        return lines + faults
+
 
 def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
     """Make a function run in a new process at each call; it raises CrashError, and the errors that name an input."""
@@ -98,7 +106,6 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 def _answer(sender: Connection, call: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us, too; the command decides what it means
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # a Ctrl-C is for the command, which decides what is left out
     gc.disable()  # as for the command line: what a step makes it needs to its end
     try:
         answer = call.__wrapped__(*args, **kwargs)
@@ -161,7 +168,7 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     return Outcome(
         session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
         summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints,
-        next_step(store, found, whole.known),
+        next_step(store, whole),
     )  # fmt: skip
 
 

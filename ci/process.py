@@ -31,8 +31,8 @@ _TROUBLE = re.compile(
 class Ended:
     """How a run of ReFrame ended.
 
-    `code`: its exit code, or minus the number of the signal that killed it. `why` it did not come to its own end; empty
-    where it did. `told_to_end`: we asked it to, so nothing may follow. `warnings`: sentences.
+    `code`: its exit code, or minus the number of the signal that killed it. `why` it was ended early, else empty.
+    `told_to_end`: we asked it to, so nothing may follow. `warnings`: sentences.
     """
 
     code: int = 0

@@ -1,6 +1,6 @@
 """Run cases again: for the trials that their job had no time for, and where a series is in doubt.
 
-One bad value must not blame a node.
+One bad value is no evidence against a node.
 """
 
 from __future__ import annotations

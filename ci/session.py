@@ -206,11 +206,11 @@ class Session:
     @property
     def report(self) -> Path:
         """The run report."""
-        return Path(self.results, 'reports', f'{self.stamp}.json')
+        return self.part('')
 
     def part(self, ending: str) -> Path:
-        """Return the run report of a part of the session, such as ``-retry``."""
-        return Path(self.results, 'reports/parts', f'{self.stamp}{ending}.json')
+        """Return the run report of a part of the session, such as ``-retry``; without an ending, of the whole."""
+        return Path(self.results, 'reports/parts' if ending else 'reports', f'{self.stamp}{ending}.json')
 
     def stage(self, ending: str = '') -> Path:
         """Return the stage directory of the session or of a part of it."""
@@ -238,8 +238,7 @@ class Session:
         the command, which must end with executing the rest. `times`: that each case runs. `trials`: how many each of
         `cases` is to run, where not all.
         """
-        report = self.part(part) if part else self.report
-        options = ['-r', f'--report-file={report}', f'--stage={self.stage(part)}']
+        options = ['-r', f'--report-file={self.part(part)}', f'--stage={self.stage(part)}']
         options += [f'--reruns={times - 1}'] if times > 1 else []
         environment = {}
         if cases is not None:
@@ -271,10 +270,8 @@ class Session:
         """Keep how long the jobs of the cases took, for the estimate of the next session."""
         seconds = Seconds.read(Path(self.results))
         first = [case for case in content['runs'][0]['testcases'] if not case['fixture']]
-        took = {
-            case_of(case): case['time_run'] for case in first if case['result'] in _MEASURED and case.get('time_run')
-        }
-        seconds.learn(took, elapsed)
+        measured = (case for case in first if case['result'] in _MEASURED and case.get('time_run'))
+        seconds.learn({case_of(case): case['time_run'] for case in measured}, elapsed)
         seconds.write(Path(self.results))
 
     def done(self) -> set[Case]:
@@ -285,7 +282,7 @@ class Session:
         """Return the run report of the session or of its only part, with the cases of the journal that it lacks;
         without a report, of these alone."""
         try:
-            content = json.loads((self.part(part) if part else self.report).read_text(encoding='utf-8'))
+            content = json.loads(self.part(part).read_text(encoding='utf-8'))
         except (OSError, ValueError):
             content = self._without_report()
         content['session_info'] |= {'time_start_unix': self.started, **self.recorded}

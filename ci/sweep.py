@@ -54,7 +54,7 @@ class Sweep:
 
     @classmethod
     def unfinished(cls, results: Path) -> Sweep | None:
-        """Return the node sweep of which something is missing, if there is one."""
+        """Return the incomplete node sweep, if there is one."""
         try:
             content = json.loads((results / STATE).read_text(encoding='utf-8'))
             cases = {(name, place): text for name, place, text in content.pop('cases')}
@@ -160,7 +160,7 @@ def nodes_of_place(case: Entry | None) -> int:
 
 
 def is_missing(case: Entry | None) -> bool:
-    """Return whether a case did not come to its end, for no fault of its place: it can be resumed."""
+    """Return whether a case was cut short, not by a fault of its nodes: it can be resumed."""
     return case is None or case['job_state'] == _CANCELLED
 
 

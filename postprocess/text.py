@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+WIDTH = 80  # of a summary
 _NODES = 32  # named one by one in a sentence; of more the ranges
 
 
@@ -61,6 +63,13 @@ def named(nodes: Sequence[str]) -> str:
     from reframe.utility import nodelist_abbrev
 
     return f'{len(nodes)} nodes, {nodelist_abbrev(list(nodes))}'
+
+
+def wrapped(text: str, first: str = '', rest: str = '', width: int = WIDTH) -> str:
+    """Return text in lines that begin with `first`, then `rest`; words stay whole: a path can be copied."""
+    return textwrap.fill(
+        text, width, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False, break_long_words=False
+    )
 
 
 def to_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> str:

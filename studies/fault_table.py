@@ -92,8 +92,11 @@ def printed(*outputs: str) -> Callable[[Path], Ending]:
     return leave
 
 
-def real(script: str, seconds: float = 60, cpus: tuple[int, ...] = (0,)) -> Callable[[Path], Ending]:
-    """Return what runs the job script of the case on this host, with a program of this shell script."""
+def real(script: str, limit: float = 60, cpus: tuple[int, ...] = (0,)) -> Callable[[Path], Ending]:
+    """Return what runs the job script of the case on this host, with a program of this shell script.
+
+    `limit`: its time limit in seconds as the fault says it; it is a minute, or ends when the program says so.
+    """
 
     def run(folder: Path) -> Ending:
         program = folder / 'bin/xhpl'
@@ -113,14 +116,14 @@ def real(script: str, seconds: float = 60, cpus: tuple[int, ...] = (0,)) -> Call
         lines = [*jobscript.prerun(check, []), ' '.join([launch, *options]), *jobscript.postrun(check)]
         (folder / 'job.sh').write_text('\n'.join(["trap 'exit $?' ERR", *lines, '']))
         environment = {**os.environ, **check.placement.env_vars, 'PATH': f'{program.parent}:/usr/bin:/bin'}
-        command = ['timeout', str(seconds), 'bash', 'job.sh']
+        command = ['timeout', '60', 'bash', 'job.sh']
         answer = subprocess.run(
             command, cwd=folder, env=environment | {'SLURMD_NODENAME': 'n1'}, capture_output=True, text=True,
             check=False,
         )  # fmt: skip
         late = answer.returncode == 124
         state = 'TIMEOUT' if late else 'FAILED' if answer.returncode else 'COMPLETED'
-        return Ending(state, 0 if late else answer.returncode, 'job 4711', seconds, answer.stderr)
+        return Ending(state, 0 if late else answer.returncode, 'job 4711', limit, answer.stderr)
 
     return run
 
@@ -155,7 +158,8 @@ def real_faults() -> Iterator[Fault]:
     yield 'the program kills itself (real)', real('kill -SEGV $$')
     yield 'the program prints its results, then crashes (real)', real(f'{_SAY}; kill -SEGV $$')
     yield 'a wrapper hides that (real)', real(f'{_SAY}; bash -c "kill -SEGV \\$\\$"\ntrue')
-    yield 'the program hangs (real)', real('echo "waiting for rank 1" >&2; sleep 60', 2)
+    time_is_up = 'read -r _ _ _ _ group _ < /proc/$$/stat; kill -ALRM $group'  # its first process is `timeout`
+    yield 'the program hangs (real)', real(f'echo "waiting for rank 1" >&2; {time_is_up}; sleep 60', 2)
     yield 'a CPU that there is not (real)', real('true', cpus=(4095,))
     yield 'the file of the binding is lost (real)', real(f'rm binding.*; {_SAY}')
     yield (

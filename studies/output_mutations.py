@@ -86,7 +86,7 @@ def start_reframe() -> None:
 
 def targets() -> Iterator[Target]:
     """Yield every recorded output of a whole run. ReFrame's runtime must be up."""
-    from checks.compute import fft, hpcc, openssl
+    from checks.compute import fft, hpcc, hpl_mxp, openssl
     from checks.gpu import clpeak, copies
     from checks.memory import babelstream_base, likwid, likwid_base
     from checks.memory.numa_matrix import LATENCY
@@ -127,6 +127,7 @@ def targets() -> Iterator[Target]:
         yield target(f'rccl-tests-all_reduce-{ranks}-ranks', xccl.metrics_of(*run), faults)
     size = (64, 64, 256)
     yield target('heffte-2.4.1-stock', fft.Fft.metrics, lambda text: fft.faults_of(text, 'stock', size, 2))
+    yield target('hpl-mxp-nvidia', hpl_mxp.HplMxp.metrics, lambda text: hpl_mxp.faults_of(text, 258048, (4, 2)))
     rate = copies.Transfers('bandwidth', 'GB/s', 'higher', 'h2d', {}, {'transfer': ['d0-g0']})
     yield target('transferbench-host-to-gpu', [rate], lambda text: copies.faults_of(text, 1, 1024))
     write = storage.Requested('write', 'POSIX', MIB, 16 * MIB, 1, 2, 1, 3, True)

@@ -38,7 +38,7 @@ METRICS = ('copy', 'triad', 'latency')
 def timed(name: str, *words: object, work: Workplace, goal: str = '') -> None:
     """Runs ``plumbline WORDS`` and prints its wall and CPU time, the most memory it had, and its exit code."""
     options = [f'--results={work.results}'] + ([f'--references={work.sites}'] if words[0] != 'ingest' else [])
-    command = [sys.executable, '-m', 'postprocess.cli', *map(str, words), *options]
+    command = [sys.executable, '-m', 'plumbline', *map(str, words), *options]
     told = subprocess.run(
         [sys.executable, '-c', LAUNCHER, *command], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -92,7 +92,7 @@ def sweep(clone: ScratchClone, title: str, *selection: str, rounds: int = 1):
         print(f'  {path.name:26} {path.stat().st_size / 1e6:8.1f} MB')
     store = clone.results.parent / 'store'
     for words in (['ingest', str(whole)], ['compare', '--summary'], ['fleet'], ['report']):
-        measured(f'plumbline {words[0]}', clone, 'postprocess.cli', *words, f'--results={store}')
+        measured(f'plumbline {words[0]}', clone, 'plumbline', *words, f'--results={store}')
     shutil.rmtree(store)
 
 

@@ -42,7 +42,7 @@ from postprocess.verdicts.levels import Values, estimate  # noqa: E402
 from postprocess.verdicts.night import Groups, judge  # noqa: E402
 from postprocess.verdicts.stats import inliers, moderate, quantile, shift_between  # noqa: E402
 from postprocess.verdicts.trailing import SHORT, Baseline  # noqa: E402
-from postprocess.verdicts.windows import CERTAIN, Change, certainties  # noqa: E402
+from postprocess.verdicts.windows import CERTAIN, Shifted, certainties  # noqa: E402
 
 SEED = 20261122
 METRICS, CHECK, ENVIRON = 400, 8, 20
@@ -321,7 +321,7 @@ def compare(pair: Pair, number: int) -> tuple[ndarray, ndarray]:
         row = Reference(
             SeriesId('', '', '', (), ''), Quantity('', 'higher'), 1.0, None, pair.recorded or 1, 'baseline', '', **known
         )
-        changes.append(Change(metric, shift_between(*sides, LIKENESS_OF_JOBS), Tolerance(), row))
+        changes.append(Shifted(metric, shift_between(*sides, LIKENESS_OF_JOBS), Tolerance(), row))
         before[metric] = _regressed_before(logs[metric], cvs[metric], rng)
     found = numpy.zeros(METRICS, bool)
     for change, certain in zip(changes, certainties(changes), strict=True):

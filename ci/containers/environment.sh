@@ -4,6 +4,6 @@ cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
 export PLUMBLINE_NO_PROVISION=1
 . ci/bootstrap.sh
 python_environment '' || exit 2
-python -m compileall -q . > /dev/null
+python -m compileall -q -x '[.]venv/share' . > /dev/null
 mkdir -p /results /sites
 chmod -R a+rX /opt/plumbline

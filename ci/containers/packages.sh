@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs, as root, what the suite needs of the distribution: a Python, git and a shell's tools; where it has the
-# benchmarks as packages, those, else what Spack builds them with. Tried: Debian 12; for Ubuntu 24.04, Rocky 9, SLES 15.
+# benchmarks as packages, those, else what Spack builds them with. Tried: Debian 12, Ubuntu 24.04. For Rocky 9, SLES 15.
 set -e
 if command -v apt-get > /dev/null; then # on machines with other repositories, hpcc and likwid may be absent
     apt-get update

@@ -17,8 +17,7 @@ from typing import NamedTuple
 import numpy
 from numpy import ndarray
 
-from postprocess.history.spread import MAD_OF_NORMAL
-from postprocess.verdicts.stats import false_discovery_rates
+from postprocess.verdicts.stats import MAD_OF_NORMAL, false_discovery_rates
 from postprocess.verdicts.trailing import Likeness
 
 SHORTEST = 5  # values of a segment: a step is found at its fifth value
@@ -33,7 +32,7 @@ _FAR = 3  # standard deviations of a level beyond which a value says no more tha
 
 
 class Drift(NamedTuple):
-    """A change that goes on until the last value, which is `became`; up to the place `begin` the level `was`."""
+    """A change that lasts until the last value: the level `was` up to the place `begin`, then a slope to `became`."""
 
     begin: int
     was: float

@@ -11,13 +11,19 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId, to_text
+from plumbline.locations import locations
 from plumbline.paths import SITES
 from postprocess.history import ledger
 from postprocess.history.changepoints import SHORTEST
 from postprocess.history.fleet import Fleet, fleet, write_drain
-from postprocess.history.incidents.build import incidents
+from postprocess.history.incidents.background import Background
+from postprocess.history.incidents.draft import Night
+from postprocess.history.incidents.events import add_events, add_problems
+from postprocess.history.incidents.failures import failures
 from postprocess.history.incidents.healing import seen_again
+from postprocess.history.incidents.incident import Incident
 from postprocess.history.incidents.known import Known, in_order, judge, until
+from postprocess.history.incidents.losses import losses
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.results.store import Session, Store
@@ -33,7 +39,7 @@ _UNJUDGED = {'no_reference', 'informational'}
 
 @dataclass
 class Digest:
-    """What a session comes to.
+    """The outcome of a session.
 
     `known`: its incidents and those of the ledger that are not closed, and those that it closed, the first to act on
     first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `before`: the
@@ -57,7 +63,7 @@ class Digest:
     @property
     def day(self) -> str:
         """The day of the session, UTC."""
-        return f'{self.comparison.session.started:%Y-%m-%d}'
+        return self.comparison.session.day
 
     def of_state(self, *states: str) -> list[Known]:
         """Return the incidents that have one of these states on the day of the session."""
@@ -70,7 +76,7 @@ class Digest:
 
     @property
     def exit_code(self) -> int:
-        """1 while an incident is open that nobody acknowledged, else 0."""
+        """1 while an incident is open and not acknowledged, else 0."""
         return int(bool(self.of_state('open')))
 
     @property
@@ -114,7 +120,7 @@ class Digest:
             yield f'proposal to drain {count(len(self.fleet.drain), "node")}, no node was drained: {self.drain}'
         alike: dict[tuple, list[Change]] = {}
         for change in self.new:
-            key = change.kind, f'{change.since.started:%Y-%m-%d}', change.series.check, change.with_it
+            key = change.kind, change.since.day, change.series.check, change.with_it
             alike.setdefault(key, []).append(change)
         for changes in list(alike.values())[:_LINES]:
             yield _of_changes(changes)
@@ -158,7 +164,7 @@ def digest(
 def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> None:
     """Add the incidents of the session to those of the ledger, and keep them where the session is the newest."""
     session, results = found.comparison.session, store.folder.parent
-    tonight = incidents(found.comparison, found.fleet, store, store.history(session), root)
+    tonight = _incidents(found, store, root)
     try:
         before = known = ledger.read(results, session.site)
     except InputError as error:  # the verdict must not be lost with it
@@ -175,6 +181,19 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> Non
             found.faults.append(f'the incidents were not kept: {error}')
     shown = [one for one in after if not one.closed or session.session in one.seen]
     found.known = in_order(shown, found.day)
+
+
+def _incidents(found: Digest, store: Store, root: Path) -> list[Incident]:
+    """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first."""
+    comparison, sessions = found.comparison, store.history(found.comparison.session)
+    places = {} if found.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
+    night = Night(store, comparison, sessions[:-1], places)
+    drafts = [*failures(night), *losses(night)]
+    if found.fleet is not None:
+        add_events(drafts, found.fleet, night)
+    add_problems(drafts, comparison.problems, night)
+    made = Background(store, sessions, comparison, night.cases).add(drafts)
+    return sorted(made, key=lambda one: (-one.severity, one.where.partition, one.checks))
 
 
 def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, list[str]]:
@@ -231,7 +250,7 @@ def _of_changes(changes: Sequence[Change]) -> str:
     what = f'{percent(worst.change)} in {_metrics(worst.series, len(changes))}'
     values = f'{number(worst.was)} to {number(worst.became)} {worst.quantity.unit}'
     changed = f'; changed with it: {", ".join(worst.with_it)}' if worst.with_it else ''
-    return f'{worst.kind} since {worst.since.started:%Y-%m-%d}: {what}: {values}{changed}'
+    return f'{worst.kind} since {worst.since.day}: {what}: {values}{changed}'
 
 
 def _metrics(worst: SeriesId, n: int) -> str:

@@ -214,7 +214,7 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
     """Return the nodes that stand out, and did so in one of the two sessions before, with the reason."""
     lately = {session.session for session in sessions[-1 - _LATELY : -1]}
     flagged = {entry.node for entry in before if entry.session in lately}
-    day = f'{sessions[-1].started:%Y-%m-%d}'
+    day = sessions[-1].day
     return {
         event.where: f'{day} {event.series.check} {event.series.name} {percent(event.change)}, not for the first time'
         for event in events
@@ -246,7 +246,7 @@ def write_drain(found: Fleet, results: Path) -> Path | None:
     """Write the proposal as commands for a person to run; return None, and write no file, where there is none."""
     if not found.drain:
         return None
-    path = results / 'proposals' / f'drain-{found.session.site}-{found.session.started:%Y-%m-%d}.txt'
+    path = results / 'proposals' / f'drain-{found.session.site}-{found.session.day}.txt'
     write_text(path, ''.join(f'{drain(node, reason)}\n' for node, reason in sorted(found.drain.items())))
     return path
 

@@ -12,19 +12,10 @@ from numpy import ndarray
 
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.limits import Tolerance
+from postprocess.history import spread
 from postprocess.history.series import History
-from postprocess.history.spread import (
-    FEWEST_SESSIONS,
-    MAD_OF_NORMAL,
-    Levels,
-    after_fall,
-    bound_of,
-    median,
-    two_way,
-    until_last,
-)
 from postprocess.text import count
-from postprocess.verdicts.stats import OUTLYING, chance, false_discovery_rates
+from postprocess.verdicts.stats import MAD_OF_NORMAL, OUTLYING, chance, false_discovery_rates
 
 FEWEST_NODES = 4  # that are compared with each other
 ACCEPTED = 20  # first sessions of a node whose level is what it should keep
@@ -164,23 +155,24 @@ class _Fleet:
         usable[flagged] = False
         self.accepted = usable & (usable.cumsum(axis=1) <= ACCEPTED)
         columns = numpy.isin(numpy.arange(usable.shape[1]), sorted(accepted))
-        reviewed = (usable & columns).sum(axis=1) >= FEWEST_SESSIONS
+        reviewed = (usable & columns).sum(axis=1) >= spread.FEWEST_SESSIONS
         self.accepted[reviewed] = (usable & columns)[reviewed]
-        self.left, self.own, self.levels = two_way(table.performance, self.accepted)
-        self.accepted &= ~after_fall(self.left, self.accepted, self.floor)
+        self.left, self.own, self.levels = spread.two_way(table.performance, self.accepted)
+        self.accepted &= ~spread.after_fall(self.left, self.accepted, self.floor)
         self._reject_unlike(~reviewed)
         # a run that was slow by chance says how often that happens, and nothing of the level and spread
-        past = until_last(self.accepted)
+        past = spread.until_last(self.accepted)
         apart = numpy.where(self.accepted[:, past], abs(self.left[:, past]), numpy.nan)
         self.steady = self.accepted.copy()
-        self.steady[:, past] &= apart <= OUTLYING / MAD_OF_NORMAL * median(apart, axis=1)[:, None]
+        self.steady[:, past] &= apart <= OUTLYING / MAD_OF_NORMAL * spread.median(apart, axis=1)[:, None]
 
     def _reject_unlike(self, nodes: ndarray) -> None:
         """Let those of `nodes` without a level of their own whose level is far below that of the others."""
         known = numpy.isfinite(self.own)
         if known.sum() >= FEWEST_NODES:
             apart = self.own - numpy.median(self.own[known])
-            self.accepted[nodes & known & (apart < -bound_of(apart[known], self.p, self.table.tolerance))] = False
+            bound = spread.bound_of(apart[known], self.p, self.table.tolerance)
+            self.accepted[nodes & known & (apart < -bound)] = False
 
     def flags(self) -> Iterator[Flag]:
         """Yield the nodes below their own level; those of few accepted sessions also if below the others."""
@@ -190,7 +182,7 @@ class _Fleet:
             how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
             over = f', over {count(int(window[i]), "session")}' if window[i] > 1 else ''
             yield self._flag(i, loss[i], how + over, int(window[i]))
-        new = self.finite[:, -1] & (sessions < FEWEST_SESSIONS) & (window == 0)
+        new = self.finite[:, -1] & (sessions < spread.FEWEST_SESSIONS) & (window == 0)
         if new.any():
             yield from self._new(new, sessions)
 
@@ -211,7 +203,7 @@ class _Fleet:
         if not self.finite[:, last[0]].all():  # those in which a node ran
             last = numpy.argsort(self.finite, axis=1, kind='stable')[:, -max(WINDOWS) :]
         recent = numpy.take_along_axis(self.left, last, axis=1)
-        judged = self.finite[:, -1] & (sessions >= FEWEST_SESSIONS)
+        judged = self.finite[:, -1] & (sessions >= spread.FEWEST_SESSIONS)
         best = numpy.full(len(sessions), self.p)
         levels = None
         for size, share in WINDOWS.items():
@@ -220,11 +212,11 @@ class _Fleet:
                 before = self.steady.copy()
                 numpy.put_along_axis(before, last[:, -size:], False, axis=1)
             if levels is None or before is not self.steady:
-                levels = Levels(self.left, self.accepted, before, self.floor)
+                levels = spread.Levels(self.left, self.accepted, before, self.floor)
             means = recent[:, -size:].mean(axis=1)  # NaN of fewer sessions
             change = means - levels.own
             of = numpy.flatnonzero(judged & (change < -self.floor) & (recent[:, -1] - levels.own < -self.floor / 2))
-            of = of[levels.n[of] >= FEWEST_SESSIONS]
+            of = of[levels.n[of] >= spread.FEWEST_SESSIONS]
             if not len(of):
                 continue
             error_of = levels.likeness.error_of_mean
@@ -245,14 +237,14 @@ class _Fleet:
     def _new(self, new: ndarray, sessions: ndarray) -> Iterator[Flag]:
         """Yield those of the `new` nodes that are below their few sessions, the other nodes or the recorded limit."""
         now = self.table.performance[:, -1]
-        apart = now - median(now)
+        apart = now - spread.median(now)
         p = self.p / 2  # of two comparisons
-        beside = bound_of(apart[numpy.isfinite(apart)], p, self.table.tolerance)
+        beside = spread.bound_of(apart[numpy.isfinite(apart)], p, self.table.tolerance)
         moved = self.left[:, -1] / numpy.sqrt(1 + 1 / numpy.maximum(sessions, 1))
         moved[sessions == 0] = numpy.nan
         known = moved[numpy.isfinite(moved)]
-        bound = max(bound_of(known, p, None), self.floor) if len(known) >= FEWEST_NODES else math.inf
-        is_well = self.recorded is not None and median(now) >= self.recorded[0] - self.floor
+        bound = max(spread.bound_of(known, p, None), self.floor) if len(known) >= FEWEST_NODES else math.inf
+        is_well = self.recorded is not None and spread.median(now) >= self.recorded[0] - self.floor
         for i in numpy.flatnonzero(new).tolist():
             if moved[i] < -bound:
                 how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
@@ -269,14 +261,14 @@ class _Fleet:
             return Flag(self.table.series, self.table.quantity, WHOLE, loss, how), self.table.tolerance, p
 
         accepted = (self.accepted.sum(axis=0) > 0) & numpy.isfinite(self.levels)
-        accepted &= ~after_fall(self.levels[None], accepted[None], self.floor)[0]
+        accepted &= ~spread.after_fall(self.levels[None], accepted[None], self.floor)[0]
         past, last = self.levels[accepted], self.levels[-1]
-        if len(past) >= FEWEST_SESSIONS and numpy.isfinite(last):
+        if len(past) >= spread.FEWEST_SESSIONS and numpy.isfinite(last):
             loss = last - past.mean()
             sd = max(past.std(ddof=1), 1e-6) * math.sqrt(1 + 1 / len(past))
             p = chance(numpy.array(-loss / sd), numpy.array(len(past) - 1))
             return whole(float(loss), f'the {len(past)} sessions before', float(p))
-        middle = median(self.table.performance[:, -1])
+        middle = spread.median(self.table.performance[:, -1])
         if self.recorded and middle < self.recorded[1]:
             return whole(float(middle - self.recorded[0]), 'the recorded baseline', 0.0)
         return None
@@ -329,14 +321,14 @@ def _without_name(pairs: Pairs, name: str) -> Pairs:
 def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
     """Yield the parts below the others of their node, further than such parts differ in all nodes together."""
     performance, tolerance = family.performance, family.parts[0].tolerance
-    others = [median(numpy.delete(performance, column, axis=1), axis=1) for column in range(len(family.parts))]
+    others = [spread.median(numpy.delete(performance, column, axis=1), axis=1) for column in range(len(family.parts))]
     apart = performance - numpy.stack(others, axis=1)
     if len(family.nodes) >= FEWEST_NODES:
-        apart = apart - median(apart, axis=0)  # the first device may be slower in every node
+        apart = apart - spread.median(apart, axis=0)  # the first device may be slower in every node
     measured = numpy.isfinite(apart)
     # of two or three, one that is slow makes up the spread
     several = apart[measured] if measured.sum() >= FEWEST_NODES else numpy.zeros(1)
-    bound = bound_of(several, p, tolerance)
+    bound = spread.bound_of(several, p, tolerance)
     for row, column in zip(*numpy.nonzero(apart < -bound), strict=True):
         part, how = family.parts[column], f'the other {measured[row].sum() - 1} of its node'
         yield Flag(

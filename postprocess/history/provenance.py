@@ -8,9 +8,9 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 
 from plumbline.identity import CaseId, from_text, to_text
-from postprocess.history.series import NODE
 from postprocess.results.reports import one_line
 from postprocess.results.store import Session, Store
+from postprocess.verdicts.candidates import NODE
 
 ALL = '*'  # in place of the name of a node: all of them together
 #: Facts that stay as they are until someone changes the machine, as shell patterns. All others, such as the load

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy
@@ -15,22 +14,14 @@ from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
 from plumbline.paths import SITES, site_folder
 from postprocess.results.store import Session, Store
+from postprocess.verdicts.candidates import CASES, NODE, lists_in
 from postprocess.verdicts.compare import site_policy
 
-#: The nodes of a case as one text: ``n1``, or ``n1,n2`` for a case on several.
-NODE = "array_to_string(list_sort(nodes), ',')"
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
-# A row a series: its names, the floor of its last session, and lists. Grouping by hashes of the names, those of
-# a case made once, takes half the time of grouping by them; 64 bits are enough to tell them apart. Histories are of
-# logarithms, so only values above zero count.
+# A row a series: its names, the floor of its last session, and lists. Histories are of logarithms, so only values above
+# zero count.
 _HISTORIES = f"""
-    WITH own AS (
-        SELECT night, case_id, hash("partition", environ, "check", params) AS "case", {NODE} AS node FROM cases
-    ), named AS (
-        SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
-            any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
-        FROM cases GROUP BY ALL
-    ), found AS (
+    WITH {CASES}, found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
             any_value(better) AS better, arg_max("floor", night) AS "floor",
             list(night::INT) AS sessions, list(mean) AS "values"{{nodes}}
@@ -82,28 +73,19 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tu
     return _histories(found, sessions, root), names
 
 
-def tolerances(site: str, root: Path = SITES) -> Callable[..., Tolerance]:
-    """Return the rule for the tolerance of a series, from its id and the floor that its check states.
-
-    A site without a ``site.yaml``, such as that of another suite, has the defaults.
-    """
-    described = (site_folder(site, root) / 'site.yaml').exists()
-    policy = site_policy(site, root) if described else {}
-
-    return partial(tolerance_for, policy)
-
-
 def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list[History]:
     """Return a history for each row: its names and facts, then lists of numbers. Sorted by series."""
     if not table.num_rows:
         return []
-    tolerance = tolerances(sessions[-1].site, root)
+    site = sessions[-1].site
+    described = (site_folder(site, root) / 'site.yaml').exists()  # the site of another suite has the defaults
+    policy = site_policy(site, root) if described else {}
     lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
-    columns = [_numbers(table[name].combine_chunks(), kind) for name, kind in lists.items()]
+    columns = [lists_in(table[name], kind) for name, kind in lists.items()]
     found = []
     for row, *arrays in zip(table.drop_columns(list(lists)).to_pylist(), *columns, strict=True):
         series = SeriesId.from_row(row)
-        bounds = tolerance(series, row['floor'])
+        bounds = tolerance_for(policy, series, row['floor'])
         found.append(History(series, Quantity(row['unit'], row['better']), bounds, *arrays))
     return sorted(found, key=lambda history: (history.series, history.quantity))
 
@@ -116,9 +98,3 @@ def _medians(history: History) -> History:
         sessions, first = numpy.unique(sessions, return_index=True)
         values = numpy.array([numpy.median(part) for part in numpy.split(values, first[1:])])
     return replace(history, sessions=sessions, values=values)
-
-
-def _numbers(column: pa.ListArray, kind: type) -> Iterator[ndarray]:
-    """Yield the lists of a column as arrays, without a copy and without pandas, which pyarrow's own way imports."""
-    flat: ndarray = numpy.frombuffer(column.values.buffers()[1], kind)
-    yield from numpy.split(flat[: column.offsets[-1].as_py()], column.offsets.to_pylist()[1:-1])

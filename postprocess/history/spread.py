@@ -8,12 +8,11 @@ import numpy
 from numpy import ndarray
 
 from plumbline.limits import Tolerance
-from postprocess.verdicts.stats import moderate
+from postprocess.verdicts.stats import MAD_OF_NORMAL, moderate
 from postprocess.verdicts.trailing import Likeness
 
 FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and spread
 FEW, LARGE = 16, 0.15  # values that say so little of their spread that only such a loss counts
-MAD_OF_NORMAL = 0.67449
 _FALL = 0.001  # chance of a fall among the accepted sessions of a node that did not fall
 _HEAVY = 0.15  # least weight of the tails, as 1 / df: so few values cannot show that there is none
 # Ratio of the 95 % to the 75 % quantile of Student's t by 1 / df: how heavy the tails of a distribution are
@@ -55,8 +54,8 @@ def two_way(performance: ndarray, accepted: ndarray) -> tuple[ndarray, ndarray, 
     """Return what is left without each node's own level and the fleet's level of each session, and both levels.
 
     `accepted`: the values that a node's level is the median of; without any, the rest of its row is NaN. Where some
-    nodes have enough of them, the fleet's levels come from those first: a node cannot tell its own level from that of
-    its only session.
+    nodes have enough of them, the fleet's levels come from those first: one session of a node does not separate its
+    level from that of the session.
     """
     columns = until_last(accepted)
     chosen, past = accepted[:, columns], performance[:, columns]

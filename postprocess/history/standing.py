@@ -12,38 +12,30 @@ from plumbline.paths import SITES
 from plumbline.references import Reference
 from plumbline.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks.manifest import Installed
-from postprocess.history.digest import digest
-from postprocess.history.incidents.known import Known, in_order, with_options
+from postprocess.history.digest import Digest, digest
+from postprocess.history.incidents.known import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing
 from postprocess.verdicts.baseline import read_baseline
 from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import judge_session, site_policy
-from postprocess.verdicts.verdict import Comparison
 
 
 @dataclass(frozen=True)
 class Standing:
     """Where a site stands. `stacks`: of those that Spack installs, the fault of each, empty where it has none.
 
-    `last` and `comparison`: the last session and its verdicts, None before the first of so many `sessions`. `known`:
-    its incidents, as in a digest. `next`: what to do, with its command in backquotes.
+    `digest`: of the last session, None before the first of so many `sessions`. `next`: what to do, with its command in
+    backquotes.
     """
 
     site: Site
     stacks: dict[str, str]
     next: str
-    last: Session | None = None
-    comparison: Comparison | None = None
+    digest: Digest | None = None
     sessions: int = 0
     baseline: list[Reference] = field(default_factory=list)
-    known: list[Known] = field(default_factory=list)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether an incident is open that nobody acknowledged."""
-        return bool(self.last and any(one.state(f'{self.last.started:%Y-%m-%d}') == 'open' for one in self.known))
 
 
 def standing(store: Store, name: str, root: Path = SITES) -> Standing:
@@ -58,25 +50,16 @@ def standing(store: Store, name: str, root: Path = SITES) -> Standing:
     if name not in store.sites():
         of_site = '' if name == UNDESCRIBED else f' --site {name}'
         return Standing(site, stacks, f'measure for the first time: `ci/nightly{of_site}`')
-    last = store.find('latest', name)
-    comparison = judge_session(store, last, root)
-    known = digest(store, comparison, root).known
-    step = next_step(store, comparison, known, root)
-    return Standing(
-        site, stacks, step, last, comparison, len(store.sessions(name)), read_baseline(name, root), known
-    )  # fmt: skip
+    found = digest(store, judge_session(store, store.find('latest', name), root), root)
+    step = next_step(store, found, root)
+    return Standing(site, stacks, step, found, len(store.sessions(name)), read_baseline(name, root))
 
 
-def next_step(store: Store, comparison: Comparison, known: Sequence[Known], root: Path = SITES) -> str:
-    """Return what a person has to do after a session that was judged, with the command; or that there is nothing.
-
-    `known`: the incidents of its site.
-    """
-    site, day = comparison.session.site, f'{comparison.session.started:%Y-%m-%d}'
-    if is_open := [one for one in in_order(known, day) if one.state(day) == 'open']:
-        command = with_options(
-            f'plumbline incidents show {is_open[0].id}', is_open[0].results, is_open[0].incident.where.site
-        )
+def next_step(store: Store, digest: Digest, root: Path = SITES) -> str:
+    """Return what a person has to do after the session of a digest, with the command; or that there is nothing."""
+    site = digest.comparison.session.site
+    if is_open := digest.of_state('open'):
+        command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
         return f'{count(len(is_open), "incident")} open: `{command}`'
     proposal = store.folder.parent / 'proposals' / f'{site}.csv'
     if proposal.exists():
@@ -90,8 +73,8 @@ def next_step(store: Store, comparison: Comparison, known: Sequence[Known], root
             busy = f'there is no baseline yet, and {count(len(doubts), "case")} ran on busy nodes'
             return f'{busy}: run `ci/nightly` again while they are quiet; then {propose}'
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
-    if comparison.hints:
-        return comparison.hints[0]
+    if digest.comparison.hints:
+        return digest.comparison.hints[0]
     policy = site_policy(site, root)
     recorded, wanted = narrowing([(row, tolerance_for(policy, row.id, **row.stated)) for row in rows])
     if wanted is None:

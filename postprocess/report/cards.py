@@ -30,7 +30,6 @@ class Spark(NamedTuple):
     last: str
     reference: str
     since: str
-    first_day: str
     text: str
     width: int = _WIDTH
     height: int = _HEIGHT
@@ -94,11 +93,11 @@ def _spark(digest: Digest, levels: Sequence[tuple[int, float]], day: str) -> Spa
     x, y = Axis(times, 3, _WIDTH - 5, False), Axis([*changes, 0.0, -2.0, 1.0], _HEIGHT - 4, 4, False)
     points = [(x(time), y(change)) for time, change in zip(times, changes, strict=True)]
     began = next((left for (night, _), (left, _) in zip(levels, points, strict=True)
-                  if f'{digest.sessions[night].started:%Y-%m-%d}' >= day), None)  # fmt: skip
+                  if digest.sessions[night].day >= day), None)  # fmt: skip
     at_first = float(numpy.median(changes[: max(1, len(changes) // 10)]))
-    first = f'{digest.sessions[levels[0][0]].started:%Y-%m-%d}'
+    first = digest.sessions[levels[0][0]].day
     text = f'against the references: {percent(at_first)} on {first}, {percent(changes[-1])} now'
     return Spark(
         joined(points), f'M{points[-1][0]} {points[-1][1]}h0', f'M0 {y(0.0)}H{_WIDTH}',
-        '' if began is None or began <= points[0][0] else f'M{began} 0V{_HEIGHT}', first, text,
+        '' if began is None or began <= points[0][0] else f'M{began} 0V{_HEIGHT}', text,
     )  # fmt: skip

@@ -22,6 +22,7 @@ from typing import Any
 
 from plumbline.identity import Quantity, SeriesId, natural
 from plumbline.record import Dim
+from plumbline.units import number_in
 from postprocess.report import plots
 from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable
 from postprocess.text import count, number
@@ -64,7 +65,7 @@ class Judged:
     @cached_property
     def value(self) -> float | None:
         """The median over the jobs of the values that can be drawn."""
-        values = [row.value for row in self.rows if row.value is not None and drawable(row.value)]
+        values = [row.value for row in self.rows if drawable(row.value)]
         return median(values) if values else None
 
     @property
@@ -88,7 +89,7 @@ class Style:
 
     def x_of(self, series: SeriesId) -> str | None:
         """Return the dim or param along the x axis of a series, or None where it has no number."""
-        numeric = [name for name, value in (*series.dims, *series.params) if _numeric(value)]
+        numeric = [name for name, value in (*series.dims, *series.params) if drawable(number_in(value))]
         wanted = self.draw.get(series.metric, {}).get('x')
         if wanted in numeric:
             return wanted
@@ -205,13 +206,6 @@ def _sorted_by_shape(
 
 def _without(facts: Facts, *names: str | None) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in facts.items() if name not in names)
-
-
-def _numeric(text: str) -> bool:
-    try:
-        return drawable(float(text))
-    except ValueError:
-        return False
 
 
 def _measured(curve: Curve) -> Curve | None:

@@ -16,7 +16,7 @@ from postprocess.history.incidents.known import with_options
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
 from postprocess.report.charts import Judged
-from postprocess.report.fleet import Band, Node, bands, node_pages
+from postprocess.report.fleet import Band, NodeRow, bands, node_pages
 from postprocess.report.plots import drawable
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
@@ -56,8 +56,8 @@ def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
 
 
 def unfolded(
-    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], fleet: Sequence[Node], store: Store, digest: Digest,
-    link: Callable[[Path], str],
+    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], fleet: Sequence[NodeRow], store: Store,
+    digest: Digest, link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the details show: ``sessions``, their times; ``metrics``, ``cases`` and ``nodes`` by number and name.
 
@@ -191,4 +191,4 @@ def _digits(values: Iterable[float]) -> str:
 
 def _drawn(value: float | None) -> float | None:
     """Return a number for a drawing; None for what cannot be drawn."""
-    return None if value is None or not drawable(value) else float(f'{value:.4g}')
+    return float(f'{value:.4g}') if drawable(value) else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 from collections.abc import Mapping, Sequence
 from statistics import median
@@ -19,7 +18,7 @@ from postprocess.history.nodes import FEWEST_NODES
 from postprocess.report.charts import Judged
 from postprocess.results.store import Session, Store
 from postprocess.text import count
-from postprocess.verdicts.health import counted
+from postprocess.verdicts.health import counted, facts_by_node
 from postprocess.verdicts.verdict import BAD
 
 _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts of a job that read its counters
@@ -33,7 +32,7 @@ _VALUES = """
 """
 
 
-class Node(NamedTuple):
+class NodeRow(NamedTuple):
     """A node. `bad` of its `metrics` fell short; `typical`: how far from the other nodes half of them are, in %.
 
     `metrics`: ids. `worst`: the metric that is furthest behind them, by so many %. `incidents`: ids of those that are
@@ -54,7 +53,7 @@ class Node(NamedTuple):
 
 def nodes(
     series: Sequence[Judged], cases: Mapping[int, Mapping[str, Any]], digest: Digest, located: Mapping[str, set[str]]
-) -> list[Node]:
+) -> list[NodeRow]:
     """Return the nodes on which judged series were measured, the worst first."""
     metrics: dict[str, set[int]] = {}
     bad: dict[str, set[int]] = {}
@@ -86,7 +85,7 @@ def nodes(
         place = ', '.join(sorted(located.get(name, ()), key=natural))
         why = digest.fleet.drain.get(name, '') if digest.fleet else ''
         theirs, before, short = incidents.get(name, []), digest.before.get(name, []), sorted(bad.get(name, ()))
-        found.append(Node(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
+        found.append(NodeRow(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
     return sorted(found, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
 
 
@@ -142,7 +141,7 @@ def _counters(facts: Sequence[Mapping[str, str]]) -> str:
 
 
 def node_pages(
-    fleet: Sequence[Node], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
+    fleet: Sequence[NodeRow], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
     cases: Mapping[int, Mapping[str, Any]], digest: Digest,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Return what the page of each node shows, by its name. `histories`: the sessions of those of the metrics.
@@ -156,8 +155,8 @@ def node_pages(
         for name in case['nodes']:
             ran.setdefault(name, []).append(id)
             slurm |= {name} if case['scheduler'] in SLURM else set()
-        if case['nodes']:  # a job knows the counters of its first node alone
-            facts.setdefault(case['nodes'][0], []).append(json.loads(case['provenance'] or '{}'))
+        for name, counters in facts_by_node(case).items():
+            facts.setdefault(name, []).append(counters)
     incidents: dict[str, dict[str, str]] = {}
     for known in digest.of_state('open', 'acknowledged', 'suspected'):
         for name in {*known.incident.nodes, *known.incident.where.nodes}:

@@ -34,7 +34,6 @@ from postprocess.report.fleet import nodes
 from postprocess.report.plots import Plot
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
-from postprocess.verdicts import coverage
 from postprocess.verdicts.derived import derived
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
@@ -103,9 +102,11 @@ def to_html(
         comparison=comparison, session=session, digest=digest,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
         first=_FIRST, most=_CARDS, static=_ROWS,
-        guard=coverage.guard(comparison), coverage=coverage.counts(comparison),
+        guard=comparison.guard, coverage=comparison.standings,
         hints=[_with_code(hint) for hint in comparison.hints],
-        derived=derived(row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'}),
+        derived=derived(
+            (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'}), cases.values()
+        ),
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
         changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),

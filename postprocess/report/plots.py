@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from postprocess.text import number
 
@@ -14,9 +14,9 @@ LEFT, RIGHT, TOP, BOTTOM = 52, 12, 8, 20  # room for the texts around the box of
 Ticks = list[tuple[int, str]]  # place in pixels, text
 
 
-def drawable(value: float) -> bool:
+def drawable(value: float | None) -> TypeGuard[float]:
     """Return True for a number whose ratios and logarithms do not overflow; every real measurement is one."""
-    return value == 0 or 1e-100 < abs(value) < 1e100
+    return value is not None and (value == 0 or 1e-100 < abs(value) < 1e100)
 
 
 @dataclass(frozen=True)

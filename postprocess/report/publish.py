@@ -237,7 +237,7 @@ def _write_utf8(text: str, stream: Any) -> None:
 
 def _short(value: float | None) -> float | int | None:
     """Return a number with four significant digits; None for what cannot be drawn."""
-    if value is None or not drawable(value):
+    if not drawable(value):
         return None
     rounded = float(f'{value:.4g}')
     return int(rounded) if rounded.is_integer() else rounded

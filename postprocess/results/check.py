@@ -27,8 +27,7 @@ def faults(store: Store) -> Iterator[str]:
     known = set()
     for index in store.files():
         try:
-            sessions = {session for session in _sessions_in(index)}
-            known |= sessions
+            known |= (sessions := _sessions_in(index))
             for table in TABLES:
                 if foreign := _sessions_in(index.parents[3] / table / Path(*index.parts[-3:])) - sessions:
                     yield f'{index}: has no session {", ".join(sorted(foreign))} of the table {table}'

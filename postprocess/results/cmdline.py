@@ -17,7 +17,7 @@ _SWITCHES = ('--cpu-only', '--gpu-only', '--failed')
 
 
 @dataclass(frozen=True)
-class Selection:
+class Chosen:
     """Which cases a ReFrame run was asked for.
 
     `selection`: each option that chooses cases as ``option=value``, with ReFrame's long name of it: ``name=Osu``,
@@ -52,7 +52,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def read_cmdline(text: str, mode: str | None = None) -> Selection:
+def read_cmdline(text: str, mode: str | None = None) -> Chosen:
     """Return the selection of a command line. `mode`: what the session itself names; without it ``--mode`` counts.
 
     A tag equal to the mode leaves no case out: a mode selects by its own tag.
@@ -60,7 +60,7 @@ def read_cmdline(text: str, mode: str | None = None) -> Selection:
     try:
         options = vars(_parser().parse_known_args(shlex.split(text)[1:])[0])
     except ValueError as error:  # ReFrame would not accept it either
-        return Selection(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
+        return Chosen(mode=mode, narrowed_by=(f'an unreadable command line ({error})',))
     mode = mode or options['--mode']
     site, _, partition = (options['--system'] or '').partition(':')
     asked = [
@@ -72,4 +72,4 @@ def read_cmdline(text: str, mode: str | None = None) -> Selection:
     selection = tuple(name[2:] + (f'={value}' if value else '') for name, value in asked)
     free = {('--tag', mode), ('--mode', options['--mode']), ('--system', options['--system'])}
     narrowed_by = tuple(dict.fromkeys(name for name, value in asked if (name, value) not in free))
-    return Selection(mode, site or None, partition or None, narrowed_by, selection)
+    return Chosen(mode, site or None, partition or None, narrowed_by, selection)

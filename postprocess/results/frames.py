@@ -74,10 +74,11 @@ class Results:
         self, table: str, columns: str, site: str | None, days: float | None, check: str, dims: bool
     ) -> pandas.DataFrame:
         names = ', '.join(f'{table if name in ("metric", "dims") else "cases"}."{name}"' for name in ID_COLUMNS)
+        order = ', '.join(f'{table}.{name}' for name in ('case_id', 'metric', 'dims'))
         sql = f"""
             SELECT cases.site, cases.session, started, {table}.case_id, {names}, {columns}
             FROM {table} JOIN cases USING (night, case_id) JOIN sessions USING (night)
-            WHERE cases."check" GLOB {quoted(check)} ORDER BY night, {table}.case_id
+            WHERE cases."check" GLOB {quoted(check)} ORDER BY night, {order}{', trial, node' * (table == 'samples')}
         """
         frame = self._query(sql, site, days)
         return with_dims(frame) if dims else frame

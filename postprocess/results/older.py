@@ -1,7 +1,7 @@
 """Read what earlier schemas of the store wrote: old column names, and metric names that held dims.
 
-Schema 4 has `cap`, which nothing reads any more. Schema 3 also lacks `round`. Schema 2 also has `stack`, `case`, `void`
-and `binding`, and no dims; schema 1 also lacks `judged` and `source`.
+Schema 5 lacks `figures` and `health`. Schema 4 has `cap`, which nothing reads any more. Schema 3 also lacks `round`.
+Schema 2 also has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also lacks `judged` and `source`.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ def columns_of(table: str, schema: int) -> str:
     """Return the columns to select from a file of schema `SINCE` or later for the present schema."""
     if schema == SCHEMA:
         return '*'
-    without = ' EXCLUDE (cap)' if table == 'metrics' else ''
-    more = ', 0::INTEGER AS round' if table == 'cases' and schema < 4 else ''
+    without = ' EXCLUDE (cap)' if table == 'metrics' and schema < 5 else ''
+    more = ", '{}' AS figures, '{}' AS health" if table == 'cases' else ''
+    more += ', 0::INTEGER AS round' if table == 'cases' and schema < 4 else ''
     return f'*{without} REPLACE ({SCHEMA} AS schema){more}'
 
 
@@ -75,6 +76,7 @@ _COLUMNS = {
     },
     'cases': {
         'round': '0::INTEGER', 'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'",
+        'figures': "'{}'", 'health': "'{}'",
         'evidence': "''",
         'placement': """replace(replace(r.binding, '"asked":', '"requested":'), '"got":', '"actual":')""",
     },

@@ -19,6 +19,7 @@ from typing import Any
 
 from plumbline.identity import NONE
 from plumbline.record import summarize
+from plumbline.units import number_in
 from postprocess.results.reports import NAME, ReportError, RunReport, check_and_params, clock_problems
 from postprocess.results.store import Store
 from postprocess.results.tables import metric_row
@@ -30,7 +31,7 @@ _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 
 @dataclass(frozen=True)
-class Line:
+class LogLine:
     """One case: the fields of its line by name, without empty ones."""
 
     fields: dict[str, str]
@@ -50,7 +51,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
 
     A file with some unusable lines gives both.
     """
-    days: dict[tuple[str, str], dict[tuple, Line]] = defaultdict(dict)
+    days: dict[tuple[str, str], dict[tuple, LogLine]] = defaultdict(dict)
     for path in paths:
         unusable = 0
         try:
@@ -75,7 +76,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
             yield _report(system, day, new)
 
 
-def _lines(path: Path) -> Iterator[Line | None]:
+def _lines(path: Path) -> Iterator[LogLine | None]:
     """Yield the lines of a file; None for a line that cannot be used."""
     try:
         header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
@@ -94,7 +95,7 @@ def _lines(path: Path) -> Iterator[Line | None]:
         completed = _completed(fields)
         named = NAME.fullmatch(fields.get('system', '')) and {'partition', 'environ'} <= fields.keys()
         usable = len(values) == len(names) and named and not {'name', 'display_name'}.isdisjoint(fields)
-        yield Line(fields, completed) if usable and completed else None
+        yield LogLine(fields, completed) if usable and completed else None
 
 
 def _completed(fields: dict[str, str]) -> datetime | None:
@@ -109,7 +110,7 @@ def _completed(fields: dict[str, str]) -> datetime | None:
     return time.replace(tzinfo=None) if time.year >= 1970 else None
 
 
-def _report(system: str, day: str, lines: list[Line]) -> RunReport:
+def _report(system: str, day: str, lines: list[LogLine]) -> RunReport:
     """Return lines of a day as a session; what a log does not say is missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
@@ -131,7 +132,7 @@ def _report(system: str, day: str, lines: list[Line]) -> RunReport:
     return RunReport(system, session, cases, metrics, samples)
 
 
-def _case(number: int, line: Line, within: bool) -> dict[str, Any]:
+def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
     """Return the row of a case. `within`: all metrics are within their references; else that is why it failed."""
     fields = line.fields
     check, params = check_and_params(line.name)
@@ -144,7 +145,8 @@ def _case(number: int, line: Line, within: bool) -> dict[str, Any]:
         'job_id': fields.get('jobid'), 'job_exitcode': int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
         # a list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is
         'nodes': re.findall(r'(?:[^,\[]|\[[^\]]*\])+', fields.get('job_nodelist', '')), 'completed': line.completed,
-        'trial_seconds': [], 'dims': '{}', 'draw': '{}', 'placement': '{}', 'evidence': '',
+        'trial_seconds': [], 'evidence': '',
+        **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
         'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
     }  # fmt: skip
 
@@ -155,11 +157,11 @@ def _metrics(fields: dict[str, str]) -> Iterator[tuple[dict[str, Any], float, bo
     A log has no direction: it follows from the bound, else from the unit.
     """
     for column in fields:
-        name, value = column.removesuffix('_value'), _number(fields[column])
+        name, value = column.removesuffix('_value'), number_in(fields[column])
         if name == column or value is None:
             continue
         unit = fields.get(f'{name}_unit', '')
-        reference, *bounds = (_number(fields.get(f'{name}_{key}')) for key in ('ref', 'lower_thres', 'upper_thres'))
+        reference, *bounds = (number_in(fields.get(f'{name}_{key}')) for key in ('ref', 'lower_thres', 'upper_thres'))
         better = 'lower' if unit in _TIMES else 'higher'
         if bounds.count(None) == 1:
             better = 'higher' if bounds[1] is None else 'lower'
@@ -167,10 +169,3 @@ def _metrics(fields: dict[str, str]) -> Iterator[tuple[dict[str, Any], float, bo
         within = (low is None or value >= low) and (high is None or value <= high)
         row = {'metric': name, 'dims': NONE, 'unit': unit, 'better': better, 'judged': True}
         yield row | ({'floor': _FLOOR_OF_TIMES} if unit in _TIMES else {}), value, within
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        return None if text is None else float(text)
-    except ValueError:
-        return None

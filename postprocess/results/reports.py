@@ -269,7 +269,8 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         'job_exitcode': job.get('exitcode', entry.get('job_exitcode')), 'nodes': nodes,
         'completed': _utc(completed) if completed else None, 'trial_seconds': record.trial_seconds,
         'dims': json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
-        'draw': _json(record.draw), 'placement': _json(record.placement), 'provenance': _json(record.provenance),
+        'draw': _json(record.draw), 'figures': _json(record.figures), 'placement': _json(record.placement),
+        'provenance': _json(record.provenance), 'health': _json(record.health),
         'evidence': record.evidence, **{key: entry.get(key) for key in _AS_THEY_ARE},
     }  # fmt: skip
 

@@ -16,6 +16,7 @@ import re
 import shlex
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta, timezone
 from fnmatch import fnmatchcase
@@ -26,14 +27,14 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, SiteError
 from plumbline.files import write_whole
 from plumbline.paths import SITES, results_directory
+from plumbline.sites import name_of_this_site
 from postprocess.results import older
 from postprocess.results.cmdline import read_cmdline
-from postprocess.results.files import Gone, listed, opened, read_table, rows_of, write_table
 from postprocess.results.reports import RunReport, is_ahead
-from postprocess.results.tables import SCHEMA, TABLES, table_of
+from postprocess.results.tables import SCHEMA, TABLES, Gone, listed, opened, read_table, rows_of, table_of, write_table
 
 if TYPE_CHECKING:
     import duckdb
@@ -73,6 +74,11 @@ class Session:
     report: str
     report_sha256: str
     source: str
+
+    @property
+    def day(self) -> str:
+        """The day on which it started, UTC."""
+        return f'{self.started:%Y-%m-%d}'
 
     @property
     def epoch(self) -> int:
@@ -174,9 +180,15 @@ class Store:
         return sorted(found)
 
     def find(self, name: str = 'latest', site: str | None = None) -> Session:
-        """Return the session whose uuid begins with `name`, or the latest; of `site` where that is given."""
+        """Return the session whose uuid begins with `name`, or the latest; of `site` where that is given.
+
+        The latest is that of this host's site where the store has several.
+        """
         sites = [known for known in self.sites() if site in (None, known)]
         if name == 'latest':
+            if len(sites) > 1:
+                with suppress(SiteError):
+                    sites = [known for known in sites if known == name_of_this_site()] or sites
             if len(sites) > 1:
                 raise InputError(f'{self.folder}: holds several sites, {", ".join(sites)}: name one with --site')
             found = [session for known in sites for session in self._latest(known)]

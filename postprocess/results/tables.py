@@ -1,13 +1,20 @@
-"""The tables of the results store: their columns, and what makes a number count as measured."""
+"""The tables of the results store: their columns, what makes a number count as measured, and their Parquet files."""
 
 from __future__ import annotations
 
 import math
-from typing import Any
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import pyarrow as pa
+import pyarrow.parquet as pq
 
-SCHEMA = 5
+from plumbline.errors import InputError
+
+SCHEMA = 6
 _TIME = pa.timestamp('us')
 _WORDS = pa.list_(pa.string())
 #: Columns that each table begins with.
@@ -19,9 +26,9 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 
 #: In the order in which their files are written. `case_id` is a number within the session; `round` is 0 for the first
-#: run of a case, 1 for the next; `params` and `dims` of
-#: metrics and samples are texts of `plumbline.identity.to_text`; `dims`, `draw`, `placement` and `provenance` of a case
-#: are JSON. `status` of a metric is that of `status_of`; `selection` and `narrowed_by` are explained in `Session`.
+#: run of a case, 1 for the next; `params` and `dims` of metrics and samples are texts of `plumbline.identity.to_text`;
+#: `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case are JSON. `status` of a metric is that of
+#: `status_of`; `selection` and `narrowed_by` are explained in `Session`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),
@@ -40,7 +47,7 @@ TABLES = {
         job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS, completed=_TIME, time_setup=pa.float64(),
         time_compile=pa.float64(), time_run=pa.float64(), time_sanity=pa.float64(), time_performance=pa.float64(),
         time_total=pa.float64(), trial_seconds=pa.list_(pa.float64()), dims=pa.string(), draw=pa.string(),
-        placement=pa.string(), provenance=pa.string(), evidence=pa.string(),
+        figures=pa.string(), placement=pa.string(), provenance=pa.string(), health=pa.string(), evidence=pa.string(),
     ),
     'sessions': _schema(
         started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),
@@ -86,3 +93,70 @@ def table_of(table: str, session: str, rows: list[dict[str, Any]]) -> pa.Table:
     own = pa.Table.from_pylist(rows, pa.schema(list(schema)[len(COMMON) :]))
     common = pa.repeat(pa.scalar(SCHEMA, COMMON['schema']), len(rows)), pa.repeat(session, len(rows))
     return pa.Table.from_arrays([*common, *own.columns], schema=schema)
+
+
+# Files: each missing or damaged one is named
+
+
+class Gone(Exception):
+    """A listed file is gone: another process compacted its month."""
+
+
+def listed(folder: Path) -> list[Path]:
+    """Return what is in a folder, nothing if it does not exist. `glob` would ignore one that may not be read."""
+    try:
+        return list(folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as error:
+        raise InputError(f'{folder}: cannot be read: {error.strerror}') from None
+
+
+def write_table(rows: pa.Table, stream: BinaryIO) -> None:
+    """Write `rows` as Parquet with checksums, which `plumbline store check` verifies."""
+    pq.write_table(rows, stream, write_page_checksum=True)
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a file of the store. Raises Gone, or InputError for a file that is damaged or not of the store."""
+    index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
+    repair = f'to replace it, remove {index} and ingest its reports again'
+    try:
+        with pq.ParquetFile(path) as file:
+            if not COMMON.keys() <= set(file.schema_arrow.names):
+                raise ValueError(f'it has no columns {" and ".join(COMMON)}')
+            yield file
+    except FileNotFoundError:
+        raise Gone(f'{path}: the file of a stored session is missing; {repair}') from None
+    except (OSError, ValueError) as error:  # Arrow's errors are of these kinds
+        if isinstance(error, OSError) and error.errno:
+            raise InputError(f'{path}: cannot be read: {os.strerror(error.errno)}') from None
+        raise InputError(
+            f'{path}: damaged, or not a file of the store: {str(error).splitlines()[0].rstrip(".")}; {repair}'
+        ) from None
+
+
+def read_table(path: Path, session: str | None = None) -> pa.Table:
+    """Return the rows of a file, of one session where that is given. Raises as `opened` does."""
+    with opened(path) as file:
+        if session is None:
+            return file.read(use_threads=False)  # small: to start threads takes as long as to read it
+        # not by a filter, which imports pandas: that takes longer than to read the file
+        column = file.schema_arrow.names.index('session')
+        groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
+        found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
+        return file.read_row_groups(found, use_threads=False)
+
+
+def rows_of(rows: pa.Table, session: str) -> pa.Table:
+    """Return the rows of one session."""
+    import pyarrow.compute as pc  # imports pandas
+
+    return rows.filter(pc.equal(rows['session'], session))
+
+
+def _only_text(column: pq.ColumnChunkMetaData) -> str | None:
+    """Return the text that all rows of a part of a column have; None where they have several."""
+    values = column.statistics
+    return values.min if values and values.min == values.max else None

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
-from typing import Any
 
 import numpy
 
@@ -143,12 +142,7 @@ class _Recorder:
     """Turns what sessions measured into rows; `refused` and `doubted` of the proposal are gathered on the way."""
 
     def __init__(
-        self,
-        store: Store,
-        sessions: list[Session],
-        root: Path,
-        wanted: Wanted,
-        doubts: dict[tuple[int, int], Doubt],
+        self, store: Store, sessions: list[Session], root: Path, wanted: Wanted, doubts: dict[tuple[int, int], Doubt]
     ):
         self.store, self.sessions, self.wanted = store, sessions, wanted
         self.site = sessions[0].site
@@ -162,7 +156,6 @@ class _Recorder:
             for job, doubt in doubts.items()
             if doubt.node or (doubt.case, sessions[doubt.night].session[:8]) not in explained
         }
-        self.codes = numpy.array([_code(*job) for job in self.doubts], numpy.int64)
         self.refused: list[Refusal] = []
         self.doubted = False
 
@@ -191,7 +184,7 @@ class _Recorder:
             of = of.only(numpy.array([self.sessions[night].started >= since for night in of.nights]))
         if not len(of.values):
             return None
-        good = ~numpy.isin(_code(of.nights, of.cases), self.codes)
+        good = numpy.array([job not in self.doubts for job in _jobs(of)])
         if not good.all() and not (self.wanted.although and (self.wanted.named or not good.any())):
             self.doubted |= self.wanted.named or not good.any()
             if not good.any():
@@ -267,11 +260,6 @@ class _Recorder:
         return reasons
 
 
-def _code(night: Any, case: Any) -> Any:
-    """Return one number for a session and a case; also of arrays of them."""
-    return numpy.int64(night) * 2**32 + case
-
-
 def _jobs(of: Candidate) -> list[tuple[int, int]]:
     return list(zip(of.nights.tolist(), of.cases.tolist(), strict=True))
 
@@ -295,7 +283,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
 
     jobs, trials = summarize(of.values.tolist()), float(of.std[0])
     nodes = sorted({node for names in set(of.nodes) for node in names.split(',') if node})
-    first, last = (f'{session.started:%Y-%m-%d}' for session in (sessions[0], sessions[-1]))
+    first, last = (session.day for session in (sessions[0], sessions[-1]))
     dates = first if first == last else f'{first}..{last}'
     names = [session.session[:8] for session in sessions]
     hosts = ', '.join(sorted({session.hostname for session in sessions}))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from plumbline.errors import InputError
-from plumbline.identity import CaseId, SeriesId, from_text
+from plumbline.identity import CaseId, SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import NOTHING
@@ -22,18 +22,8 @@ from plumbline.site_file import read_site_file
 from postprocess.results.reports import read_report
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number
-from postprocess.verdicts import night
+from postprocess.verdicts import gather, night
 from postprocess.verdicts.advice import changed_checks, hints
-from postprocess.verdicts.gather import (
-    Row,
-    baseline_of,
-    curves_of,
-    earlier_sessions,
-    groups_of,
-    sizes_of,
-    tonight_of,
-    weights_of,
-)
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, last_runs, measured
 from postprocess.verdicts.night import Groups
@@ -47,12 +37,7 @@ NOTHING_MEASURED = 'ran and nothing was measured that counts'
 CUT_SHORT = 'the session did not come to its end: '
 
 
-def judge_session(
-    store: Store,
-    session: Session,
-    root: Path = SITES,
-    reruns: Sequence[Path] = (),
-) -> Comparison:
+def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Sequence[Path] = ()) -> Comparison:
     """Judge `session` by the references of its site below `root`.
 
     `reruns`: run reports of the same cases, run again; one that is given twice counts once. Raises SiteError for a
@@ -70,7 +55,7 @@ def judge_session(
         verdicts.append(judge(row, rules, session.session))
         if verdicts[-1].verdict == 'ok':
             candidates += [
-                (len(verdicts) - 1, Row(row, reference, tolerance, with_spread(reference, lookup)))
+                (len(verdicts) - 1, gather.Row(row, reference, tolerance, with_spread(reference, lookup)))
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
@@ -132,7 +117,7 @@ def _as_a_whole(
     store: Store,
     session: Session,
     verdicts: list[Verdict],
-    candidates: Sequence[tuple[int, Row]],
+    candidates: Sequence[tuple[int, gather.Row]],
     cases: list[dict[str, Any]],
 ) -> tuple[list[Verdict], list[Common], frozenset[int]]:
     """Judge the series of a session together; return their verdicts, losses in common, and the cases to run again.
@@ -142,11 +127,11 @@ def _as_a_whole(
     if not candidates:
         return verdicts, [], frozenset()
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
-    recorded, since = earlier_sessions(store, session, rows)
-    tonight = numpy.concatenate([since, tonight_of(rows)], axis=1)
-    curves = curves_of(rows, sizes_of(cases))
-    groups, names = groups_of(rows, curves)
-    found = night.judge(baseline_of(rows, recorded, weights_of(rows, curves)), tonight, groups)
+    recorded, since = gather.earlier_sessions(store, session, rows)
+    tonight = numpy.concatenate([since, gather.tonight_of(rows)], axis=1)
+    curves = gather.curves_of(rows, gather.sizes_of(cases))
+    groups, names = gather.groups_of(rows, curves)
+    found = night.judge(gather.baseline_of(rows, recorded, gather.weights_of(rows, curves)), tonight, groups)
     verdicts, decided = list(verdicts), set()
     for index in numpy.argsort(~found.red, kind='stable'):  # of two references the one that it lost against decides
         place, row = places[index], rows[index]
@@ -162,7 +147,7 @@ def _as_a_whole(
     return verdicts, common, frozenset(again)
 
 
-def _decided(verdict: Verdict, row: Row, found: night.Judged, index: int) -> Verdict:
+def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int) -> Verdict:
     """Return the verdict of a series by one of its references, from the answer for the whole session."""
     loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
     bound = limits(row.reference, row.tolerance)
@@ -182,7 +167,7 @@ def _decided(verdict: Verdict, row: Row, found: night.Judged, index: int) -> Ver
     return replace(verdict, verdict='improved' if found.improved[index] else 'ok')
 
 
-def _cause(verdict: Verdict, row: Row, what: str) -> str:
+def _cause(verdict: Verdict, row: gather.Row, what: str) -> str:
     reference, jobs = row.reference, row.measured.measuring
     low, high = verdict.interval or (0.0, 0.0)
     loss = f'{100 * verdict.loss:.1f} %' if verdict.loss and verdict.loss > 0 else 'nothing'
@@ -196,7 +181,7 @@ def _cause(verdict: Verdict, row: Row, what: str) -> str:
     )
 
 
-def _in_common(found: night.Judged, groups: Groups, names: Sequence[str], rows: Sequence[Row]) -> list[Common]:
+def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.Row]) -> list[Common]:
     """Return the losses that groups of series share, the least likely first; of groups that overlap the smaller."""
     if found.common is None:
         return []
@@ -306,11 +291,7 @@ def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[M
 
 
 def not_measured(
-    lookup: References,
-    rows: list[Measured],
-    cases: list[dict[str, Any]],
-    session: Session,
-    policy: dict[str, Any],
+    lookup: References, rows: list[Measured], cases: list[dict[str, Any]], session: Session, policy: dict[str, Any]
 ) -> list[Verdict]:
     """Return the verdict `missing` for each reference that the session should have measured and did not.
 
@@ -318,9 +299,7 @@ def not_measured(
     """
     keys = {row.id for row in rows}
     cases = [case for case in cases if not case['fixture']]
-    ended = {
-        CaseId(case['partition'], case['environ'], case['check'], from_text(case['params'])): case for case in cases
-    }
+    ended = {CaseId.from_row(case): case for case in cases}
     whole_mode = session.mode in MODES and not session.narrowed_by
     modes = MODES[: MODES.index(session.mode) + 1] if whole_mode else ()
 

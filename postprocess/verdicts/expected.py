@@ -90,8 +90,7 @@ def with_accepted_sessions(baseline: Baseline, jobs: ndarray) -> Baseline:
     """Return the baseline sharpened by the sessions after it that are older than all windows, up to `LONG` together.
 
     The first jobs of sessions count, without outliers, where their mean is within `_SAME_LEVEL` standard errors of the
-    accepted one: so the level moves by less than that of its own error, and never on. `jobs`: as `night.judge` has
-    them.
+    accepted one, so that the level does not follow a drift. `jobs`: as in `night.judge`.
     """
     first = jobs[..., 0]
     there = numpy.isfinite(first)

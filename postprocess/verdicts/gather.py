@@ -16,6 +16,7 @@ from numpy import ndarray
 from plumbline.identity import to_text
 from plumbline.limits import MOST_JOBS, Tolerance, expected_spread
 from plumbline.references import Reference
+from plumbline.units import number_in
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.measured import Measured
 from postprocess.verdicts.night import Groups
@@ -50,8 +51,8 @@ class Row:
     def counting_jobs(self) -> list[float]:
         """Return the performance of the jobs of the session that tell whether it lost, in the order in which they ran.
 
-        All of them, unless a series that lost on the nodes of its first job is healthy on others: then the others tell
-        that it is these nodes, and do not excuse them.
+        All of them, unless a series lost on the nodes of its first job and is healthy on others: then only the jobs on
+        the first nodes count.
         """
         jobs = self.measured.measuring
         here = [self.performance(job.value) for job in jobs if set(job.nodes) == set(jobs[0].nodes)]
@@ -104,7 +105,7 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
     """
     earlier = [one for one in store.history(last) if one.session != last.session]
     names = numpy.array([one.session[:8] for one in earlier], str)
-    days = numpy.array([f'{one.started:%Y-%m-%d}' for one in earlier], str)
+    days = numpy.array([one.day for one in earlier], str)
 
     @cache
     def parts(named: frozenset[str], day: str) -> ndarray:  # 1: of the baseline; 2: since
@@ -190,18 +191,11 @@ def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tup
     for index, row in enumerate(rows):
         of = row.measured.id
         for name, value in of.dims:
-            if name in sizes.get(row.measured.case_id, ()) and (size := _number(value)) is not None:
+            if name in sizes.get(row.measured.case_id, ()) and (size := number_in(value)) is not None:
                 others = tuple(pair for pair in of.dims if pair[0] != name)
                 key = of.case, row.measured.nodes, of.metric, others, name, row.reference.kind
                 curves.setdefault(key, []).append((size, index))
     return {key: [index for _, index in sorted(points)] for key, points in curves.items() if len(points) >= _FEWEST}
-
-
-def _number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def weights_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> ndarray:

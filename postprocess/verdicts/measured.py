@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from plumbline.identity import NONE, CaseId, Quantity, SeriesId, from_text
+from plumbline.identity import NONE, Quantity, SeriesId
 from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES
 from postprocess.results.store import Session, Store
@@ -40,8 +40,8 @@ class Job:
 class Measured:
     """One series of one case of a session, in all `jobs` of the case; metric ``*`` stands for a case without any.
 
-    One that is not `judged` is judged only where a reference names it. `floor` and `usual_spread`: what the check
-    states.
+    One that is not `judged` is judged only where a reference names it. `stated`: what the check states of its
+    tolerance, for `plumbline.limits.tolerance_for`.
     """
 
     id: SeriesId
@@ -49,8 +49,7 @@ class Measured:
     mode: str
     jobs: tuple[Job, ...]
     judged: bool = True
-    floor: float | None = None
-    usual_spread: float | None = None
+    stated: dict[str, float | None] = field(default_factory=dict)
 
     @property
     def measuring(self) -> tuple[Job, ...]:
@@ -68,7 +67,7 @@ class Measured:
 
     @property
     def summary(self) -> Summary:
-        """The samples of the jobs that measured it on `nodes`: another node would tell of itself."""
+        """The samples of the jobs that measured it on `nodes`, not of those on other nodes."""
         here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
         return pool(here) if self.status == 'measured' else self._first.summary
 
@@ -96,11 +95,6 @@ class Measured:
     def value(self) -> float:
         """The mean of the samples; not a number without any."""
         return mean_of(self.summary)
-
-    @property
-    def stated(self) -> dict[str, float | None]:
-        """What the check states of its tolerance, for `plumbline.limits.tolerance_for`."""
-        return {'floor': self.floor, 'usual_spread': self.usual_spread}
 
 
 def smallest_mode(tags: list[str]) -> str:
@@ -154,8 +148,9 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
                 for case, failed in zip(runs, failures, strict=True)
             ]
             of = SeriesId.from_row(first | {'metric': metric, 'dims': dims})
-            stated = {name: facts[name] for name in ('judged', 'floor', 'usual_spread')}
-            found.append(Measured(of, Quantity(facts['unit'], facts['better']), mode, tuple(jobs), **stated))
+            stated = {name: facts[name] for name in ('floor', 'usual_spread')}
+            quantity = Quantity(facts['unit'], facts['better'])
+            found.append(Measured(of, quantity, mode, tuple(jobs), facts['judged'], stated))
         if not series and (failures[0] or first['benchmark'] or first['fail_reason']):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             of = SeriesId.from_row(first | {'metric': '*', 'dims': NONE})
@@ -165,11 +160,6 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
 
 def _of_case(case: dict[str, Any]) -> tuple[str, ...]:
     return case['partition'], case['environ'], case['name']
-
-
-def case_of(case: Mapping[str, Any]) -> CaseId:
-    """Return the identity of a row of the table `cases`."""
-    return CaseId(case['partition'], case['environ'], case['check'], from_text(case['params']))
 
 
 def runs_of(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:

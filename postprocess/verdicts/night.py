@@ -14,13 +14,7 @@ import numpy
 from numpy import ndarray
 
 from plumbline.limits import MOST_JOBS
-from postprocess.verdicts.expected import (
-    likeness_of,
-    scale_of_tonight,
-    with_accepted_sessions,
-    with_fitted_spread,
-    with_lower_level,
-)  # fmt: skip
+from postprocess.verdicts import expected
 from postprocess.verdicts.stats import ENOUGH_METRICS, chance, false_discovery_rates, fit_prior, quantile
 from postprocess.verdicts.trailing import SHORT, WINDOWS, Baseline, Likeness, Nights, Windows, windows
 
@@ -78,7 +72,7 @@ class Groups:
 
 
 @dataclass(frozen=True)
-class Judged:
+class Answer:
     """The answer for M series: arrays of M.
 
     `red`: lost performance; `suspect`: in doubt, to run again. `p` and `q`: the chance of a healthy series to look so
@@ -97,12 +91,12 @@ class Judged:
     loss: ndarray
     low: ndarray
     high: ndarray
-    common: Common | None
+    common: GroupAnswer | None
     likeness: Likeness
 
 
 @dataclass(frozen=True)
-class Common:
+class GroupAnswer:
     """The answer for groups of series: arrays of one value a group. `loss`: median of the losses of its series."""
 
     red: ndarray
@@ -113,17 +107,17 @@ class Common:
     high: ndarray
 
 
-def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Judged:
+def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Answer:
     """Judge the last session of `jobs`: M x W x J values, not a number where there is none; all series have it.
 
     `groups`: series that are also judged by what they have in common.
     """
     nights = Nights.of(jobs)
-    baseline, two_levels = with_lower_level(baseline, nights)
-    baseline = with_accepted_sessions(with_fitted_spread(baseline, nights), jobs)
-    likeness = likeness_of(baseline, nights)
+    baseline, two_levels = expected.with_lower_level(baseline, nights)
+    baseline = expected.with_accepted_sessions(expected.with_fitted_spread(baseline, nights), jobs)
+    likeness = expected.likeness_of(baseline, nights)
     baseline = likeness.with_whole_spread(baseline)
-    scale = scale_of_tonight(baseline, nights, likeness)
+    scale = expected.scale_of_tonight(baseline, nights, likeness)
     found = windows(baseline, nights, likeness, scale)
     p, certain = _chances(baseline, nights, likeness, found, scale)
     q = numpy.where(certain, 0.0, false_discovery_rates(p.min(axis=0), baseline.weight))
@@ -142,7 +136,7 @@ def judge(baseline: Baseline, jobs: ndarray, groups: Groups | None = None) -> Ju
     rows = numpy.arange(len(best))
     loss = found.loss[best, rows]
     half = quantile(0.975, found.df[best, rows]) * found.error[best, rows]
-    return Judged(
+    return Answer(
         red=red, improved=_improved(baseline, found), suspect=suspect, two_levels=two_levels,
         p=p.min(axis=0), q=q, window=numpy.array(WINDOWS)[best], loss=loss, low=loss - half, high=loss + half,
         common=common, likeness=likeness,
@@ -206,7 +200,7 @@ def _suspects(baseline: Baseline, nights: Nights, likeness: Likeness, found: Win
     return suspect & ~sure & (jobs < MOST_JOBS)
 
 
-def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows, red: ndarray) -> Common:
+def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows, red: ndarray) -> GroupAnswer:
     """Return the answer for groups, from what their windows show; losses only of those in doubt.
 
     `red`: the series that lost by themselves. A group whose others lost nothing has no loss in common.
@@ -227,7 +221,7 @@ def _common(groups: Groups, baseline: Baseline, nights: Nights, found: Windows, 
         deviation = numpy.sqrt(numpy.median(baseline.variance[part]))
         half[index] = quantile(0.975, found.df[best[index], index]) * found.error[best[index], index] * deviation
     shared = doubt & (p < FALSE_COMMON) & (found.jobs[best, rows] >= COMMON_JOBS[0])
-    return Common(shared, doubt & (found.jobs[0] < COMMON_JOBS[1]), p, loss, loss - half, loss + half)
+    return GroupAnswer(shared, doubt & (found.jobs[0] < COMMON_JOBS[1]), p, loss, loss - half, loss + half)
 
 
 def _windows_of_groups(groups: Groups, baseline: Baseline, jobs: ndarray, likeness: Likeness) -> Windows:

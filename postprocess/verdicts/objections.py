@@ -53,7 +53,7 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
     if level.switched is not None:
         began = sessions[level.switched]
         why += (
-            f'; it changed once, with session {began.session[:8]} of {began.started:%Y-%m-%d}: '
+            f'; it changed once, with session {began.session[:8]} of {began.day}: '
             'after a planned change name the sessions since and give --epoch'
         )
     return [Objection('levels', why)]
@@ -73,7 +73,7 @@ def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]
     lost = -used.quantity.sign * slope
     if lost <= max(-math.log1p(-tolerance.floor), float(quantile(1 - CHANCE, numpy.array(len(nights) - 2))) * error):
         return []
-    first, last = (f'{sessions[night].started:%Y-%m-%d}' for night in (nights[0], nights[-1]))
+    first, last = (sessions[night].day for night in (nights[0], nights[-1]))
     return [Objection('slow_loss', f'lost {-100 * math.expm1(-lost):.1f} % little by little from {first} to {last}')]
 
 

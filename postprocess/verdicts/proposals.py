@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import tempfile
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,10 @@ from plumbline.files import write_text
 from plumbline.paths import site_file
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.sites import site_names
+from postprocess.text import to_csv
 from postprocess.verdicts.baseline import Proposal, digits, read_baseline
+
+_COLUMNS = (*COLUMNS, *RECORDED)
 
 
 @dataclass(frozen=True)
@@ -64,7 +66,10 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
     after = before | {row.id: row for row in proposed}
     text = to_baseline(after.values())
     _validate(text, path)
-    write_text(path, text)
+    try:
+        write_text(path, text)
+    except InputError as error:  # such as in a read-only clone
+        raise InputError(f'{error}; to keep baselines elsewhere: export PLUMBLINE_SITES=FOLDER') from None
     evidence = proposals[site].with_suffix('.evidence')
     try:
         for name in evidence.read_text(encoding='utf-8').splitlines() if evidence.exists() else ():
@@ -80,20 +85,12 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
 
 def to_baseline(rows: Iterable[Reference]) -> str:
     """Return the text of a ``baseline.csv``, sorted by series so that git shows only what changed."""
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator='\n')
-    columns = (*COLUMNS, *RECORDED)
-    writer.writerow(columns)
-    for row in sorted(rows, key=lambda row: row.id):
-        values = row.to_row()
-        writer.writerow(digits(values[column]) for column in columns)
-    return out.getvalue()
+    in_order = sorted(rows, key=lambda row: row.id)
+    return to_csv(({name: digits(value) for name, value in row.to_row().items()} for row in in_order), _COLUMNS)
 
 
 def _validate(text: str, path: Path) -> None:
     """Check `text` as the content of `path`. Raises SiteError."""
-    import tempfile
-
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / path.name
         trial.write_text(text, encoding='utf-8')

@@ -15,7 +15,7 @@ from plumbline.record import NOTHING, Summary, summarize
 from postprocess.text import count
 
 OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
-_MAD_OF_NORMAL = 0.6744898
+MAD_OF_NORMAL = 0.6744898
 ENOUGH_METRICS = 10  # fewest series whose variances tell how much variances differ
 
 
@@ -53,7 +53,7 @@ def inliers(logs: ndarray) -> ndarray:
     there = numpy.isfinite(logs)
     centre = numpy.nan_to_num(numpy.nanmedian(logs, axis=-1, keepdims=True))
     distance = abs(logs - centre)
-    scale = numpy.nan_to_num(numpy.nanmedian(distance, axis=-1, keepdims=True)) / _MAD_OF_NORMAL
+    scale = numpy.nan_to_num(numpy.nanmedian(distance, axis=-1, keepdims=True)) / MAD_OF_NORMAL
     far = there & (distance > OUTLYING * scale) & (scale > 0)
     return there & ~(far & (far.sum(axis=-1, keepdims=True) <= 0.2 * there.sum(axis=-1, keepdims=True)))
 
@@ -63,8 +63,8 @@ def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = No
 
     Each becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all series together; d0
     and s0^2 as `fit_prior` finds them. The more the series differ in their spread and the more sessions a series has,
-    the less it changes. `prior`: variances that are usual for their kinds, in units of which s0 is common, and which
-    fewer than `ENOUGH_METRICS` series are shrunk towards.
+    the less it changes. `prior`: the usual variances of their kinds, of which s0^2 is a common factor; fewer than
+    `ENOUGH_METRICS` series are shrunk towards the prior itself.
     """
     ratios = variances / (1.0 if prior is None else prior)
     own = ratios > 0  # a variance of 0 says nothing about the prior

@@ -18,6 +18,10 @@ VERDICTS = (
     'regressed', 'missing', 'failed', 'invalid', 'warning', 'improved', 'ok', 'no_reference', 'informational',
 )  # fmt: skip
 BAD = frozenset(('regressed', 'missing', 'failed', 'invalid'))
+#: What a loss in a series leads to: a failure; a warning, as its number is of another machine; nothing, as there is no
+#: reference, as it is not measured any more, or as it is informational.
+STANDINGS = ('gated', 'elsewhere', 'no_reference', 'vanished', 'informational')
+_LEAST_FIRST = ('vanished', 'no_reference', 'elsewhere', 'gated', 'informational')
 _COMPARED = frozenset(('regressed', 'warning', 'improved', 'ok'))
 
 
@@ -84,6 +88,20 @@ class Verdict:
     def worse_by(self) -> float:
         """The deviation in the bad direction in %, for sorting; 0 where there is none."""
         return -self.quantity.sign * (self.deviation or 0.0)
+
+    @property
+    def standing(self) -> str:
+        """Which of `STANDINGS` the series has."""
+        if self.limits and self.value is None:
+            return 'vanished'
+        if self.verdict == 'informational':
+            return self.verdict
+        return self.limits.gate if self.limits else 'no_reference'
+
+    @property
+    def detectable(self) -> float:
+        """The loss that its limit notices; 0 where that is not known."""
+        return (self.limits and self.limits.detectable) or 0.0
 
 
 @dataclass(frozen=True)
@@ -153,7 +171,34 @@ class Comparison:
     @property
     def headline(self) -> str:
         """``2 regressed, 1 missing, 40 ok``."""
-        return ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in self.counts.items()) or 'no metric'
+        return _counted(self.counts)
+
+    @cached_property
+    def guarded(self) -> list[Verdict]:
+        """The series, the least guarded first; equal ones by the loss they notice."""
+        rows = [row for row in self.series if row.id.metric != '*']
+        return sorted(rows, key=lambda row: (_LEAST_FIRST.index(row.standing), -row.detectable))
+
+    @property
+    def standings(self) -> dict[str, int]:
+        """How many series have each standing, without standings that none has."""
+        found = Counter(row.standing for row in self.guarded)
+        return {name: found[name] for name in STANDINGS if found[name]}
+
+    @property
+    def coverage(self) -> str:
+        """The standings as ``180 gated, 9 no reference``."""
+        return _counted(self.standings)
+
+    @property
+    def guard(self) -> str:
+        """How many series are gated, and what losses they notice within one session."""
+        text = f'Guarded: {self.coverage}.'
+        if noticed := sorted(row.detectable for row in self.guarded if row.standing == 'gated' and row.detectable):
+            half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
+            when = 'Half' if self.scope else 'Within one session half'
+            text += f' {when} of them notice losses above {half}, all of them losses above {every}.'
+        return text
 
     @property
     def exit_code(self) -> int:
@@ -169,6 +214,10 @@ class Comparison:
     def nothing_to_compare_with(self) -> bool:
         """True if no series has a reference."""
         return set(self.counts) - {'informational'} == {'no_reference'}
+
+
+def _counted(counts: dict[str, int]) -> str:
+    return ', '.join(f'{n} {name.replace("_", " ")}' for name, n in counts.items()) or 'no metric'
 
 
 def worst_first(verdicts: list[Verdict]) -> list[Verdict]:

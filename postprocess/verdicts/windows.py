@@ -18,28 +18,8 @@ from plumbline.record import Summary, summarize
 from plumbline.references import Reference, References, load_references
 from postprocess.results.store import Session, Store
 from postprocess.text import number
-from postprocess.verdicts.compare import (
-    judge,
-    lost_number,
-    not_judged,
-    not_measured,
-    session_problems,
-    site_policy,
-    with_spread,
-)
+from postprocess.verdicts import compare, stats
 from postprocess.verdicts.measured import Measured, measured, measured_in
-from postprocess.verdicts.stats import (
-    ENOUGH_METRICS,
-    Shift,
-    chance,
-    false_discovery_rates,
-    fit_prior,
-    mean_of,
-    moderate,
-    quantile,
-    scatter,
-    shift_between,
-)
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 CERTAIN = 0.995  # one-sided: half of a hundredth of healthy series changed as much
@@ -78,7 +58,7 @@ def compare_windows(
     sites = sorted({session.site for session in (*before, *after)})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
-    policy, newest = site_policy(sites[0], root), after[-1]
+    policy, newest = compare.site_policy(sites[0], root), after[-1]
     own = load_references(sites[0], root)
     old, new = _by_key(store, before), _by_key(store, after)
     source = f'session {", ".join(session.session[:8] for session in before)}'
@@ -92,19 +72,19 @@ def compare_windows(
         good = _usable(group)
         row = bad.get(key) or (good or group)[-1]
         reference = references.get(key) if row.judged or any(one.judged for one in old.get(key, ())) else None
-        row = not_judged(row) if reference and not row.judged else row
+        row = compare.not_judged(row) if reference and not row.judged else row
         tolerance = tolerance_for(policy, key, **row.stated)
         rules = [(reference, limits(reference, tolerance))] if reference else []
-        verdict = judge(row, rules, newest.session)
-        verdicts.append(lost_number(verdict, row) if key in bad else verdict)
+        verdict = compare.judge(row, rules, newest.session)
+        verdicts.append(compare.lost_number(verdict, row) if key in bad else verdict)
         if reference and good and verdicts[-1].verdict == 'ok':
-            shift = shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
-            changes.append(Change(len(verdicts) - 1, shift, tolerance, with_spread(reference, own)))
+            shift = stats.shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
+            changes.append(Shifted(len(verdicts) - 1, shift, tolerance, compare.with_spread(reference, own)))
     for change, found in zip(changes, certainties(changes), strict=True):
         verdicts[change.place] = _verdict(verdicts[change.place], change, found)
     rows = [row for group in new.values() for row in group]
-    verdicts += not_measured(References(references.values()), rows, cases, newest, policy)
-    problems = session_problems(newest, cases, latest)
+    verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy)
+    problems = compare.session_problems(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
     return Comparison(newest, before[-1], worst_first(verdicts), problems, scope)
 
@@ -116,11 +96,11 @@ def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
 
 
 @dataclass(frozen=True)
-class Change:
+class Shifted:
     """The change of the series at `place` in the verdicts; `spread`: the row that tells how much it varies."""
 
     place: int
-    shift: Shift
+    shift: stats.Shift
     tolerance: Tolerance
     spread: Reference
 
@@ -140,7 +120,7 @@ class Certainty:
     q: float
 
 
-def certainties(changes: Sequence[Change]) -> list[Certainty]:
+def certainties(changes: Sequence[Shifted]) -> list[Certainty]:
     """Return how certain each change is, from all of them together.
 
     The variance of a job is that of the recorded baseline, pooled with that of the compared jobs; without a baseline
@@ -162,24 +142,24 @@ def certainties(changes: Sequence[Change]) -> list[Certainty]:
     prior = numpy.array([change.tolerance.prior for change in changes])
     several, single = assumed & (own_df > 0), assumed & (own_df == 0)
     if several.any():
-        variance[several], df[several] = moderate(own[several], own_df[several], prior[several])
-    if single.sum() >= ENOUGH_METRICS:
+        variance[several], df[several] = stats.moderate(own[several], own_df[several], prior[several])
+    if single.sum() >= stats.ENOUGH_METRICS:
         squares = (loss[single] - numpy.median(loss[single])) ** 2 / factor[single] / prior[single]
-        d0, scale = fit_prior(squares, numpy.ones(len(squares)))
+        d0, scale = stats.fit_prior(squares, numpy.ones(len(squares)))
         variance[single], df[single] = prior[single] * min(max(scale, 1 / 9), 100), min(max(d0, 1), 30)
     error = numpy.sqrt(variance * factor)
-    if len(changes) >= ENOUGH_METRICS:
-        error *= scatter(loss / error, df)
-    p = chance(loss / error, df)
-    return [Certainty(*map(float, one)) for one in zip(error, df, p, false_discovery_rates(p), strict=True)]
+    if len(changes) >= stats.ENOUGH_METRICS:
+        error *= stats.scatter(loss / error, df)
+    p = stats.chance(loss / error, df)
+    return [Certainty(*map(float, one)) for one in zip(error, df, p, stats.false_discovery_rates(p), strict=True)]
 
 
-def _verdict(verdict: Verdict, change: Change, found: Certainty) -> Verdict:
+def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
     """Return the verdict of a series that was measured on both sides."""
     shift, sign, floor = change.shift, verdict.quantity.sign, change.tolerance.floor
-    most, t975 = (float(quantile(share, found.df)) for share in (CERTAIN, 0.975))
+    most, t975 = (float(stats.quantile(share, found.df)) for share in (CERTAIN, 0.975))
     loss = max(-math.expm1(-most * found.error), floor)
-    expected = mean_of(shift.before)
+    expected = stats.mean_of(shift.before)
     less, more = expected * (1 - loss), expected / (1 - loss)
     worst, best = (less, more) if sign > 0 else (more, less)
     noticed = max(-math.expm1(-(most + POWER) * found.error), floor)
@@ -237,7 +217,7 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
     first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
-        id=first.id, quantity=first.quantity, mean=mean_of(summary), std=summary.std, n=summary.n,
+        id=first.id, quantity=first.quantity, mean=stats.mean_of(summary), std=summary.std, n=summary.n,
         kind='session', source=source, mode=first.mode,
     )  # fmt: skip
 
@@ -246,4 +226,4 @@ def _named(sessions: Sequence[Session]) -> str:
     first, last = sessions[0], sessions[-1]
     if len(sessions) == 1:
         return f'session {first.session} of {first.started:%Y-%m-%d %H:%M} UTC'
-    return f'{len(sessions)} sessions of {first.started:%Y-%m-%d} to {last.started:%Y-%m-%d}'
+    return f'{len(sessions)} sessions of {first.day} to {last.day}'

@@ -21,11 +21,8 @@ _ROWS = (
     Column('limit', 'limit', number, number=True),
     Column('difference', 'moves', signed, '%', number=True),
     Column('n', 'n', number=True),
-    Column('limit_why'),
-    *map(Column, ('gate', 'kind', 'source')),
-    *map(Column, ('recorded_at', 'mode', 'note')),
-    *map(Column, ('spread', 'df', 'spread_n', 'usual_spread', 'floor')),
-    *map(Column, ('epoch', 'objections', 'provenance')),
+    *map(Column, ('limit_why', 'gate', 'kind', 'source', 'recorded_at', 'mode', 'note', 'spread', 'df', 'spread_n')),
+    *map(Column, ('usual_spread', 'floor', 'epoch', 'objections', 'provenance')),
 )
 _SHOWN = 20  # sessions and sentences of a kind; all of them are in JSON
 
@@ -86,7 +83,7 @@ def _to_rows(rows: Iterable[Replacement]) -> list[Row]:
 
 def _taken(found: Proposal) -> str:
     first, last = found.taken[0], found.taken[-1]
-    days = sorted({f'{session.started:%Y-%m-%d}' for session in (first, last)})
+    days = sorted({session.day for session in (first, last)})
     names = [session.session[:8] for session in found.taken]
     shown = ', '.join(names if len(names) <= _SHOWN else [names[0], '...', *names[1 - _SHOWN :]])
     return f'{count(len(names), "session")} of {" to ".join(days)}: {shown}'

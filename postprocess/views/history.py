@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -39,7 +38,7 @@ _FLEET = (
 
 def trend(found: Trend, recent: int) -> View:
     """Return the changes in the history of a site; counted below: for the worse, in the last `recent` sessions."""
-    first, last = (_day(found.sessions[place].started) for place in (0, -1))
+    first, last = (found.sessions[place].day for place in (0, -1))
     looked_at = f'{count(found.examined, "metric")} over {count(len(found.sessions), "session")}'
     worse = count(len(found.recent(recent)), 'change')
     return View(
@@ -58,8 +57,8 @@ def trend(found: Trend, recent: int) -> View:
 def _of_change(change: Change) -> Row:
     return of_series(change.series, change.quantity) | {
         'kind': change.kind,
-        'since': _day(change.since.started),
-        'before': _day(change.before.started),
+        'since': change.since.day,
+        'before': change.before.day,
         'session': change.session.session,
         **{name: getattr(change, name) for name in ('was', 'became', 'change', 'sessions', 'with_it')},
     }
@@ -85,7 +84,3 @@ def fleet(found: Fleet, drain: Path | None) -> View:
         },
         notes=[f'not compared: {line}' for line in found.left_out] + ([proposal] if drain else []),
     )  # fmt: skip
-
-
-def _day(time: datetime) -> str:
-    return f'{time:%Y-%m-%d}'

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from postprocess.history.incidents.known import commands, since, with_options
-from postprocess.text import count, named, percent, quantity
+from postprocess.text import WIDTH, count, named, percent, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, Row, View, in_markdown
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from postprocess.history.incidents.incident import Value
     from postprocess.history.incidents.known import Known
 
-WIDTH = 80
 _LINES = 16  # on the incidents of a session
 _MOST = 6  # lines of evidence of one, in the text
 _COLUMNS = (
@@ -24,8 +23,7 @@ _COLUMNS = (
     Column('kind', 'kind'),
     Column('where', 'where'),
     Column('what', 'what'),
-    Column('nodes'),
-    *map(Column, ('site', 'partition', 'environ', 'device', 'link_class', 'place', 'checks', 'metrics')),
+    *map(Column, ('nodes', 'site', 'partition', 'environ', 'device', 'link_class', 'place', 'checks', 'metrics')),
     *map(Column, ('loss', 'loss_low', 'loss_high')),
     Column('since', 'since'),
     Column('sessions', 'sessions', number=True),
@@ -42,12 +40,10 @@ _VALUES = (
     Column('loss_low', '95 % interval', interval, number=True, beside=('loss_high',)),
     Column('loss_high'),
 )
-#: Keys of a row, in the order of the columns of CSV and JSON.
-KEYS = tuple(column.key for column in _COLUMNS)
 
 
 def to_row(known: Known, day: str) -> Row:
-    """Return an incident as plain values by `KEYS`; losses in %."""
+    """Return an incident as plain values by the keys of `_COLUMNS`; losses in %."""
     incident, noted = known.incident, known.acknowledged
     where, (low, high) = incident.where, incident.interval or (None, None)
     return {
@@ -71,9 +67,7 @@ def to_row(known: Known, day: str) -> Row:
         'evidence': [*incident.evidence, *outputs(known)],
         'next_steps': commands(known, day),
         'cause': incident.cause,
-        'acknowledged_why': noted.why if noted else '',
-        'acknowledged_until': noted.until if noted else '',
-        'acknowledged_by': noted.by if noted else '',
+        **{f'acknowledged_{name}': getattr(noted, name) if noted else '' for name in ('why', 'until', 'by')},
         'worse': known.worse(),
         'closed': known.closed,
     }
@@ -201,15 +195,10 @@ def _numbers(of: Value | None) -> dict[str, Any]:
 
 
 def _wrap(line: str, indent: str = '') -> list[str]:
-    return textwrap.wrap(
-        line, WIDTH, initial_indent=indent, subsequent_indent=indent + '  ', break_on_hyphens=False,
-        break_long_words=False,
-    )  # fmt: skip
+    return wrapped(line, indent, indent + '  ').splitlines()
 
 
 def _command(line: str) -> list[str]:
     """Return a command in lines that a shell joins again."""
-    lines = textwrap.wrap(
-        line, WIDTH - 2, initial_indent='  ', subsequent_indent='      ', break_on_hyphens=False, break_long_words=False
-    )
+    lines = wrapped(line, '  ', '      ', WIDTH - 2).splitlines()
     return [f'{one} \\' for one in lines[:-1]] + lines[-1:]

@@ -77,15 +77,12 @@ class View:
         if format == 'json':
             rows = [{key: row[key] for key in keys} for row in self.rows]
             return to_json(dict(self.document) | {self.name: rows} if self.name else rows)
+        parts = self.before, '', self.after
         if format == 'markdown':
-            around = self.before, self.after
             table = to_markdown(self.rows, self.columns)
-            if self.markdown:
-                around, table = _folded(self.markdown, table)
-        else:
-            around = self.before, self.after
-            table = to_table(self.rows, self.columns, width) if self.rows else ''
-        parts = (around[0], table, around[1])
+            parts = _folded(self.markdown, table) if self.markdown else (self.before, table, self.after)
+        elif self.rows:
+            parts = self.before, to_table(self.rows, self.columns, width), self.after
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
 
 
@@ -127,8 +124,8 @@ def _cut(text: str, room: int) -> str:
     return text if len(text) <= room else text[: room - 1] + '~'
 
 
-def _folded(text: str, table: str) -> tuple[tuple[str, str], str]:
-    """Return what stands before and after a table that is folded, and as many of its rows as a comment can hold."""
+def _folded(text: str, table: str) -> tuple[str, str, str]:
+    """Return what stands before a table that is folded, as many of its rows as a comment can hold, and what follows."""
     text = text if len(text) < _COMMENT // 2 else text[: _COMMENT // 2].rpartition('\n')[0] + '\n\nand more'
     head, rule, *rows = table.splitlines()
     kept, room = [], _COMMENT - len(text) - len(head) - len(rule) - 200
@@ -139,7 +136,7 @@ def _folded(text: str, table: str) -> tuple[tuple[str, str], str]:
         kept.append(row)
     more = f', the first {len(kept)}' if len(kept) < len(rows) else ''
     before = f'{text.rstrip()}\n\n<details><summary>{len(rows)} verdicts{more}</summary>'
-    return (before, '</details>'), '\n'.join([head, rule, *kept])
+    return before, '\n'.join([head, rule, *kept]), '</details>'
 
 
 def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:

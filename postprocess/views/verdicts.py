@@ -8,8 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
-from postprocess.text import count, number, percent, quantity, signed
-from postprocess.verdicts import coverage
+from postprocess.text import count, number, percent, quantity, signed, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
 from postprocess.views.series import QUANTITY, SERIES, in_percent, interval, of_series
@@ -18,7 +17,6 @@ from postprocess.views.table import Column, Row, View, in_markdown
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
 
-SUMMARY_WIDTH = 80
 SUMMARY_LINES = 25
 _FIRST = 10  # of the warnings
 _PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
@@ -128,10 +126,10 @@ def guarded(found: Comparison) -> View:
     """Return which series can fail, and the loss that each would notice, the least guarded first."""
     return View(
         _COVERAGE,
-        [{'standing': standing, **to_row(row)} for standing, row in coverage.guarded(found)],
-        after=coverage.counted(found),
+        [{'standing': row.standing, **to_row(row)} for row in found.guarded],
+        after=found.coverage,
         name='metrics',
-        document={'counts': coverage.counts(found)},
+        document={'counts': found.standings},
     )
 
 
@@ -141,7 +139,7 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True)
     Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
     What is not `alone` follows the incidents and the table, and ends with the verdict.
     """
-    verdict = _wrap(verdict_of(digest or found))
+    verdict = wrapped(verdict_of(digest or found))
     known = digest.known if digest and alone else []
     rest = [row for row in found.verdicts if alone and not known and (digest or row.verdict not in BAD)]
     worst = [row for row in rest if row.deviation is not None and round(row.worse_by, 1) > 0]
@@ -155,9 +153,9 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True)
         ('Warnings', _warnings(found, digest, 2 if known else _FIRST)),
     ):
         if lines:
-            told += ['', title, *(_wrap(line, '  ') for line in lines)]
-    told += ['', *map(_wrap, _guard(found))]
-    head = [verdict, _wrap(origin(found))]
+            told += ['', title, *(wrapped(line, '  ', '    ') for line in lines)]
+    told += ['', *map(wrapped, _guard(found))]
+    head = [verdict, wrapped(origin(found))]
     if known and digest:
         used = sum(part.count('\n') + 1 for part in (*head, *told))
         head += ['', *views.first_lines(known, digest.day, max(SUMMARY_LINES - 1 - used, 5))]
@@ -191,7 +189,7 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
 
 def _guard(found: Comparison) -> list[str]:
     """Return what to do next where little was judged, and what is guarded."""
-    return found.hints + ([] if found.nothing_to_compare_with else [coverage.guard(found)])
+    return found.hints + ([] if found.nothing_to_compare_with else [found.guard])
 
 
 def _warnings(found: Comparison, digest: Digest | None, most: int = _FIRST) -> list[str]:
@@ -210,14 +208,6 @@ def _distance(row: Verdict) -> str:
 def _case(of: CaseId) -> str:
     """Return check and params: the place is the same for most rows of a summary."""
     return str(of).partition(' ')[2]
-
-
-def _wrap(line: str, indent: str = '') -> str:
-    # words stay whole: a path can be copied
-    return textwrap.fill(
-        line, SUMMARY_WIDTH, initial_indent=indent, subsequent_indent=indent * 2,
-        break_on_hyphens=False, break_long_words=False,
-    )  # fmt: skip
 
 
 def verdict_of(found: Comparison | Digest) -> str:

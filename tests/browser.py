@@ -34,8 +34,9 @@ class Browser:
         words = [program, *(f'--{option}' for option in options), 'about:blank']
         shell = f'exec "$@" 3<&{to_child} 4>&{from_child}'
         self.process = subprocess.Popen(
-            ['bash', '-c', shell, 'bash', *words], pass_fds=(to_child, from_child), stderr=subprocess.DEVNULL
-        )
+            ['bash', '-c', shell, 'bash', *words], pass_fds=(to_child, from_child), stderr=subprocess.DEVNULL,
+            env=os.environ | {'HOME': str(folder)},
+        )  # fmt: skip
         os.close(to_child)
         os.close(from_child)
         self.buffer, self.number, self.session = b'', 0, None

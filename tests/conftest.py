@@ -3,12 +3,15 @@
 import functools
 import os
 import shutil
+import tempfile
+from pathlib import Path
 
+import duckdb
 import hypothesis
 import pytest
 import typer.main
 import typer.testing
-from scratch import OUTPUTS, ScratchClone
+from scratch import CACHE, OUTPUTS, ScratchClone
 
 # no test is judged by its time: this machine may be busy
 hypothesis.settings.register_profile('plumbline', deadline=None)
@@ -19,6 +22,42 @@ os.fsync = lambda descriptor: None
 
 # CliRunner makes all commands of the application anew at each call, which takes longer than many of them
 typer.testing._get_command = functools.cache(typer.main.get_command)
+
+# A database of DuckDB takes 16 ms to make, and each command of a test makes one; here all of a process are connections
+# to one, which share its threads and nothing else. What a process forks makes its own.
+_databases = {}  # of each process; with an annotation DuckDB complains of a leak at the end
+_connect = duckdb.connect
+
+
+def _to_database_of_process(config):
+    if os.getpid() not in _databases:
+        _databases[os.getpid()] = _connect(config=config | {'enable_external_file_cache': False})
+    return _databases[os.getpid()].cursor()
+
+
+duckdb.connect = _to_database_of_process
+
+
+def pytest_configure(config):
+    """Leave nothing of what tests start in the home directory, nor logs of ReFrame and Chromium's files in /tmp."""
+    config.add_cleanup(_databases.clear)  # while DuckDB can still end them
+    if not hasattr(config, 'workerinput'):  # which has the environment of the process that started it
+        CACHE.mkdir(exist_ok=True)
+        folder = tempfile.TemporaryDirectory(prefix='t', dir=CACHE, ignore_cleanup_errors=True)
+        config.add_cleanup(folder.cleanup)
+        os.environ |= {'TMPDIR': folder.name, 'POCL_CACHE_DIR': folder.name, 'XDG_CACHE_HOME': str(CACHE)}
+        Path(folder.name).chmod(0o1777)  # also for the user of a database
+    else:  # each has its own, in which no mpirun of another one removes what is in use
+        folder = Path(os.environ['TMPDIR'], config.workerinput['workerid'])
+        folder.mkdir()
+        folder.chmod(0o1777)
+        os.environ['TMPDIR'] = str(folder)
+
+
+def pytest_collection_modifyitems(config, items):
+    """With several processes: the largest files first, so that at the end no process has a long one left."""
+    if hasattr(config, 'workerinput'):
+        items.sort(key=lambda item: item.path.stat().st_size, reverse=True)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from contextlib import suppress
 from pathlib import Path
 
 from forks import forks
@@ -20,8 +21,9 @@ from plumbline.record import from_dict
 
 ROOT = Path(__file__).resolve().parent.parent
 OUTPUTS = ROOT / 'tests/outputs'
-#: What was detected of this machine, shared by all tests: to detect it takes a start of ReFrame each time.
-CACHE = Path(tempfile.gettempdir(), f'plumbline-tests-{os.getuid()}')
+#: What was detected of this machine, shared by all tests: to detect it takes a start of ReFrame each time. In the
+#: environment, as the temporary folder of what a test starts is another one (conftest.py).
+CACHE = Path(os.environ.setdefault('TESTS_CACHE', str(Path(tempfile.gettempdir(), f'plumbline-tests-{os.getuid()}'))))
 PARTS = ('checks', 'ci', 'plumbline', 'postprocess', 'reframe_settings', 'site_configs', 'spack_envs')
 
 DEMO_SITE = """\
@@ -117,6 +119,21 @@ def compiled_product() -> Path:
     return folder
 
 
+def copy_of_product(folder: Path) -> None:
+    """Make a copy with half of the files: what no test edits, `postprocess` and what is compiled, is that of all."""
+    product = compiled_product()
+    shutil.copytree(product, folder, ignore=shutil.ignore_patterns('postprocess'), copy_function=_copy)
+    (folder / 'postprocess').symlink_to(product / 'postprocess')
+
+
+def _copy(source: str, target: str) -> None:
+    if source.endswith('.pyc'):
+        with suppress(OSError):  # on another file system
+            return os.link(source, target)
+    shutil.copy2(source, target)
+    return None
+
+
 class ScratchClone:
     """A copy of the product with one more site, `demo`, and one more check, `Demo`, whose program is a shell script."""
 
@@ -124,7 +141,7 @@ class ScratchClone:
         self.root = folder / 'clone'
         self.results = folder / 'results'
         self.software = folder / 'software'
-        shutil.copytree(compiled_product(), self.root)
+        copy_of_product(self.root)
         self.binary = folder / 'prefix/bin/demo'
         self.binary.parent.mkdir(parents=True)
         self.site_file = self.root / 'site_configs/demo/site.yaml'
@@ -151,15 +168,14 @@ class ScratchClone:
             'PLUMBLINE_RESULTS': str(self.results),
             'PLUMBLINE_SOFTWARE': str(self.software),
             'PLUMBLINE_SITE': 'demo',
-            'XDG_CACHE_HOME': str(CACHE),
             'PYTHONDONTWRITEBYTECODE': '1',  # a test may write a module twice in one second
         }
         return kept | chosen | more
 
-    def run(self, *command: str, cwd: Path | None = None, timeout: float = 300, **environment: str):
+    def run(self, *command: str, cwd: Path | None = None, timeout: float = 300, typed: str = '', **environment: str):
         return subprocess.run(
             [*map(str, command)], cwd=cwd or self.root, env=self.environment(**environment), capture_output=True,
-            text=True, timeout=timeout, check=False, stdin=subprocess.DEVNULL,
+            text=True, timeout=timeout, check=False, input=typed,
         )  # fmt: skip
 
     def fork(self, *words: str | Path, cwd: Path | None = None, timeout: float = 300, **environment: str):
@@ -168,8 +184,6 @@ class ScratchClone:
 
     def reframe(self, *options: str, checks: str = 'checks/demo.py', **kwargs):
         settings = self.root / 'reframe_settings/settings.py'
-        if '-r' not in options:  # ReFrame leaves a log in the temporary folder when it refuses its settings
-            kwargs.setdefault('TMPDIR', str(self.root.parent))
         return self.fork('reframe', '-C', settings, '-c', self.root / checks, '-R', *options, **kwargs)
 
     def run_case(self, name: str, *options: str, checks: str, **kwargs) -> dict:
@@ -186,4 +200,4 @@ class ScratchClone:
         return self.fork('ci.nightly', '--no-provision', *options, **kwargs)
 
     def plumbline(self, *words: str, **kwargs):
-        return self.fork('postprocess.cli', *words, **kwargs)
+        return self.fork('plumbline', *words, **kwargs)

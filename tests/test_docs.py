@@ -8,10 +8,12 @@ import pytest
 import yaml
 from rows import each_row
 from scratch import ROOT
+from typer.testing import CliRunner
 
 from plumbline.site_file import faults_of_site_file
 from plumbline.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
+from postprocess.cli import app
 from postprocess.verdicts.verdict import BAD, VERDICTS
 from studies import cli_reference
 
@@ -40,6 +42,17 @@ def test_links_lead_somewhere(page):
     path = ROOT / page
     for target in re.findall(r'\]\((?!https?:)([^)#]+)', path.read_text()):
         assert (path.parent / target).exists(), target
+
+
+@each_row('page', [path.name for path in (ROOT / 'docs').glob('*.md')])
+def test_each_page_has_a_picture_or_an_output(page):
+    assert re.search(r'^(!\[|```text$)', (ROOT / 'docs' / page).read_text(), re.MULTILINE)
+
+
+def test_the_table_that_a_page_shows_is_what_its_command_prints():
+    shown = re.search(r'```text\n(Table 4.*?)```', (ROOT / 'docs/tables.md').read_text(), re.DOTALL)[1]
+    printed = CliRunner().invoke(app, ['tables', 'doe', 'theta', '--published']).stdout
+    assert [line.split() for line in shown.splitlines()] == [line.split() for line in printed.splitlines()[:4]]
 
 
 def example_site() -> str:

@@ -59,8 +59,9 @@ def installed(wheel, tmp_path_factory):
 @pytest.fixture(scope='module')
 def checkout(installed, tmp_path_factory):
     folder = tmp_path_factory.mktemp('sites') / 'ours'
-    done = installed.run('plumbline', 'init', str(folder), cwd=folder.parent)
+    done = installed.run('plumbline', 'init', str(folder), '--site', 'here', cwd=folder.parent)  # nobody answers
     assert done.returncode == 0, done.stderr
+    assert '\n$ plumbline probe --name here\n' in done.stdout
     return folder
 
 

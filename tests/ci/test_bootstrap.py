@@ -15,7 +15,6 @@ TOOLS = (
     'env',
     'grep',
     'id',
-    'kill',
     'mktemp',
     'nproc',
     'readlink',

@@ -98,7 +98,7 @@ def test_a_setting_of_the_node_that_it_changed_is_a_finding_of_that_node(node, t
     setting = tmp_path / 'scaling_governor'
     setting.write_text('performance\n')
     # and as if fewer processes had been killed for lack of memory
-    killed = 'sed --in-place "s/oom_kill .*/oom_kill -1/" ../../counters.txt'
+    killed = 'sed --in-place "s/oom_kill .*/oom_kill -1/" ../../counts.*'
     planted = f'echo "{setting} powersave" >> ../../load.txt; {killed}'
     node.stand_in(after=f'{planted}; exit {code}')
     case = run(node, 'CommScopeKernel.*device=2')

@@ -39,7 +39,7 @@ def test_listing_writes_nothing(clone, tmp_path):
 
 
 def test_without_the_settings_a_hint_names_them(clone):
-    answer = clone.fork('reframe', '-c', clone.root / 'checks', '-l')
+    answer = clone.fork('reframe', '-c', clone.root / 'checks', '-l', HOME=str(clone.root))
     assert 'Found 0 check(s)' in answer.stdout
     assert (answer.stdout + answer.stderr).count(f'-C {clone.root}/reframe_settings/settings.py') == 1
 

@@ -185,7 +185,9 @@ def test_after_an_interrupt_it_says_how_many_cases_ran(demo, tmp_path, times):
     said = ' '.join(said.split())  # the summary breaks lines
     assert re.search(r'mode nightly: 4 cases, about \d+ s', said), said
     assert '1 incident open' in said and 'aborted' not in said, said
-    assert 'its end: interrupted by Ctrl-C after 1 of 4 cases, while Demo %size=small %.repeat_no=1 ran' in said, said
+    assert 'its end: interrupted by Ctrl-C after 1 of 4 cases' in said, said
+    if times == 1:  # the second interrupt kills ReFrame, which may not have said yet which case it ended
+        assert ' 4 cases, while Demo %size=small %.repeat_no=1 ran' in said, said
     assert 'Traceback' not in said and 'Keyboard' not in said, said
     assert '[1/4] OK' in said
 

@@ -24,7 +24,7 @@ def test_a_clone_that_cannot_be_used_is_refused(name, clone, tmp_path):
     there = tmp_path / name
     if not there.exists():
         shutil.copytree(clone.root, there)
-    environment = clone.environment(PLUMBLINE_SITE='demo')
+    environment = clone.environment(PLUMBLINE_SITE='demo', TMPDIR=str(tmp_path))  # for a log of ReFrame
     del environment['PLUMBLINE_RESULTS']
 
     def run(*words):

@@ -2,7 +2,9 @@
 
 import os
 import re
+import shutil
 import subprocess
+import sys
 
 import pytest
 from scratch import ROOT, cases_in
@@ -64,8 +66,11 @@ def test_a_site_without_accounting_learns_exit_code_and_node_from_the_controller
 def test_from_nothing_to_a_verdict_on_unlike_partitions_without_editing(clone, slurm):
     (clone.root / 'plumbline/stacks/benchmarks.yaml').write_text('demo: {executables: [demo], debian: []}\n')
     environment = slurm | {'PATH': f'{clone.binary.parent}:{clone.environment()["PATH"]}:{slurm["PATH"]}'}
-    answer = clone.plumbline('probe', '--name', 'box', **environment)
-    assert answer.returncode == 0, answer.stderr
+    for folder in ('compute', 'gpu', 'memory', 'mpi', 'node', 'storage'):
+        shutil.rmtree(clone.root / 'checks' / folder)
+    guide = [sys.executable, '-m', 'plumbline', 'init', '--site', 'box']
+    answer = clone.run(*guide, typed='y\ny\ny\n', **environment)  # and the end of the input at the baseline
+    assert answer.returncode == 0, answer.stdout + answer.stderr
     box = load_site('box', clone.root / 'site_configs')
     described = [
         (name, one.num_nodes, one.max_time, one.memory_bytes // 10**9, 'caches' in str(one.processor))
@@ -75,10 +80,11 @@ def test_from_nothing_to_a_verdict_on_unlike_partitions_without_editing(clone, s
         ('compute', 3, 3600, 8, True), ('debug', 2, 600, 8, True), ('urgent', 3, 600, 8, True),
         ('fleet', 16, 3600, 8, True), ('small', 1, 1800, 4, True),
     ], answer.stderr  # fmt: skip
-    night = clone.nightly('--site', 'box', '--', '-n', 'Demo', '-S', 'trials=1', **environment)
-    assert night.returncode == 0, night.stdout + night.stderr
-    assert len(re.findall(r'\] OK +Demo .*@box:', night.stdout)) == 5 and '10 no reference' in night.stdout
-    assert 'plumbline: next: there is no baseline yet' in night.stdout
+    assert len(re.findall(r'\] OK +Demo .*@box:', answer.stdout)) == 5 and '10 no reference' in answer.stdout
+    assert 'ok: 5 cases, 0 references, 5 job scripts' in answer.stdout
+    assert answer.stdout.endswith('run it? [Y/n]: \n`plumbline init --site box` goes on from here\n')
+    assert '\n$ plumbline record propose --site box\n' in answer.stdout
+    assert 'plumbline: next: there is no baseline yet' in answer.stdout
     status = clone.plumbline('status', '--site', 'box', **environment)
     assert status.returncode == 0 and '5 of 5 cases' in status.stdout and len(status.stdout.splitlines()) <= 15
 

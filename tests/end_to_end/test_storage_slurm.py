@@ -46,6 +46,9 @@ def test_cases_of_two_nodes(nodes):
     # not job.nodes: of two-node jobs that backfill started, Slurm 22.05's accounts have named the first node only
     assert len({rank.partition('.')[0] for rank in ior['placement']['actual']}) == 2
     assert 'bandwidth access=read,pattern=easy_1m' in ior['metrics']
+    # the node that the job's shell did not run on has counted for itself, and one step of Slurm has asked it
+    assert len(ior['health']) == 1
+    assert 'counters_not_read' not in ior['provenance']
     assert ior['provenance']['readers'] == 'ranks of another node than the one that wrote'
     assert os.listdir(nodes.disk) == []
 

@@ -41,11 +41,11 @@ def metric(values=(), unit='', better='higher', void=None, node='n1'):
 def case(
     check='STREAM', parameters='size=big', metrics=None, partition='cpu', stack='system', result='pass',
     fail_phase=None, fail_reason=None, tags=('quick', 'nightly'), nodes=('n1',), missing=None, provenance=None,
-    site=SITE, fixture=False, dims=None, **fields,
+    site=SITE, fixture=False, dims=None, figures=None, health=None, **fields,
 ):  # fmt: skip
     """One entry of ``runs[].testcases[]``; `fields` add to it or replace what it has. No `metrics`: an empty record.
 
-    `dims`: kind and unit by name, of metrics such as ``latency message_bytes=8``.
+    `dims`: kind and unit by name, of metrics such as ``latency message_bytes=8``. `figures`, `health`: of the record.
     """
     name = check + ''.join(f' %{pair}' for pair in parameters.split(',') if pair != '-')
     record = metrics and {
@@ -61,7 +61,9 @@ def case(
         'job_nodelist': list(nodes), 'job_completion_time_unix': BEGAN + 5, 'time_total': 3.5,
     }  # fmt: skip
     if not fixture:
-        entry['record'] = with_dims(record, dims) if record and dims else record or {}
+        if record and (dims or figures or health):
+            record = with_dims(record, dims or {}) | {'figures': figures or {}, 'health': health or {}}
+        entry['record'] = record or {}
     return entry | fields
 
 

@@ -20,7 +20,7 @@ ROWS = {
 }  # fmt: skip
 # of the tables of the other papers, and of the body of this one
 OTHERS = {
-    'doe': {'Table 4': 5, 'Table 5': 8, 'Table 6': 8, 'Table 7': 3},
+    'doe': {'Table 4': 5, 'Table 5': 8, 'Table 6': 8, 'Table 7': 3, 'Other numbers': 1},
     'mn5': {'Table 2': 6, 'Table 3': 6, 'Table 4': 4, 'Table 5': 4, 'Table 6': 2, 'Other numbers': 33},
     'numa': {'Section II': 4, 'Table I': 4, 'Table II': 4, 'Other numbers': 21},
     'prace': {'Table 24': 6, 'HPL': 30, 'Other numbers': 79},

@@ -100,7 +100,7 @@ def test_only_what_is_the_same_in_all_sessions_of_a_side_changed_between_them():
 
 
 def test_what_is_unlike_at_a_node_is_what_all_others_share():
-    stream = CaseId('cpu', 'system', 'STREAM')
+    stream = CaseId('cpu', 'system', 'STREAM', ())
     facts = {name: {'governor': ('performance',), 'load': (name,)} for name in ('n1', 'n2', 'n3')}
     facts['n3'] = {'governor': ('powersave',), 'load': ('n3',)}
     found = Provenance({(stream, 5): facts | {ALL: {}}})

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
+from plumbline.errors import InputError
 from postprocess import open_results
 from postprocess.results.store import Store
 from postprocess.results.tables import SCHEMA, TABLES
@@ -84,6 +85,14 @@ def test_a_compaction_that_was_cut_short_counts_nothing_twice(work):
     assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
 
 
+def test_the_latest_session_of_several_sites_is_that_of_this_host(work, monkeypatch):
+    work.ingest(report(case(), uuid='1'), report(case(site='elsewhere'), uuid='2'))
+    with pytest.raises(InputError, match=f'several sites, {SITE}, elsewhere: name one with --site'):
+        Store(work.results).find()
+    monkeypatch.setattr('postprocess.results.store.name_of_this_site', lambda: 'elsewhere')
+    assert Store(work.results).find().site == 'elsewhere'
+
+
 def test_a_later_schema_is_refused(work):
     work.ingest(night(0))
     for path in work.results.rglob('*.parquet'):
@@ -108,7 +117,7 @@ def test_metrics_that_are_not_to_be_judged_stay_marked(work):
 
 
 def ingesting(work, *paths):
-    command = [sys.executable, '-m', 'postprocess.cli', 'ingest', *paths, '--results', work.results]
+    command = [sys.executable, '-m', 'plumbline', 'ingest', *paths, '--results', work.results]
     return subprocess.Popen(
         [*map(str, command)], cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
     )  # fmt: skip

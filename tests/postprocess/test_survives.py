@@ -372,7 +372,7 @@ def test_a_device_is_written_to_and_not_replaced(tmp_path):
 
 def start(work, *words, **options):
     return subprocess.Popen(
-        [sys.executable, '-m', 'postprocess.cli', *map(str, words), '--results', work.results],
+        [sys.executable, '-m', 'plumbline', *map(str, words), '--results', work.results],
         cwd=ROOT, stderr=subprocess.PIPE, **options,
     )  # fmt: skip
 

@@ -8,6 +8,7 @@
     python studies/overhead.py hpl     HPL of the quick size by the suite and by hand
     python studies/overhead.py osu     MPI latency between two cores by the suite and by hand
     python studies/overhead.py watch   HPL, STREAM and likwid-bench with the looks at their threads, and without
+    python studies/overhead.py meters  likwid-bench on all CPUs beside the looks and the sampler of a meter, and by hand
     python studies/overhead.py looks   CPU time of the looks at a program of 1 to 1024 threads in a minute
     python studies/overhead.py best    the best binding of the suite and the best of 20 random ones
     python studies/overhead.py stack   a job's way to its program: system, Spack stack, ReFrame's stock Spack
@@ -307,6 +308,33 @@ def watching(rounds: int):
     print(f'CPU time of the looks: {median(own):.4%} of one core, at most {max(own):.4%}')
 
 
+def metering(rounds: int):
+    """By hand, again by hand, and by rank.sh beside a sampler that takes all of the 0.1 % of a core that it may."""
+    cpus = sorted(os.sched_getaffinity(0))
+    command = f'likwid-bench -t peakflops_avx_fma -w N:{20 * len(cpus)}kB:{len(cpus)} -i 2500000'
+    hand = f'taskset --cpu-list {",".join(map(str, cpus))} {command}'
+    ways = [('hand', hand), ('again', hand), ('suite', f'bash {RANK} {command}')]
+    placed = os.environ | {'PLUMBLINE_CPUS': ','.join(map(str, cpus))}
+    rates: dict[str, list[float]] = {way: [] for way, _ in ways}
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / 'energy.meters').write_text('bmc\t0\t100\techo 100\n')
+        for number in range(rounds):
+            for way, words in ways[number % 3 :] + ways[: number % 3]:
+                sampler = None
+                if way == 'suite':
+                    sampler = subprocess.Popen(['bash', RANK.with_name('energy.sh'), 'sample'], cwd=name)
+                answer = subprocess.run(
+                    shlex.split(words), cwd=name, env=placed, capture_output=True, text=True, check=True
+                )
+                rates[way].append(float(re.search(r'^MFlops/s:\s+(\S+)', answer.stdout, re.MULTILINE)[1]))
+                if sampler:
+                    sampler.kill()
+        samples = sum(path.read_text().count('look ') for path in Path(name, 'energy').iterdir())
+    print(f'{samples} samples of the meter')
+    for way in ('again', 'suite'):
+        show_ratio(f'likwid-bench {way}', rates[way], rates['hand'])
+
+
 SLEEPER = """
 #include <pthread.h>
 #include <stdlib.h>
@@ -400,6 +428,7 @@ def stacks(rounds: int):
 
 WHAT = {
     'list': listing, 'wide': wide_listing, 'case': added_per_case, 'watch': watching, 'looks': looks,
+    'meters': metering,
     'best': best_binding, 'stack': stacks,
 }  # fmt: skip
 

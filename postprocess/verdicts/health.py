@@ -47,20 +47,21 @@ class Health:
         counted, and what took its CPUs from the benchmark.
 
         Against: the median clock of the nodes that ran the same cases and are not among `nodes`; where these are all,
-        of all others.
+        of all others. What takes as many CPUs of those explains nothing.
         """
         facts: dict[str, list[Mapping[str, str]]] = defaultdict(list)
         for case in cases:
             for node, own in self._facts.get(case, {}).items():
                 facts[node] += own
         clocks = next(filter(None, (_clocks(facts, name) for name in _CLOCKS)), {})
-        beside = [clock for node, clock in clocks.items() if node not in nodes]
+        beside = facts.keys() - set(nodes)
         found = {}
         for node in nodes:
-            said = counted(facts.get(node, [])) + _disturbed(facts.get(node, []))
-            others = beside or [clock for other, clock in clocks.items() if other != node]
-            if others and clocks.get(node, others[0]) < _SLOW * median(others):
-                said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(others) / 1000:.3g}')
+            others = beside or facts.keys() - {node}
+            said = counted(facts[node]) + _disturbed(facts[node], [facts[other] for other in others])
+            known = [clocks[other] for other in others if other in clocks]
+            if known and clocks.get(node, known[0]) < _SLOW * median(known):
+                said.insert(0, f'{clocks[node] / 1000:.3g} GHz against {median(known) / 1000:.3g}')
             if said:
                 found[node] = ', '.join(said)
         return found
@@ -89,10 +90,20 @@ def disturbances(loads: Mapping[str, float | None]) -> list[str]:
     return [why.format(number(value)) for value, (most, why) in known if value > most]
 
 
-def _disturbed(facts: Sequence[Mapping[str, str]]) -> list[str]:
-    """Return what took CPU time from the benchmark in the worst of the jobs of a node; `counted` tells of the heat."""
-    worst = {name: [number_in(of[name]) or 0.0 for of in facts if name in of] for name in ('load_beside', 'cpu_steal')}
-    return disturbances({name: max(values) for name, values in worst.items() if values})
+def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Mapping[str, str]]]) -> list[str]:
+    """Return what took more CPU time of a node than of the other ones; `counted` tells of the heat."""
+    beyond = {}
+    for name in ('load_beside', 'cpu_steal'):
+        elsewhere = [value for of in others if (value := _worst(of, name)) is not None]
+        value, most = _worst(facts, name), LOADS[name][0]
+        if value is not None and value > most + median(elsewhere or [0.0]):
+            beyond[name] = value
+    return disturbances(beyond)
+
+
+def _worst(facts: Sequence[Mapping[str, str]], name: str) -> float | None:
+    """Return the highest value that the jobs of a node recorded of a load."""
+    return max((number_in(of[name]) or 0.0 for of in facts if name in of), default=None)
 
 
 def counted(facts: Sequence[Mapping[str, str]]) -> list[str]:

@@ -72,7 +72,6 @@ def test_a_throttle_an_ecc_count_and_an_infiniband_error_are_each_named_first(wo
 
 def test_a_slow_node_of_a_job_on_several_is_told_beside_the_others():
     nodes = ['n1', 'n2', 'n3']
-    nodes = ['n1', 'n2', 'n3']
     row = {'partition': 'cpu', 'environ': 'system', 'check': 'HPL', 'params': 'num_nodes=3', 'nodes': nodes}
     others = {'n2': {'clock_in_run': '1900', 'clock_throttled': '412'}, 'n3': {'clock_in_run': '2610'}}
     facts = {'provenance': json.dumps({'clock_in_run': '2600', 'load_beside': '0.40'}), 'health': json.dumps(others)}
@@ -83,16 +82,27 @@ def test_a_slow_node_of_a_job_on_several_is_told_beside_the_others():
 def test_what_took_the_cpus_of_a_slow_node_is_told_in_its_cause_and_its_incident(work):
     """A node that is as busy and not slow has no incident."""
     work.reference(reference(metric='triad'))
+    facts = {f'n{i}': {'load_beside': '0.10'} for i in range(16)}
     busy = {'load_beside': '2.00', 'cpu_steal': '0.09'}
     for number in range(5):
         work.ingest(night(number, {}))
-    work.ingest(night(5, {'n3': busy, 'n4': busy}, lambda node: SLOW['n3'] if node == 'n3' else 1.0))
+    work.ingest(night(5, facts | {'n3': busy, 'n4': busy}, lambda node: SLOW['n3'] if node == 'n3' else 1.0))
     document = work.compare()
     (incident,) = document['incidents']
     told = '2 CPUs were busy beside the benchmark, expected at most 0.5'
     assert incident['where'] == 'n3' and incident['evidence'][0].endswith(f' on n3: {told}')
     (cause,) = (row['cause'] for row in document['verdicts'] if row['verdict'] == 'regressed')
     assert cause.startswith(f'n3: {told}; ')
+
+
+def test_what_takes_the_cpus_of_all_nodes_alike_explains_no_slow_one():
+    row = {'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big'}
+    (case_id,) = {CaseId.from_row(row)}
+    for own, others, told in ((2.09, 1.9, False), (2.09, 0.2, True), (2.09, None, True)):
+        loads = {'n1': own, 'n2': others, 'n3': others}
+        facts = {node: {} if load is None else {'load_beside': f'{load}'} for node, load in loads.items()}
+        health = Health([row | {'nodes': [node], 'provenance': json.dumps(of)} for node, of in facts.items()])
+        assert bool(health.of([case_id], ['n1'])) == told, loads
 
 
 def test_healthy_nodes_and_counters_of_a_busy_network_are_not_told():

@@ -25,7 +25,7 @@ class SrunOnWholeNodes(SrunLauncher):
     """
 
     def __init__(self):
-        super().__init__()
+        JobLauncher.__init__(self)  # SrunLauncher asks srun for its version, which decides about this option alone
         self.use_cpus_per_task = False
 
 

@@ -19,6 +19,7 @@ from reframe.core.logging import getlogger
 from checks.core import again, budget, causes, energy, jobscript, node_sweep, source
 from checks.core.causes import Ending
 from checks.core.placement import Placement, nodes_of
+from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
 from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
 from plumbline import checkout, evidence
@@ -383,15 +384,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @loggable
     @property
-    def record(self) -> dict:
+    def record(self) -> RecordOf:
         """All that `plumbline ingest` reads of this case; in a node sweep `swept` has the records of its places."""
-        if self.result is None and node_sweep.began(self.stagedir):  # ended before its last place
-            self.swept, self.result = node_sweep.read_places(Path(self.stagedir), self.plan(), {})
-        record = self.result or self.plan().empty_record()
-        if job := self.job:
-            record.job = {'id': str(job.jobid), 'state': job.state, 'exitcode': job.exitcode}
-            record.job['nodes'] = list(job.nodelist or [])
-        return record.to_dict() | ({'swept': self.swept} if self.swept else {})
+        return RecordOf(self)
 
 
 # ReFrame looks through the call stack twice for each test that it makes, because of its deprecated variable `variables`

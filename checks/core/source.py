@@ -10,6 +10,7 @@ _CORE = Path(__file__).resolve().parent
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 
 
+@functools.cache
 def digest(check: type) -> str:
     """Return a digest of the code of a check and of its base classes; without comments, docstrings and `checks/core`.
 

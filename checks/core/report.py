@@ -1,0 +1,32 @@
+"""What ReFrame's run report holds of a case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from checks.core import node_sweep
+
+if TYPE_CHECKING:
+    from checks.core.benchmark import Benchmark
+
+
+class RecordOf:
+    """The record of a case, made when ReFrame writes its report or the journal.
+
+    ReFrame reads every loggable attribute for each line that it logs of a case, some 20 times, and writes the record
+    once.
+    """
+
+    def __init__(self, check: Benchmark):
+        self._check = check
+
+    def __rfm_json_encode__(self) -> dict[str, Any]:
+        check = self._check
+        if check.result is None and node_sweep.began(check.stagedir):  # ended before its last place
+            check.swept, check.result = node_sweep.read_places(Path(check.stagedir), check.plan(), {})
+        record = check.result or check.plan().empty_record()
+        if job := check.job:
+            record.job = {'id': str(job.jobid), 'state': job.state, 'exitcode': job.exitcode}
+            record.job['nodes'] = list(job.nodelist or [])
+        return record.to_dict() | ({'swept': check.swept} if check.swept else {})

@@ -7,7 +7,7 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import yaml
+from plumbline.files import read_yaml
 
 _TABLE = Path(__file__).with_suffix('.yaml')
 
@@ -23,7 +23,7 @@ class Meaning(NamedTuple):
 @functools.cache
 def table() -> dict[str, Any]:
     """Return the table by its sections."""
-    return yaml.safe_load(_TABLE.read_text(encoding='utf-8'))
+    return read_yaml(_TABLE)
 
 
 @functools.cache

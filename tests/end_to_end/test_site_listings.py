@@ -106,8 +106,8 @@ def dry_run(clone):
         if site not in known:
             path = clone.results / 'reports' / f'{site}.json'
             run(clone, site, '--dry-run', f'--name={asked(site)}', f'--report-file={path}')
-            known[site] = json.loads(path.read_text())
-        return copy.deepcopy(known[site])
+            known[site] = path.read_text()
+        return json.loads(known[site])
 
     return dry_run
 

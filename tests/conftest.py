@@ -8,6 +8,7 @@ from pathlib import Path
 
 import duckdb
 import hypothesis
+import pyarrow
 import pytest
 import typer.main
 import typer.testing
@@ -23,6 +24,9 @@ os.fsync = lambda descriptor: None
 # CliRunner makes all commands of the application anew at each call, which takes longer than many of them
 typer.testing._get_command = functools.cache(typer.main.get_command)
 
+# The pools of threads of many processes take a third more CPU time than one thread of each
+pyarrow.set_cpu_count(1)
+
 # A database of DuckDB takes 16 ms to make, and each command of a test makes one; here all of a process are connections
 # to one, which share its threads and nothing else. What a process forks makes its own.
 _databases = {}  # of each process; with an annotation DuckDB complains of a leak at the end
@@ -31,7 +35,7 @@ _connect = duckdb.connect
 
 def _to_database_of_process(config):
     if os.getpid() not in _databases:
-        _databases[os.getpid()] = _connect(config=config | {'enable_external_file_cache': False})
+        _databases[os.getpid()] = _connect(config=config | {'enable_external_file_cache': False, 'threads': 1})
     return _databases[os.getpid()].cursor()
 
 

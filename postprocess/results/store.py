@@ -12,6 +12,7 @@ counts.
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shlex
 import tempfile
@@ -293,8 +294,12 @@ class Store:
     def _duckdb(self) -> duckdb.DuckDBPyConnection:
         import duckdb
 
-        # What does not fit into memory goes to files, by default in the current directory
-        return duckdb.connect(config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir()})
+        # What does not fit into memory goes to files, by default in the current directory. Not all cores: a login node
+        # is shared, and hundreds of threads would share the memory, too.
+        threads = min(4, os.cpu_count() or 1)
+        return duckdb.connect(
+            config={'memory_limit': '1GB', 'temp_directory': tempfile.gettempdir(), 'threads': threads}
+        )
 
     def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
         """Yield the rows of each session in the present schema; those of earlier schemas from one query."""

@@ -212,3 +212,10 @@ def test_gpus_are_asked_only_where_the_case_uses_them(node):
     node.program('dmesg', 'exit 1')  # as for a user where kernel.dmesg_restrict is 1
     assert node({}, PLUMBLINE_GPU='cuda')['counters_lacking'] == 'clock, kernel log'
     assert 'GPU 0' not in ' '.join(node({}).values())  # of a case that uses none
+
+
+def test_a_node_without_diff_says_so(node):
+    """What cannot be compared is not taken for nothing."""
+    node(COUNTERS)
+    node.program('diff', 'exit 127')
+    assert 'a program diff' in node({f'{EDAC}/mc0/ce_count': '5\n'})['counters_lacking']

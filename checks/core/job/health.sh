@@ -61,7 +61,7 @@ _at_end() {
     read -r -a stat < /proc/self/stat # its 39th field is the CPU
     { read -r clock < "/sys/devices/system/cpu/cpu${stat[38]}/cpufreq/scaling_cur_freq"; } 2> /dev/null &&
         echo "clock_at_end=$((clock / 1000))" || lacking+=", clock"
-    for degrees in $(grep --only-matching '/temperature:[0-9]*' <<< "$all"); do # of NVIDIA's GPUs
+    [ "$PLUMBLINE_GPU" != cuda ] || for degrees in $(grep --only-matching '/temperature:[0-9]*' <<< "$all"); do
         ((${degrees#*:} * 1000 > hottest)) && hottest=$((${degrees#*:} * 1000))
     done
     # of the socket (Documentation/hwmon/coretemp.rst, k10temp.rst), of a GPU where its memory and silicon meet (amdgpu)
@@ -75,17 +75,19 @@ _at_end() {
 
 compare_faults() {
     local -A was more where
-    local line counter count more_of what kind reset='' lacking='' all errors=${2:-health.txt}
+    local line counter count more_of what kind reset='' lacking='' all differ errors=${2:-health.txt}
     [ -e "$1" ] || return 0
     all=$(count_faults)
     _at_end
     # only the lines that differ: a loop over the thousands of a large node takes a tenth of a second
-    while read -r line && of_line "$line"; do
-        was[$counter]=$count
-    done < <(grep --invert-match --line-regexp --fixed-strings --file=<(echo "$all") "$1")
+    differ=$(diff "$1" - <<< "$all" 2> /dev/null)
+    (($? < 2)) || lacking+=', a program diff'
+    while read -r kind line && of_line "$line"; do
+        [ "$kind" != '<' ] || was[$counter]=$count
+    done <<< "$differ"
     [[ $all != *throttle_count* ]] || more[throttle]=0 # which says that it can be seen
-    while read -r line && of_line "$line"; do
-        [[ -n $counter && $count.${was[$counter]} =~ ^-?[0-9]+\.-?[0-9]+$ ]] || continue
+    while read -r kind line && of_line "$line"; do
+        [[ $kind = '>' && -n $counter && $count.${was[$counter]} =~ ^-?[0-9]+\.-?[0-9]+$ ]] || continue
         more_of=$((count - ${was[$counter]}))
         what=${counted[${counter##*/}]:-${counted[${counter##*[/: ]}]}}
         [ -n "$what" ] || continue
@@ -102,7 +104,7 @@ compare_faults() {
             ', '*', '*', '*', '*', ') where[$what]+=', ...' ;;
             *) where[$what]+="${where[$what]:+, }$line" ;;
         esac
-    done < <(grep --invert-match --line-regexp --fixed-strings --file="$1" <<< "$all")
+    done <<< "$differ"
     : > "$errors"
     for what in "${!more[@]}"; do
         line=${where[$what]:+ on ${where[$what]}}

@@ -25,8 +25,8 @@ from plumbline.rounds import Place, number_of_rounds, rounds_of
 
 _IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S108 # nosec B108
 WEEK = 7 * 86400
-# Exit code of `timeout` in job/sweep.sh -> Slurm's state; 137 where it had to kill; no code: the node failed
-_STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT', '137': 'TIMEOUT'}
+# Exit code of `timeout` in job/sweep.sh -> Slurm's state; no code: the node failed
+_STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT'}
 _LATE = Ending('CANCELLED', None, 'the job of this place', refused='the time of the allocation was used up')
 
 

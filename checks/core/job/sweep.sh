@@ -10,8 +10,10 @@ mkdir -p "places/$nodes" && cd "places/$nodes" || exit 1
 for file in ../../*; do
     [ -f "$file" ] && ln -s "$file" .
 done
+SECONDS=0
 PLUMBLINE_PLACE=$nodes timeout --kill-after=10 "$seconds" bash ./place.sh > place.out 2> place.err
 code=$?
+((code == 137 && SECONDS >= seconds)) && code=124 # killed, as it did not end at its limit; before that, something else did
 echo $code > place.exit
 [ $code = 0 ] || exit 0
 # One file in place of dozens: they would be read and removed one after the other while all nodes wait.

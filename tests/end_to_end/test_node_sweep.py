@@ -105,7 +105,7 @@ def test_three_of_sixteen_nodes_fail(fleet):
 
 
 def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
-    """A node sweep of n5 to n8 whose n7 hangs, once it does and node `done` has ended."""
+    """A node sweep of n5 to n8 whose n7 hangs, once it does and the nodes `done` have ended."""
     only(fleet, 5, 8)
     hangs = f'[ $SLURMD_NODENAME = n7 ] && [ ! -e {fleet.folder}/on ] && touch {fleet.folder}/hangs && sleep 300'
     slow = f'[ $SLURMD_NODENAME = n6 ] && [ -e {fleet.folder}/slow ] && echo "rate: 10.5" && echo "delay: 1" && exit'
@@ -114,7 +114,8 @@ def start_and_hang(fleet, done: str, *options: str) -> subprocess.Popen:
         command(*options), cwd=fleet.clone.root, env=fleet.clone.environment(**fleet.slurm), text=True,
         stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
-    wait_for(lambda: list(fleet.clone.results.glob(f'nightly-stage/*/*/*/*/Fault*/places/{done}.tar')))
+    places = 'nightly-stage/*/*/*/*/Fault*/places'
+    wait_for(lambda: all([*fleet.clone.results.glob(f'{places}/{node}.tar')] for node in done.split()))
     wait_for((fleet.folder / 'hangs').exists)
     (fleet.folder / 'hangs').unlink()
     return running
@@ -150,20 +151,20 @@ def test_a_node_sweep_that_is_interrupted_names_every_node_and_resumes_the_missi
         found = json.loads(fleet.clone.plumbline('compare', '--format=json').stdout)['verdicts']
         return output, {(row['nodes'][0], row['metric']): row for row in found}
 
-    first = start_and_hang(fleet, 'n5', '--max-nodes=3')
+    first = start_and_hang(fleet, 'n5 n6', '--max-nodes=3')
     fleet.tell('scancel', '--name=plumbline-node-sweep')
     output, verdicts = ended(first)
     assert re.search('case did not run, on n7; the same command resumes', output)
     assert verdicts['n7', 'rate']['verdict'] == 'missing' and verdicts['n8', 'rate']['verdict'] == 'ok'
     assert re.search(r'job \d+ ended in state CANCELLED', verdicts['n7', 'rate']['cause'])
-    second = start_and_hang(fleet, 'n5', '--max-nodes=3')
+    second = start_and_hang(fleet, 'n5 n6', '--max-nodes=3')
     second.send_signal(signal.SIGINT)
     output, verdicts = ended(second)
     assert 'resumes a node sweep: 3 nodes done, 1 not yet' in output and 'holds 1 node' in output
     assert (verdicts['n7', 'rate']['verdict'], verdicts['n7', 'rate']['cause']) == ('missing', 'interrupted by Ctrl-C')
     (fleet.folder / 'on').touch()
     (fleet.folder / 'hangs').touch()
-    output, verdicts = ended(start_and_hang(fleet, 'n5', '--max-nodes=3'))
+    output, verdicts = ended(start_and_hang(fleet, 'n5 n6', '--max-nodes=3'))
     assert {node: row['verdict'] for (node, metric), row in verdicts.items() if metric == 'rate'} == {
         'n5': 'ok', 'n6': 'regressed', 'n7': 'ok', 'n8': 'ok',
     }  # fmt: skip

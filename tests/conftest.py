@@ -49,7 +49,8 @@ def pytest_configure(config):
         CACHE.mkdir(exist_ok=True)
         folder = tempfile.TemporaryDirectory(prefix='t', dir=CACHE, ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
-        os.environ |= {'TMPDIR': folder.name, 'POCL_CACHE_DIR': folder.name, 'XDG_CACHE_HOME': str(CACHE)}
+        of_programs = ('TMPDIR', 'POCL_CACHE_DIR', 'IPYTHONDIR', 'CHROME_CONFIG_HOME')
+        os.environ |= dict.fromkeys(of_programs, folder.name) | {'XDG_CACHE_HOME': str(CACHE)}
         Path(folder.name).chmod(0o1777)  # also for the user of a database
     else:  # each has its own, in which no mpirun of another one removes what is in use
         folder = Path(os.environ['TMPDIR'], config.workerinput['workerid'])

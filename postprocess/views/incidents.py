@@ -102,15 +102,18 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
     """Return at most `most` lines of at most 80 characters that tell the incidents of a session.
 
     As many as fit are told whole, the first ones first: what, since when, what changed, evidence, the next command.
+    Then with a second piece of evidence: the measured values, where the first is what a node counted.
     """
     named = known if len(known) <= most else known[: most - 1]
     forms = []
     for one in named:
-        titled, began, details = _titled(one, day), _beginning(one, day), _details(one, day)
-        forms.append((_brief(one, day), titled, [*titled, *began], [*titled, *began, *details]))
+        titled = _titled(one, day)
+        dated = [*titled, *_beginning(one, day)]
+        whole = [[*dated, *_details(one, day, pieces)] for pieces in (1, 2)]
+        forms.append((_brief(one, day), titled, dated, *whole))
     chosen = [form[0] for form in forms]
     left = most - len(chosen) - (len(known) > len(named))
-    for form in (1, 2, 3):
+    for form in (1, 2, 3, 4):
         for i, longer in enumerate(of[form] for of in forms):
             more = len(longer) - len(chosen[i])
             if more <= left and known[i].state(day) not in ('healing', 'closed'):
@@ -142,8 +145,8 @@ def _beginning(known: Known, day: str) -> list[str]:
     return _wrap(since(known, day), '  ') + (_wrap(changed, '  ') if known.incident.changed else [])
 
 
-def _details(known: Known, day: str) -> list[str]:
-    evidence = [line for text in known.incident.evidence[:1] for line in _wrap(text, '  ')]
+def _details(known: Known, day: str, pieces: int) -> list[str]:
+    evidence = [line for text in known.incident.evidence[:pieces] for line in _wrap(text, '  ')]
     return evidence + [line for command in commands(known, day)[:1] for line in _command(f'$ {command}')]
 
 

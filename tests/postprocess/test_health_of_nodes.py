@@ -93,6 +93,8 @@ def test_what_took_the_cpus_of_a_slow_node_is_told_in_its_cause_and_its_incident
     assert incident['where'] == 'n3' and incident['evidence'][0].endswith(f' on n3: {told}')
     (cause,) = (row['cause'] for row in document['verdicts'] if row['verdict'] == 'regressed')
     assert cause.startswith(f'n3: {told}; ')
+    said = ' '.join(work.run('compare', '--summary').stdout.split())
+    assert f' on n3: {told} ' in said and ' on n3; expected ' in said, 'the cause hides the numbers, or they hide it'
 
 
 def test_what_takes_the_cpus_of_all_nodes_alike_explains_no_slow_one():

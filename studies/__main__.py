@@ -44,6 +44,7 @@ STUDIES = {
     'overhead osu': None,
     'overhead watch': None,
     'overhead looks': None,
+    'overhead meters': None,
     'overhead best': None,
     'overhead stack': None,
     'fleet_cost {0}': None,

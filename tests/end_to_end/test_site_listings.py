@@ -69,7 +69,8 @@ def asked(site: str) -> str:
 
 
 def run(clone, site: str, *options: str):
-    answer = clone.reframe(f'--system={site}', *options, checks='checks', PLUMBLINE_SITE=site)
+    home = str(clone.results)  # where ReFrame keeps what it detects of a node that no site.yaml describes
+    answer = clone.reframe(f'--system={site}', *options, checks='checks', PLUMBLINE_SITE=site, HOME=home)
     said = answer.stdout + answer.stderr
     assert answer.returncode == 0, said
     partitions = UNDESCRIBED.get(site)

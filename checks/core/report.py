@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reframe.core.logging import getlogger
+
 from checks.core import node_sweep
 
 if TYPE_CHECKING:
@@ -21,7 +23,15 @@ class RecordOf:
     def __init__(self, check: Benchmark):
         self._check = check
 
-    def __rfm_json_encode__(self) -> dict[str, Any]:
+    def __rfm_json_encode__(self) -> dict[str, Any] | None:
+        """Return None where the check raises any error at it: the report of all other cases would be lost."""
+        try:
+            return self._made()
+        except Exception as error:
+            getlogger().error(f'{self._check.display_name}: has no record: {type(error).__name__}: {error}')
+            return None
+
+    def _made(self) -> dict[str, Any]:
         check = self._check
         if check.result is None and node_sweep.began(check.stagedir):  # ended before its last place
             check.swept, check.result = node_sweep.read_places(Path(check.stagedir), check.plan(), {})

@@ -210,3 +210,24 @@ def test_a_full_disk_fails_the_case(clone):
         assert 'Traceback' not in answer.stdout + answer.stderr
     finally:
         subprocess.run(['umount', clone.results], check=True)
+
+
+@pytest.mark.parametrize('error', ['AttributeError', 'TypeError'])
+def test_a_check_with_a_mistake_in_its_code_costs_no_other_case_its_numbers(clone, error):
+    path = clone.root / 'checks/demo.py'
+    text = path.read_text().replace("['small']", "['small', 'big']")
+    path.write_text(
+        f'{text}\n    def plan(self):\n        if self.size == "big":\n            raise {error}("a slip")\n'
+        '        return super().plan()\n'
+    )
+    answer = clone.reframe('-r', f'--report-file={clone.results}/reports/0.json')
+    assert answer.returncode == 1
+    said = answer.stdout + answer.stderr
+    assert f'Demo %size=big: has no record: {error}: a slip' in said
+    found = {case['size']: case for case in cases_in(clone.results / 'reports/0.json')}
+    assert (found['big']['result'], found['big']['record']) == ('fail', None)
+    assert clone.plumbline('ingest', f'{clone.results}/reports/0.json').returncode == 0
+    rows = json.loads(clone.plumbline('compare', '--format=json').stdout)['verdicts']
+    assert {(row['params'], row['metric'], row['verdict']) for row in rows} == {
+        ('size=small', 'rate', 'no_reference'), ('size=small', 'delay', 'no_reference'), ('size=big', '*', 'failed'),
+    }  # fmt: skip

@@ -153,7 +153,10 @@ def activation(stack: Environ, installed: Installed | None = None) -> list[str]:
         sentence = shlex.quote(f'plumbline: stack {stack.name}: module load {module} failed')
         lines.append(f'module load {shlex.quote(module)} || {{ echo {sentence} >&2; exit 1; }}')
     if stack.prefix:
-        lines.append(f'export PATH={shlex.quote(str(Path(stack.prefix) / "bin"))}:"$PATH"')
+        programs = shlex.quote(str(Path(stack.prefix) / 'bin'))
+        sentence = f'plumbline: stack {stack.name}: its prefix {stack.prefix} has no folder bin on this node'
+        lines.append(f'[ -d {programs} ] || {{ echo {shlex.quote(sentence)} >&2; exit 1; }}')  # not others of PATH
+        lines.append(f'export PATH={programs}:"$PATH"')
     if installed:
         lines.append(f'source {shlex.quote(str(installed.activation))} || exit 1')
     lines += [f'export {name}={shlex.quote(value)}' for name, value in stack.env_vars]

@@ -231,3 +231,12 @@ def test_a_check_with_a_mistake_in_its_code_costs_no_other_case_its_numbers(clon
     assert {(row['params'], row['metric'], row['verdict']) for row in rows} == {
         ('size=small', 'rate', 'no_reference'), ('size=small', 'delay', 'no_reference'), ('size=big', '*', 'failed'),
     }  # fmt: skip
+
+
+def test_the_program_of_another_place_does_not_stand_in_for_a_prefix_that_is_gone(clone):
+    """Such as that of a file system which is not mounted on the node."""
+    gone = clone.binary.parent.rename(clone.root / 'bin')
+    code, found = case(clone, PATH=f'{gone}:{os.environ["PATH"]}')
+    assert code == 1
+    assert f'its prefix {clone.binary.parent.parent} has no folder bin on this node' in found['fail_reason']
+    assert found['record']['metrics']['rate']['samples'] == []

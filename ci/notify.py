@@ -16,8 +16,7 @@ from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
 from plumbline.files import write_text
-
-_STATES = ('open', 'acknowledged', 'suspected', 'healing', 'closed')
+from postprocess.history.incidents import STATES
 
 
 def take_addresses() -> list[str]:
@@ -72,7 +71,7 @@ def write_prometheus(path: Path, outcome: Outcome, code: int) -> None:
     lines = [
         '# HELP plumbline_incidents Incidents of the site by state after the last session.',
         '# TYPE plumbline_incidents gauge',
-        *(f'plumbline_incidents{{{labels},state="{state}"}} {states[state]}' for state in _STATES),
+        *(f'plumbline_incidents{{{labels},state="{state}"}} {states[state]}' for state in STATES),
         '# HELP plumbline_incident_sessions In how many sessions an incident that is not closed was seen.',
         '# TYPE plumbline_incident_sessions gauge',
         *(_incident('sessions', labels, one, one['sessions']) for one in lasting),

@@ -19,10 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plumbline.errors import InputError, SiteError
+from postprocess.history.incidents import FAILING
 
 if TYPE_CHECKING:
     from postprocess.results.store import Store
     from postprocess.verdicts.compare import Comparison
+    from postprocess.verdicts.verdict import Again
 
 # a fork of this process would copy locks that its threads hold; the server has no threads
 _PROCESSES = multiprocessing.get_context('forkserver')
@@ -57,7 +59,7 @@ class Outcome:
     @property
     def title(self) -> str:
         """What to act on first, in a few words."""
-        found = [one for one in self.incidents if one['state'] == 'open']
+        found = [one for one in self.incidents if one['state'] in FAILING]
         if not found:
             return f'{self.site} is as it was' if self.exit_code == 0 else f'{self.site} is not as it was'
         more = f' and {len(found) - 1} more' if len(found) > 1 else ''
@@ -132,13 +134,10 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
 
 
 @isolated
-def in_doubt(results: Path, uuid: str) -> set[tuple[str, str, str]]:
-    """Return partition, environment and ReFrame's display name of each case of a session that should run again."""
-    store, comparison = _judged(results, uuid)
-    cases = store.rows('cases', comparison.session)
-    return {
-        (case['partition'], case['environ'], case['name']) for case in cases if case['case_id'] in comparison.suspects
-    }
+def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
+    """Return the jobs that should run before the answer on a session is final."""
+    _, comparison = _judged(results, uuid)
+    return comparison.again
 
 
 @isolated

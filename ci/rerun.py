@@ -6,18 +6,24 @@ One bad value is no evidence against a node.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from itertools import pairwise
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from ci import outcome
 from ci.session import Case, Content, Entry, Session, case_of, cases_in, left_out, trials_not_run
 from ci.slurm_nodes import free_nodes, slurm_partitions
+from plumbline.record import OF_NODE
 from plumbline.sites import Site
 from postprocess.text import count
 
-#: Jobs of a case in a session: after each step it runs on only if it is still in doubt.
-STEPS = (1, 2, 3, 5, 9)
+if TYPE_CHECKING:
+    from postprocess.verdicts.verdict import Again
+
+STEPS = (
+    8  # of further jobs in a session, at most: 1, 2, 4 and 8 of a case, and cases that the budget has room for later
+)
 SHORTEST = 1800.0  # seconds that reruns may take at least; else no longer than the session itself
 
 
@@ -31,11 +37,18 @@ def complete(session: Session, content: Content, site: Site, deadline: float) ->
         number += 1
         left = {case_of(case): trials_not_run(case) for case in cases}
         print(f'plumbline: {count(len(cases), "case")} had no time for all trials in a job: job {number}', flush=True)
-        if not session.run_again(
-            content, _with_options(session, cases, site, 1), deadline, f'-part{number}', trials=left
-        ):
+        if not session.run_again(content, _on_their_nodes(cases, site), deadline, f'-part{number}', trials=left):
             break
     return [f'{case["display_name"]}: {left_out(case)}; no job ran them' for case in _incomplete(content)]
+
+
+def _on_their_nodes(cases: Sequence[Entry], site: Site) -> dict[Case, list[str]]:
+    """Return each case with Slurm's option for the nodes of its first job."""
+    of_slurm = {partition.name for partition in slurm_partitions(site)}
+    return {
+        case_of(case): [f'--nodelist={",".join(_nodes_of(case))}'] if case['partition'] in of_slurm else []
+        for case in cases
+    }
 
 
 def _incomplete(content: Content) -> list[Entry]:
@@ -44,46 +57,67 @@ def _incomplete(content: Content) -> list[Entry]:
 
 
 def rerun(session: Session, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:
-    """Run the cases in doubt again and add their jobs to `content`, until the doubt is gone or the time is over.
+    """Run further jobs of the cases in doubt and add them to `content`, until nothing is in doubt or the time is over.
 
-    The second job runs on the nodes of the first, the third on others where they are free, further ones anywhere. A
-    case of ``--distribute`` stays on its node. `store` puts `content` into the store; it is called after each step.
+    They run on other nodes than the first job where some are free, or on a node that is itself in doubt. A case of
+    ``--distribute`` stays on its node. `store` puts `content` into the store; it is called after each step.
     """
     deadline = min(deadline, time.monotonic() + max(time.time() - session.started, SHORTEST))
-    for have, wanted in pairwise(STEPS):
-        doubtful = _in_doubt(session, content)
-        if not doubtful or time.monotonic() >= deadline:
+    for step in range(1, STEPS + 1):
+        wanted = outcome.in_doubt(Path(session.results), content['session_info']['uuid'])
+        if not wanted or time.monotonic() >= deadline:
             return
-        print(f'plumbline: runs {count(len(doubtful), "case")} in doubt again, up to {wanted} jobs in all', flush=True)
-        wanted_cases = _with_options(session, doubtful, site, have)
-        if not session.run_again(content, wanted_cases, deadline, f'-rerun{have}', wanted - have):
+        jobs, cases = sum(again.jobs for again in wanted), len({again.case_id for again in wanted})
+        print(f'plumbline: runs {count(jobs, "further job")} of {count(cases, "case")} in doubt', flush=True)
+        first = {_key(case): case for case in reversed(cases_in(content, every_run=True))}
+        ran = False
+        for number, part in enumerate(_at_once(wanted), 1):
+            times, purpose = part[0].jobs, OF_NODE if part[0].on else ''
+            options = _with_options(
+                session, [(first[_key_of(one)], one) for one in part if _key_of(one) in first], site
+            )
+            name = f'-rerun{step}' + (f'-{number}' if number > 1 else '')
+            ran |= session.run_again(content, options, deadline, name, times, purpose=purpose)
+        if not ran:
             return
         store()
 
 
-def _with_options(session: Session, cases: list[Entry], site: Site, have: int) -> dict[Case, list[str]]:
-    """Return each case that has run so many times, with Slurm's options for its nodes."""
-    found: dict[Case, list[str]] = {case_of(case): [] for case in cases}
-    if have > 2 and not session.distributes:
-        return found
-    free = {partition.name: set(free_nodes(partition)) for partition in slurm_partitions(site)}
-    elsewhere = have == 2 and not session.distributes
-    for case in cases:
-        if case['partition'] in free:
-            nodes = case['record']['job']['nodes']
-            found[case_of(case)] = _node_options(nodes, free[case['partition']], elsewhere)
+def _at_once(wanted: Sequence[Again]) -> list[list[Again]]:
+    """Return the jobs in parts that one run of ReFrame can hold: each case once, and as many times as the others."""
+    parts: dict[tuple[int, bool, int], list[Again]] = {}
+    seen: Counter[tuple[int, bool]] = Counter()
+    for again in wanted:
+        kind = again.case_id, bool(again.on)
+        parts.setdefault((again.jobs, bool(again.on), seen[kind]), []).append(again)
+        seen[kind] += 1
+    return list(parts.values())
+
+
+def _key(case: Entry) -> tuple[str, str, str]:
+    return case['partition'], case['environ'], case['display_name']
+
+
+def _key_of(again: Again) -> tuple[str, str, str]:
+    return again.partition, again.environ, again.name
+
+
+def _with_options(session: Session, wanted: Sequence[tuple[Entry, Again]], site: Site) -> dict[Case, list[str]]:
+    """Return each case with Slurm's options for its nodes."""
+    partitions = {} if session.distributes else {one.name: one for one in slurm_partitions(site)}
+    free = {name: set(free_nodes(partition)) for name, partition in partitions.items()}
+    found: dict[Case, list[str]] = {}
+    for case, again in wanted:
+        options: list[str] = []
+        if again.on and again.partition in free:
+            options = [f'--nodelist={again.on}']
+        elif again.partition in free and len(free[again.partition] - set(again.not_on)) >= len(_nodes_of(case)):
+            options = [f'--exclude={",".join(again.not_on)}'] if again.not_on else []
+        if session.distributes:
+            options = [f'--nodelist={",".join(_nodes_of(case))}']
+        found[case_of(case)] = options
     return found
 
 
-def _node_options(nodes: list[str], free: set[str], elsewhere: bool) -> list[str]:
-    """Return Slurm's options for these nodes, or for others where as many of them are free."""
-    if elsewhere and len(free - set(nodes)) >= len(nodes):
-        return [f'--exclude={",".join(nodes)}']
-    return [f'--nodelist={",".join(nodes)}']
-
-
-def _in_doubt(session: Session, content: Content) -> list[Entry]:
-    """Return the first run of each case that has a series in doubt."""
-    wanted = outcome.in_doubt(Path(session.results), content['session_info']['uuid'])
-    first = {case_of(case): case for case in reversed(cases_in(content, every_run=True))}
-    return [case for case in first.values() if (case['partition'], case['environ'], case['display_name']) in wanted]
+def _nodes_of(case: Entry) -> list[str]:
+    return case['record']['job']['nodes']

@@ -315,13 +315,16 @@ class Session:
 
     def run_again(
         self, content: Content, wanted: Mapping[Case, Sequence[str]], deadline: float, part: str, times: int = 1,
-        trials: Mapping[Case, int] | None = None,
+        trials: Mapping[Case, int] | None = None, purpose: str = '',
     ) -> bool:  # fmt: skip
-        """Run cases again so many times and add each time to `content`; return whether there was anything to add."""
+        """Run cases again so many times and add each time to `content`; return whether there was anything to add.
+
+        `purpose`: that of `postprocess.results.tables`.
+        """
         self.run(deadline, wanted, part, times=times, trials=trials)
         if not self.part(part).exists():
             return False
-        add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted)
+        add_runs(content, json.loads(self.part(part).read_text(encoding='utf-8')), wanted, purpose)
         write_text(self.report, json.dumps(content))
         return True
 
@@ -378,7 +381,7 @@ def cut_short(content: Content, why: str, expected: int) -> str:
     return said + while_ran * bool(running)
 
 
-def add_runs(content: Content, further: Content, wanted: Iterable[Case]) -> None:
+def add_runs(content: Content, further: Content, wanted: Iterable[Case], purpose: str = '') -> None:
     """Add the runs of another run report to `content`, as ReFrame adds its own retries; of cases only those `wanted`.
 
     A case that did not run because the session was aborted has run now: only that run stays.
@@ -387,7 +390,9 @@ def add_runs(content: Content, further: Content, wanted: Iterable[Case]) -> None
     for run in further['runs']:
         number = len(content['runs'])
         cases = [
-            case | {'run_index': number} for case in run['testcases'] if case['fixture'] or case_of(case) in wanted
+            case | {'run_index': number, 'plumbline_purpose': purpose}
+            for case in run['testcases']
+            if case['fixture'] or case_of(case) in wanted
         ]
         if any(not case['fixture'] for case in cases):
             content['runs'].append({'run_index': number, 'testcases': cases})

@@ -22,7 +22,8 @@ DEFAULT_SPREAD = 0.02
 PRIOR_DF = 4.0
 #: Standard deviations beyond a limit from which four of five losses are found.
 POWER = 0.841621
-#: Jobs of a series that runs again as long as it is in doubt, and the correlation of jobs that is assumed.
+#: Jobs of a series in a session at most, the first one and eight further ones, and the correlation of jobs that is
+#: assumed.
 MOST_JOBS = 9
 LIKENESS_OF_JOBS = 0.3
 

@@ -12,6 +12,8 @@ from plumbline.migration import record_of_schema_1
 
 SCHEMA = 2
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
+#: Why a further job ran: its node is in doubt. It says nothing of the series that it measured.
+OF_NODE = 'node'
 
 
 @dataclass(frozen=True)

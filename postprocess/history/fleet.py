@@ -22,10 +22,10 @@ from postprocess.history import ledger
 from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
 from postprocess.history.provenance import ALL, Provenance
 from postprocess.history.series import by_node
-from postprocess.history.spread import LARGE
 from postprocess.results.store import Session, Store
+from postprocess.statistics.distributions import quantile
+from postprocess.statistics.spread import LARGE
 from postprocess.text import count, percent
-from postprocess.verdicts.stats import quantile
 
 _BEFORE = 3  # sessions whose provenance and nodes are compared with those of the last
 _LATELY = 2  # sessions before the last: a node that stood out in one of them is proposed to be drained

@@ -12,10 +12,10 @@ from numpy import ndarray
 
 from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.limits import Tolerance
-from postprocess.history import spread
 from postprocess.history.series import History
+from postprocess.statistics import spread
+from postprocess.statistics.distributions import MAD_OF_NORMAL, OUTLYING, chance, false_discovery_rates
 from postprocess.text import count
-from postprocess.verdicts.stats import MAD_OF_NORMAL, OUTLYING, chance, false_discovery_rates
 
 FEWEST_NODES = 4  # that are compared with each other
 ACCEPTED = 20  # first sessions of a node whose level is what it should keep
@@ -219,14 +219,13 @@ class _Fleet:
             of = of[levels.n[of] >= spread.FEWEST_SESSIONS]
             if not len(of):
                 continue
-            error_of = levels.likeness.error_of_mean
-            error = error_of(numpy.array(float(size)))
+            error = spread.error_of_mean(levels.phi, numpy.array(float(size)))
             change, sd, df = change[of], levels.sd[of], levels.df[of]
             if size > 1:  # the last sessions tell of the spread, too
                 further = size * (1 - error)
                 squares = recent[of, -size:].var(axis=1) * size
                 sd, df = numpy.sqrt((df * sd**2 + squares) / (df + further)), df + further
-            p = stdtr(df, change / (sd * numpy.sqrt(error + error_of(levels.n[of]))))
+            p = stdtr(df, change / (sd * numpy.sqrt(error + spread.error_of_mean(levels.phi, levels.n[of]))))
             low = change / 2 if size > 1 else change
             lows = (recent[of, -size:] - levels.own[of, None] <= low[:, None]).sum(axis=1)
             p = numpy.maximum(p, bdtrc(lows - 1, size, levels.share_below(low / sd))) / share

@@ -19,15 +19,21 @@ from postprocess.verdicts.compare import site_policy
 
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
 # A row a series: its names, the floor of its last session, and lists. Histories are of logarithms, so only values above
-# zero count.
+# zero count, and of first jobs: a further one ran because of the first, and says nothing of usual levels and spreads.
 _HISTORIES = f"""
-    WITH {CASES}, found AS (
+    WITH {CASES}, firsts AS (
+        SELECT night, name, metric AS of_metric, metrics.dims AS of_dims, min(round) AS first
+        FROM metrics JOIN cases USING (night, case_id)
+        SEMI JOIN (SELECT night, name FROM cases WHERE round > 0) USING (night, name)
+        WHERE status = 'measured' GROUP BY ALL
+    ), found AS (
         SELECT "case", any_value(metric) AS metric, any_value(dims) AS dims, any_value(unit) AS unit,
-            any_value(better) AS better, arg_max("floor", night) AS "floor",
-            list(night::INT) AS sessions, list(mean) AS "values"{{nodes}}
+            any_value(better) AS better, arg_max("floor", own.night) AS "floor",
+            list(own.night::INT) AS sessions, list(mean) AS "values"{{nodes}}
         FROM metrics JOIN own USING (night, case_id){{numbers}}
-        WHERE status = 'measured' AND judged AND mean > 0
-        GROUP BY "case", hash(metric, dims, unit, better)
+        LEFT JOIN firsts ON own.night = firsts.night AND own.name = firsts.name AND metric = of_metric AND metrics.dims
+        = of_dims WHERE status = 'measured' AND judged AND mean > 0 AND (first IS NULL OR first = own.round) GROUP BY
+        "case", hash(metric, dims, unit, better)
     )
     SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
 """

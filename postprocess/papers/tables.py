@@ -22,8 +22,7 @@ from postprocess.papers.annex import entries
 from postprocess.papers.annex import rows as rows_of_annex
 from postprocess.papers.energy import FORMULAS, contradiction
 from postprocess.results.store import Store
-from postprocess.verdicts.measured import measured_in
-from postprocess.verdicts.stats import mean_of, pool
+from postprocess.verdicts.measured import mean_of, measured_in, pool
 
 if TYPE_CHECKING:
     import pandas

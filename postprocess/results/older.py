@@ -1,7 +1,8 @@
 """Read what earlier schemas of the store wrote: old column names, and metric names that held dims.
 
-Schema 5 lacks `figures` and `health`. Schema 4 has `cap`, which nothing reads any more. Schema 3 also lacks `round`.
-Schema 2 also has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also lacks `judged` and `source`.
+Schema 6 lacks `purpose`, and schema 5 also `figures` and `health`. Schema 4 has `cap`, which nothing reads any more.
+Schema 3 also lacks `round`. Schema 2 also has `stack`, `case`, `void` and `binding`, and no dims; schema 1 also lacks
+`judged` and `source`.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ def columns_of(table: str, schema: int) -> str:
     if schema == SCHEMA:
         return '*'
     without = ' EXCLUDE (cap)' if table == 'metrics' and schema < 5 else ''
-    more = ", '{}' AS figures, '{}' AS health" if table == 'cases' else ''
+    more = ", '' AS purpose" if table == 'cases' else ''
+    more += ", '{}' AS figures, '{}' AS health" if table == 'cases' and schema < 6 else ''
     more += ', 0::INTEGER AS round' if table == 'cases' and schema < 4 else ''
     return f'*{without} REPLACE ({SCHEMA} AS schema){more}'
 
@@ -75,7 +77,8 @@ _COLUMNS = {
         'usual_spread': 'NULL::DOUBLE', 'floor': 'tolerated."floor"',
     },
     'cases': {
-        'round': '0::INTEGER', 'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'",
+        'round': '0::INTEGER', 'purpose': "''",
+        'environ': 'r.stack', 'params': 'r."case"', 'dims': _DIMS, 'draw': "'{}'",
         'figures': "'{}'", 'health': "'{}'",
         'evidence': "''",
         'placement': """replace(replace(r.binding, '"asked":', '"requested":'), '"got":', '"actual":')""",

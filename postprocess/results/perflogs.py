@@ -139,7 +139,8 @@ def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
     result = fields.get('result', 'pass')
     exitcode = fields.get('job_exitcode', '')
     return {
-        'case_id': number, 'round': 0, 'partition': fields['partition'], 'environ': fields['environ'], 'check': check,
+        'case_id': number, 'round': 0, 'purpose': '', 'partition': fields['partition'],
+        'environ': fields['environ'], 'check': check,
         'params': params, 'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
         'fail_phase': 'performance' if result == 'fail' and not within else None, 'tags': [], 'trials': 1,
         'job_id': fields.get('jobid'), 'job_exitcode': int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,

@@ -214,7 +214,9 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
     for number, (run, entry) in enumerate(entries):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
-        cases.append(_case(number, entry, record, where) | {'round': run})
+        cases.append(
+            _case(number, entry, record, where) | {'round': run, 'purpose': entry.get('plumbline_purpose', '')}
+        )
         for metric, facts, series in record.series() if record else ():
             dims = to_text(series.dims)
             row = vars(summarize([value for *_, value in series.samples])) | {

@@ -226,7 +226,7 @@ class Store:
         given = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
         given += [f'--site={site}'] if len(self.sites()) > 1 else []
         given += [f'--references={root}'] if root != SITES else []
-        return f'`{shlex.join(["plumbline", *words.split(), *given])}`'
+        return f'`{shlex.join(["plumbline", *shlex.split(words), *given])}`'
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:
         """Return the sessions of a site up to `last`, in the order they started; of the last `days` where given."""

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 
-SCHEMA = 6
+SCHEMA = 7
 _TIME = pa.timestamp('us')
 _WORDS = pa.list_(pa.string())
 #: Columns that each table begins with.
@@ -26,9 +26,10 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 
 #: In the order in which their files are written. `case_id` is a number within the session; `round` is 0 for the first
-#: run of a case, 1 for the next; `params` and `dims` of metrics and samples are texts of `plumbline.identity.to_text`;
-#: `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case are JSON. `status` of a metric is that of
-#: `status_of`; `selection` and `narrowed_by` are explained in `Session`.
+#: run of a case, 1 for the next, whose `purpose` is ``node`` where a node in doubt was the reason; `params` and `dims`
+#: of metrics and samples are texts of `plumbline.identity.to_text`; `dims`, `draw`, `figures`, `placement`,
+#: `provenance` and `health` of a case are JSON. `status` of a metric is that of `status_of`; `selection` and
+#: `narrowed_by` are explained in `Session`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),
@@ -40,14 +41,14 @@ TABLES = {
         invalid=pa.string(), missing=pa.string(), judged=pa.bool_(), usual_spread=pa.float64(), floor=pa.float64(),
     ),
     'cases': _schema(
-        case_id=pa.int32(), round=pa.int32(), partition=pa.string(), environ=pa.string(), check=pa.string(),
-        params=pa.string(),
-        name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(), result=pa.string(), fail_phase=pa.string(),
-        fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(), scheduler=pa.string(), job_id=pa.string(),
-        job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS, completed=_TIME, time_setup=pa.float64(),
-        time_compile=pa.float64(), time_run=pa.float64(), time_sanity=pa.float64(), time_performance=pa.float64(),
-        time_total=pa.float64(), trial_seconds=pa.list_(pa.float64()), dims=pa.string(), draw=pa.string(),
-        figures=pa.string(), placement=pa.string(), provenance=pa.string(), health=pa.string(), evidence=pa.string(),
+        case_id=pa.int32(), round=pa.int32(), purpose=pa.string(), partition=pa.string(), environ=pa.string(),
+        check=pa.string(), params=pa.string(), name=pa.string(), fixture=pa.bool_(), benchmark=pa.bool_(),
+        result=pa.string(), fail_phase=pa.string(), fail_reason=pa.string(), tags=_WORDS, trials=pa.int32(),
+        scheduler=pa.string(), job_id=pa.string(), job_state=pa.string(), job_exitcode=pa.int32(), nodes=_WORDS,
+        completed=_TIME, time_setup=pa.float64(), time_compile=pa.float64(), time_run=pa.float64(),
+        time_sanity=pa.float64(), time_performance=pa.float64(), time_total=pa.float64(),
+        trial_seconds=pa.list_(pa.float64()), dims=pa.string(), draw=pa.string(), figures=pa.string(),
+        placement=pa.string(), provenance=pa.string(), health=pa.string(), evidence=pa.string(),
     ),
     'sessions': _schema(
         started=_TIME, ended=_TIME, hostname=pa.string(), user=pa.string(), reframe=pa.string(), mode=pa.string(),

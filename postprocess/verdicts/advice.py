@@ -3,35 +3,85 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
 from typing import Any
 
+from plumbline.identity import CaseId
 from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
 from postprocess.text import count
+from postprocess.verdicts.measured import failure
+from postprocess.verdicts.selection import command_of
 from postprocess.verdicts.verdict import Verdict
 
+_NAMED = 5  # things without a reference
 _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
 
 
 def hints(series: Sequence[Verdict], command: Callable[[str], str]) -> list[str]:
-    """Return what to do next where next to nothing could be judged. `command`: returns one as it is to be typed."""
-    measured = [row for row in series if row.value is not None and row.verdict != 'informational']
+    """Return what to do next where something could not be judged. `command`: returns one as it is to be typed."""
+    measured = _measured(series)
     judged = sum(row.reference is not None for row in measured)
-    if not measured or 2 * judged > len(measured):
-        return []
-    if not judged:
+    if measured and not judged:
         return [
             'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, '
             f'record this session as the baseline: {command("record propose")}, read what it prints, then '
             f'{command("record accept")}.'
         ]
-    return [
-        f'Only {judged} of {len(measured)} metrics have a reference: {command("record propose")} records the others.'
-    ]
+    if few_judged(series):
+        which = f'{judged} of {len(measured)} metrics'
+        return [f'Only {which} have a reference: {command("record propose")} records the others.']
+    if where := _unguarded(measured):
+        return [f'No reference yet: {"; ".join(where)}. If they are as they should be: {command("record propose")}.']
+    return []
+
+
+def few_judged(series: Sequence[Verdict]) -> bool:
+    """Return True if at most half of what was measured has a reference."""
+    measured = _measured(series)
+    return bool(measured) and 2 * sum(row.reference is not None for row in measured) <= len(measured)
+
+
+def _measured(series: Sequence[Verdict]) -> list[Verdict]:
+    return [row for row in series if row.value is not None and row.verdict != 'informational']
+
+
+def _unguarded(measured: Sequence[Verdict]) -> list[str]:
+    """Return each partition, environ and check of which no metric has a reference, the widest that tells it."""
+    found: dict[str, int] = {}
+    known = {of for row in measured if row.reference is not None for of in _places(row)}
+    for row in measured:
+        if row.reference is None and (place := next((of for of in _places(row) if of not in known), None)):
+            found[place] = found.get(place, 0) + 1
+    told = [f'{place} ({count(n, "metric")})' for place, n in found.items()]
+    return told if len(told) <= _NAMED else [*told[:_NAMED], f'and {len(told) - _NAMED} more']
+
+
+def _places(row: Verdict) -> tuple[str, str, str]:
+    of = row.id
+    environ = f'environ {of.environ} of partition {of.partition}'
+    return f'partition {of.partition}', environ, f'{of.check} with {environ}'
+
+
+def retiring(
+    verdicts: Sequence[Verdict], cases: Iterable[dict[str, Any]], recorded: Iterable[Reference]
+) -> tuple[int, str]:
+    """Return how many series with a baseline nothing measured, though no job of theirs failed, and what retires them.
+
+    `recorded`: all rows of the references. The command is that of `command_of`; empty without such series.
+    """
+    failed = {CaseId.from_row(case) for case in cases if not case['fixture'] and failure(case)}
+    gone = {
+        row.id
+        for row in verdicts
+        if row.verdict == 'missing' and row.case_id is None and row.id.case not in failed
+        if row.reference and row.reference.kind == 'baseline' and not row.reference.is_pattern
+    }
+    others = {row.id for row in recorded if row.kind == 'baseline'} - gone
+    return len(gone), command_of(gone, others) if gone else ''
 
 
 def changed_checks(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
 from pathlib import Path
@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy
 
 from plumbline.errors import InputError
+from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_file
 from plumbline.record import summarize
@@ -19,6 +20,7 @@ from plumbline.references import FILES, Reference, load_references, read_referen
 from plumbline.units import UNITS
 from postprocess.results.reports import is_ahead
 from postprocess.results.store import Session, Store
+from postprocess.statistics.levels import Level, Values, estimate
 from postprocess.text import count
 from postprocess.verdicts.candidates import (
     BINARY,
@@ -30,16 +32,18 @@ from postprocess.verdicts.candidates import (
     evidence_of,
     read_candidates,
     read_doubts,
+    read_ended,
     read_unmeasured,
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
-from postprocess.verdicts.levels import Level, Values, estimate
+from postprocess.verdicts.measured import mean_of
 from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, slow_loss, summary_of, two_levels, worse
-from postprocess.verdicts.stats import mean_of
 
 _NAMED = 30  # sessions that a row names beside its first
 _NOTHING = 'holds nothing that can be recorded'
 _BEFORE = 'is from before the baseline in force'
+#: Beside the baseline.csv of a site: the rows that were taken out of it.
+RETIRED = 'retired.csv'
 
 
 @dataclass(frozen=True)
@@ -95,7 +99,8 @@ class Proposal:
     `taken`: the sessions that the rows are of. `left_out`: what speaks against jobs of a session, or why none of them
     was taken, by session. `unusable`: sessions in which nothing can be recorded, of those that were named, or of all
     where there is no row. `doubted`: a reason would let more be recorded. `evidence`: the archives of the newest job
-    behind each row.
+    behind each row. `ended`: series that the newest session of their case no longer measures, and the first such one.
+    `in_force`: the series that have a row.
     """
 
     site: str
@@ -106,6 +111,8 @@ class Proposal:
     unusable: list[str]
     doubted: bool
     evidence: list[str]
+    ended: dict[SeriesId, Session] = field(default_factory=dict)
+    in_force: frozenset[SeriesId] = frozenset()
 
     @property
     def complete(self) -> bool:
@@ -125,7 +132,7 @@ def propose(
     Of sessions that were not named, a series takes the jobs that nothing speaks against, from the first session behind
     its row in force on. A value is the mean of the trials of one job; n counts sessions, and the spread is that between
     sessions. A row of one session has no spread: its limits follow from the one that its check calls usual. Where a
-    series has two levels, the worse one is proposed.
+    series has two levels, the worse one is proposed. What its case measures no longer is not proposed.
 
     Raises InputError where the sessions are of several sites, SiteError where a file of the site is wrong.
     """
@@ -149,6 +156,7 @@ class _Recorder:
         self.policy = site_policy(self.site, root)
         self.published = load_references(self.site, root).published
         self.in_force = {row.id: row for row in read_baseline(self.site, root)}
+        self.retired = {row.id: retired_at(row) for row in read_retired(self.site, root)}
         # an epoch explains what was an incident of the case in its first sessions
         explained = {(row.id.case, name) for row in self.in_force.values() if row.epoch for name in row.sessions}
         self.doubts = {
@@ -160,7 +168,13 @@ class _Recorder:
         self.doubted = False
 
     def proposal(self) -> Proposal:
+        of_site = [one for one in self.store.sessions(self.site) if not is_ahead(one.started)] or self.sessions
+        ended = read_ended(self.store, of_site)
         measured = read_candidates(self.store, self.sessions)
+        ended = {of.id: ended[of.id] for of in measured if of.id in ended} | {
+            id: session for id, session in ended.items() if id in self.in_force
+        }
+        measured = [of for of in measured if of.id not in ended]
         groups = groupby(measured, key=lambda of: of.id)
         found = [of for of in (self.choose(list(group)) for _, group in groups) if of is not None]
         levels = estimate([self.values(of) for of in found])
@@ -174,13 +188,14 @@ class _Recorder:
         return Proposal(
             self.site, rows, self.refused + read_unmeasured(self.store, self.sessions),
             [self.sessions[night] for night in taken], left_out, empty,
-            self.doubted or any(row.withheld for row in rows), evidence_of(self.store, self.sessions, newest),
+            self.doubted or any(row.withheld for row in rows), evidence_of(self.store, self.sessions, newest), ended,
+            frozenset(self.in_force),
         )  # fmt: skip
 
     def choose(self, group: list[Candidate]) -> Candidate | None:
         """Return the jobs of a series that count; None where none does, with a refusal."""
         of = group[0]
-        if not self.wanted.named and (since := self.since(self.in_force.get(of.id))):
+        if not self.wanted.named and (since := self.since(of.id)):
             of = of.only(numpy.array([self.sessions[night].started >= since for night in of.nights]))
         if not len(of.values):
             return None
@@ -198,10 +213,14 @@ class _Recorder:
             return None
         return of
 
-    def since(self, old: Reference | None) -> datetime | None:
-        """Return when the baseline of a series begins: with the first session behind its row in force."""
+    def since(self, of: SeriesId) -> datetime | None:
+        """Return when the baseline of a series begins: with the first session behind its row in force.
+
+        Of a row that was retired with the first one after that.
+        """
+        old = self.in_force.get(of)
         if old is None:
-            return None
+            return self.retired.get(of)
         starts = [one.started for one in self.sessions if one.session[:8] in old.sessions]
         if starts:
             return min(starts)
@@ -234,7 +253,7 @@ class _Recorder:
         due = [one for one in found if one.kind not in LASTING or one.kind not in accepted[0].split(',')]
         withheld = bool(due) and not wanted.although
         if found and not withheld:
-            why = _part(wanted.although if due else accepted[2])
+            why = part(wanted.although if due else accepted[2])
             kinds = ','.join(sorted({one.kind for one in found}))
             note = '; '.join([new.note, *(one.why for one in found), f'although: {why}'])
             new = replace(new, note=note, provenance=f'although={kinds}: {why}; {new.provenance}')
@@ -294,7 +313,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
     if len(sessions) == 1:
         usual = of.stated['usual_spread']
         note += [f'one session: limits from the usual spread of such a metric{f", {usual:.2g}" if usual else ""}']
-    known = {name: ' | '.join(map(_part, values)) for name, values in facts.items() if name != BINARY}
+    known = {name: ' | '.join(map(part, values)) for name, values in facts.items() if name != BINARY}
     known |= {
         'dates': dates, 'nodes': nodelist_abbrev(nodes),
         'sessions': ', '.join(names if len(names) <= _NAMED else [names[0], *names[-_NAMED:]]),
@@ -317,7 +336,7 @@ def _with_spread_of(new: Reference, old: Reference) -> Reference:
     return replace(new, spread=spread, df=df, spread_n=old.spread_n or old.n)
 
 
-def _part(text: str) -> str:
+def part(text: str) -> str:
     """Return `text` without what separates the parts of a provenance."""
     return text.replace(';', ',')
 
@@ -326,6 +345,20 @@ def read_baseline(site: str, root: Path) -> list[Reference]:
     """Return the rows of the ``baseline.csv`` of a site; none where there is no file. Raises SiteError."""
     path = site_file(site, FILES['baseline'], root)
     return read_references(path, 'baseline') if path.exists() else []
+
+
+def read_retired(site: str, root: Path) -> list[Reference]:
+    """Return the rows that were retired from the baseline of a site. Raises SiteError."""
+    path = site_file(site, RETIRED, root)
+    return read_references(path, 'baseline') if path.exists() else []
+
+
+def retired_at(row: Reference) -> datetime | None:
+    """Return when a row was retired; None where its provenance does not tell it."""
+    try:
+        return datetime.fromisoformat(row.facts.get('retired', ''))
+    except ValueError:  # a row that was edited by hand
+        return None
 
 
 def digits(value: object) -> str:

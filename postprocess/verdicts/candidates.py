@@ -25,7 +25,7 @@ NODE = "array_to_string(list_sort(nodes), ',')"
 #: The cases of sessions with a hash of their names, and the names of each hash. Grouping by hashes, made once for each
 #: case, takes half the time of grouping by names; 64 bits are enough to tell them apart.
 CASES = f"""own AS (
-        SELECT night, case_id, round, tags, {NODE} AS node, hash("partition", environ, "check", params) AS "case"
+        SELECT night, case_id, round, name, tags, {NODE} AS node, hash("partition", environ, "check", params) AS "case"
         FROM cases WHERE NOT fixture
     ), named AS (
         SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
@@ -75,6 +75,12 @@ _ACCUSED = """
     WHERE NOT fixture
         AND (list_contains(nodes, suspect) OR suspect = concat("partition", '/', environ, ' ', "check", ' ', params))
 """
+_GOOD = ' OR '.join(
+    f"(result = '{result}' AND coalesce(fail_phase, '') = '{phase}')"
+    for result in ('pass', 'xfail', 'xpass', 'fail')
+    for phase in ('', 'performance')
+    if reached_its_end(result, phase or None)
+)
 # Every run of the cases that left something unmeasured in some run
 _UNMEASURED = """
     SELECT * FROM {table} SEMI JOIN (
@@ -86,6 +92,25 @@ _UNMEASURED = """
         ) USING (night, "partition", environ, name, fixture)
     ) USING (night, case_id)
     ORDER BY night, case_id
+"""
+# Of each series that its case declared, or had judged, and no longer does where it came to its end last: the first
+# night without it. All points of a curve count as judged with one of them.
+_ENDED = """
+    WITH own AS (
+        SELECT night, case_id, hash("partition", environ, "check", params) AS "case" FROM cases
+        WHERE NOT fixture AND ({good})
+    ), declared AS (
+        SELECT DISTINCT own."case", night, metric, dims FROM metrics JOIN own USING (night, case_id)
+        QUALIFY bool_or(judged) OVER (PARTITION BY night, case_id, metric, regexp_replace(dims, '=[^,]*', '', 'g'))
+    ), ran AS (
+        SELECT own."case", list(DISTINCT night) AS nights FROM own SEMI JOIN metrics USING (night, case_id) GROUP BY ALL
+    ), latest AS (SELECT "case", metric, dims, max(night) AS latest FROM declared GROUP BY ALL), named AS (
+        SELECT hash("partition", environ, "check", params) AS "case", any_value("partition") AS "partition",
+            any_value(environ) AS environ, any_value("check") AS "check", any_value(params) AS params
+        FROM cases WHERE NOT fixture GROUP BY ALL
+    )
+    SELECT named.* EXCLUDE "case", metric, dims, list_min([one FOR one IN nights IF one > latest]) AS night
+    FROM latest JOIN ran USING ("case") JOIN named USING ("case") WHERE latest < list_max(nights)
 """
 
 
@@ -186,15 +211,9 @@ def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     """Return each series that some session has not measured, once for each cause."""
-    good = ' OR '.join(
-        f"(result = '{result}' AND coalesce(fail_phase, '') = '{phase}')"
-        for result in ('pass', 'xfail', 'xpass', 'fail')
-        for phase in ('', 'performance')
-        if reached_its_end(result, phase or None)
-    )
     nights: dict[int, tuple[list, list]] = {}
     for place, table in enumerate(('cases', 'metrics')):
-        for row in store.query(_UNMEASURED.format(table=table, good=good), sessions).to_pylist():
+        for row in store.query(_UNMEASURED.format(table=table, good=_GOOD), sessions).to_pylist():
             nights.setdefault(row['night'], ([], []))[place].append(row)
     found: dict[tuple[SeriesId, str], list[str]] = {}
     for night, (cases, metrics) in sorted(nights.items()):
@@ -202,6 +221,12 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
             if row.status != 'measured':
                 found.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
     return [Refusal(of, cause, tuple(names)) for (of, cause), names in found.items()]
+
+
+def read_ended(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, Session]:
+    """Return the series that their case no longer declares, or has judged, and the first session without each."""
+    rows = store.query(_ENDED.format(good=_GOOD), sessions).to_pylist()
+    return {SeriesId.from_row(row): sessions[row['night']] for row in rows}
 
 
 class Facts:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -16,20 +17,22 @@ from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_file, site_folder
-from plumbline.record import NOTHING
+from plumbline.record import NOTHING, OF_NODE
 from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site_file import read_site_file
 from postprocess.results.reports import read_report
 from postprocess.results.store import Session, Store
+from postprocess.statistics import night
+from postprocess.statistics.groups import Groups
+from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
-from postprocess.verdicts import gather, night
-from postprocess.verdicts.advice import changed_checks, hints
+from postprocess.verdicts import gather
+from postprocess.verdicts.advice import changed_checks, hints, retiring
 from postprocess.verdicts.health import Health
-from postprocess.verdicts.measured import Measured, failure, last_runs, measured
-from postprocess.verdicts.night import Groups
-from postprocess.verdicts.verdict import BAD, Common, Comparison, Verdict, worst_first
+from postprocess.verdicts.measured import Measured, failure, last_runs, measured, runs_of
+from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, worst_first
 
-IN_DOUBT = 0.05  # q of a loss that is shown before it is confirmed
+_PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 
 #: Ends the problem of a session in which every case failed.
 NOTHING_MEASURED = 'ran and nothing was measured that counts'
@@ -59,14 +62,22 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
-    verdicts, common, suspects = _as_a_whole(store, session, verdicts, candidates, cases)
+    verdicts, common, again = _as_a_whole(store, session, verdicts, candidates, cases, policy.get('further_jobs'))
+    again += _pairs(session, cases, {row.measured.case_id for _, row in candidates})
     health = Health(cases)
     verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)
-    found = Comparison(session, None, worst_first(verdicts), problems, common=common, suspects=suspects)
-    return replace(found, hints=hints(found.series, command) + changed_checks(found.series, cases, command))
+    found = Comparison(session, None, worst_first(verdicts), problems, common=common, again=tuple(again))
+    n, retire = retiring(verdicts, cases, lookup.exact.values())
+    told = hints(found.series, command) + changed_checks(found.series, cases, command)
+    if retire:
+        told.append(
+            f'Nothing measured {count(n, "metric")} of the baseline, and no job of theirs failed. What is gone for '
+            f'good: {command(retire)}.'
+        )
+    return replace(found, hints=told, retire=retire)
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:
@@ -119,32 +130,67 @@ def _as_a_whole(
     verdicts: list[Verdict],
     candidates: Sequence[tuple[int, gather.Row]],
     cases: list[dict[str, Any]],
-) -> tuple[list[Verdict], list[Common], frozenset[int]]:
-    """Judge the series of a session together; return their verdicts, losses in common, and the cases to run again.
+    share: float | None,
+) -> tuple[list[Verdict], list[Common], list[Again]]:
+    """Judge the series of a session together; return their verdicts, losses in common, and the jobs that should run.
 
-    `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice.
+    `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice. `share`:
+    further jobs a night as a share of the cases, as the site states it.
     """
     if not candidates:
-        return verdicts, [], frozenset()
+        return verdicts, [], []
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
-    recorded, since = gather.earlier_sessions(store, session, rows)
-    tonight = numpy.concatenate([since, gather.tonight_of(rows)], axis=1)
+    earlier = gather.earlier_sessions(store, session, rows)
+    jobs = numpy.concatenate([earlier.since, gather.tonight_of(rows)], axis=1)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
-    found = night.judge(gather.baseline_of(rows, recorded, gather.weights_of(rows, curves)), tonight, groups)
+    of = gather.cases_of(store, session, rows, earlier.sessions)
+    baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
+    if share is None:
+        share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
+    # rounded at random, so that small sites have it in the mean
+    budget = share * len(of.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
+    found = night.judge(baseline, jobs, of.pool, groups, budget)
     verdicts, decided = list(verdicts), set()
     for index in numpy.argsort(~found.red, kind='stable'):  # of two references the one that it lost against decides
         place, row = places[index], rows[index]
         if place not in decided:
             decided.add(place)
             verdicts[place] = _decided(verdicts[place], row, found, int(index))
-    common = _in_common(found, groups, names, rows)
+    common = _in_common(found, groups, names, rows) + _slow_nodes(found, of, rows)
     for one in common:
         for place in places:
             if verdicts[place].verdict == 'ok' and one.holds(verdicts[place]):
                 verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(one))
-    again = {rows[index].measured.jobs[0].case_id for index in numpy.flatnonzero(found.suspect)}
-    return verdicts, common, frozenset(again)
+    return verdicts, common, _further_jobs(found, of, cases)
+
+
+def _draw(text: str) -> float:
+    """Return a number between 0 and 1 that follows from a text."""
+    return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
+
+
+def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[dict[str, Any]]) -> list[Again]:
+    known = {case['case_id']: case for case in cases}
+    again = []
+    for more in found.more:
+        case = known[of.ids[more.case]]
+        on = of.names[more.on] if more.on >= 0 else ''
+        why = f'{on} is in doubt' if on else 'in doubt'
+        place = case['case_id'], case['partition'], case['environ'], case['name']
+        again.append(Again(*place, more.jobs, on, tuple(of.names[node] for node in more.avoid), why))
+    return again
+
+
+def _pairs(session: Session, cases: list[dict[str, Any]], judged: Collection[int]) -> list[Again]:
+    """Return cases without a reference, chosen at random, that should run twice: how much alike jobs of a night are."""
+    runs = [run for run in runs_of(case for case in cases if not case['fixture']) if len(run) == 1]
+    return [
+        Again(case['case_id'], case['partition'], case['environ'], case['name'], 1, '', tuple(case['nodes']), _PAIR)
+        for case in (run[0] for run in runs)
+        if case['case_id'] not in judged and case['benchmark'] and not failure(case)
+        if _draw(f'{session.session} {case["case_id"]}') < METHOD.budget[1]
+    ]
 
 
 def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int) -> Verdict:
@@ -155,15 +201,11 @@ def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int)
         verdict, reference=row.reference, limits=bound, loss=loss, interval=(low, high),
         window=int(found.window[index]), p=float(found.p[index]), q=float(found.q[index]),
     )  # fmt: skip
-    beyond = any(row.sign * (job.value - bound.bad) < 0 for job in row.measured.measuring)
     if found.red[index]:
         return replace(verdict, verdict='regressed', cause=_cause(verdict, row, 'confirmed'))
-    if found.two_levels[index] and beyond:
-        return replace(verdict, verdict='warning', cause=_cause(verdict, row, 'a lower level that was seen before'))
-    if found.suspect[index] and (beyond or found.q[index] < IN_DOUBT):
-        return replace(verdict, verdict='warning', cause=_cause(verdict, row, 'in doubt: it should run again'))
-    if beyond:
-        return replace(verdict, verdict='warning', cause=_cause(verdict, row, 'not confirmed'))
+    if any(row.sign * (job.value - bound.bad) < 0 for job in row.measured.measuring if job.purpose != OF_NODE):
+        what = 'in doubt: it should run again' if found.waits[index] else 'not confirmed'
+        return replace(verdict, verdict='warning', cause=_cause(verdict, row, what))
     return replace(verdict, verdict='improved' if found.improved[index] else 'ok')
 
 
@@ -182,19 +224,28 @@ def _cause(verdict: Verdict, row: gather.Row, what: str) -> str:
 
 
 def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.Row]) -> list[Common]:
-    """Return the losses that groups of series share, the least likely first; of groups that overlap the smaller."""
-    if found.common is None:
-        return []
+    """Return the losses that groups of series share, the widest first, as far as they tell different causes.
+
+    Not of groups most of whose series lost by themselves: what these have in common, the incidents tell.
+    """
     common = []
-    for index, (kind, where, members) in enumerate(zip(groups.kinds, names, groups.members, strict=True)):
-        if found.common.red[index]:
-            loss, low, high = (
-                -math.expm1(-float(values[index]))
-                for values in (found.common.loss, found.common.low, found.common.high)
-            )
+    for index in night.highest(found, groups):
+        members = groups.members[index]
+        if index in found.common.loss and 4 * found.red[members].sum() <= 3 * len(members):
+            loss, low, high = (-math.expm1(-size) for size in found.common.loss[index])
             series = tuple(dict.fromkeys(rows[member].measured.id for member in members))
-            common.append(Common(kind, where, series, loss, (low, high), float(found.common.p[index])))
-    return sorted(common, key=lambda one: one.p)
+            common.append(Common(groups.kinds[index], names[index], series, loss, (low, high), found.common.p[index]))
+    return common
+
+
+def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.Row]) -> list[Common]:
+    """Return the nodes that lost performance in the cases that ran on them."""
+    common = []
+    for node, (*sizes, p) in found.slow.loss.items():
+        loss, low, high = (-math.expm1(-size) for size in sizes)
+        there = [row.measured.id for row in rows if of.names[node] in row.measured.nodes]
+        common.append(Common('node', of.names[node], tuple(dict.fromkeys(there)), loss, (low, high), p))
+    return common
 
 
 def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) -> list[Measured]:

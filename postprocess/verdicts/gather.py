@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from statistics import fmean, median
 
 import numpy
 from numpy import ndarray
 
-from plumbline.identity import to_text
+from plumbline.identity import CaseId, to_text
 from plumbline.limits import MOST_JOBS, Tolerance, expected_spread
+from plumbline.record import OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
 from postprocess.results.store import Session, Store
+from postprocess.statistics.baseline import Baseline
+from postprocess.statistics.groups import Groups
+from postprocess.statistics.method import METHOD
+from postprocess.statistics.nodes import NodeJob, Pool
 from postprocess.verdicts.measured import Measured
-from postprocess.verdicts.night import Groups
-from postprocess.verdicts.trailing import LONG, WINDOWS, Baseline
 
-_SESSIONS = 2 * WINDOWS[-1]  # that are read: not every session has every series
+_SESSIONS = 2 * METHOD.windows[-1]  # that are read: not every session has every series
 _EXACT = 10**6  # sessions of a published number whose own error is not known: it says what the machine must do
 _FEWEST = 3  # series of a group, and points of a range of a curve
 
@@ -48,24 +51,14 @@ class Row:
         """Return the logarithm of performance; of a value that is not above 0 that of next to nothing."""
         return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
 
-    def counting_jobs(self) -> list[float]:
-        """Return the performance of the jobs of the session that tell whether it lost, in the order in which they ran.
-
-        All of them, unless a series lost on the nodes of its first job and is healthy on others: then only the jobs on
-        the first nodes count.
-        """
-        jobs = self.measured.measuring
-        here = [self.performance(job.value) for job in jobs if set(job.nodes) == set(jobs[0].nodes)]
-        others = [self.performance(job.value) for job in jobs if set(job.nodes) != set(jobs[0].nodes)]
-        expected = self.performance(self.reference.mean)
-        lost = expected - fmean(here)
-        if len(here) > 1 and others and lost > 0 and median(others) > expected - lost / 2:
-            return here
-        return [self.performance(job.value) for job in jobs]
+    @property
+    def jobs(self) -> list[float]:
+        """The performance of the jobs of the session, the first one first; not of those that ran to judge a node."""
+        return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
 
 
-def baseline_of(rows: Sequence[Row], sessions: ndarray, weights: ndarray) -> Baseline:
-    """Return the references of `rows` as arrays; `sessions`: the values of the sessions that they come from."""
+def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Baseline:
+    """Return the references of `rows` as arrays; `recorded`: the jobs of the sessions that they come from."""
     spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
     variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
     prior = numpy.array([row.tolerance.prior for row in rows])
@@ -84,7 +77,8 @@ def baseline_of(rows: Sequence[Row], sessions: ndarray, weights: ndarray) -> Bas
         floor=numpy.array([-math.log1p(-row.tolerance.floor) for row in rows]),
         cap=numpy.array([-math.log1p(-row.tolerance.cap) for row in rows]),
         weight=weights,
-        sessions=sessions,
+        sessions=recorded[..., 0],
+        second=recorded[..., 1],
     )
 
 
@@ -92,13 +86,23 @@ def tonight_of(rows: Sequence[Row]) -> ndarray:
     """Return the jobs of the session, rows x 1 x `MOST_JOBS`."""
     jobs = numpy.full((len(rows), 1, MOST_JOBS), numpy.nan)
     for index, row in enumerate(rows):
-        found = row.counting_jobs()[:MOST_JOBS]
+        found = row.jobs[:MOST_JOBS]
         jobs[index, 0, : len(found)] = found
     return jobs
 
 
-def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[ndarray, ndarray]:
-    """Return the values of earlier sessions: those of the baselines, rows x N, and those since, rows x W x jobs.
+@dataclass(frozen=True)
+class Earlier:
+    """The jobs of earlier sessions: `recorded`, those of the baselines, rows x N x jobs, of which `sessions` are N
+    sessions; `since`, those since, rows x W x jobs."""
+
+    sessions: Sequence[Session]
+    recorded: ndarray
+    since: ndarray
+
+
+def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> Earlier:
+    """Return the jobs of earlier sessions.
 
     The sessions of a baseline are those that its provenance names; sessions since count from the day on which the row
     was recorded. Where several nodes ran a case in one session, it is followed on each node.
@@ -113,17 +117,82 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> tuple[
 
     which = numpy.array([parts(row.reference.sessions, row.reference.recorded_at) for row in rows])
     since = which == 2
-    first = since & (since.cumsum(axis=1) <= LONG)
+    first = since & (since.cumsum(axis=1) <= METHOD.long)
     chosen = ((which == 1) | first).any(axis=0)
     chosen[-_SESSIONS:] = True
     if not chosen.any():
-        return numpy.full((len(rows), 0), numpy.nan), numpy.full((len(rows), 0, MOST_JOBS), numpy.nan)
+        nothing = numpy.full((len(rows), 0, MOST_JOBS), numpy.nan)
+        return Earlier([], nothing, nothing)
     which = which[:, chosen]
-    values = _read(store, [one for one, wanted in zip(earlier, chosen, strict=True) if wanted], rows)
-    k = numpy.maximum(numpy.isfinite(values).sum(axis=-1), 1)
-    mean = numpy.where(numpy.isfinite(values[..., 0]), numpy.nansum(values, axis=-1) / k, numpy.nan)
-    recorded = numpy.where(which == 1, mean, numpy.nan)[:, (which == 1).any(axis=0)]
-    return recorded, numpy.where((which == 2)[..., None], values, numpy.nan)[:, (which == 2).any(axis=0)]
+    sessions = [one for one, wanted in zip(earlier, chosen, strict=True) if wanted]
+    values = _read(store, sessions, rows)
+    behind, later = (which == 1).any(axis=0), (which == 2).any(axis=0)
+    return Earlier(
+        [one for one, is_behind in zip(sessions, behind, strict=True) if is_behind],
+        numpy.where((which == 1)[..., None], values, numpy.nan)[:, behind],
+        numpy.where((which == 2)[..., None], values, numpy.nan)[:, later],
+    )
+
+
+@dataclass(frozen=True)
+class Cases:
+    """The cases of some rows: `ids` of their first jobs in the session, and the `pool`.
+
+    `names`: of the nodes that its numbers stand for.
+    """
+
+    ids: list[int]
+    names: list[str]
+    pool: Pool
+
+
+def cases_of(store: Store, session: Session, rows: Sequence[Row], sessions: Sequence[Session]) -> Cases:
+    """Return where the jobs of `rows` ran; `sessions`: those of the baselines.
+
+    A case of a node sweep stays on its node, and the comparison of nodes judges that; so does one of several nodes.
+    """
+    ids = list(dict.fromkeys(row.measured.case_id for row in rows))
+    number_of = {case_id: number for number, case_id in enumerate(ids)}
+    case = numpy.array([number_of[row.measured.case_id] for row in rows])
+    of_case: dict[CaseId, set[int]] = {}
+    for row in rows:
+        of_case.setdefault(row.measured.id.case, set()).add(row.measured.case_id)
+    names: dict[str, int] = {}
+    node = numpy.full(len(ids), -1)
+    jobs: dict[tuple[int, int], ndarray] = {}
+    for index, row in enumerate(rows):
+        if len(of_case[row.measured.id.case]) > 1 or len(row.measured.nodes) != 1:
+            continue
+        own = number_of[row.measured.case_id]
+        node[own] = names.setdefault(row.measured.nodes[0], len(names))
+        for job in row.measured.measuring:
+            if job.purpose == OF_NODE and len(job.nodes) == 1:
+                key = names.setdefault(job.nodes[0], len(names)), own
+                jobs.setdefault(key, numpy.full(len(rows), numpy.nan))[index] = row.performance(job.value)
+    draw = numpy.random.default_rng(int(hashlib.sha256(session.session.encode()).hexdigest()[:12], 16))
+    before = numpy.full((len(ids), len(sessions)), -1)
+    if len(names) > 1 and sessions:
+        known = {str(row.measured.id.case): number_of[row.measured.case_id] for row in rows}
+        table = store.query(_NODES, sessions).to_pylist()
+        for found in table:
+            place = known.get(str(CaseId.from_row(found)))
+            if place is not None:
+                before[place, found['night']] = names.get(found['node'], -1)
+    pool = Pool(
+        case,
+        len(ids),
+        node,
+        before,
+        draw.permutation(len(ids)),
+        [NodeJob(on, own, values) for (on, own), values in jobs.items()],
+    )
+    return Cases(ids, list(names), pool)
+
+
+_NODES = """
+    SELECT night, "partition", environ, "check", params, nodes[1] AS node FROM cases
+    WHERE NOT fixture AND round = 0 AND len(nodes) = 1
+"""
 
 
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
@@ -147,7 +216,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
             SELECT partition, environ, "check", params, metric, metrics.dims, unit, better, nodes,
                 metrics.night, round, case_id, mean
             FROM metrics JOIN cases USING (session, case_id)
-            WHERE status = 'measured' AND mean > 0
+            WHERE status = 'measured' AND mean > 0 AND purpose = ''
         ), numbered AS MATERIALIZED (
             SELECT number, CASE WHEN by_nodes THEN array_to_string(list_sort(nodes), ',') ELSE '' END AS nodes,
                 night, round, case_id, mean
@@ -211,8 +280,9 @@ def weights_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> ndarray:
 def groups_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> tuple[Groups, list[str]]:
     """Return the sets of rows that have something in common, and the name of each; the widest of equal sets."""
     found: dict[tuple[str, str], list[int]] = {}
+    cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
     for index, row in enumerate(rows):
-        for kind, where in _commons(row.measured):
+        for kind, where in _commons(row.measured, cases[row.measured.id.case] > 1):
             found.setdefault((kind, where), []).append(index)
     sets = [(kind, where, points) for (kind, where), points in sorted(found.items(), key=lambda item: _order(item[0]))]
     for key, points in curves.items():
@@ -225,22 +295,23 @@ def groups_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> tuple[Grou
     return Groups([kind for kind, _ in kept.values()], members), [where for _, where in kept.values()]
 
 
-_KINDS = ('partition', 'environ', 'check', 'link_class', 'node')
+_KINDS = ('partition', 'environ', 'check', 'case', 'link_class', 'node')
 
 
 def _order(key: tuple[str, str]) -> tuple[int, str]:
     return _KINDS.index(key[0]), key[1]
 
 
-def _commons(of: Measured) -> Iterable[tuple[str, str]]:
+def _commons(of: Measured, is_swept: bool) -> Iterable[tuple[str, str]]:
     series = of.id
     yield 'partition', series.partition
     yield 'environ', f'{series.partition}/{series.environ}'
     yield 'check', f'{series.partition}/{series.environ} {series.check}'
+    yield 'case', str(series.case)
     for name, value in (*series.params, *series.dims):
         if name == 'link_class':
             yield 'link_class', f'{series.partition} {value}'
-    if len(of.nodes) == 1:
+    if is_swept and len(of.nodes) == 1:
         yield 'node', of.nodes[0]
 
 

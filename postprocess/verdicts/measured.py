@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -11,7 +12,31 @@ from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, reached_its_end
-from postprocess.verdicts.stats import mean_of, pool
+
+
+def pool(summaries: Iterable[Summary]) -> Summary:
+    """Return the summary of all samples together; None in place of extremes where a group has none."""
+    groups = [group for group in summaries if group.n]
+    n = sum(group.n for group in groups)
+    if not n:
+        return NOTHING
+    mean = math.fsum(group.n * mean_of(group) for group in groups) / n
+    squares = math.fsum(
+        (group.n - 1) * (group.std or 0.0) ** 2 + group.n * (mean_of(group) - mean) ** 2 for group in groups
+    )
+    least, most = [group.min for group in groups], [group.max for group in groups]
+    return Summary(
+        n=n,
+        mean=mean,
+        std=math.sqrt(squares / (n - 1)) if n > 1 else None,
+        min=min(value for value in least if value is not None) if None not in least else None,
+        max=max(value for value in most if value is not None) if None not in most else None,
+    )
+
+
+def mean_of(summary: Summary) -> float:
+    """Return the mean of at least one sample; not a number without any."""
+    return math.nan if summary.mean is None else summary.mean
 
 
 @dataclass(frozen=True)
@@ -19,7 +44,7 @@ class Job:
     """What one job measured of a series; `status` is that of `postprocess.results.tables.status_of`.
 
     `round`: 0 for the first run of the case in its session, 1 for the next. `cause`: why it is not ``measured``.
-    `ended`: whether the case came to its end.
+    `ended`: whether the case came to its end. `purpose`: ``node`` where it ran because its node is in doubt.
     """
 
     round: int
@@ -29,6 +54,7 @@ class Job:
     status: str
     cause: str
     ended: bool = True
+    purpose: str = ''
 
     @property
     def value(self) -> float:
@@ -187,9 +213,18 @@ def _job(case: dict[str, Any], row: dict[str, Any] | None, failed: str | None) -
     nodes = tuple(case['nodes'])
     if row is None:
         why = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no such metric'
-        return Job(case['round'], case['case_id'], nodes, NOTHING, 'failed', why, failed is None)
+        return Job(case['round'], case['case_id'], nodes, NOTHING, 'failed', why, failed is None, case['purpose'])
     summary = Summary(row['n'], row['mean'], row['std'], row['min'], row['max'])
-    return Job(case['round'], case['case_id'], nodes, summary, row['status'], _cause(row, failed), failed is None)
+    return Job(
+        case['round'],
+        case['case_id'],
+        nodes,
+        summary,
+        row['status'],
+        _cause(row, failed),
+        failed is None,
+        case['purpose'],
+    )
 
 
 def _cause(row: dict[str, Any], failed: str | None) -> str:

@@ -11,10 +11,10 @@ import numpy
 from plumbline.limits import PRIOR_DF, Tolerance
 from plumbline.references import Reference
 from postprocess.results.store import Session
+from postprocess.statistics.distributions import quantile
+from postprocess.statistics.levels import Level
 from postprocess.text import count, number
 from postprocess.verdicts.candidates import Candidate, Doubt
-from postprocess.verdicts.levels import Level
-from postprocess.verdicts.stats import quantile
 
 #: Kinds of objections that stay true, so that a reason once accepted holds for the next baseline, too.
 LASTING = ('levels', 'published')

@@ -30,12 +30,17 @@ class Accepted:
     kept: int
 
 
+def proposal_file(results: Path, site: str) -> Path:
+    """Return where the proposed rows of a site wait."""
+    return results / 'proposals' / f'{site}.csv'
+
+
 def save(proposal: Proposal, results: Path) -> Path | None:
     """Write the rows that are not withheld to ``<results>/proposals/<site>.csv`` and return it.
 
     None, and no file, also not that of an earlier proposal, where there is no such row.
     """
-    path = results / 'proposals' / f'{proposal.site}.csv'
+    path = proposal_file(results, proposal.site)
     rows = [row.new for row in proposal.rows if not row.withheld]
     if not rows:
         path.unlink(missing_ok=True)
@@ -65,7 +70,7 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
     before = {row.id: row for row in read_baseline(site, root)}
     after = before | {row.id: row for row in proposed}
     text = to_baseline(after.values())
-    _validate(text, path)
+    validate(text, path)
     try:
         write_text(path, text)
     except InputError as error:  # such as in a read-only clone
@@ -89,7 +94,7 @@ def to_baseline(rows: Iterable[Reference]) -> str:
     return to_csv(({name: digits(value) for name, value in row.to_row().items()} for row in in_order), _COLUMNS)
 
 
-def _validate(text: str, path: Path) -> None:
+def validate(text: str, path: Path) -> None:
     """Check `text` as the content of `path`. Raises SiteError."""
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / path.name

@@ -138,11 +138,29 @@ class Common:
 
 
 @dataclass(frozen=True)
+class Again:
+    """Further `jobs` of a case that should run now: on a node where `on` names one, else on others than `not_on`.
+
+    `case_id` of its first job; `partition`, `environ` and `name` as ReFrame has them. `why`: in words.
+    """
+
+    case_id: int
+    partition: str
+    environ: str
+    name: str
+    jobs: int
+    on: str = ''
+    not_on: tuple[str, ...] = ()
+    why: str = ''
+
+
+@dataclass(frozen=True)
 class Comparison:
     """All verdicts of a session, worst first, and what went wrong outside its series.
 
     `scope` names what is compared where that is more than one session on either side. `common`: losses that series
-    share. `suspects`: the cases that should run again, for they are in doubt. `hints`: what to do next.
+    share. `again`: the jobs that should run before the answer is final. `hints`: what to do next. `retire`:
+    the command that retires the baseline of series that nothing measured, without ``plumbline`` and its options.
     """
 
     session: Session
@@ -151,8 +169,9 @@ class Comparison:
     problems: list[str]
     scope: str = ''
     common: list[Common] = field(default_factory=list)
-    suspects: frozenset[int] = frozenset()
+    again: tuple[Again, ...] = ()
     hints: list[str] = field(default_factory=list)
+    retire: str = ''
 
     @cached_property
     def series(self) -> list[Verdict]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, timedelta
 from pathlib import Path
+from statistics import fmean, variance
 
 import numpy
 
@@ -17,9 +18,10 @@ from plumbline.paths import SITES
 from plumbline.record import Summary, summarize
 from plumbline.references import Reference, References, load_references
 from postprocess.results.store import Session, Store
-from postprocess.text import number
-from postprocess.verdicts import compare, stats
-from postprocess.verdicts.measured import Measured, measured, measured_in
+from postprocess.statistics import distributions
+from postprocess.text import count, number
+from postprocess.verdicts import compare
+from postprocess.verdicts.measured import Measured, mean_of, measured, measured_in
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 CERTAIN = 0.995  # one-sided: half of a hundredth of healthy series changed as much
@@ -43,6 +45,58 @@ def sessions_named(store: Store, name: str, site: str | None = None) -> list[Ses
     if not found:
         raise InputError(f'{store.folder}: no session started in the days {name}')
     return found
+
+
+@dataclass(frozen=True)
+class Shift:
+    """The change of a series from one set of jobs to another.
+
+    `ratio` of the values after to those before, of which `before` and `after` are the summaries over jobs. `variance`
+    of the logarithm of one job with `df` degrees of freedom, 0 where one job a side shows none; that of the logarithm
+    of the ratio is `factor` times that of a job. `how` says what was compared.
+    """
+
+    before: Summary
+    after: Summary
+    ratio: float
+    variance: float
+    df: int
+    factor: float
+    how: str
+
+
+def shift_between(
+    before: Mapping[str, Sequence[Summary]], after: Mapping[str, Sequence[Summary]], rho: float = 0.0
+) -> Shift:
+    """Return the change of a series from the summaries of its jobs by node; means must be > 0.
+
+    The unit is the job. Paired where at least two nodes ran on both sides: differences between nodes cancel. Else the
+    jobs of one side against those of the other, on the common node if there is one. `rho`: the correlation of the jobs
+    of one side, which they do not show themselves.
+    """
+    both = sorted(before.keys() & after.keys())
+    if len(both) > 1:
+        old, new = ([fmean(math.log(mean_of(job)) for job in side[node]) for node in both] for side in (before, after))
+        df = len(both) - 1
+        squares = df * variance([b - a for a, b in zip(old, new, strict=True)]) / 2
+        how = f'paired over {len(both)} nodes'
+    else:
+        nodes = both or None
+        old, new = (
+            [math.log(mean_of(job)) for node in nodes or side for job in side[node]] for side in (before, after)
+        )
+        df = len(old) + len(new) - 2
+        squares = sum(variance(side) * (len(side) - 1) for side in (old, new) if len(side) > 1)
+        how = f'{count(len(old), "job")} against {len(new)}'
+    return Shift(
+        before=summarize([math.exp(value) for value in old]),
+        after=summarize([math.exp(value) for value in new]),
+        ratio=math.exp(fmean(new) - fmean(old)),
+        variance=squares / df / (1 - rho) if df else 0.0,
+        df=df,
+        factor=sum(rho + (1 - rho) / len(side) for side in (old, new)),
+        how=how,
+    )
 
 
 def compare_windows(
@@ -78,7 +132,7 @@ def compare_windows(
         verdict = compare.judge(row, rules, newest.session)
         verdicts.append(compare.lost_number(verdict, row) if key in bad else verdict)
         if reference and good and verdicts[-1].verdict == 'ok':
-            shift = stats.shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
+            shift = shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
             changes.append(Shifted(len(verdicts) - 1, shift, tolerance, compare.with_spread(reference, own)))
     for change, found in zip(changes, certainties(changes), strict=True):
         verdicts[change.place] = _verdict(verdicts[change.place], change, found)
@@ -100,7 +154,7 @@ class Shifted:
     """The change of the series at `place` in the verdicts; `spread`: the row that tells how much it varies."""
 
     place: int
-    shift: stats.Shift
+    shift: Shift
     tolerance: Tolerance
     spread: Reference
 
@@ -142,24 +196,26 @@ def certainties(changes: Sequence[Shifted]) -> list[Certainty]:
     prior = numpy.array([change.tolerance.prior for change in changes])
     several, single = assumed & (own_df > 0), assumed & (own_df == 0)
     if several.any():
-        variance[several], df[several] = stats.moderate(own[several], own_df[several], prior[several])
-    if single.sum() >= stats.ENOUGH_METRICS:
+        variance[several], df[several] = distributions.moderate(own[several], own_df[several], prior[several])
+    if single.sum() >= distributions.ENOUGH_METRICS:
         squares = (loss[single] - numpy.median(loss[single])) ** 2 / factor[single] / prior[single]
-        d0, scale = stats.fit_prior(squares, numpy.ones(len(squares)))
+        d0, scale = distributions.fit_prior(squares, numpy.ones(len(squares)))
         variance[single], df[single] = prior[single] * min(max(scale, 1 / 9), 100), min(max(d0, 1), 30)
     error = numpy.sqrt(variance * factor)
-    if len(changes) >= stats.ENOUGH_METRICS:
-        error *= stats.scatter(loss / error, df)
-    p = stats.chance(loss / error, df)
-    return [Certainty(*map(float, one)) for one in zip(error, df, p, stats.false_discovery_rates(p), strict=True)]
+    if len(changes) >= distributions.ENOUGH_METRICS:
+        error *= distributions.scatter(distributions.deviate(-loss / error, df))
+    p = distributions.chance(loss / error, df)
+    return [
+        Certainty(*map(float, one)) for one in zip(error, df, p, distributions.false_discovery_rates(p), strict=True)
+    ]
 
 
 def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
     """Return the verdict of a series that was measured on both sides."""
     shift, sign, floor = change.shift, verdict.quantity.sign, change.tolerance.floor
-    most, t975 = (float(stats.quantile(share, found.df)) for share in (CERTAIN, 0.975))
+    most, t975 = (float(distributions.quantile(share, found.df)) for share in (CERTAIN, 0.975))
     loss = max(-math.expm1(-most * found.error), floor)
-    expected = stats.mean_of(shift.before)
+    expected = mean_of(shift.before)
     less, more = expected * (1 - loss), expected / (1 - loss)
     worst, best = (less, more) if sign > 0 else (more, less)
     noticed = max(-math.expm1(-(most + POWER) * found.error), floor)
@@ -217,7 +273,7 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
 def _reference(rows: Sequence[Measured], source: str) -> Reference:
     first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
-        id=first.id, quantity=first.quantity, mean=stats.mean_of(summary), std=summary.std, n=summary.n,
+        id=first.id, quantity=first.quantity, mean=mean_of(summary), std=summary.std, n=summary.n,
         kind='session', source=source, mode=first.mode,
     )  # fmt: skip
 

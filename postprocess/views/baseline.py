@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from plumbline.identity import SeriesId
 from postprocess.text import count, number, quantity, signed
 from postprocess.verdicts.baseline import Proposal, Replacement
+from postprocess.verdicts.selection import command_of
 from postprocess.views.series import QUANTITY
 from postprocess.views.table import Column, Row, View
 
@@ -32,11 +34,12 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
 
     `command`: returns a command as it is to be typed.
     """
-    refused, withheld = _refusals(found), _withheld(found)
+    refused, withheld, ended = _refusals(found), _withheld(found), _ended(found, command)
     proposed = sum(not row.withheld for row in found.rows)
     notes = [f'taken: {_taken(found)}'] if found.taken else []
     notes += _some([f'left out: session {session[:8]}: {why}' for session, why in found.left_out.items()], 'session')
     notes += _some([f'refused: {line}' for line in refused], 'refusal')
+    notes += _some([f'not proposed: {line}' for line in ended], 'case')
     if found.doubted:
         notes.append(
             'What is withheld, or refused for what speaks against its jobs: measure it again when that is over, or say '
@@ -54,7 +57,7 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
         before=f'Proposed baseline of {found.site}',
         name='changes',
         document={
-            'site': found.site, 'refused': refused, 'withheld': withheld, 'left_out': found.left_out,
+            'site': found.site, 'refused': refused, 'withheld': withheld, 'left_out': found.left_out, 'ended': ended,
             'taken': [session.session for session in found.taken],
         },
         notes=[*(f'withheld: {line}' for line in _some(withheld, 'row')), *notes, *filter(None, [advice])],
@@ -95,6 +98,21 @@ def _withheld(found: Proposal) -> list[str]:
         for row in found.rows
         if row.withheld
     ]
+
+
+def _ended(found: Proposal, command: Callable[[str], str]) -> list[str]:
+    """Return what is no longer measured, a line a case and session; with the command that retires its rows."""
+    groups: dict[tuple, list[SeriesId]] = {}
+    for of, session in found.ended.items():
+        groups.setdefault((of.case, session.session[:8]), []).append(of)
+    lines = []
+    for (case, session), series in sorted(groups.items()):
+        rows = [of for of in series if of in found.in_force]
+        others = found.in_force - found.ended.keys()
+        then = f'; retire its rows: {command(command_of(rows, others))}' if rows else ''
+        names = ', '.join(of.name for of in sorted(series))
+        lines.append(f'{case} {names}: no longer measured since session {session}{then}')
+    return lines
 
 
 def _some(lines: list[str], noun: str) -> list[str]:

@@ -107,10 +107,12 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
             'exit_code': (digest or found).exit_code,
             'incidents': [views.to_row(one, digest.day) for one in incidents] if digest else [],
             'counts': found.counts, 'problems': found.problems, 'hints': found.hints,
+            'retire': found.retire and f'plumbline {found.retire}',
             'common': [
                 {'kind': one.kind, 'where': one.where, 'series': len(one.series), 'loss': 100 * one.loss, 'p': one.p}
                 for one in found.common
             ],
+            'again': [vars(one) | {'not_on': list(one.not_on)} for one in found.again],
         },
     )  # fmt: skip
 

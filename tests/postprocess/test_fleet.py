@@ -12,7 +12,7 @@ from plumbline.limits import Tolerance
 from plumbline.references import RECORDED
 from postprocess.history import nodes
 from postprocess.history.nodes import NodeTable, outliers, siblings, until
-from postprocess.history.spread import Levels
+from postprocess.statistics.spread import Levels
 
 DAY = 86400
 RECORDED_ROW = reference() | dict.fromkeys(RECORDED, '')

@@ -5,7 +5,7 @@ import pytest
 from rows import each_row
 from scipy import stats
 
-from postprocess.verdicts.levels import Values, estimate
+from postprocess.statistics.levels import Values, estimate
 
 
 def noise(name, rng, shape):

@@ -10,16 +10,22 @@ from rows import each_row
 from scipy import stats
 
 from plumbline.record import Summary, summarize
-from postprocess.verdicts.stats import (
+from postprocess.statistics.distributions import (
     _inverse_trigamma,
     chance,
+    deviate,
+    digamma,
     false_discovery_rates,
     inliers,
     moderate,
-    pool,
     scatter,
-    shift_between,
+    student,
+    tail,
+    trigamma,
+    upper,
 )
+from postprocess.verdicts.measured import pool
+from postprocess.verdicts.windows import shift_between
 
 values = st.lists(st.floats(1e-3, 1e6), min_size=1, max_size=30)
 
@@ -107,11 +113,32 @@ def test_moderation_moves_no_variance_beyond_the_others_and_takes_no_degrees_awa
     assert (numpy.diff(variances[order]) >= -1e-12 * variances.max()).all()
 
 
+@given(st.floats(1e-3, 1e6))
+def test_digamma_and_trigamma_are_scipys(x):
+    from scipy import special
+
+    assert digamma(numpy.array([x]))[0] == pytest.approx(special.digamma(x), rel=1e-7, abs=1e-7)
+    assert trigamma(numpy.array([x]))[0] == pytest.approx(special.polygamma(1, x), rel=1e-8)
+
+
 @given(st.floats(1e-3, 1e3))
 def test_the_inverse_of_the_trigamma_function(value):
     from scipy.special import polygamma
 
-    assert polygamma(1, _inverse_trigamma(value)) == pytest.approx(value, rel=1e-6)
+    assert polygamma(1, _inverse_trigamma(value)) == pytest.approx(value, rel=1e-4)
+
+
+@given(st.floats(-8, 8), st.floats(4, 200))
+def test_normal_deviates_have_the_tails_of_students_t(t, df):
+    z = float(deviate(numpy.array(t), numpy.array(df)))
+    assert z == pytest.approx(-stats.norm.ppf(stats.t.sf(t, df)), rel=0.012, abs=0.005)
+    assert student(z, numpy.array([df]))[0] == pytest.approx(t, abs=1e-6)
+
+
+@given(st.floats(1e-12, 0.5))
+def test_normal_tails_are_scipys(p):
+    assert upper(p) == pytest.approx(stats.norm.isf(p), abs=1e-6)
+    assert tail(numpy.array([upper(p)]))[0] == pytest.approx(p, rel=1e-6)
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=50))
@@ -167,10 +194,10 @@ def test_the_trials_of_one_job_a_side_do_not_show_how_jobs_differ():
 
 
 def test_the_scatter_of_a_night_shows_though_half_of_the_series_lost():
-    losses = numpy.random.default_rng(1).standard_normal(1000)
-    assert scatter(losses, numpy.full(1000, 1e6)) == 1
-    assert scatter(2 * losses, numpy.full(1000, 1e6)) == pytest.approx(2, rel=0.15)
-    assert scatter(losses + 20 * (numpy.arange(1000) < 400), numpy.full(1000, 1e6)) < 1.4
+    normal = numpy.random.default_rng(1).standard_normal(1000)
+    assert scatter(normal) == 1
+    assert scatter(2 * normal) == pytest.approx(2, rel=0.15)
+    assert scatter(normal - 20 * (numpy.arange(1000) < 400)) < 1.4
 
 
 def test_variances_of_few_series_are_drawn_to_the_prior_of_their_kind():
@@ -186,11 +213,3 @@ def test_kinds_of_metrics_teach_each_other_relative_to_their_priors():
     variances, df = moderate(own, numpy.full(100, 9.0), prior)
     assert numpy.allclose(variances, prior, rtol=0.25)  # they differ by chance only, and so get nearly one factor
     assert (df > 100).all()
-
-
-def test_points_of_a_curve_count_as_one_test():
-    p = numpy.array([0.01, *[0.001] * 10])
-    one_each = false_discovery_rates(p)
-    as_one = false_discovery_rates(p, numpy.array([1, *[0.1] * 10]))
-    assert one_each[1:] == pytest.approx([0.001 * 11 / 10] * 10)
-    assert as_one == pytest.approx([0.01 * 2 / 11] * 11)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from rows import each_row
 from run_reports import BEGAN, case, metric, report
 
-from postprocess.history.changepoints import SHORTEST, Found, changes, drift_in, levels, noise
+from postprocess.statistics.changepoints import SHORTEST, Found, changes, drift_in, levels, noise
 
 DAY = 86400
 

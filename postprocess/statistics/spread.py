@@ -8,8 +8,8 @@ import numpy
 from numpy import ndarray
 
 from plumbline.limits import Tolerance
-from postprocess.verdicts.stats import MAD_OF_NORMAL, moderate
-from postprocess.verdicts.trailing import Likeness
+from postprocess.statistics.baseline import error_of_mean
+from postprocess.statistics.distributions import MAD_OF_NORMAL, moderate
 
 FEWEST_SESSIONS = 4  # accepted ones of a node that tell its own level and spread
 FEW, LARGE = 16, 0.15  # values that say so little of their spread that only such a loss counts
@@ -22,7 +22,7 @@ _TAILS = ((2.44, 0.0), (2.60, 0.1), (2.77, 0.2), (3.08, 0.333), (3.58, 0.5), (6.
 class Levels:
     """The own level of each node, the spread `sd` of its runs with `df` degrees of freedom, from `n` steady sessions.
 
-    `likeness`: of neighboring sessions.
+    `phi`: correlation of neighboring sessions.
     """
 
     def __init__(self, left: ndarray, accepted: ndarray, steady: ndarray, floor: float):
@@ -35,10 +35,10 @@ class Levels:
         squares = numpy.where(steady, rest, 0.0)
         enough = self.n >= FEWEST_SESSIONS
         like = _correlation(squares[enough], self.n[enough]) if enough.any() else 0.0
-        self.likeness = Likeness(like)
+        self.phi = like
         self.sd, self.df = numpy.full(len(left), numpy.nan), numpy.full(len(left), numpy.nan)
         n = self.n[enough]
-        variances = (squares[enough] ** 2).sum(axis=1) / (n * (1 - self.likeness.error_of_mean(n)))
+        variances = (squares[enough] ** 2).sum(axis=1) / (n * (1 - error_of_mean(like, n)))
         variances = numpy.maximum(variances, (floor / 20) ** 2)
         variances, self.df[enough] = moderate(variances, (n - 1.0) * (1 - like**2) / (1 + like**2))
         self.sd[enough] = numpy.sqrt(variances)

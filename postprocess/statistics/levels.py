@@ -10,7 +10,7 @@ import numpy
 from numpy import ndarray
 
 from plumbline.limits import DEFAULT_FLOOR, DEFAULT_SPREAD
-from postprocess.verdicts.stats import ENOUGH_METRICS, inliers, moderate
+from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
 
 _ENOUGH_SESSIONS = 5  # from which an outlier is told from usual variation
 _APART = 12.0  # standard deviations inside the levels that lie between two of them

@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy
 from numpy import ndarray
 
-from postprocess.verdicts.stats import MAD_OF_NORMAL, false_discovery_rates
-from postprocess.verdicts.trailing import Likeness
+from postprocess.statistics.baseline import error_of_mean
+from postprocess.statistics.distributions import MAD_OF_NORMAL, false_discovery_rates
 
 SHORTEST = 5  # values of a segment: a step is found at its fifth value
 FALSE_STEPS = 0.007  # chance of any false step at a site without one; with several, share of steps that are false
@@ -255,7 +255,7 @@ def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
     """
     from scipy.special import bdtrc, stdtr  # takes a tenth of a second
 
-    variances = Likeness(control.likeness).error_of_mean(numpy.array([len(part) for part in rest.parts], float))
+    variances = error_of_mean(control.likeness, numpy.array([len(part) for part in rest.parts], float))
     freedom = sum(len(part) * (1 - of) for part, of in zip(rest.parts, variances, strict=True))
     sd = max(math.sqrt(rest.squares / freedom), floor / 20)
     df = max(freedom * control.freedom, 1)

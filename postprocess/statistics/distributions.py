@@ -1,0 +1,164 @@
+"""Normal deviates, variances of many series, outliers: what is known of distributions, on arrays.
+
+Of scipy only what a comparison of sets of jobs or of nodes needs is imported, and when it is called: `scipy.special`
+takes 0.16 s, half of what numpy, DuckDB and Arrow take together, and `plumbline compare` runs in 0.7 s.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+
+import numpy
+from numpy import ndarray
+
+from plumbline.limits import PRIOR_DF
+
+OUTLYING = 4.0  # median absolute deviations, each scaled to the standard deviation of a normal distribution
+MAD_OF_NORMAL = 0.6744898
+ENOUGH_METRICS = 10  # fewest series whose variances tell how much variances differ
+_NORMAL = NormalDist()
+
+
+def deviate(t: ndarray, df: ndarray) -> ndarray:
+    """Return the normal deviate with the tail of Student's t (Wallace, Ann. Math. Statist. 30 (1959) 1124).
+
+    Its error is at most 1.2 % from 4 degrees of freedom on.
+    """
+    return numpy.sign(t) * (8 * df + 1) / (8 * df + 3) * numpy.sqrt(df * numpy.log1p(t * t / df))
+
+
+def student(z: float, df: ndarray) -> ndarray:
+    """Return Student's t with the tail of a normal deviate: the inverse of `deviate`."""
+    return math.copysign(1, z) * numpy.sqrt(df * numpy.expm1((z * (8 * df + 3) / (8 * df + 1)) ** 2 / df))
+
+
+def upper(p: float) -> float:
+    """Return the normal deviate that a share `p` of healthy values exceeds."""
+    return -_NORMAL.inv_cdf(min(max(p, 1e-300), 0.5))
+
+
+def uppers(p: ndarray) -> ndarray:
+    """Return `upper` of each of an array that has few different values."""
+    values, places = numpy.unique(p, return_inverse=True)
+    return numpy.array([upper(float(value)) for value in values])[places].reshape(p.shape)
+
+
+def tail(z: ndarray) -> ndarray:
+    """Return the share of healthy values above each normal deviate."""
+    return numpy.array([0.5 * math.erfc(value / math.sqrt(2)) for value in z.ravel().tolist()]).reshape(z.shape)
+
+
+def chance(deviations: ndarray, df: ndarray) -> ndarray:
+    """Return one-sided p-values of deviations to the bad side, in standard deviations with `df` degrees of freedom."""
+    from scipy.special import stdtr
+
+    return stdtr(df, -deviations)
+
+
+def quantile(share: float, df: ndarray | float) -> ndarray:
+    """Return the quantile of Student's t with `df` degrees of freedom below which a `share` lies."""
+    from scipy.special import stdtrit
+
+    return stdtrit(df, share)
+
+
+def inliers(logs: ndarray) -> ndarray:
+    """Return True for each logarithm within 4 scaled MAD of the median, along the last axis; False for what is none.
+
+    All values stay where more than a fifth would be dropped: those are a second level of the machine rather than
+    outliers, and a limit without them would fail every other session.
+    """
+    there = numpy.isfinite(logs)
+    centre = numpy.nan_to_num(numpy.nanmedian(logs, axis=-1, keepdims=True))
+    distance = abs(logs - centre)
+    scale = numpy.nan_to_num(numpy.nanmedian(distance, axis=-1, keepdims=True)) / MAD_OF_NORMAL
+    far = there & (distance > OUTLYING * scale) & (scale > 0)
+    return there & ~(far & (far.sum(axis=-1, keepdims=True) <= 0.2 * there.sum(axis=-1, keepdims=True)))
+
+
+def moderate(variances: ndarray, df: ndarray, prior: ndarray | float | None = None) -> tuple[ndarray, ndarray]:
+    """Return variances of many series and their degrees of freedom, shrunk towards a common value.
+
+    Each becomes (d0 s0^2 + d s^2) / (d0 + d) with d0 + d degrees of freedom, at most those of all series together; d0
+    and s0^2 as `fit_prior` finds them. The more the series differ in their spread and the more sessions a series has,
+    the less it changes. `prior`: the usual variances of their kinds, of which s0^2 is a common factor; fewer than
+    `ENOUGH_METRICS` series are shrunk towards the prior itself.
+    """
+    ratios = variances / (1.0 if prior is None else prior)
+    own = ratios > 0  # a variance of 0 says nothing about the prior
+    if own.sum() >= ENOUGH_METRICS:
+        d0, s0 = fit_prior(ratios[own], df[own])
+        most = df.sum()
+    elif prior is None:
+        return variances, df
+    else:
+        d0, s0, most = PRIOR_DF, 1.0, math.inf
+    shrunk = numpy.full_like(ratios, s0) if math.isinf(d0) else (d0 * s0 + df * ratios) / (d0 + df)
+    return shrunk * (1.0 if prior is None else prior), numpy.minimum(d0 + df, most)
+
+
+def fit_prior(variances: ndarray, df: ndarray) -> tuple[float, float]:
+    """Return d0 and s0^2 of the distribution of true variances, from estimates above 0 with `df` degrees of freedom.
+
+    Empirical Bayes: they follow a scaled inverse chi-square distribution with d0 degrees of freedom about s0^2, both
+    fitted by the moments of the logarithms (Smyth, Stat. Appl. Genet. Mol. Biol. 3 (2004) 3, section 6.2). d0 is
+    infinite where they differ no more than by chance; fewer than `ENOUGH_METRICS` of them say nothing, and give
+    `PRIOR_DF` and 1.
+    """
+    half, variances = df[variances > 0] / 2, variances[variances > 0]
+    if len(variances) < ENOUGH_METRICS:
+        return PRIOR_DF, 1.0
+    logs = numpy.log(variances) - digamma(half) + numpy.log(half)
+    excess = float(logs.var(ddof=1) - trigamma(half).mean())
+    if excess <= 0:
+        return math.inf, math.exp(logs.mean())
+    d0 = 2 * _inverse_trigamma(excess)
+    half_d0 = numpy.array([d0 / 2])
+    return d0, math.exp(logs.mean() + float(digamma(half_d0)[0]) - math.log(d0 / 2))
+
+
+def digamma(x: ndarray) -> ndarray:
+    """Return the digamma function of x > 0: six steps of its recurrence, its series (Abramowitz and Stegun, 6.3)."""
+    lower = sum(1 / (x + step) for step in range(6))
+    x = x + 6
+    return numpy.log(x) - 1 / (2 * x) - 1 / (12 * x**2) + 1 / (120 * x**4) - 1 / (252 * x**6) - lower
+
+
+def trigamma(x: ndarray) -> ndarray:
+    """Return the derivative of `digamma` (Abramowitz and Stegun, 6.4)."""
+    lower = sum(1 / (x + step) ** 2 for step in range(6))
+    x = x + 6
+    return 1 / x + 1 / (2 * x**2) + 1 / (6 * x**3) - 1 / (30 * x**5) + 1 / (42 * x**7) + lower
+
+
+def _inverse_trigamma(value: float) -> float:
+    """Return x > 0 with trigamma(x) = `value`: linear between points 1 % apart, of logarithms, which are nearly so."""
+    return math.exp(float(numpy.interp(-math.log(value), -numpy.log(_TRIGAMMAS), numpy.log(_POINTS))))
+
+
+_POINTS = numpy.exp(numpy.linspace(-7.0, 14.0, 2000))
+_TRIGAMMAS = trigamma(_POINTS)
+
+
+def scatter(z: ndarray) -> float:
+    """Return by how much values that should be normal deviates, higher is better, scatter more; at least 1.
+
+    The smaller of two estimates: from the quartiles, and from the better quarter of the values, which shows it even
+    where half of the series lost performance.
+    """
+    low, high, highest = numpy.quantile(z, [0.25, 0.75, 0.9])
+    scale = min((high - low) / 1.349, (highest - high) / 0.607)
+    return float(scale) if scale > 1.15 else 1.0
+
+
+def false_discovery_rates(p: ndarray) -> ndarray:
+    """Return Benjamini and Hochberg's adjusted p-values: of all flags up to q, a share q is expected to be false.
+
+    The same as scipy.stats.false_discovery_control, whose import takes longer than a comparison.
+    """
+    order = numpy.argsort(p)[::-1]  # from the largest
+    scaled = p[order] * len(p) / numpy.arange(len(p), 0, -1)
+    adjusted = numpy.empty(len(p))
+    adjusted[order] = numpy.minimum(numpy.minimum.accumulate(scaled), 1)
+    return adjusted

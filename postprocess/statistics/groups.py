@@ -1,0 +1,221 @@
+"""Judge what series have in common: the mean of their deviations asks by first jobs, further jobs decide.
+
+20 series that lost 2 % each have lost something, though each is within its noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy
+from numpy import ndarray
+
+from postprocess.statistics.baseline import Expected
+from postprocess.statistics.distributions import ENOUGH_METRICS, deviate, fit_prior, student, upper
+from postprocess.statistics.method import METHOD
+
+_ALIKE, _DF = 0.5, 4.0  # correlation of the series of a group where no sessions show it, and the weight of that
+_MOST_DF = 200.0
+_CLIPPED = 0.8  # variance of a normal deviate that is cut at 2
+_LOOKS = (2, 4)  # further jobs of its cases that decide
+
+
+@dataclass(frozen=True)
+class Groups:
+    """Sets of series. `kinds`: what each set has in common, in words; `members`: the indices of its series."""
+
+    kinds: Sequence[str] = ()
+    members: Sequence[ndarray] = ()
+
+    def mean(self, values: ndarray) -> ndarray:
+        """Return the mean of each group along the first axis of `values`; not a number where half of it has none."""
+        together = numpy.concatenate(self.members)
+        starts = numpy.cumsum([0, *map(len, self.members[:-1])])
+        there = numpy.isfinite(values)
+        count = numpy.add.reduceat(there[together], starts, axis=0, dtype=float)
+        total = numpy.add.reduceat(numpy.where(there, values, 0.0)[together], starts, axis=0)
+        size = self.sizes.reshape(-1, *[1] * (values.ndim - 1))
+        return numpy.where(count * 2 > size, total / numpy.maximum(count, 1), numpy.nan)
+
+    @property
+    def sizes(self) -> ndarray:
+        """The number of series of each group."""
+        return numpy.array([len(part) for part in self.members])
+
+    @property
+    def alike(self) -> ndarray:
+        """The number of groups of the kind of each."""
+        kinds = list(self.kinds)
+        return numpy.array([kinds.count(kind) for kind in kinds], dtype=float)
+
+
+@dataclass
+class InCommon:
+    """What groups show: indices of those that lost, each with its loss; and the cases that should run for others.
+
+    `loss` is the median of the losses of their series by further jobs, with its 95 % interval `low` to `high`, all
+    logarithms. `wanted`: cases by the number of further jobs that they should have; `healthy`: of cases, the
+    further jobs that ran for groups without a loss.
+    """
+
+    red: list[int] = field(default_factory=list)
+    loss: dict[int, tuple[float, float, float]] = field(default_factory=dict)
+    p: dict[int, float] = field(default_factory=dict)
+    wanted: dict[int, int] = field(default_factory=dict)
+    healthy: dict[int, int] = field(default_factory=dict)
+
+    def tell(self, index: int, p: float, losses: ndarray, half: float, sd: ndarray) -> None:
+        """Note a group whose series lost `losses`; `half` of the interval in standard deviations `sd`."""
+        loss, half = float(numpy.nanmedian(losses)), half * float(numpy.median(sd))
+        self.red.append(index)
+        self.p[index], self.loss[index] = p, (loss, loss - half, loss + half)
+
+
+def judge_groups(
+    expected: Expected,
+    groups: Groups,
+    nights: ndarray,
+    case: ndarray,
+    red: ndarray,
+    order: ndarray,
+    kinds: int = 1,
+    asking: float = 1.0,
+) -> InCommon:
+    """Return what the groups show.
+
+    `nights`: M x W x J jobs, tonight last, the first one of a night first; `case` of each series; `red`: series that
+    lost by themselves; `order`: of the cases, drawn for this session: the first ones of a group run for it; `kinds`: of
+    groups, and of nodes, that share the false alarms; `asking`: how many of the usual questions may be asked.
+    """
+    found = InCommon()
+    if not groups.members:
+        return found
+    of, cut = expected.baseline, METHOD.cut[1]
+    recorded = (
+        groups.mean(of.deviations(of.sessions, cut)) if of.sessions.shape[1] else numpy.zeros((len(groups.members), 0))
+    )
+    n = numpy.isfinite(recorded).sum(axis=1)
+    centre = numpy.nansum(recorded, axis=1) / numpy.maximum(n, 1)
+    variance, df = _spread(groups, recorded, centre, n)
+    g = groups.mean(expected.g)
+    jobs = nights[:, -1]
+    first = groups.mean(of.deviations(nights[..., 0], cut))
+    z = deviate((centre - first[:, -1]) / numpy.sqrt(variance * (1 + g)), df)
+    lasting = _lasting(expected, centre[:, None] - first, variance * numpy.ones(len(g)), df, g)
+    asks = numpy.fmax(numpy.nan_to_num(z, nan=-9.0), lasting) > [
+        upper(METHOD.group[0] * asking / alike) for alike in groups.alike
+    ]
+    for index in map(int, numpy.flatnonzero(asks)):
+        part = groups.members[index]
+        cases = numpy.unique(case[part])
+        chosen = cases[numpy.argsort(order[cases], kind='stable')][: METHOD.group[1]]
+        own = part[numpy.isin(case[part], chosen)]
+        level = METHOD.false * METHOD.shares[2] / kinds / len(_LOOKS) / float(groups.alike[index])
+        of_group = variance[index], df[index], float(g[index])
+        state = _decide(expected, jobs[own], own, len(part), of_group, level)
+        if isinstance(state, int) and (alone := max(float(z[index]), float(lasting[index]))) > upper(level):
+            # no further job says otherwise: a mean of many series, each cut, has no tail of slow jobs
+            half = 1.96 * float(numpy.sqrt(variance[index] * (1 + g[index])))
+            if _shared(expected, jobs, part, part, red):
+                found.tell(
+                    index, 0.5 * math.erfc(alone / 2**0.5), _losses(expected, jobs[part], part), half, of.sd[part]
+                )
+        if isinstance(state, int):
+            found.wanted |= {int(one): max(state, found.wanted.get(int(one), 0)) for one in chosen}
+        elif state is None or not _shared(expected, jobs, part, own, red):
+            ran = int(numpy.isfinite(jobs[own, 1:]).sum(axis=1).max())
+            found.healthy |= {int(one): ran for one in chosen}
+        else:
+            p, half = state
+            found.tell(index, p, _losses(expected, jobs[own], own), half, of.sd[own])
+    return found
+
+
+def _decide(
+    expected: Expected, jobs: ndarray, own: ndarray, size: int, of_group: tuple[float, float, float], level: float
+) -> tuple[float, float] | int | None:
+    """Return p and half of the 95 % interval of a loss in common, in standard deviations; the further jobs that are
+    wanted before that can be said; None: there is none.
+
+    `jobs`: of the series `own`, a part of a group of `size`.
+    """
+    variance, df, g = of_group
+    of, rho, cut = expected.baseline, expected.rho, METHOD.cut[1]
+    sd, mean = of.sd[own][:, None], of.mean[own][:, None]
+    variance = variance + _CLIPPED * (1 / len(own) - 1 / size)
+    recorded = numpy.clip((of.sessions[own] - mean) / sd, -cut, cut)
+    centre = float(numpy.nanmean(recorded)) if numpy.isfinite(recorded).any() else 0.0
+    values = numpy.clip((jobs[:, 1:] - mean) / sd, -cut, cut)
+    for k in _LOOKS:
+        some = values[:, :k]
+        if some.shape[1] < k or 2 * numpy.isfinite(some[:, -1]).sum() <= len(own):
+            return k
+        means = numpy.nanmean(some, axis=0)
+        squares = float(((means - means.mean()) ** 2).sum()) / (1 - rho)
+        error = ((df * variance + squares) / (df + k - 1) * (rho + (1 - rho) / k + g)) ** 0.5
+        freedom = numpy.array(df + k - 1)
+        z = float(deviate(numpy.array((centre - means.mean()) / error), freedom))
+        if z > upper(level):
+            return 0.5 * math.erfc(z / 2**0.5), float(student(1.96, freedom)) * error
+        if z <= upper(METHOD.go_on):
+            return None
+    return None
+
+
+def _lasting(expected: Expected, losses: ndarray, variance: ndarray, df: ndarray, g: ndarray) -> ndarray:
+    """Return the largest normal deviate of the windows of groups x W losses of first jobs, tonight last.
+
+    Each is divided by what their number allows, so that the largest is as likely as one test.
+    """
+    best = numpy.full(len(losses), -math.inf)
+    apart = abs(numpy.subtract.outer(numpy.arange(losses.shape[1]), numpy.arange(losses.shape[1])))
+    alike = expected.phi**apart
+    for length in (length for length in METHOD.windows if length <= losses.shape[1]):
+        recent = losses[:, -length:]
+        v = alike[-length:, -length:].mean()
+        z = deviate(recent.mean(axis=1) / numpy.sqrt(variance * (v + g)), df)
+        shown = recent[:, -1] > upper(METHOD.shown) * numpy.sqrt(variance * (1 + g))
+        best = numpy.where(shown, numpy.fmax(best, z), best)
+    return numpy.sqrt(numpy.maximum(best, 0) ** 2 - 2 * math.log(len(METHOD.windows)) * (best > 2)) * (best > 2)
+
+
+def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
+    """Return the loss of each series by its further jobs, by the first one where none ran."""
+    ran = numpy.isfinite(jobs[:, 1:]).any(axis=1)
+    further = numpy.full(len(own), numpy.nan)
+    further[ran] = numpy.nanmedian(jobs[ran, 1:5], axis=1)
+    return expected.baseline.mean[own] - numpy.where(ran, further, jobs[:, 0])
+
+
+def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red: ndarray) -> bool:
+    """Return True if the series of a group share a loss: not few of them alone have it."""
+    losses = _losses(expected, jobs[own], own)
+    middle = float(numpy.nanmedian(losses))
+    if middle <= float(numpy.median(expected.baseline.floor[part])) / 2:
+        return False
+    others = losses[~red[own]]
+    return 4 * len(others) < len(own) or float(numpy.nanmedian(others)) > middle / 2
+
+
+def _spread(groups: Groups, recorded: ndarray, centre: ndarray, n: ndarray) -> tuple[ndarray, ndarray]:
+    """Return the variance of the mean of each group, which holds how much its series are alike, and its freedom.
+
+    Fitted among the groups of a kind where there are enough of them.
+    """
+    prior = _ALIKE + (1 - _ALIKE) / groups.sizes
+    squares = numpy.nansum((recorded - centre[:, None]) ** 2, axis=1)
+    variance, df = prior.copy(), numpy.full(len(n), _DF)
+    kinds = numpy.array(groups.kinds)
+    for kind in set(groups.kinds):
+        of_kind = (kinds == kind) & (n > 1)
+        d0, s0 = _DF, 1.0
+        own = squares[of_kind] / numpy.maximum(n[of_kind] - 1, 1) / prior[of_kind]
+        if (own > 0).sum() >= ENOUGH_METRICS:
+            d0, s0 = fit_prior(own, n[of_kind] - 1.0)
+            d0 = min(d0, _MOST_DF)
+        more = n[of_kind] - 1
+        variance[of_kind] = prior[of_kind] * (d0 * s0 + more * own) / (d0 + more)
+        df[of_kind] = d0 + more
+    return variance, df

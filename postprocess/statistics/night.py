@@ -1,0 +1,367 @@
+"""Judge all series of a session together: which lost performance, and which cases should run again.
+
+First jobs ask, further jobs decide: what chose a suspicion never counts as evidence for it. The steps are derived in
+docs/verdicts.md; `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer is wrong.
+Everything here is arithmetic on arrays of M series, whose values are the logarithm of performance.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy
+from numpy import ndarray
+
+from postprocess.statistics.baseline import Baseline, Expected, expect
+from postprocess.statistics.distributions import deviate, false_discovery_rates, student, tail, upper, uppers
+from postprocess.statistics.groups import Groups, InCommon, judge_groups
+from postprocess.statistics.method import METHOD
+from postprocess.statistics.nights import Looks, Nights, Stretch, Stretches, looks
+from postprocess.statistics.nodes import Pool, Slow, judge_nodes
+
+_TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
+_HERE = 2  # further jobs that decide whether a series lost on one node alone
+#: Further jobs of a case that turns out to be healthy, in the mean.
+A_CASE = 2.0
+_AT_MOST = 1.4  # times the budget, in a night that has many cases which further jobs do not clear soon
+_SURE = 3.0  # normal deviate of further jobs from which on more are run whatever the budget
+_LARGE = -math.log1p(-METHOD.large[0])
+
+
+class More(NamedTuple):
+    """Further jobs of a case: on the node `on`, or where that is -1 on none of the nodes `avoid`."""
+
+    case: int
+    jobs: int
+    on: int = -1
+    avoid: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The answer for M series: arrays of M.
+
+    `red`: lost performance; `waits`: in doubt, and too few further jobs ran to decide. `p`: the chance of a healthy
+    series to look so bad; `q` the same among all series. `loss` over the last `window` sessions, with its 95 % interval
+    `low` to `high`; losses are logarithms. `more`: the jobs that should run now; `left_out`: cases in doubt for which
+    the budget was too small.
+    """
+
+    red: ndarray
+    improved: ndarray
+    waits: ndarray
+    p: ndarray
+    q: ndarray
+    window: ndarray
+    loss: ndarray
+    low: ndarray
+    high: ndarray
+    common: InCommon
+    slow: Slow
+    more: list[More]
+    left_out: int
+
+
+def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None = None, budget: float = 0.0) -> Answer:
+    """Judge the last session of `jobs`: M x W x J values, not a number where there is none; all series have it.
+
+    `groups`: series that are also judged by what they have in common. `budget`: how many further jobs of cases that
+    turn out to be healthy may run tonight.
+    """
+    groups = groups or Groups()
+    expected = expect(baseline, jobs[..., 0])
+    nights = Nights.of(jobs)
+    kinds = len(set(groups.kinds)) + (pool.nodes > 1)
+    # what groups and nodes ask for on a healthy night, in the mean, is at most half of the budget
+    of_groups, of_nodes = (math.prod(asking) for asking in (METHOD.group, METHOD.node))
+    usual = 2 * of_groups * len(set(groups.kinds)) + of_nodes * (pool.nodes > 1)
+    asks = min(budget / 2 / max(usual, 1e-9), 1.0)
+    slow = judge_nodes(expected, nights.first[:, -1], pool, kinds, asks)
+    night = _Night(expected, nights, pool, slow)
+    common = judge_groups(
+        expected, groups, jobs[:, -METHOD.windows[-1] :], pool.case, night.red, pool.order, kinds, asks
+    )
+    more, left_out = _more(night, common, budget)
+    p, window, loss, half = night.told()
+    q = numpy.minimum(p / expected.baseline.shares, 1.0)
+    return Answer(
+        red=night.red, improved=night.improved(), waits=night.waits > 0, p=p, q=q, window=window, loss=loss,
+        low=loss - half, high=loss + half, common=common, slow=slow, more=more, left_out=left_out,
+    )  # fmt: skip
+
+
+class _Night:
+    """The tests of each series by itself. `asked`: in doubt; `waits`: further jobs that it still wants; `red`."""
+
+    def __init__(self, expected: Expected, nights: Nights, pool: Pool, slow: Slow):
+        self.expected, self.nights, self.pool, self.slow = expected, nights, pool, slow
+        of = self.of = expected.baseline
+        self.first_loss = of.mean - nights.first[:, -1]
+        self.z1 = expected.deviate(self.first_loss, 1.0)
+        self.red_at = uppers(_TONIGHT / 4 * of.shares)
+        self.lasting_at = uppers(_LASTING / len(METHOD.windows) * of.shares)
+        at_level = expected.is_at_level(nights.first[:, -3:])
+        self.at_level = at_level[:, -1] & ~(at_level.all(axis=1) & (at_level.shape[1] == 3))
+        self.is_large = (of.n < METHOD.short) & (self.first_loss > numpy.maximum(_LARGE, METHOD.large[1] * of.sd))
+        before = Stretches(expected, nights.only_first)
+        self.begun = before.begun(self.red_at)
+        self.early = list(before.windows(self.begun))
+        self.suspicion, self.doubt = self._doubt(self.z1), self._doubt(expected.usual(self.z1))
+        node = pool.node[pool.case]
+        on_slow = numpy.isin(node, list(slow.loss)) & (node >= 0)  # that explains what it measured
+        #: cases whose node is in doubt wait for what others show there
+        self.on_hold = numpy.isin(pool.node, list(slow.wanted)) & (pool.node >= 0)
+        lasts = self._lasting(self.early)[0]
+        self.asked = (self.suspicion > upper(METHOD.doubt)) & ~on_slow & ~lasts & ~self.at_level
+        self.looks = looks(expected, nights.jobs[:, -1])
+        sure, self.waits, self.last = self._decide(self.looks, self.asked)
+        sure |= self._alone()
+        full = Stretches(expected, nights)
+        self.tonight = sure & ~self.at_level & self._agreed(sure)
+        self.lasting, self.window, self.stretch = self._lasting(list(full.windows(self.begun)))
+        self.lasting &= ~on_slow & ~self.at_level
+        self.there, self.loss_there, self.wants_there = self._on_its_node(node)
+        self.red = self.tonight | self.lasting | self.there
+
+    def _doubt(self, z1: ndarray) -> ndarray:
+        """Return how much each series is in doubt, a normal deviate: the worse of tonight's and of the windows."""
+        least = METHOD.near * self.of.floor
+        doubt = numpy.where(self.first_loss > least, z1, -math.inf)
+        for _, found in self.early:
+            doubt = numpy.maximum(doubt, numpy.where(self.z1 > 0.5, found.z, -math.inf) - 0.3)
+        doubt = numpy.where(self.is_large | (self.first_loss > self.of.cap), numpy.maximum(doubt, 3.0), doubt)
+        # one of k points of a curve is in doubt k times as often: z^2 falls by 2 ln k
+        return numpy.where(doubt > 0, numpy.sqrt(numpy.maximum(doubt**2 + 2 * numpy.log(self.of.weight), 0)), doubt)
+
+    @property
+    def surest(self) -> ndarray:
+        """How sure the further jobs are of a loss, of each case: the largest normal deviate; -inf where none ran."""
+        rows = numpy.arange(len(self.last))
+        z = numpy.where(self.asked & (self.last >= 0), self.looks.z[numpy.maximum(self.last, 0), rows], -math.inf)
+        found = numpy.full(self.pool.cases, -math.inf)
+        numpy.maximum.at(found, self.pool.case, z)
+        return found
+
+    @property
+    def strong(self) -> ndarray:
+        """Which series wait for no budget: beyond all that the baselines of the site hold."""
+        factor = METHOD.worst if self.expected.lasting else 1.0  # then further jobs of one night say less
+        beyond = self.z1 > max(factor * self.expected.worst + 1, METHOD.slow[0])
+        return beyond | self.is_large | (self.first_loss > self.of.cap)
+
+    def _decide(self, shown: Looks, asked: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+        """Return which of the series `asked` lost, the further jobs that each still wants, and its last look."""
+        of, least = self.of, METHOD.near * self.of.floor
+        alive, sure = asked.copy(), numpy.zeros(len(asked), bool)
+        waits, last = numpy.zeros(len(asked), int), numpy.full(len(asked), -1)
+        together = self._with_what_asked(shown, asked)
+        for place, k in enumerate(METHOD.looks):
+            there, z, loss = shown.there[place], shown.z[place], shown.loss[place]
+            waits = numpy.where(alive & ~there & (waits == 0), k, waits)
+            looked = alive & there
+            last[looked] = place
+            if k >= 4:
+                lost = (z > self.red_at) & (loss > least)
+                if k == METHOD.looks[-1]:
+                    lost |= together & (loss > least)
+                size = numpy.maximum(_LARGE, METHOD.large[1] * of.sd)
+                lost |= (of.n < METHOD.short) & (loss > size) & (z > upper(METHOD.large[2]))
+                sure |= looked & lost
+            sure |= looked & (loss > of.cap)
+            alive = looked & ~sure & (z > upper(METHOD.go_on)) & (loss > 0.4 * of.floor)
+        return sure, waits, last
+
+    def _with_what_asked(self, shown: Looks, asked: ndarray) -> ndarray:
+        """Return which series lost by eight further jobs, against a reference that the first jobs have joined.
+
+        Mean and variance are sufficient, and what chose a series is ancillary to them, so that choosing is independent
+        of this test (Basu's theorem): it is one of as many as were asked.
+        """
+        of, first = self.of, self.nights.first
+        width = first.shape[1]
+        recent = (numpy.arange(width) >= width - self.begun[:, None]) & numpy.isfinite(first)
+        n, more = 1 / self.expected.g, recent.sum(axis=1)
+        values = numpy.where(recent, first, 0.0)
+        mean = (n * of.mean + values.sum(axis=1)) / (n + more)
+        squares = numpy.where(recent, (first - mean[:, None]) ** 2, 0.0).sum(axis=1)
+        df = of.df + more
+        variance = (of.df * of.variance + n * (of.mean - mean) ** 2 + squares) / df
+        k, rho = METHOD.looks[-1], self.expected.rho
+        # what the night did to the first job, it did to the others: the share rho of its deviation
+        usual = mean + rho * (first[:, -1] - mean)
+        v = rho * (1 - rho) + (1 - rho) * 0.149 + 1 / (n + more)
+        error = numpy.sqrt((df * variance + shown.squares[-1]) / (df + k - 1) * v)
+        z = deviate((usual - of.mean + shown.loss[-1]) / error, df + k - 1)
+        return shown.there[-1] & (z > upper(_TONIGHT / 2 / max(float((of.weight * asked).sum()), 1.0)))
+
+    def _alone(self) -> ndarray:
+        """Return which series lost though fewer further jobs ran than decide: far beyond what single jobs do here."""
+        shown = numpy.where(
+            self.last < 0, math.inf, self.looks.z[numpy.maximum(self.last, 0), numpy.arange(len(self.last))]
+        )
+        undecided = self.asked & (self.waits > 0) & (shown > upper(METHOD.go_on))
+        # no further job says otherwise, so all series together decide, by Benjamini and Hochberg's method
+        p = tail(self.z1) / self.of.shares / len(self.z1)
+        beyond = (false_discovery_rates(p) < _TONIGHT / 4) & (self.z1 > self.expected.worst + 1)
+        beyond &= self.first_loss > METHOD.near * self.of.floor
+        return undecided & (beyond | (self.first_loss > self.of.cap))
+
+    def _on_its_node(self, node: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+        """Return which series lost on the node of their first job alone, how much, and the jobs wanted there.
+
+        Of those far beyond all that the baselines hold, which jobs on other nodes clear: two further jobs on that node
+        decide, each of which must be red by itself. A usual difference between nodes is smaller than that.
+        """
+        far = self.asked & (self.z1 > self.red_at) & (self.z1 > self.expected.worst + 1) & (node >= 0)
+        far &= (self.last >= 0) & (self.waits == 0) & ~self.tonight
+        ran = [job.values for job in self.pool.jobs if job.node == self.pool.node[job.case]]
+        values = numpy.array([numpy.full(len(far), numpy.nan), *ran])
+        count = numpy.isfinite(values).sum(axis=0)
+        least = self.of.mean - numpy.fmax.reduce(values, axis=0)
+        lost = far & (count >= _HERE) & (self.expected.deviate(numpy.nan_to_num(least), 1.0) > self.red_at)
+        return lost, numpy.nan_to_num(least), numpy.where(far & (count < _HERE), _HERE - count, 0)
+
+    def _agreed(self, sure: ndarray) -> ndarray:
+        """Return which losses enough sessions in a row confirmed.
+
+        One session is enough, unless slow sessions of this site last into further jobs and the loss is no larger.
+        """
+        if not self.expected.lasting:
+            return numpy.ones(len(sure), bool)
+        chance = min(1.4 * self.expected.lasting, 0.2)
+        needed = math.ceil(math.log(_TONIGHT / len(sure)) / math.log(chance))
+        agreed, place = sure.copy(), self.nights.jobs.shape[1] - 1
+        for _ in range(needed - 1):
+            place -= 1
+            if place < 0:
+                agreed[:] = False
+                break
+            shown = looks(self.expected, self.nights.jobs[:, place])
+            agreed &= self._decide(shown, numpy.ones(len(sure), bool))[0]
+        return agreed | (self.first_loss > METHOD.worst * self.expected.worst * self.of.sd)
+
+    def _lasting(self, windows: list[tuple[int, Stretch]]) -> tuple[ndarray, ndarray, Stretch]:
+        """Return which series lost over a window that tonight's first job shows, too.
+
+        And the sessions of the shortest such window of each, with what it shows: of a drift, what is lost now.
+        """
+        m = len(self.red_at)
+        length, lost = numpy.zeros(m, int), numpy.zeros(m, bool)
+        best = Stretch(numpy.full(m, -math.inf), numpy.zeros(m), numpy.ones(m), numpy.ones(m))
+        for sessions, found in windows:
+            if self.expected.lasting and sessions < 4:
+                continue
+            is_red = (found.z > self.lasting_at) & (self.z1 > upper(METHOD.shown))
+            first = is_red & ~lost
+            lost |= is_red
+            length = numpy.where(first, sessions, length)
+            best = Stretch(*(numpy.where(first, new, old) for new, old in zip(found, best, strict=True)))
+        return lost, length, best
+
+    def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray]:
+        """Return p, sessions, loss and half of its 95 % interval.
+
+        Those of tonight's further jobs, where some ran and no window alone decided; else of the shortest
+        window that is red, where there is one; else of the first job.
+        """
+        of, rows = self.of, numpy.arange(len(self.red))
+        z, window, loss = self.z1, numpy.ones(len(rows), int), self.first_loss
+        error, df = self.expected.error(1.0), of.df
+        ran = (self.last >= 0) & (self.tonight | ~self.lasting)
+        by_window = self.lasting & ~ran
+        place = numpy.maximum(self.looks.there.sum(axis=0) - 1, 0)  # of all that ran, not only of those that decided
+        for chosen, source, length in (
+            (ran, (self.looks.z[place, rows], self.looks.loss[place, rows], self.looks.error[place, rows],
+                   self.looks.df[place, rows]), 1),
+            (by_window, self.stretch, self.window),
+        ):  # fmt: skip
+            z, loss, error, df = (
+                numpy.where(chosen, new, old) for new, old in zip(source, (z, loss, error, df), strict=True)
+            )
+            window = numpy.where(chosen, length, window)
+        loss = numpy.where(self.there, self.loss_there, loss)
+        return tail(z), window, loss, student(1.96, df) * error
+
+    def improved(self) -> ndarray:
+        """Return which series are better than the baseline, by tonight alone or by a window."""
+        better = (-self.z1 > self.red_at) & (-self.first_loss > self.of.floor)
+        full = Stretches(self.expected, self.nights)
+        width = self.nights.jobs.shape[1]
+        for length in (length for length in METHOD.windows if length <= width):
+            found = full.of(width - length, width)
+            better |= (-found.z > self.lasting_at) & (-found.loss > self.of.floor) & numpy.isfinite(found.z)
+        return better & ~self.red
+
+
+def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], int]:
+    """Return the jobs that should run now, and how many cases in doubt the budget leaves out.
+
+    Nodes and groups in doubt come first, then cases in the order of their doubt. Jobs of cases that turn out to be
+    healthy use up the budget, and jobs of those that are not known yet; confirmed losses use none of it.
+    """
+    pool, cases = night.pool, night.pool.cases
+    ran = numpy.zeros(cases, int)
+    numpy.maximum.at(ran, pool.case, night.nights.k[:, -1] - 1)
+    worst, wanted = numpy.full(cases, -math.inf), numpy.zeros(cases, int)
+    numpy.maximum.at(worst, pool.case, numpy.where(night.asked, night.doubt, -math.inf))
+    numpy.maximum.at(wanted, pool.case, numpy.where(night.asked, night.waits, 0))
+    confirmed, strong = numpy.zeros(cases, bool), numpy.zeros(cases, bool)
+    numpy.logical_or.at(confirmed, pool.case, night.tonight)
+    numpy.logical_or.at(strong, pool.case, night.asked & night.strong)
+    avoid = tuple(sorted({*night.slow.wanted, *night.slow.loss}))
+
+    def elsewhere(case: int, jobs: int) -> More:
+        own = int(pool.node[case])
+        return More(case, jobs, avoid=tuple(sorted({*avoid, own} - {-1})))
+
+    more = [More(case, 1, node) for node, wants in night.slow.wanted.items() for case in wants]
+    there = numpy.zeros(cases, int)
+    numpy.maximum.at(there, pool.case, night.wants_there)
+    more += [More(case, int(there[case]), int(pool.node[case])) for case in numpy.flatnonzero(there).tolist()]
+    spent = night.slow.healthy + len(more) + sum(common.healthy.values())
+    for case, jobs in common.wanted.items():
+        if jobs > ran[case]:
+            more.append(elsewhere(case, int(jobs - ran[case])))
+            wanted[case] = 0
+        spent += jobs
+    sure, goes_on, left_out = night.surest, wanted > ran, 0
+    of_common = common.wanted.keys() | common.healthy.keys()
+    healthy = [case for case in numpy.flatnonzero(ran).tolist() if not confirmed[case] and case not in of_common]
+    spent += sum(int(ran[case]) for case in healthy)
+    # a case whose further jobs so far do not clear it will mostly run all of them
+    planned: float = spent + sum(METHOD.looks[-1] - int(ran[case]) for case in healthy if goes_on[case])
+    most = math.inf if night.expected.lasting else _SURE
+    # those that run already first, the surest first; then the others, the most doubtful first
+    for case in numpy.lexsort((-worst, -sure, ran == 0)).tolist():
+        if not goes_on[case] or night.on_hold[case]:
+            continue
+        jobs = int(wanted[case] - ran[case])
+        fits = spent + jobs <= _AT_MOST * budget if ran[case] else planned + A_CASE <= budget
+        if strong[case] or confirmed[case] or sure[case] > most or fits:
+            more.append(elsewhere(case, jobs))
+            spent += 0 if confirmed[case] else jobs
+            planned += 0 if confirmed[case] or ran[case] else A_CASE
+        else:
+            left_out += 1
+    return more, left_out
+
+
+def highest(answer: Answer, groups: Groups) -> list[int]:
+    """Return the groups that tell the causes: those that lost, also those most of whose series lost each by itself.
+
+    The widest first; others only where they share less than half of their series with these.
+    """
+    red = set(answer.common.red)
+    for index, part in enumerate(groups.members):
+        if index not in red and 4 * answer.red[part].sum() > 3 * len(part):
+            red.add(index)
+    chosen: list[int] = []
+    taken = numpy.zeros(len(answer.red), bool)
+    for index in sorted(red, key=lambda index: -len(groups.members[index])):
+        part = groups.members[index]
+        if 2 * taken[part].sum() < len(part):
+            chosen.append(index)
+            taken[part] = True
+    return chosen

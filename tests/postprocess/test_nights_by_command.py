@@ -1,0 +1,56 @@
+"""Sites as they are, night after night through `ingest`, `record`, `compare` and `incidents`, with their further jobs.
+
+Small worlds, of one seed each; `studies/worlds.py` measures the same with intervals.
+"""
+
+import pytest
+from nights_by_command import Nights
+from run_reports import Workplace
+
+from studies.worlds import Loss, World
+
+SMALL = {'m': 80, 'n': 10, 'factor': 1.3}
+
+
+@pytest.fixture
+def play(tmp_path):
+    return lambda **world: Nights(Workplace(tmp_path), World(**SMALL | world)).recorded()
+
+
+def told(document, *states):
+    return [one for one in document['incidents'] if one['state'] in (states or ('open',))]
+
+
+def test_a_pool_of_16_healthy_nodes_with_lasting_differences_is_never_red(play):
+    nights, further = play(nodes=16, effects=1.0).play(8)
+    assert [document['exit_code'] for document in nights] == [0] * 8
+    assert not any(document['incidents'] for document in nights), 'nobody is suspected'
+    assert further <= 0.4
+
+
+def test_a_repaired_fault_of_others_does_not_hide_a_loss(play):
+    """8 metrics lose 10 % for one night; two nights later one of another case loses 30 %."""
+    site = play(losses=(Loss('case', 0.1, 0.01, start=0, stop=1), Loss('series', 0.3, 0.01, start=2)))
+    (fault, healed, lost), _ = site.play(3)
+    assert (fault['exit_code'], healed['exit_code'], lost['exit_code']) == (1, 0, 1)
+    regressed = {(row['check'], row['metric']) for row in lost['verdicts'] if row['verdict'] == 'regressed'}
+    assert len(regressed) == 4, 'each of the four series that lost'
+
+
+def test_a_fault_that_comes_and_goes_stays_red_on_its_nights_and_never_becomes_the_reference(play):
+    site = play(losses=(Loss('case', 0.1, 0.01, every=5, on=2),))
+    nights, _ = site.play(12)
+    bad = [night % 5 < 2 for night in range(12)]
+    assert [document['exit_code'] for document in nights] == [int(is_bad) for is_bad in bad]
+    for document, is_bad in zip(nights, bad, strict=True):
+        counts = document['counts']
+        assert counts.get('regressed', 0) == (8 if is_bad else 0) and not counts.get('improved')
+        for one in told(document):
+            assert one['loss'] == pytest.approx(10, abs=1)
+
+
+def test_a_slow_node_is_named_by_the_cases_that_ran_there_and_nothing_else_is(play):
+    nights, _ = play(m=240, nodes=8, effects=1.0, losses=(Loss('node', 0.05),)).play(2)
+    (one,) = told(nights[1])
+    assert (one['kind'], one['where']) == ('NODE', 'n0')
+    assert one['loss'] == pytest.approx(5, abs=1.5)

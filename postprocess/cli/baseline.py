@@ -1,4 +1,4 @@
-"""Commands that record a baseline: record propose, record accept."""
+"""Commands that record a baseline: record propose, record accept, record retire."""
 
 from __future__ import annotations
 
@@ -97,3 +97,41 @@ def accept(site: SiteName = None, results: Results = DEFAULT, references: Refere
     rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
     if advice := more_sessions(rows, Store(results).command('record propose', of, references)):
         typer.echo(advice)
+
+
+@record.command()
+def retire(
+    patterns: Annotated[
+        list[str],
+        typer.Argument(
+            metavar='PATTERN...',
+            help='Rows to take out: a check, "CHECK METRIC", or a series as it is printed; shell patterns such as '
+            '"gpu/* Osu*".',
+        ),
+    ],
+    why: Annotated[str, typer.Option(metavar='TEXT', help='Why they are no longer wanted.')],
+    site: SiteName = None,
+    results: Results = DEFAULT,
+    references: References = DEFAULT,
+) -> None:
+    """Move rows of a baseline.csv to retired.csv beside it: they are no longer missing where nothing measures them.
+
+    What is still measured has no reference then, until a session after that is recorded.
+    """
+    from plumbline.sites import name_of_this_site
+    from postprocess.results.reports import now
+    from postprocess.results.store import Store
+    from postprocess.text import count
+    from postprocess.verdicts import retire as module
+
+    known = Store(results).sites()
+    of = site or (known[0] if len(known) == 1 else name_of_this_site(references))
+    done = module.retire(results, of, patterns, why, references, now())
+    for row in done.rows:
+        typer.echo(f'retired: {row.id}: {row.mean:.6g} {row.quantity.unit}, {row.source}')
+    if done.proposed:
+        typer.echo(f'the proposal that waits lost {count(done.proposed, "row")}, too')
+    typer.echo(
+        f'{done.path}: {count(len(done.rows), "row")} retired, {done.left} left; they are in retired.csv beside it, '
+        'with the reason; review the difference and commit it'
+    )

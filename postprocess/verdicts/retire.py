@@ -1,0 +1,78 @@
+"""Take rows out of the ``baseline.csv`` of a site, and keep them with the reason in ``retired.csv``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from plumbline.errors import InputError
+from plumbline.files import write_text
+from plumbline.paths import site_file
+from plumbline.references import FILES, Reference, read_references
+from plumbline.sites import site_names
+from postprocess.verdicts.baseline import RETIRED, part, read_baseline, read_retired
+from postprocess.verdicts.proposals import proposal_file, to_baseline, validate
+from postprocess.verdicts.selection import selected
+
+
+@dataclass(frozen=True)
+class Retired:
+    """What was taken out of the file at `path`, and how many rows it has now. `proposed`: rows of the proposal."""
+
+    path: Path
+    rows: list[Reference]
+    left: int
+    proposed: int
+
+
+def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Path, now: datetime) -> Retired:
+    """Move the rows that any of `patterns` selects from ``baseline.csv`` to ``retired.csv``; `now` in UTC.
+
+    A proposal that waits loses them, too. Raises InputError where a pattern selects no row or `why` is empty, SiteError
+    where a file is wrong.
+    """
+    if not why.strip():
+        raise InputError('--why: expected a reason, found an empty text')
+    if not site_file(site, '', root).is_dir():
+        raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
+    path = root / site / FILES['baseline']
+    rows = read_baseline(site, root)
+    for pattern in patterns:
+        if not any(selected([pattern], row.id) for row in rows):
+            raise InputError(
+                f'{path}: {pattern!r} selects none of its {len(rows)} rows: expected a check, "CHECK METRIC" or a '
+                'series as `plumbline compare --coverage` prints it; * stands for any text'
+            )
+    gone = {row.id: row for row in rows if selected(patterns, row.id)}
+    kept = [row for row in rows if row.id not in gone]
+    why, time = ' '.join(part(why).split()), f'{now:%Y-%m-%dT%H:%M:%S}'
+    before = {row.id: row for row in read_retired(site, root)}
+    noted = {
+        id: replace(
+            row, note='; '.join(filter(None, [f'retired {time[:10]}: {why}', row.note])),
+            provenance='; '.join(filter(None, [f'retired={time}', row.provenance])),
+        )
+        for id, row in gone.items()
+    }  # fmt: skip
+    texts = {root / site / RETIRED: to_baseline((before | noted).values()), path: to_baseline(kept)}
+    for place, text in texts.items():
+        validate(text, place)
+    for place, text in texts.items():  # first where they are kept
+        write_text(place, text)
+    return Retired(
+        path, sorted(gone.values(), key=lambda row: row.id.sort_key), len(kept), _drop(results, site, patterns)
+    )
+
+
+def _drop(results: Path, site: str, patterns: Sequence[str]) -> int:
+    """Take the selected rows out of a proposal; return how many there were."""
+    path = proposal_file(results, site)
+    rows = read_references(path, 'baseline') if path.exists() else []
+    kept = [row for row in rows if not selected(patterns, row.id)]
+    if rows and not kept:
+        path.unlink()
+    elif len(kept) < len(rows):
+        write_text(path, to_baseline(kept))
+    return len(rows) - len(kept)

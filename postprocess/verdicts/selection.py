@@ -1,0 +1,31 @@
+"""Choose rows of a baseline by shell patterns."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Collection, Iterable
+from fnmatch import fnmatchcase
+
+from plumbline.identity import SeriesId
+
+_SHOWN = 3  # patterns of a command
+
+
+def selected(patterns: Iterable[str], of: SeriesId) -> bool:
+    """Return True if a shell pattern is of the check, of check and metric, or of the series as it is printed."""
+    texts = {of.check, f'{of.check} {of.metric}', f'{of.check} {of.name}', f'{of.case} {of.metric}', str(of)}
+    return any(pattern in texts or any(fnmatchcase(text, pattern) for text in texts) for pattern in patterns)
+
+
+def command_of(gone: Collection[SeriesId], others: Collection[SeriesId]) -> str:
+    """Return the command that retires the rows of some series and of none of the `others`, in few patterns.
+
+    It is without ``plumbline`` and its options; of more than three patterns it has the first.
+    """
+    patterns: list[str] = []
+    for of in sorted(gone):
+        if not selected(patterns, of):
+            forms = (of.check, f'{of.check} {of.metric}', f'{of.partition}/{of.environ} {of.check} *', f'{of.case} *')
+            exact = (one for one in forms if not any(selected([one], other) for other in others))
+            patterns.append(next(exact, str(of)))
+    return f'record retire {shlex.join(patterns[:_SHOWN])} --why REASON'

@@ -1,0 +1,185 @@
+"""Metrics that are renamed or deleted: what `record propose` leaves out, and `record retire`."""
+
+import json
+import shlex
+from datetime import datetime
+
+import pytest
+from run_reports import BEGAN, SITE, case, metric, reference, report
+
+from plumbline.references import read_references
+
+DAY = 86400
+
+
+def night(work, number, *names, value=100.0, entries=(), **fields):
+    """Ingest a whole quick session: STREAM with metrics of these names, and further `entries`."""
+    metrics = {name: metric([0.999 * value, 1.001 * value]) for name in names}
+    content = report(
+        case(metrics=metrics, **fields), *entries, uuid=f'{number:08x}', mode='quick', began=BEGAN + number * DAY
+    )
+    work.ingest(content)
+
+
+def proposed(work, *words):
+    """The names of the proposed rows, and the document."""
+    document = json.loads(work.run('record propose', '--format', 'json', *words).stdout)
+    return {row['metric'] for row in document['changes']}, document
+
+
+def in_force(work, file='baseline.csv'):
+    return {row.id.name for row in read_references(work.sites / SITE / file, 'baseline')}
+
+
+def retire(work, *words, code=0):
+    result = work.run('record retire', *words)
+    assert result.exit_code == code, result.output
+    return result
+
+
+def test_a_renamed_metric_is_not_proposed_from_the_nights_before(work):
+    for number in range(3):
+        night(work, number, 'copy', 'triad')
+    night(work, 3, 'copy', 'triad_bandwidth')
+    names, document = proposed(work)
+    assert names == {'copy', 'triad_bandwidth'}
+    assert document['ended'] == [f'cpu/system STREAM size=big triad: no longer measured since session {3:08x}']
+    assert document['refused'] == []
+    assert 'not proposed: cpu/system STREAM size=big triad: ' in work.run('record propose').stdout
+    work.run('record accept')
+    night(work, 4, 'copy', 'triad_bandwidth')
+    assert set(work.verdicts().values()) == {'ok'}
+
+
+def test_a_case_that_failed_or_lost_a_number_tells_nothing_of_its_metrics(work):
+    night(work, 0, 'copy', 'triad')
+    night(work, 1, result='fail', fail_phase='sanity', fail_reason='exit code 1')
+    metrics = {'copy': metric([100.0]), 'triad': metric([])}
+    work.ingest(report(case(metrics=metrics), uuid='lost', mode='quick', began=BEGAN + 2 * DAY))
+    names, document = proposed(work)
+    assert names == {'copy', 'triad'} and document['ended'] == []
+
+
+def test_a_row_that_is_missing_names_the_command_that_retires_it(work):
+    for number in range(2):
+        night(work, number, 'copy', 'triad')
+    work.run('record propose')
+    work.run('record accept')
+    night(work, 2, 'copy', 'triad_bandwidth')
+    document = work.compare()
+    assert document['counts'] == {'missing': 1, 'ok': 1, 'no_reference': 1}
+    (hint,) = [one for one in document['hints'] if 'record retire' in one]
+    (incident,) = document['incidents']
+    (step,) = [one for one in incident['next_steps'] if 'record retire' in one]
+    options = f'--results {work.results} --site {SITE}'
+    assert document['retire'] == "plumbline record retire 'STREAM triad' --why REASON"
+    assert step == f'{document["retire"]} {options}'
+    assert f"`plumbline record retire 'STREAM triad' --why REASON --results={work.results} --references=" in hint
+    _, proposal = proposed(work)
+    (ended,) = proposal['ended']
+    assert ended.endswith(f'since session {2:08x}; retire its rows: {hint.partition("good: ")[2].rstrip(".")}')
+
+    words = [word for word in shlex.split(step)[3:] if word != 'REASON']
+    result = retire(work, words[0], '--why', 'renamed; see the change')
+    assert 'retired: cpu/system STREAM size=big triad: 100 GB/s, ' in result.stdout
+    assert '1 row retired, 1 left' in result.stdout
+    assert in_force(work) == {'copy'} and in_force(work, 'retired.csv') == {'triad'}
+    assert 'renamed, see the change' in (work.sites / SITE / 'retired.csv').read_text()
+    assert work.compare()['counts'] == {'ok': 1, 'no_reference': 1}
+    assert proposed(work)[0] == {'copy', 'triad_bandwidth'}
+    work.run('record accept')
+    assert in_force(work) == {'copy', 'triad_bandwidth'}
+
+
+def test_what_is_retired_comes_back_only_by_sessions_after_that(work, monkeypatch):
+    """A check that is deleted never does."""
+    old = case(check='Old', metrics={'triad': metric([50.0])})
+    for number in range(3):
+        night(work, number, 'copy', 'triad', entries=[old])
+    work.run('record propose')
+    work.run('record accept')
+    monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2026, 11, 24, 0, 0))
+    night(work, 3, 'copy', 'triad')
+    assert work.compare()['counts'] == {'missing': 1, 'ok': 2}
+    retire(work, 'Old', 'STREAM tri*', '--why', 'a test')
+    assert in_force(work) == {'copy'}
+    monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2026, 11, 24, 12, 0))
+    assert proposed(work)[0] == {'copy', 'triad'}, 'the session of 10:38 is after midnight'
+    monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2026, 11, 25, 0, 0))
+    work.run('record accept')
+    retire(work, 'STREAM triad', '--why', 'again')
+    assert proposed(work)[0] == {'copy'}
+    night(work, 4, 'copy', 'triad')
+    monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
+    assert work.compare()['counts'] == {'ok': 1, 'no_reference': 1}
+    names, document = proposed(work)
+    assert names == {'copy', 'triad'}
+    (row,) = [row for row in document['changes'] if row['metric'] == 'triad']
+    assert (row['change'], row['n']) == ('new', 1)
+
+
+@pytest.mark.parametrize(
+    ('patterns', 'left'),
+    [
+        (['STREAM'], {'Osu'}),
+        (['gpu/* STREAM *'], {'cpu', 'Osu'}),
+        (['cpu/system STREAM size=big triad'], {'gpu', 'Osu'}),
+        (['Osu latency'], {'cpu', 'gpu'}),
+        (['Osu latency bytes=8'], {'cpu', 'gpu'}),
+        (['Os[tu]', 'gpu/*'], {'cpu'}),
+        (['*'], set()),
+    ],
+)
+def test_a_pattern_is_of_the_check_of_its_metric_or_of_the_series(work, patterns, left):
+    rows = {
+        'cpu': reference(), 'gpu': reference(partition='gpu'),
+        'Osu': reference(check='Osu', params='-', metric='latency', dims='bytes=8', better='lower'),
+    }  # fmt: skip
+    work.reference(*rows.values())
+    retire(work, *patterns, '--site', SITE, '--why', 'a test')
+    kept = read_references(work.baseline, 'baseline')
+    assert {'Osu' if row.id.check == 'Osu' else row.id.partition for row in kept} == left
+
+
+@pytest.mark.parametrize(
+    ('words', 'says'),
+    [
+        (('Nosuch', '--why', 'x'), "'Nosuch' selects none of its 2 rows"),
+        (('STREAM', 'Nosuch', '--why', 'x'), "'Nosuch' selects none of its 2 rows"),
+        (('STREAM', '--why', ' '), '--why: expected a reason'),
+    ],
+)
+def test_what_cannot_be_retired_changes_nothing(work, words, says):
+    work.reference(reference(), reference(metric='copy'))
+    before = work.baseline.read_bytes()
+    assert says in retire(work, *words, '--site', SITE, code=2).stderr
+    assert work.baseline.read_bytes() == before and not (work.sites / SITE / 'retired.csv').exists()
+
+
+def test_a_proposal_that_waits_loses_what_is_retired(work):
+    night(work, 0, 'copy', 'triad')
+    work.run('record propose')
+    work.run('record accept')
+    work.run('record propose')
+    assert 'the proposal that waits lost 1 row, too' in retire(work, 'STREAM triad', '--why', 'x').stdout
+    work.run('record accept')
+    assert in_force(work) == {'copy'}
+
+
+def test_the_suggested_pattern_spares_what_is_still_measured(work):
+    """The same metric in another partition, and another one that begins alike."""
+    work.reference(
+        reference(), reference(partition='gpu'), reference(metric='triad_read'),
+        reference(check='Gone'), reference(check='Gone', metric='copy', mode='nightly'),
+    )  # fmt: skip
+    night(work, 0, 'triad_read', entries=[case(partition='gpu', metrics={'triad': metric([100.0])})])
+    (hint,) = [one for one in work.compare()['hints'] if 'record retire' in one]
+    assert hint.startswith('Nothing measured 2 metrics of the baseline, and no job of theirs failed.')
+    assert "record retire 'Gone triad' 'cpu/system STREAM size=big triad' --why REASON" in hint
+
+
+def test_a_failed_job_retires_nothing(work):
+    work.reference(reference())
+    night(work, 0, result='fail', fail_phase='sanity', fail_reason='exit code 1')
+    document = work.compare()
+    assert document['exit_code'] == 1 and 'record retire' not in json.dumps(document)

@@ -21,9 +21,11 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 # Study -> the words of its small size; none where it has no small size. {0}: a folder that does not exist yet
 STUDIES = {
-    'verdict_quality site': 'verdict_quality --sites 1 site --only normal',
+    'worlds': 'worlds --sites 1 --only "Healthy nights: noise normal"',
+    'two_sets': 'two_sets --sites 1',
     'trend_quality trend': 'trend_quality trend --trials 2',
     'trend_quality fleet': 'trend_quality fleet --trials 4',
+    'public_series {0}': None,  # of clones of public repositories
     'store_speed night': 'store_speed night --scale 0.01',
     'store_speed year': 'store_speed year --scale 0.03',
     'store_speed fleet': 'store_speed fleet --scale 0.01',

@@ -23,12 +23,12 @@ from numpy.random import Generator
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
 
-from verdict_quality import wilson  # noqa: E402
+from worlds import wilson  # noqa: E402
 
 from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance  # noqa: E402
-from postprocess.history.changepoints import Found, changes, drift_in  # noqa: E402
 from postprocess.history.nodes import NodeTable, outliers  # noqa: E402
+from postprocess.statistics.changepoints import Found, changes, drift_in  # noqa: E402
 
 SEED = 20261121
 SITE = 100  # metrics of a site; their CVs are log-normal about 1 %, a factor of 2 at one standard deviation

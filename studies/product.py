@@ -1,0 +1,150 @@
+"""The rule of the product for `studies/worlds.py`: the functions that `record`, `compare` and `ci/nightly` call.
+
+python studies/worlds.py --rule studies/product.py:Product
+python studies/worlds.py --rule studies/product.py:Small      with the budget of a baseline of 20 sessions
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Collection
+from dataclasses import replace
+from pathlib import Path
+
+import numpy
+from numpy import ndarray
+from numpy.random import Generator
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
+
+from worlds import Cause, Layout, Night, Run  # noqa: E402
+
+from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, PRIOR_DF  # noqa: E402
+from postprocess.statistics.baseline import Baseline  # noqa: E402
+from postprocess.statistics.groups import Groups  # noqa: E402
+from postprocess.statistics.levels import Values, estimate  # noqa: E402
+from postprocess.statistics.method import METHOD  # noqa: E402
+from postprocess.statistics.night import A_CASE, highest, judge  # noqa: E402
+from postprocess.statistics.nights import FURTHER  # noqa: E402
+from postprocess.statistics.nodes import NodeJob, Pool  # noqa: E402
+
+FLOOR, CAP = (-math.log1p(-share) for share in (DEFAULT_FLOOR, DEFAULT_CAP))
+
+
+class Product:
+    """The rule of the product; `budget`: further jobs as a share of the cases, None for the default."""
+
+    budget: float | None = None
+
+    def __init__(self, layout: Layout):
+        self.layout = layout
+        kinds = ((name, getattr(layout, name)) for name in ('partition', 'environ', 'case'))
+        groups = [
+            (name, part) for name, of in kinds for part in map(numpy.flatnonzero, of == numpy.unique(of)[:, None])
+        ]
+        kept = {tuple(part.tolist()): (name, part) for name, part in reversed(groups) if len(part) > 2}
+        self.groups = Groups(*map(list, zip(*reversed(kept.values()), strict=True)))
+        self.history = numpy.full((len(layout.case), 0, FURTHER + 1), math.nan)
+        self.begins = numpy.zeros(len(layout.case), int)
+        self.rng = numpy.random.default_rng(1)
+
+    def share(self, n: float) -> float:
+        """Return the budget for a baseline of `n` sessions."""
+        return METHOD.budget[n >= METHOD.many] if self.budget is None else self.budget
+
+    def pairs(self, rng: Generator) -> Collection[int]:
+        """Return cases at random, as many as the budget has."""
+        return numpy.flatnonzero(rng.random(self.layout.cases) < self.share(1)).tolist()
+
+    def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
+        """Keep the baseline of `record propose`."""
+        of, prior = self.layout, self.layout.usual**2
+        there = numpy.isfinite(first)
+        levels = estimate([
+            Values(numpy.exp(row[known]), numpy.flatnonzero(known), 1, usual, FLOOR)
+            if known.any() else Values(numpy.ones(1), numpy.zeros(1, int))
+            for row, known, usual in zip(first, there, of.usual, strict=True)
+        ])  # fmt: skip
+        used = there.copy()
+        for row, level in enumerate(levels):
+            used[row, there[row]] = level.used if there[row].any() else False
+        m = len(of.case)
+        self.baseline = Baseline(
+            mean=numpy.nanmean(numpy.where(used, first, numpy.nan), axis=1),
+            variance=numpy.array([level.variance or usual for level, usual in zip(levels, prior, strict=True)]),
+            df=numpy.array([level.df or PRIOR_DF for level in levels]), n=used.sum(axis=1).astype(float), prior=prior,
+            assumed=numpy.array([level.variance is None for level in levels]), floor=numpy.full(m, FLOOR),
+            cap=numpy.full(m, CAP), weight=numpy.ones(m), sessions=first, second=again,
+        )  # fmt: skip
+        self.before = nodes
+        self.begins[renewed] = self.history.shape[1]
+
+    def night(self, first: ndarray, nodes: ndarray, run: Run) -> Night:
+        """Judge a night; further jobs run as they are asked for."""
+        of, m = self.layout, len(first)
+        tonight = numpy.full((m, 1, FURTHER + 1), math.nan)
+        tonight[:, 0, 0] = first
+        self.history = numpy.concatenate([self.history, tonight], axis=1)
+        known = numpy.arange(self.history.shape[1]) >= self.begins[:, None]
+        judged = numpy.flatnonzero(numpy.isfinite(first) & numpy.isfinite(self.baseline.mean) & known[:, -1])
+        baseline = replace(
+            self.baseline,
+            **{
+                name: column[judged]
+                for name, column in vars(self.baseline).items()
+                if name in Baseline.__dataclass_fields__
+            },
+        )
+        place = numpy.full(m, -1)
+        place[judged] = numpy.arange(len(judged))
+        parts = [
+            (kind, place[part][place[part] >= 0])
+            for kind, part in zip(self.groups.kinds, self.groups.members, strict=True)
+        ]
+        parts = [(kind, part) for kind, part in parts if len(part) > 2]
+        groups = Groups(*map(list, zip(*parts, strict=True))) if parts else Groups()
+        order = self.rng.permutation(of.cases)
+        cases = len(numpy.unique(of.case[judged]))
+        budget = self.share(float(numpy.median(baseline.n))) * cases + 2 * A_CASE * (self.rng.random() - 0.5)
+        checks: list[NodeJob] = []
+        pool_nodes = nodes if of.nodes > 1 else numpy.full(of.cases, -1)
+        while True:
+            jobs = numpy.where(known[judged][..., None], self.history[judged], math.nan)
+            pool = Pool(of.case[judged], of.cases, pool_nodes, self.before, order, checks)
+            answer = judge(baseline, jobs, pool, groups, budget)
+            if not answer.more:
+                break
+            for case, count, on, avoid in answer.more:
+                part = of.series(case)
+                for _ in range(count):
+                    values, _ = run(case, on) if on >= 0 else run(case, avoid=avoid if of.nodes > len(avoid) else ())
+                    if on >= 0:
+                        whole = numpy.full(m, math.nan)
+                        whole[part] = values
+                        checks.append(NodeJob(on, case, whole[judged]))
+                    else:
+                        row = self.history[part, -1]
+                        k = int(numpy.isfinite(row).any(axis=0).sum())
+                        self.history[part, -1, k] = values
+        red, loss, low, high = (numpy.full(m, math.nan) for _ in range(4))
+        loss[judged], low[judged], high[judged] = (
+            numpy.where(answer.red, of, math.nan) for of in (answer.loss, answer.low, answer.high)
+        )
+        red = numpy.zeros(m, bool)
+        red[judged] = answer.red
+        chosen = highest(answer, groups)
+        common = [Cause(groups.kinds[index], frozenset(judged[groups.members[index]].tolist())) for index in chosen]
+        slow = [Cause('node', node=node) for node in answer.slow.loss]
+        explained = frozenset().union(*(one.members for one in common))
+        alone = [
+            Cause('series', frozenset({place})) for place in numpy.flatnonzero(red).tolist() if place not in explained
+        ]
+        return Night(red, loss, low, high, common, list(answer.slow.loss), (), [*common, *slow, *alone])
+
+
+class Small(Product):
+    """The same with the budget of later sessions from the first on."""
+
+    budget = METHOD.budget[1]

@@ -1,0 +1,169 @@
+"""Read public histories of benchmark results, and score change points against those that people marked in them.
+
+`public_series.py` studies them. Nothing of them is part of this repository: docs/public-series.md lists their
+addresses, licences and commits.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+
+import numpy
+from numpy import ndarray
+
+SEED = 20261123
+FEWEST, MOST = 100, 100  # values of a series; series of a history, drawn by chance
+MARGIN = 5  # values by which a date may differ from the true one, and within which a loss should be found
+
+
+@dataclass(frozen=True)
+class History:
+    """The series of one repository. `labels`: the change points that each person marked in a series."""
+
+    name: str
+    series: dict[str, ndarray]
+    labels: dict[str, list[set[int]]] = field(default_factory=dict)
+
+
+def tcpd(folder: Path) -> History:
+    """Read the Turing Change Point Dataset: the series of one dimension whose values are all there and above 0."""
+    marked = json.loads((folder / 'annotations.json').read_text())
+    series, labels = {}, {}
+    for path in sorted(folder.glob('datasets/*/*.json')):
+        told = json.loads(path.read_text())
+        values = told['series'][0]['raw']
+        if told['n_dim'] == 1 and None not in values and min(values) > 0:
+            series[told['name']] = numpy.log(values)
+            labels[told['name']] = [set(places) for places in marked[told['name']].values()]
+    return History('TCPD', series, labels)
+
+
+def tigerbeetle(folder: Path) -> History:
+    """Read the series of Tigerbeetle from the test of Otava that holds it."""
+    for node in ast.walk(ast.parse((folder / 'tests/tigerbeetle_test.py').read_text())):
+        if isinstance(node, ast.FunctionDef) and node.name == '_get_series':
+            values = ast.literal_eval(next(line.value for line in node.body if isinstance(line, ast.Return)))
+            return History('Tigerbeetle', {'Tigerbeetle': numpy.log(values)}, {'Tigerbeetle': [{15, 71}]})
+    raise ValueError(f'{folder}/tests/tigerbeetle_test.py: no function _get_series; expected that of Otava 0.6 to 0.8')
+
+
+def legion(folder: Path) -> History:
+    """Read the run times of Legion's applications, a series for each host, branch and command line."""
+    found = []
+    for path in folder.glob('measurements/*/*.json'):
+        told = json.loads(path.read_text())
+        of = told['metadata']
+        name = ' '.join([of['benchmark'], of.get('host', ''), of.get('branch', ''), *of['argv']])
+        found.append((name, of['date'], float(told['measurements']['time_seconds'])))
+    return History('Legion', by_date(found))
+
+
+def lance(folder: Path) -> History:
+    """Read the run times of Lance's benchmarks."""
+    rows = json.loads((folder / 'rust/results.json').read_text())
+    return History('Lance', by_date([
+        (f'{row["name"]} {row["os"]} {row["arch"]}', row['datetime'], row['mean_duration_ns']) for row in rows
+    ]))  # fmt: skip
+
+
+def asv(folder: Path) -> History:
+    """Read the times of an asv repository, by date of commit, in the environment that has most results."""
+    by_environment = defaultdict(list)
+    for path in sorted(folder.glob('results/*/*-*.json')):
+        by_environment[path.parent.name, path.name.partition('-')[2]].append(path)
+    found = []
+    for path in max(by_environment.values(), key=len):
+        told = json.loads(path.read_text())
+        for name, result in told['results'].items():
+            # version 1: a number, or a dictionary of several; version 2: a row whose first column is a list of them
+            values = result['result'] if isinstance(result, dict) else result
+            values = values[0] if told['version'] > 1 and values else values
+            for place, value in enumerate(values if isinstance(values, list) else [values]):
+                if '.time_' in name and value is not None:
+                    found.append((f'{name} {place}', told['date'], value))
+    return History(folder.name, by_date(found))
+
+
+def by_date(times: list[tuple[str, object, float]]) -> dict[str, ndarray]:
+    """Return the series of (name, date, run time): `MOST` of those with `FEWEST` values and some noise."""
+    series = defaultdict(list)
+    for name, _, time in sorted(times, key=lambda row: (row[0], str(row[1]))):
+        if math.isfinite(time) and time > 0:
+            series[name].append(-math.log(time))
+    long = {name: numpy.array(logs) for name, logs in series.items() if len(logs) >= FEWEST}
+    long = {name: logs for name, logs in long.items() if noise(logs) > 0}
+    drawn = numpy.random.default_rng(SEED).permutation(sorted(long))[:MOST]
+    return {str(name): long[name] for name in sorted(drawn)}
+
+
+#: Folder of the clone -> its reader, and where it is from
+REPOSITORIES: dict[str, tuple[Callable[[Path], History], str]] = {
+    'TCPD': (tcpd, 'https://github.com/alan-turing-institute/TCPD'),
+    'otava': (tigerbeetle, 'https://github.com/apache/otava'),
+    'perf-data': (legion, 'https://github.com/StanfordLegion/perf-data'),
+    'lance-benchmark-results': (lance, 'https://github.com/lancedb/lance-benchmark-results'),
+    'numpy-bench': (asv, 'https://github.com/pv/numpy-bench'),
+    'pvlib-benchmarks': (asv, 'https://github.com/pvlib/pvlib-benchmarks'),
+}
+
+
+def noise(logs: ndarray) -> float:
+    """Return the standard deviation about the level, from the median of the absolute differences of neighbors."""
+    return float(numpy.median(abs(numpy.diff(logs)))) / 0.6745 / math.sqrt(2)
+
+
+def read(folder: Path) -> dict[str, History]:
+    """Return the histories of the clones in `folder`, and tell which are absent."""
+    found = {}
+    for name, (reader, address) in REPOSITORIES.items():
+        if (folder / name).is_dir():
+            found[name] = reader(folder / name)
+        else:
+            print(f'{folder / name}: no such folder; git clone {address}')
+    return found
+
+
+# Scores
+
+
+def matched(true: set[int], told: set[int]) -> list[int]:
+    """Return by how many values each true change point was missed that was told within `MARGIN`, none told twice."""
+    left, found = set(told), []
+    for place in sorted(true):
+        near = min(left, key=lambda of: (abs(of - place), of), default=None)
+        if near is not None and abs(near - place) <= MARGIN:
+            left.remove(near)
+            found.append(abs(near - place))
+    return found
+
+
+def precision_recall(labels: Sequence[set[int]], told: set[int]) -> tuple[float, float]:
+    """Return precision against all people's marks and recall as their mean, as van den Burg and Williams define them.
+
+    The first value counts as a change point of everyone (arXiv:2003.06222, section 3.2).
+    """
+    told = told | {0}
+    people = [marks | {0} for marks in labels]
+    precision = len(matched(set.union(*people), told)) / len(told)
+    return precision, float(numpy.mean([len(matched(marks, told)) / len(marks) for marks in people]))
+
+
+def covering(labels: Sequence[set[int]], told: set[int], n: int) -> float:
+    """Return how well the segments told cover those of each person, 0 to 1, as the mean over people (same source)."""
+
+    def segments(places: set[int]) -> list[set[int]]:
+        ends = sorted({0, *places, n})
+        return [set(range(*pair)) for pair in pairwise(ends)]
+
+    shares = []
+    for marks in labels:
+        best = (max(len(a & b) / len(a | b) for b in segments(told)) * len(a) for a in segments(marks))
+        shares.append(sum(best) / n)
+    return float(numpy.mean(shares))

@@ -1,0 +1,354 @@
+"""Detectors of changed performance side by side on public histories of benchmark results; prints, asserts nothing.
+
+    python studies/public_series.py FOLDER                every table of docs/public-series.md: about half an hour
+    python studies/public_series.py FOLDER --rounds 1     the same from a tenth of the windows
+
+FOLDER holds clones of the public repositories that docs/public-series.md lists, each under its own name; those that are
+absent are named and left out. So are Otava's rows where `apache-otava` is not installed. Seeded: the same options print
+the same numbers. docs/public-series.md says what is measured, and how.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache, partial
+from itertools import pairwise
+from pathlib import Path
+
+import numpy
+from numpy import ndarray
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
+
+from public_histories import MARGIN, SEED, History, covering, matched, noise, precision_recall, read  # noqa: E402
+
+from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, DEFAULT_SPREAD  # noqa: E402
+from postprocess.statistics.baseline import Baseline  # noqa: E402
+from postprocess.statistics.changepoints import changes  # noqa: E402
+from postprocess.statistics.levels import Values, estimate  # noqa: E402
+from postprocess.statistics.night import judge  # noqa: E402
+from postprocess.statistics.nights import FURTHER  # noqa: E402
+from postprocess.statistics.nodes import Pool  # noqa: E402
+
+try:
+    from otava.analysis import compute_change_points
+except ImportError:
+    compute_change_points = None
+
+BASE = 20  # values of a baseline
+HEALTHY, LOST = 20, 20  # values of a window after its baseline, before and after the planted loss
+RERUNS = 8  # next values that stand for further jobs of a night
+WINDOW = BASE + HEALTHY + LOST + RERUNS
+WEEK = 5  # values after each of which a change-point method runs again
+LOSSES = (0.03, 0.05, 0.10)
+PLANTED = 0.1  # share of the series of a round that lose
+QUIET = (0.0, 0.02, 0.05)  # borders of the noise of the series that losses are planted into
+YEAR = 365
+
+Series = Sequence[ndarray]  # of one site: logarithms of performance
+Detector = Callable[[Series], list[list[int]]]  # -> the places of each series that it reports
+Rule = Callable[[Series, Series], ndarray]  # baselines, values since -> which of the last values it reports
+
+
+# Detectors
+
+
+def online(rule: Rule, anew: bool, late: int, site: Series) -> list[list[int]]:
+    """Report value by value: a series' first `BASE` values are its baseline, and if `anew` those from each alarm on.
+
+    `late`: by how many values the rule's answer comes after the value that it is about.
+    """
+    alarms: list[list[int]] = [[] for _ in site]
+    begin = [0] * len(site)
+    for now in range(BASE, max(map(len, site))):
+        judged = [i for i, logs in enumerate(site) if begin[i] + BASE <= now < len(logs)]
+        if not judged:
+            continue
+        baselines = [site[i][begin[i] : begin[i] + BASE] for i in judged]
+        reported = rule(baselines, [site[i][begin[i] + BASE : now + 1] for i in judged])
+        for i in [i for i, red in zip(judged, reported, strict=True) if red]:
+            alarms[i].append(now - late)
+            begin[i] = now if anew else begin[i]
+    return alarms
+
+
+def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
+    """Return which series `plumbline compare` reports tonight, and which it runs again; `jobs`: as in `night.judge`."""
+    levels = estimate([Values(numpy.exp(logs), numpy.arange(BASE)) for logs in baselines])
+    sessions = numpy.stack(list(baselines))
+    one = numpy.ones(len(sessions))
+    baseline = Baseline(
+        mean=numpy.array([logs[level.used].mean() for logs, level in zip(baselines, levels, strict=True)]),
+        variance=numpy.array([level.variance for level in levels]), df=numpy.array([level.df for level in levels]),
+        n=numpy.array([float(level.used.sum()) for level in levels]), prior=one * DEFAULT_SPREAD**2,
+        assumed=one < 1, floor=-numpy.log1p(-DEFAULT_FLOOR) * one, cap=-numpy.log1p(-DEFAULT_CAP) * one, weight=one,
+        sessions=sessions, second=numpy.full(sessions.shape, numpy.nan),
+    )  # fmt: skip
+    cases = numpy.arange(len(sessions))  # each series is a case of its own, on one node
+    pool = Pool(cases, len(cases), numpy.full(len(cases), -1), numpy.full((len(cases), 0), -1), cases)
+    answer = judge(baseline, jobs, pool, None, float(len(cases)))
+    return answer.red | answer.improved, answer.waits
+
+
+def as_nights(since: Series) -> ndarray:
+    """Return values of one job a night as `night.judge` takes them: M x W x J, the last night in the last column."""
+    jobs = numpy.full((len(since), max(map(len, since)), FURTHER + 1), numpy.nan)
+    for row, logs in zip(jobs, since, strict=True):
+        row[len(row) - len(logs) :, 0] = logs
+    return jobs
+
+
+def without_reruns(baselines: Series, since: Series) -> ndarray:
+    """Return what `plumbline compare` reports of one job a night that never runs again."""
+    return plumbline(baselines, as_nights(since))[0]
+
+
+def with_reruns(baselines: Series, since: Series) -> ndarray:
+    """Return what `plumbline compare` reports where the last `RERUNS` values are further jobs of the night before them.
+
+    They count where that night's own value would have made the case run again, or was reported.
+    """
+    answer = numpy.zeros(len(since), bool)
+    enough = numpy.flatnonzero([len(logs) > RERUNS for logs in since])
+    if not len(enough):
+        return answer
+    jobs = as_nights([since[i][:-RERUNS] for i in enough])
+    known = [baselines[i] for i in enough]
+    reported, again = plumbline(known, jobs)
+    jobs[:, -1, 1:] = [since[i][-RERUNS:] for i in enough]
+    answer[enough] = (reported | again) & plumbline(known, jobs)[0]
+    return answer
+
+
+def three_deviations(baselines: Series, since: Series) -> ndarray:
+    """Return where the last value is more than 3 standard deviations from the mean of the baseline."""
+    base = numpy.exp(numpy.stack(list(baselines)))
+    last = numpy.exp([logs[-1] for logs in since])
+    return abs(last - base.mean(axis=1)) > 3 * base.std(axis=1, ddof=1)
+
+
+def five_percent(baselines: Series, since: Series) -> ndarray:
+    """Return where the last value is more than 5 % from the mean of the baseline."""
+    base = numpy.exp(numpy.stack(list(baselines))).mean(axis=1)
+    return abs(numpy.exp([logs[-1] for logs in since]) / base - 1) > 0.05
+
+
+def plumbline_trend(site: Series) -> list[list[int]]:
+    """Return the steps that `plumbline trend` dates in each series, and the beginning of its drift."""
+    found, _ = changes(site, [DEFAULT_FLOOR] * len(site))
+    return [sorted({*of.steps, *([of.drift.begin] if of.drift else [])}) for of in found]
+
+
+def otava(magnitude: float, site: Series) -> list[list[int]]:
+    """Return the change points of Otava with the defaults of its command line and this `--magnitude`."""
+    return [list(_otava(tuple(numpy.exp(logs).tolist()), magnitude)) for logs in site]
+
+
+@cache
+def _otava(values: tuple[float, ...], magnitude: float) -> tuple[int, ...]:
+    points, _ = compute_change_points(list(values), window_len=50, max_pvalue=0.001, min_magnitude=magnitude)
+    return tuple(point.index for point in points)
+
+
+def weekly(dated: Detector, site: Series) -> list[list[int]]:
+    """Report when a method that dates changes is run again every `WEEK` values and finds one that was not known."""
+    alarms: list[list[int]] = [[] for _ in site]
+    known: list[list[int]] = [[] for _ in site]
+    for end in range(BASE + WEEK, max(map(len, site)) + 1, WEEK):
+        for i, places in enumerate(dated([logs[:end] for logs in site])):
+            fresh = [place for place in places if all(abs(place - old) > MARGIN for old in known[i])]
+            if fresh and end <= len(site[i]):
+                alarms[i].append(end - 1)
+                known[i] += fresh
+    return alarms
+
+
+def nothing(site: Series) -> list[list[int]]:
+    """Report nothing: what a detector must beat."""
+    return [[] for _ in site]
+
+
+RULES: dict[str, Rule] = {
+    'Plumbline, compare, with reruns': with_reruns,
+    'Plumbline, compare, no reruns': without_reruns,
+    'mean ± 3 s': three_deviations,
+    'reference ± 5 %': five_percent,
+}
+LATE = {'Plumbline, compare, with reruns': RERUNS}
+DATED: dict[str, Detector] = {'Plumbline, trend': plumbline_trend}
+if compute_change_points is not None:
+    DATED |= {'Otava': partial(otava, 0.0), 'Otava, from 2 %': partial(otava, 0.02)}
+#: Whole series are known to what dates changes; a rule's baseline is recorded anew after each of its alarms
+WHOLE: dict[str, Detector] = {
+    **DATED,
+    **{name: partial(online, rule, True, LATE.get(name, 0)) for name, rule in RULES.items()},
+}
+#: Value by value; a rule keeps its baseline
+ARRIVING: dict[str, Detector] = {
+    **{name: partial(weekly, dated) for name, dated in DATED.items()},
+    **{name: partial(online, rule, False, LATE.get(name, 0)) for name, rule in RULES.items()},
+}
+
+# Measures
+
+
+def with_interval(hits: Sequence[float], of: Sequence[float], digits: int = 2) -> str:
+    """Return ``0.61 [0.52-0.70]``: the ratio of two sums and its 95 % interval, series drawn again 2000 times."""
+    over, under = numpy.array(hits, float), numpy.array(of, float)
+    drawn = numpy.random.default_rng(SEED).integers(len(over), size=(2000, len(over)))
+    low, high = numpy.quantile(over[drawn].sum(axis=1) / under[drawn].sum(axis=1), (0.025, 0.975))
+    return f'{over.sum() / under.sum():.{digits}f} [{low:.{digits}f}-{high:.{digits}f}]'
+
+
+def share(hits: int, n: int) -> str:
+    """Return ``61 [52-70]``: a share in % and its 95 % interval after Wilson."""
+    if not n:
+        return '-'
+    z, p = 1.96, hits / n
+    middle, half = p + z * z / (2 * n), z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    low, high = ((middle + side) / (1 + z * z / n) for side in (-half, half))
+    return f'{100 * p:.0f} [{100 * max(low, 0):.0f}-{100 * min(high, 1):.0f}]'
+
+
+# Tables
+
+
+def print_table(title: str, *rows: Sequence[str]) -> None:
+    """Print a Markdown table; the first row holds its titles."""
+    print(f'\n{title}\n')
+    for number, row in enumerate(rows):
+        print('| ' + ' | '.join(row) + ' |' + ('' if number else f'\n|{"---|" * len(row)}'), flush=True)
+
+
+def labelled(history: History) -> None:
+    """Print what each detector makes of series whose changes people marked; every series is a site of its own."""
+    rows = [['detector', 'precision', 'recall', 'F1', 'covering', 'median date error']]
+    for name, detector in {**WHOLE, 'nothing is reported': nothing}.items():
+        scores, missed = [], []
+        for key, logs in history.series.items():
+            labels, told = history.labels[key], set(detector([logs])[0])
+            precision, recall = precision_recall(labels, told)
+            f1 = 2 * precision * recall / (precision + recall)
+            scores.append((precision, recall, f1, covering(labels, told, len(logs))))
+            missed += matched(set.union(*labels), told)
+        one = [1.0] * len(scores)
+        cells = [with_interval(column, one) for column in zip(*scores, strict=True)]
+        rows.append([name, *cells, f'{numpy.median(missed):g} (of {len(missed)} found)' if missed else '-'])
+    n = sum(map(len, history.series.values()))
+    print_table(f'{history.name}: {len(history.series)} series, {n} values, changes marked by people', *rows)
+
+
+def one_series(history: History) -> None:
+    """Print the places that each detector reports in the only series of a history."""
+    rows = [['detector', 'reported at']]
+    for name, detector in WHOLE.items():
+        (told,) = detector(list(history.series.values()))
+        rows.append([name, ', '.join(map(str, told)) or '-'])
+    ((key, logs),) = history.series.items()
+    print_table(f'{key}: {len(logs)} values, changes at {sorted(history.labels[key][0])}', *rows)
+
+
+@dataclass
+class Count:
+    """What one detector did in windows: alarms of each series in `values` without a loss, and losses by size found."""
+
+    alarms: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    values: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    found: dict[float, list[int]] = field(default_factory=lambda: defaultdict(list))
+
+
+def windows(history: History, rounds: int) -> Iterator[tuple[list[str], list[ndarray], ndarray]]:
+    """Yield, each round, a window of every quiet series at a place drawn by chance, and which of them lose."""
+    rng = numpy.random.default_rng(SEED)
+    names = [name for name, logs in history.series.items() if noise(logs) < QUIET[-1]]
+    for _ in range(rounds if names else 0):
+        begins = [rng.integers(len(history.series[name]) - WINDOW + 1) for name in names]
+        cut = [history.series[name][begin : begin + WINDOW] for name, begin in zip(names, begins, strict=True)]
+        yield names, cut, rng.permutation(len(names))[: max(round(PLANTED * len(names)), 1)]
+
+
+def planted(histories: Sequence[History], rounds: int) -> None:
+    """Print which losses planted into real noise each detector finds, and its alarms where nothing changed."""
+    kinds = [f'noise {100 * low:g} to {100 * high:g} %' for low, high in pairwise(QUIET)]
+    counts = {(name, kind): Count() for name in ARRIVING for kind in kinds}
+    rng = numpy.random.default_rng(SEED)
+    for history in histories:
+        for names, cut, losing in windows(history, rounds):
+            kind = [kinds[int(noise(history.series[name]) >= QUIET[1])] for name in names]
+            shuffled = [rng.permutation(logs) for logs in cut]
+            for detector, alarms_of in ARRIVING.items():
+                healthy = alarms_of(cut)
+                for i, alarms in enumerate(alarms_of(shuffled)):
+                    count = counts[detector, kind[i]]
+                    begun = [place for place in alarms if place < WINDOW - RERUNS and place - 1 not in alarms]
+                    count.alarms[f'{history.name} {names[i]}'] += len(begun)
+                    count.values[f'{history.name} {names[i]}'] += WINDOW - RERUNS - BASE
+                for loss in LOSSES:
+                    lost = [logs.copy() for logs in cut]
+                    for i in losing:
+                        lost[i][BASE + HEALTHY :] += math.log1p(-loss)
+                    told = alarms_of(lost)
+                    for i in losing:
+                        counts[detector, kind[i]].found[loss].append(first_alarm(told[i], healthy[i]))
+    for kind in kinds:
+        rows = [['detector', *(f'-{100 * loss:g} % within {n}' for loss in LOSSES for n in (MARGIN, LOST)), 'alarms']]
+        for detector in ARRIVING:
+            count = counts[detector, kind]
+            cells = [
+                share(sum(after < n for after in count.found[loss]), len(count.found[loss]))
+                for loss in LOSSES for n in (MARGIN, LOST)
+            ]  # fmt: skip
+            of = [count.values[name] / YEAR for name in count.values]
+            rows.append([detector, *cells, with_interval([count.alarms[name] for name in count.values], of)])
+        each, series = len(count.found[LOSSES[0]]), len(count.values)
+        print_table(f'{kind}: {series} series, {each} losses of each size planted, found %; alarms a year', *rows)
+
+
+def first_alarm(told: Sequence[int], healthy: Sequence[int]) -> int:
+    """Return how many values after the planted loss its first alarm came that the healthy window has not; else many."""
+    after = [place - BASE - HEALTHY for place in told if place >= BASE + HEALTHY and place not in healthy]
+    return min(after, default=WINDOW)
+
+
+def as_they_are(histories: Sequence[History]) -> None:
+    """Print how often each detector reports a change in whole histories, whose true changes nobody marked."""
+    rows = [['detector', *(history.name for history in histories)]]
+    told: Mapping[str, list[str]] = {name: [] for name in WHOLE}
+    for history in histories:
+        series = list(history.series.values())
+        years = [max(len(logs) - BASE, 1) / YEAR for logs in series]
+        for name, detector in WHOLE.items():
+            told[name].append(with_interval([len(places) for places in detector(series)], years, 1))
+    print_table('Changes reported a year in whole histories', *rows, *([name, *cells] for name, cells in told.items()))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument('folder', type=Path)
+    parser.add_argument('--rounds', type=int, default=10, help='windows of each series (default: %(default)s)')
+    given = parser.parse_args()
+    if compute_change_points is None:
+        print('Otava is left out: pip install apache-otava')
+    found = read(given.folder)
+    rows = [['history', 'series', 'values', 'median noise', 'series with noise below 5 %']]
+    for history in found.values():
+        each = [noise(logs) for logs in history.series.values()]
+        n, quiet = sum(map(len, history.series.values())), sum(of < QUIET[-1] for of in each)
+        rows.append([history.name, str(len(each)), str(n), f'{100 * numpy.median(each):.1f} %', str(quiet)])
+    print_table('Histories', *rows)
+    for history in found.values():
+        if history.labels:
+            (labelled if len(history.series) > 1 else one_series)(history)
+    if unlabelled := [history for history in found.values() if not history.labels]:
+        as_they_are(unlabelled)
+        planted(unlabelled, given.rounds)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,722 @@
+"""Simulated sites whose truth is known, and whole nights of any rule for verdicts on them; prints tables.
+
+    python studies/worlds.py                                   every table of docs/tolerances.md: hours
+    python studies/worlds.py --rule studies/product.py:Small   ... with the budget of later sessions from the first on
+    python studies/worlds.py --rule FILE.py:NAME               ... by another rule
+    python studies/worlds.py --sites 20 --only "AR(1)"         rows or tables whose name holds this, of 20 sites each
+
+A *world* is what sites have in common: noise, pool of nodes, past, planted losses. A *site* is one of them, by number.
+Values are the logarithm of performance, of series m on night t in a job on node h:
+
+    y = level[m] + cv[m] * (effect[m, h] + noise[m, t, job]) + losses
+
+First jobs of a case run on any node; a rule orders further jobs by `Run`. A rule is a callable that takes a `Layout`
+and returns a `Rule`. Seeded: the same options print the same figures, and the first jobs of a site, and further job j
+of a case tonight, are the same whatever a rule orders. Brackets: 95 % Wilson intervals.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import math
+import sys
+import zlib
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Protocol
+
+import numpy
+from numpy import ndarray
+from numpy.random import Generator
+
+HERE = Path(__file__).resolve().parent
+SEED = 20261123
+PARTITIONS = 5  # the last of so many equal parts of a site is its second partition
+CHANGES = 3  # the night on which an upgrade comes, series are renamed, a partition goes away
+AWAY = 5  # nights that a partition is away
+ANEW = 3  # sessions after an upgrade from which it is recorded anew
+LOW = math.log(0.85)  # the second level of a series with two
+NOISES = (
+    'normal', 'gamma', 'heavy', 'slow jobs', 'slow nights, half', 'slow nights, all', 'AR(1)', 'common', 'weekly',
+    'spread',
+    'steps', 'alike', 'levels 0.1', 'levels 0.5',
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a rule knows of a site: arrays of M series, and the number of `nodes`.
+
+    `case`, `environ`, `partition`: numbers from 0; a case lies in one environ, an environ in one partition. `usual`:
+    stated standard deviation of the logarithm of a session's value.
+    """
+
+    case: ndarray
+    environ: ndarray
+    partition: ndarray
+    usual: ndarray
+    nodes: int
+
+    @property
+    def cases(self) -> int:
+        """The number of cases."""
+        return int(self.case[-1]) + 1
+
+    def series(self, case: int) -> slice:
+        """Return the series of a case."""
+        return slice(*map(int, numpy.searchsorted(self.case, [case, case + 1])))
+
+
+@dataclass(frozen=True)
+class Cause:
+    """One cause of losses: of what `kind`, of which series, or of which node. `id`: of its incident, where it has one.
+
+    Kinds: ``series``, ``case``, ``environ``, ``partition``, ``site``, ``node``; one series of one node is both.
+    """
+
+    kind: str
+    members: frozenset[int] = frozenset()
+    node: int = -1
+    id: str = ''
+
+    def is_of(self, planted: Cause) -> bool:
+        """Return True if this tells the `planted` cause: same kind and node, three quarters of the series the same."""
+        both, either = self.members & planted.members, self.members | planted.members
+        alike = self.kind == 'node' or 4 * len(both) >= 3 * len(either)
+        return self.kind == planted.kind and self.node == planted.node and alike
+
+
+#: Run a further job of a case tonight, on a node or on any but those to avoid; return the values of its series, and the
+#: node. Raises ValueError where no node is left.
+Run = Callable[..., tuple[ndarray, int]]
+
+
+@dataclass(frozen=True)
+class Night:
+    """What a rule says after a night: `red` series, groups and nodes make it red; arrays of M.
+
+    `loss` as a logarithm with its 95 % interval, NaN where none is told. `suspected`: nodes that are shown without a
+    red night. `incidents`: those that are open after this night.
+    """
+
+    red: ndarray
+    loss: ndarray
+    low: ndarray
+    high: ndarray
+    groups: Sequence[Cause] = ()
+    nodes: Sequence[int] = ()
+    suspected: Sequence[int] = ()
+    incidents: Sequence[Cause] = ()
+
+    @property
+    def is_red(self) -> bool:
+        """Whether the night is red."""
+        return bool(self.red.any() or self.groups or self.nodes)
+
+
+class Rule(Protocol):
+    """A rule for verdicts on one site. Values are logarithms, NaN where there is none; nodes -1."""
+
+    def pairs(self, rng: Generator) -> Collection[int]:
+        """Return the cases that run twice in a session of the baseline."""
+
+    def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
+        """Take sessions as the baseline: first jobs, M x n, and their nodes, C x n; second jobs likewise.
+
+        `renewed`: M, the series whose baseline begins here; what was before them counts no longer.
+        """
+
+    def night(self, first: ndarray, nodes: ndarray, run: Run) -> Night:
+        """Judge a night by its first jobs, M values on C nodes, and by further jobs."""
+
+
+@dataclass(frozen=True)
+class Loss:
+    """A planted loss: share `size` of the performance of what `of` names, with that `cv` where given.
+
+    `of`: ``series`` (4, in 4 cases), ``unrelated`` (12), ``case``, ``environ``, ``most`` (three quarters of the site,
+    up to `worst`), ``node``, ``series on a node``. From night `start` until `stop`, of every `every` nights on the
+    first `on`; with `drift`, `size` more each night.
+    """
+
+    of: str
+    size: float
+    cv: float | None = None
+    worst: float = 0.0
+    start: int = 0
+    stop: int = sys.maxsize
+    every: int = 1
+    on: int = 1
+    drift: bool = False
+
+    def on_night(self, night: int) -> bool:
+        """Return True if it is there on a night."""
+        return self.start <= night < self.stop and (night - self.start) % self.every < self.on
+
+
+@dataclass(frozen=True)
+class World:
+    """What its sites have in common.
+
+    `m` series in cases of `size`, environs of alternately so many cases; `n` sessions of the baseline; `cv` log-normal
+    by `factor`, stated as `usual`; `kinds`: CV and `usual` of each part of the series in their place. `effects`: sd of
+    the lasting effects of nodes on each series, `offsets`: of those on all series alike, in units of the CV. `missing`:
+    share of cases without a value, `closed`: of nights without a session. `upgrade`: log step of an environ, which is
+    recorded anew. `skipped`: nights that are not counted.
+    """
+
+    noise: str = 'normal'
+    m: int = 400
+    size: int = 8
+    environ: tuple[int, ...] = (3, 2)
+    n: int = 10
+    nights: int = 14
+    cv: float = 0.01
+    factor: float = 2.0
+    usual: float = 0.02
+    kinds: tuple[tuple[float, float], ...] = ()
+    nodes: int = 1
+    effects: float = 0.0
+    offsets: float = 0.0
+    losses: tuple[Loss, ...] = ()
+    missing: float = 0.0
+    closed: float = 0.0
+    upgrade: float = 0.0
+    renamed: bool = False
+    away: bool = False
+    skipped: int = 0
+
+    def __post_init__(self) -> None:
+        if self.noise not in NOISES:
+            raise ValueError(f'noise {self.noise!r}: expected one of {", ".join(NOISES)}')
+
+
+class Site:
+    """Site `number` of a world: `first` begins a night, in order from ``-n`` on; `job` runs a case again tonight."""
+
+    def __init__(self, world: World, name: str, number: int):
+        self.world, self._seed = world, (SEED, zlib.crc32(name.encode()), number)
+        m, rng = world.m, self._stream(0)
+        case = numpy.arange(m) // world.size
+        cases = int(case[-1]) + 1
+        environ = numpy.arange(cases).repeat(numpy.resize(world.environ, cases))[case]
+        partition = (environ >= environ[-1] + 1 - max((environ[-1] + 1) // PARTITIONS, 1)).astype(int)
+        kinds = numpy.array(world.kinds or ((world.cv, world.usual),))[numpy.arange(m) * max(len(world.kinds), 1) // m]
+        self.layout = Layout(case, environ, partition, kinds[:, 1], world.nodes)
+        self.cv = kinds[:, 0] * world.factor ** rng.standard_normal(m)
+        self.level = rng.uniform(0, 3, m)
+        self.effects = world.effects * rng.standard_normal((m, world.nodes))
+        self.effects = self.effects + world.offsets * rng.standard_normal(world.nodes)
+        self.phase = rng.uniform(0, 2 * math.pi, cases)[case]
+        self.lost = [self._lost(loss, number) for loss in world.losses]
+        for loss, causes in zip(world.losses, self.lost, strict=True):
+            if loss.cv:
+                self.cv[sorted(set().union(*(cause.members for cause in causes)))] = loss.cv
+        self.upgraded = numpy.flatnonzero(environ == 1)
+        self.step = world.upgrade * (-1) ** number
+        self.renamed = numpy.arange(4) * (m // 4) // world.size * world.size  # those that end; the next ones begin
+        self.night, self._last = -world.n - 1, rng.standard_normal(m)
+
+    def _stream(self, *key: int) -> Generator:
+        return numpy.random.default_rng([*self._seed, *key])
+
+    def _lost(self, loss: Loss, number: int) -> list[Cause]:
+        """Return the causes of a planted loss."""
+        m, layout = self.world.m, self.layout
+        node = number % self.world.nodes
+        if loss.of in ('series', 'unrelated', 'series on a node'):
+            several = {'series': 4, 'unrelated': 12, 'series on a node': 1}[loss.of]
+            where = node if loss.of == 'series on a node' else -1
+            return [Cause('series', frozenset({place * (m // several) + 1}), where) for place in range(several)]
+        if loss.of == 'node':
+            return [Cause('node', node=node)]
+        if loss.of == 'most':
+            return [Cause('site', frozenset(range(3 * m // 4)))]
+        of = {'case': layout.case == 3, 'environ': layout.environ == 1}[loss.of]
+        return [Cause(loss.of, frozenset(numpy.flatnonzero(of).tolist()))]
+
+    def planted(self, night: int) -> list[Cause]:
+        """Return the causes of the losses that are there on a night."""
+        losses = zip(self.world.losses, self.lost, strict=True)
+        return [cause for loss, causes in losses if loss.on_night(night) for cause in causes]
+
+    def change(self, night: int, nodes: ndarray) -> ndarray:
+        """Return what planted losses and the upgrade add on a night to the log performance of M series on `nodes`."""
+        total = numpy.zeros(self.world.m)
+        for loss, causes in zip(self.world.losses, self.lost, strict=True):
+            if not loss.on_night(night):
+                continue
+            for cause in causes:
+                members = sorted(cause.members) or range(self.world.m)
+                sizes = numpy.linspace(loss.size, loss.worst or loss.size, len(members))
+                sizes = sizes * (night - loss.start + 1) if loss.drift else sizes
+                there = (cause.node == -1) | (nodes[members] == cause.node)
+                total[members] += numpy.log1p(-sizes) * there
+        if night >= CHANGES:
+            total[self.upgraded] += self.step
+        return total
+
+    def takes_place(self, night: int) -> bool:
+        """Return True if there is a session on a night."""
+        return night < 0 or self._stream(3, night).random() >= self.world.closed
+
+    def first(self, night: int) -> tuple[ndarray, ndarray]:
+        """Begin a night: return the values of its first jobs, M, and the node of each case, C; NaN and -1 for none."""
+        world, layout = self.world, self.layout
+        rng = self._stream(1, night + world.n)
+        self.night, m = night, world.m
+        self._jobs: dict[int, int] = {}
+        self._common = rng.standard_normal(m)  # what all jobs of tonight share
+        self._factor = math.exp(math.log(1.5) * rng.standard_normal() - math.log(1.5) ** 2)
+        self._slow = (rng.random(m) < 0.05) * rng.uniform(3, 10, m)
+        self._low = numpy.zeros(m)
+        if world.noise.startswith('levels'):
+            self._low[:: m // 5] = LOW * (rng.random(5) < float(world.noise.split()[1]))
+        absent = (rng.random(layout.cases) < world.missing)[layout.case]
+        absent = absent | bool(world.away and CHANGES <= night < CHANGES + AWAY) & (layout.partition == 1)
+        if world.renamed:
+            absent[self.renamed + (night < CHANGES)] = True
+        self._absent = absent
+        nodes = rng.integers(world.nodes, size=layout.cases)
+        values = self._values(rng, slice(0, m), nodes[layout.case], first=True)
+        self._before = self._last
+        there = numpy.bincount(layout.case, ~absent) > 0
+        return values, numpy.where(there, nodes, -1)
+
+    def job(self, case: int, node: int | None = None, avoid: Collection[int] = ()) -> tuple[ndarray, int]:
+        """Run a case again tonight; see `Run`."""
+        number = self._jobs[case] = self._jobs.get(case, 0) + 1
+        rng = self._stream(2, self.night + self.world.n, case, number)
+        if node is None:
+            left = numpy.setdiff1d(numpy.arange(self.world.nodes), list(avoid))
+            if not len(left):
+                raise ValueError(f'case {case}: no node is left of {self.world.nodes} without {sorted(avoid)}')
+            node = int(left[rng.integers(len(left))])
+        part = self.layout.series(case)
+        return self._values(rng, part, numpy.full(part.stop - part.start, node), first=False), node
+
+    def _values(self, rng: Generator, part: slice, nodes: ndarray, first: bool) -> ndarray:
+        rows = numpy.arange(part.start, part.stop)
+        noise = self._noise(rng, part, first) + self.effects[rows, nodes]
+        where = numpy.full(self.world.m, -2)
+        where[part] = nodes
+        values = self.level[part] + self.cv[part] * noise + self._low[part] + self.change(self.night, where)[part]
+        return numpy.where(self._absent[part], numpy.nan, values)
+
+    def _noise(self, rng: Generator, part: slice, first: bool) -> ndarray:
+        """Return the noise of one job of the series in standard deviations: of all at once, or of one case."""
+        kind, k = self.world.noise, part.stop - part.start
+        if kind == 'gamma':  # skewed to the bad side
+            return -(rng.standard_gamma(4, k) - 4) / 2
+        if kind == 'heavy':
+            return rng.standard_t(3, k) / math.sqrt(3)
+        x = rng.standard_normal(k)
+        if kind == 'slow jobs':
+            return x - (rng.random(k) < 0.05) * rng.uniform(3, 10, k)
+        if kind.startswith('slow nights'):
+            stays = first or kind.endswith('all') or rng.random(k) < 0.5
+            return x - stays * self._slow[part]
+        if kind == 'AR(1)':  # further jobs are further steps; the next night follows the first job
+            last = self._last if first else self._before
+            last = last.copy()
+            last[part] = 0.5 * last[part] + math.sqrt(0.75) * x
+            if first:
+                self._last = last
+            else:
+                self._before = last
+            return last[part]
+        if kind == 'common':
+            return math.sqrt(0.5) * (rng.standard_normal(k // self.world.size).repeat(self.world.size) + x)
+        if kind == 'weekly':
+            return math.sqrt(0.5) * x + numpy.sin(2 * math.pi * self.night / 7 + self.phase[part])
+        if kind == 'spread':
+            return self._factor * x
+        if kind == 'steps':
+            return 0.5 * x - rng.choice([0, 2, 4], k, p=[0.7, 0.2, 0.1])
+        if kind == 'alike':
+            return math.sqrt(0.5) * (self._common[part] + x)
+        return x
+
+
+# Nights
+
+
+@dataclass(frozen=True)
+class Tonight:
+    """A night that was played: what the rule said, how many further jobs it ran, whether an incident is new."""
+
+    number: int
+    said: Night
+    jobs: int
+    new: bool
+
+
+@dataclass
+class Played:
+    """What came of a site: its nights that count."""
+
+    site: Site
+    nights: list[Tonight] = field(default_factory=list)
+
+    def night_of(self, shows: Callable[[Night], bool]) -> float:
+        """Return in which of the nights the rule first shows something, from 1 on; infinity if never."""
+        return next((place for place, one in enumerate(self.nights, 1) if shows(one.said)), math.inf)
+
+
+def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -> Played:
+    """Record the baseline of a site and play its nights."""
+    site = Site(world, name, number)
+    rule, layout, played = make(site.layout), site.layout, Played(site)
+    columns: list[tuple[ndarray, ...]] = []
+    for night in range(-world.n, 0):
+        first, nodes = site.first(night)
+        again, elsewhere = numpy.full(world.m, numpy.nan), numpy.full(layout.cases, -1)
+        for case in rule.pairs(numpy.random.default_rng([SEED, number, -night])):
+            avoid = [nodes[case]] if world.nodes > 1 else []
+            again[layout.series(case)], elsewhere[case] = site.job(case, avoid=avoid)
+        columns.append((first, nodes, again, elsewhere))
+    rule.record(*_stacked(columns), numpy.ones(world.m, bool))
+    renewed = numpy.isin(numpy.arange(world.m), site.upgraded)
+    known: set[object] = set()
+    for night in range(world.nights):
+        if not site.takes_place(night):
+            continue
+        first, nodes = site.first(night)
+        jobs = 0
+
+        def run(case: int, node: int | None = None, avoid: Collection[int] = ()) -> tuple[ndarray, int]:
+            nonlocal jobs
+            jobs += 1
+            return site.job(case, node, avoid)
+
+        said = rule.night(first.copy(), nodes.copy(), run)
+        new = [one for one in said.incidents if not known & _keys(one)]
+        known |= set().union(*map(_keys, said.incidents))
+        if night >= world.skipped:
+            played.nights.append(Tonight(night, said, jobs, bool(new)))
+        if world.upgrade and night >= CHANGES:
+            nothing = numpy.full(world.m, numpy.nan), numpy.full(layout.cases, -1)
+            columns.append((numpy.where(renewed, first, numpy.nan), nodes, *nothing))
+            if night == CHANGES + ANEW - 1:
+                columns[: world.n] = [
+                    (numpy.where(renewed, numpy.nan, old), *rest) for old, *rest in columns[: world.n]
+                ]
+                rule.record(*_stacked(columns), renewed)
+    return played
+
+
+def _stacked(columns: Sequence[tuple[ndarray, ...]]) -> list[ndarray]:
+    return [numpy.stack(part, axis=1) for part in zip(*columns, strict=True)]
+
+
+def _keys(cause: Cause) -> set[object]:
+    """Return what makes a cause a known one: its id or, without, a series or node that was in another."""
+    if cause.id:
+        return {cause.id}
+    return {('node', cause.node)} if cause.kind == 'node' else set(cause.members)
+
+
+# Tables
+
+
+def wilson(hits: float, n: int) -> str:
+    """``0.1 [0.0-0.5]``: a share in % and its 95 % interval; ``-`` of nothing."""
+    if not n:
+        return '-'
+    z, share = 1.96, hits / n
+    middle = (share + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return f'{100 * share:.1f} [{100 * max(middle - half, 0):.1f}-{100 * min(middle + half, 1):.1f}]'
+
+
+def _share(values: Sequence[bool] | ndarray) -> str:
+    return wilson(float(numpy.sum(values)), int(numpy.size(values)))
+
+
+def _by(found: Sequence[float], night: int) -> str:
+    return _share(numpy.array(found) <= night)
+
+
+def _jobs(sites: Sequence[Played]) -> str:
+    """Return further jobs in % of the cases, over all nights."""
+    return f'{100 * numpy.mean([one.jobs / site.site.layout.cases for site in sites for one in site.nights]):.1f}'
+
+
+def healthy(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of a site without losses in the nights that count."""
+    nights = [one for site in sites for one in site.nights]
+    shown = [len({*one.said.nodes, *one.said.suspected}) for one in nights]
+    return [
+        _share([site.nights[0].said.is_red for site in sites]),
+        _share([one.said.is_red for site in sites for one in site.nights[1:]]),
+        _share([one.new for one in nights]), f'{numpy.mean(shown):.3g}', _jobs(sites),
+    ]  # fmt: skip
+
+
+def losses(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of series that lose, each for itself."""
+    found, told, biases = [], [], []
+    for site in sites:
+        for cause in (one for causes in site.site.lost for one in causes if one.kind == 'series'):
+            (place,) = cause.members
+            night = site.night_of(lambda said, place=place: bool(said.red[place]))
+            found.append(night)
+            if night == math.inf:
+                continue
+            one = site.nights[int(night) - 1]
+            if math.isfinite(one.said.loss[place]):
+                true = -site.site.change(one.number, numpy.full(site.site.world.m, cause.node))[place]
+                told.append(one.said.low[place] <= true <= one.said.high[place])
+                biases.append(one.said.loss[place] / true - 1)
+    bias = f'{100 * numpy.median(biases):+.1f}' if biases else '-'
+    last = len(sites[0].nights)
+    return [_by(found, 1), _by(found, 3), f'{_by(found, last)} ({last})', _share(told), bias, _jobs(sites)]
+
+
+def together(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of a group of series that loses: found where one of them, or a group with them, is red."""
+
+    def shows(site: Played) -> Callable[[Night], bool]:
+        members = set().union(*(cause.members for causes in site.site.lost for cause in causes))
+        return lambda said: (
+            bool(said.red[sorted(members)].any()) or any(members & group.members for group in said.groups)
+        )
+
+    found = [site.night_of(shows(site)) for site in sites]
+    return [_by(found, 1), _by(found, 3), _jobs(sites)]
+
+
+def nodes(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of a node that loses: named, shown, others named or shown, what else is red."""
+    named, shown, wrong, others, besides, bad = [], [], 0, 0, [], []
+    for site in sites:
+        node = site.site.lost[0][0].node
+        named.append(site.night_of(lambda said, node=node: node in said.nodes))
+        shown.append(site.night_of(lambda said, node=node: node in {*said.nodes, *said.suspected}))
+        for one in site.nights:
+            wrong += len(set(one.said.nodes) - {node})
+            others += len(set(one.said.suspected) - {node})
+            besides.append(bool(one.said.red.any() or one.said.groups))
+            if site.site.planted(one.number):
+                bad.append(node in one.said.nodes)
+    return [
+        _by(named, 1), _by(named, 3), _by(shown, 1), _share(bad), f'{wrong} and {others} of {len(besides)}',
+        _share(besides), _jobs(sites),
+    ]  # fmt: skip
+
+
+def causes(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of the first night of planted causes: incidents, those that are as planted, series."""
+    counts, told, exact, lost, false, all_healthy = [], [], [], [], 0, 0
+    for site in sites:
+        said, planted = site.nights[0].said, site.site.planted(site.nights[0].number)
+        counts.append(len(said.incidents))
+        hits = [any(one.is_of(cause) for one in said.incidents) for cause in planted]
+        told += hits
+        exact.append(all(hits) and len(said.incidents) == len(planted))
+        members = set().union(*(cause.members for cause in planted))
+        in_groups = set().union(*(group.members for group in said.groups))
+        lost += [bool(said.red[place]) or place in in_groups for place in members]
+        false += int(said.red.sum() - said.red[sorted(members)].sum())
+        all_healthy += len(said.red) - len(members)
+    return [f'{numpy.mean(counts):.2f}', _share(told), _share(exact), _share(lost), f'{false} of {all_healthy}']
+
+
+def courses(sites: Sequence[Played]) -> list[str]:
+    """Return the cells of losses that come and go or grow: their series on bad nights, early and late, and the rest."""
+    ids, red, late, told, good, first = [], [], [], [], [], []
+    for site in sites:
+        members = sorted(set().union(*(cause.members for causes in site.site.lost for cause in causes)))
+        bad = [one for one in site.nights if site.site.planted(one.number)]
+        red.append(numpy.concatenate([one.said.red[members] for one in bad]))
+        late.append(numpy.concatenate([one.said.red[members] for one in bad[-max(len(bad) // 4, 1) :]]))
+        ids.append(len(set().union(*(_keys(cause) for one in site.nights for cause in one.said.incidents if cause.id))))
+        good += [one.said.is_red for one in site.nights if not site.site.planted(one.number)]
+        for one in bad:
+            true = -site.site.change(one.number, numpy.zeros(site.site.world.m))[members]
+            told += (one.said.loss[members] / true - 1)[one.said.red[members]].tolist()
+        first += [site.night_of(lambda said, place=place: bool(said.red[place])) for place in members]
+    bias = f'{100 * numpy.median(told):+.1f}' if told else '-'
+    return [
+        f'{numpy.mean(ids):.2f}', _share(numpy.concatenate(red)), _share(numpy.concatenate(late)), bias, _share(good),
+        f'{numpy.median(first):g}',
+    ]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table: what its rows answer, its heads and its rows by name."""
+
+    title: str
+    cells: Callable[[Sequence[Played]], list[str]]
+    heads: tuple[str, ...]
+    rows: dict[str, World]
+
+
+def _pools() -> Iterator[tuple[str, World]]:
+    for count in (16, 64, 1024):
+        for sd in (0.0, 1.0, 1.5):
+            yield f'{count} nodes, effects {sd:g} sd', World(nodes=count, effects=sd)
+    for noise in ('gamma', 'common', 'AR(1)', 'slow jobs'):
+        yield f'16 nodes, effects 1 sd, {noise}', World(noise, nodes=16, effects=1.0)
+    yield '16 nodes, offsets 1 sd in all series', World(nodes=16, offsets=1.0)
+    yield '16 nodes, effects and offsets 1 sd', World(nodes=16, effects=1.0, offsets=1.0)
+    yield '16 nodes, effects 1 sd, n = 3', World(nodes=16, effects=1.0, n=3)
+    yield '16 nodes, effects 1 sd, n = 30', World(nodes=16, effects=1.0, n=30)
+
+
+def _fault(loss: float) -> World:
+    """Return a world whose case loses 10 % for one night and is repaired; two nights later four series lose."""
+    past = Loss('case', 0.1, start=1, stop=2)
+    return World(losses=(past, Loss('series', loss, 0.01, start=3)), skipped=3, nights=6)
+
+
+FAULT = (Loss('case', 0.1, cv=0.01, stop=1),)
+MIXED = World(kinds=((0.01, 0.01), (0.1, 0.1)), factor=1.3)
+HEALTHY = {
+    **{f'noise {noise}': World(noise) for noise in NOISES},
+    'half CV 1 %, half 10 %': MIXED,
+    'noise levels 0.1, n = 30': World('levels 0.1', n=30),
+    'noise slow nights, half, n = 30': World('slow nights, half', n=30),
+    **dict(_pools()),
+    'after a fault of 8 series, one night': World(losses=FAULT, skipped=1),
+    '16 nodes, effects 1 sd, after a fault of 8 series': World(nodes=16, effects=1.0, losses=FAULT, skipped=1),
+    'a third of the cases missing': World(missing=1 / 3),
+    'a third of the nights missing': World(closed=1 / 3),
+    'upgrade of an environ by 5 %, recorded anew': World(upgrade=0.05, skipped=CHANGES + ANEW),
+    'four series renamed': World(renamed=True),
+    'a partition away for 5 nights': World(away=True),
+    '30 nights before': World(skipped=30, nights=60),
+    '30 nights before, noise gamma': World('gamma', skipped=30, nights=60),
+    '30 nights before, 16 nodes, effects 1 sd': World(skipped=30, nights=60, nodes=16, effects=1.0),
+    **{f'{m} series': World(m=m) for m in (40, 4000)},
+    **{f'{m} series, noise gamma': World('gamma', m=m) for m in (40, 4000)},
+    **{f'n = {n}, noise {noise}': World(noise, n=n) for n in (1, 3, 30)
+       for noise in ('normal', 'gamma', 'AR(1)', 'steps')},
+    'n = 1, CV 3 %, stated 1 %': World(n=1, cv=0.03, usual=0.01),
+    'n = 1, CV 10 %, stated 3 %': World(n=1, cv=0.1, usual=0.03, factor=1.3),
+    'n = 1, half CV 1 %, half 10 %': replace(MIXED, n=1),
+    'n = 1, half CV 1 %, half 10 %, both stated 2 %': replace(MIXED, n=1, kinds=((0.01, 0.02), (0.1, 0.02))),
+}  # fmt: skip
+
+
+def _loss(size: float, cv: float, nights: int, **more: object) -> tuple[str, World]:
+    world = World(losses=(Loss('series', size, cv),), nights=nights, **more)  # type: ignore[arg-type]
+    words = {
+        'n': 'n = {}',
+        'noise': 'noise {}',
+        'nodes': '{} nodes',
+        'effects': 'effects {:g} sd',
+        'missing': 'missing {:.2g}',
+    }
+    besides = ''.join(f', {words[key].format(value)}' for key, value in more.items() if key in words)
+    return f'-{100 * size:g} %, CV {100 * cv:g} %{besides}', world
+
+
+LOSSES = dict([
+    *(_loss(0.05, 0.01, 7, noise=noise) for noise in NOISES),
+    *(_loss(0.05, 0.01, 7, n=n) for n in (20, 30)), *(_loss(0.03, 0.01, 7, n=n) for n in (10, 20)),
+    *(_loss(0.1, 0.03, 7, n=n) for n in (10, 20)), *(_loss(0.05, 0.03, 14, n=n) for n in (10, 20, 30)),
+    _loss(0.3, 0.01, 2), _loss(0.05, 0.01, 7, missing=1 / 3),
+    *(_loss(0.05, 0.01, 7, nodes=16, effects=sd) for sd in (0.0, 1.0, 1.5)), _loss(0.1, 0.01, 7, nodes=16, effects=1.0),
+    ('-5 % two nights after a repaired fault of 8', _fault(0.05)),
+    ('-30 % two nights after a repaired fault of 8', _fault(0.3)),
+    *(_loss(size, cv, 2, n=1, factor=factor) for size, cv, factor in (
+        (0.5, 0.05, 2.0), (0.5, 0.1, 2.0), (0.9, 0.1,
+    2.0))), _loss(0.5, 0.1, 2, n=3), _loss(0.1, 0.01, 2, n=3), ('one series on one node of 16, -10 %',
+    World(losses=(Loss('series on a node', 0.1, 0.01),), nodes=16)),
+])  # fmt: skip
+OF_20 = {'size': 10, 'environ': (2,), 'cv': 0.02, 'factor': 1.0, 'nights': 3, 'losses': (Loss('environ', 0.02),)}
+TOGETHER = {
+    **{f'noise {noise}, n = {n}': World(noise, n=n, **OF_20)  # type: ignore[arg-type]
+       for noise, n in (('normal', 10), ('normal', 20), ('gamma', 10), ('common', 10), ('AR(1)', 10))},
+    '16 nodes, effects 1 sd': World(nodes=16, effects=1.0, **OF_20),  # type: ignore[arg-type]
+}  # fmt: skip
+SLOW, FLAPPING = Loss('node', 0.05), Loss('node', 0.05, every=5, on=2)
+NODES = {
+    f'{count} nodes, effects {sd:g} sd, noise {noise}': World(noise, nodes=count, effects=sd, losses=(SLOW,), nights=7)
+    for noise, count, sd in (
+        ('normal', 16, 0.0), ('normal', 16, 1.0), ('normal', 64, 0.0), ('normal', 64, 1.0), ('normal', 1024, 1.0),
+        ('common', 16, 1.0), ('gamma', 16, 1.5),
+    )
+} | {
+    '16 nodes, effects and offsets 1 sd': World(nodes=16, effects=1.0, offsets=1.0, losses=(SLOW,), nights=7),
+    '16 nodes, effects 1 sd, n = 1': World(nodes=16, effects=1.0, n=1, losses=(SLOW,), nights=7),
+    '16 nodes, effects 1 sd, two nights in five': World(nodes=16, effects=1.0, losses=(FLAPPING,), nights=25),
+}  # fmt: skip
+CAUSES = {
+    name: World(losses=(loss,), nights=1, factor=1.0, **more)  # type: ignore[arg-type]
+    for name, loss, more in (
+        ('12 unrelated series, -5 %', Loss('unrelated', 0.05), {}),
+        ('20 of one environ, -5 %', Loss('environ', 0.05), {'size': 10, 'environ': (2,)}),
+        ('8 of one case, -5 %', Loss('case', 0.05), {}),
+        ('a node of 16, -5 %', Loss('node', 0.05), {'nodes': 16}),
+        ('300 of 400, -5 to -20 %', Loss('most', 0.05, worst=0.2), {}),
+        ('nothing', Loss('case', 0.0), {}),
+    )
+}
+COURSES = {
+    'case, -10 %, two nights in five': World(losses=(Loss('case', 0.1, 0.01, every=5, on=2),), nights=45),
+    'case, -10 %, five nights, then repaired': World(losses=(Loss('case', 0.1, 0.01, stop=5),), nights=12),
+    'four series, 0.2 % more a night, CV 1 %': World(losses=(Loss('series', 0.002, 0.01, drift=True),), nights=40),
+    'four series, 0.2 % more a night, CV 3 %': World(losses=(Loss('series', 0.002, 0.03, drift=True),), nights=40),
+}
+TABLES = (
+    Table('Healthy nights', healthy, (
+        'first night red %', 'later nights red %', 'nights with a new incident %', 'nodes shown a night',
+        'further jobs, % of the cases'), HEALTHY),
+    Table('Losses of single series, four a site', losses, (
+        'same night %', 'within 3 %', 'within (nights) %', 'interval covers %', 'median bias %',
+        'further jobs %'), LOSSES),
+    Table('-2 % of an environ of 20 series of CV 2 %', together,
+          ('same night %', 'within 3 %', 'further jobs %'), TOGETHER),
+    Table('One node loses 5 %', nodes, (
+        'named same night %', 'within 3 %', 'shown same night %', 'named on bad nights %',
+        'others named and shown, of site-nights', 'series red besides, nights %', 'further jobs %'), NODES),
+    Table('Causes of one night', causes, (
+        'incidents', 'causes told as planted %', 'nights told exactly %', 'lost series red %',
+        'healthy series red'), CAUSES),
+    Table('Losses that come and go, or grow', courses, (
+        'incidents', 'series red on bad nights %', 'on the last quarter of them %', 'median bias of told %',
+        'red nights without a loss %', 'first red on night (median)'), COURSES),
+)  # fmt: skip
+
+
+def rule_of(words: str) -> Callable[[Layout], Rule]:
+    """Return the rule ``NAME`` of the file ``FILE.py:NAME``."""
+    path, _, name = words.rpartition(':')
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    assert spec and spec.loader, f'{words}: expected FILE.py:NAME'
+    sys.modules.setdefault('worlds', sys.modules[__name__])  # the rule imports this very module
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return getattr(module, name)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument('--only', default='', help='rows whose table and name hold this')
+    parser.add_argument('--sites', type=int, default=100, help='simulated for each row (default: 100)')
+    parser.add_argument(
+        '--rule', default=f'{HERE / "product.py"}:Product', metavar='FILE.py:NAME', help='callable that takes a layout'
+    )
+    given = parser.parse_args()
+    make = rule_of(given.rule)
+    for table in TABLES:
+        rows = {name: world for name, world in table.rows.items() if given.only in f'{table.title}: {name}'}
+        if rows:
+            print(
+                f'\n{table.title}\n\n| world | sites | {" | ".join(table.heads)} |\n'
+                + '|---' * (len(table.heads) + 2)
+                + '|'
+            )
+        for name, world in rows.items():
+            count = max(given.sites * 400 // max(world.m, 400), 1)
+            sites = [play(world, name, number, make) for number in range(count)]
+            print(f'| {name} | {count} | {" | ".join(table.cells(sites))} |', flush=True)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,150 @@
+"""Simulated sites are what they say: noise, nodes, losses and a past, by arithmetic on their values."""
+
+import math
+
+import numpy
+import pytest
+
+from studies.worlds import CHANGES, Cause, Loss, Site, World
+
+
+def first_jobs(site, nights=60):
+    """The values of first jobs, M x nights, and their nodes, C x nights, in standard deviations from the level."""
+    values, nodes = zip(*(site.first(night) for night in range(-site.world.n, nights)), strict=True)
+    return (numpy.stack(values, 1) - site.level[:, None]) / site.cv[:, None], numpy.stack(nodes, 1)
+
+
+def correlation(a, b):
+    return float(numpy.corrcoef(a.ravel(), b.ravel())[0, 1])
+
+
+@pytest.mark.parametrize('noise', ['normal', 'gamma', 'common', 'AR(1)', 'weekly', 'alike'])
+def test_noise_has_mean_0_and_variance_1(noise):
+    z, _ = first_jobs(Site(World(noise), noise, 1), 130)
+    assert abs(z.mean()) < 0.02 and z.var() == pytest.approx(1, abs=0.04)  # 56000 values
+
+
+def test_nights_of_ar_1_are_half_like_the_night_before_and_no_others_are():
+    z, _ = first_jobs(Site(World('AR(1)'), 'x', 1))
+    assert correlation(z[:, 1:], z[:, :-1]) == pytest.approx(0.5, abs=0.03)
+    assert correlation(z[:, 2:], z[:, :-2]) == pytest.approx(0.25, abs=0.03)
+    z, _ = first_jobs(Site(World(), 'x', 1))
+    assert abs(correlation(z[:, 1:], z[:, :-1])) < 0.03
+
+
+@pytest.mark.parametrize(
+    ('noise', 'expected'), [('normal', 0), ('alike', 0.5), ('AR(1)', 0.5), ('common', 0), ('steps', 0)]
+)
+def test_a_further_job_is_as_like_the_first_as_its_noise_says(noise, expected):
+    site = Site(World(noise, factor=1.0), 'x', 1)
+    pairs = []
+    for night in range(-10, 20):
+        first, _ = site.first(night)
+        again = numpy.concatenate([site.job(case)[0] for case in range(50)])
+        pairs.append((first - site.level, again - site.level))
+    first, again = map(numpy.array, zip(*pairs, strict=True))
+    assert correlation(first, again) == pytest.approx(expected, abs=0.03)
+
+
+def test_series_of_a_case_share_half_of_the_variance_where_noise_is_common():
+    z, _ = first_jobs(Site(World('common'), 'x', 1))
+    assert correlation(z[0::8], z[1::8]) == pytest.approx(0.5, abs=0.05)
+    assert abs(correlation(z[7:-1:8], z[8::8])) < 0.05, 'another case'
+
+
+def test_effects_of_nodes_last_and_differ_between_series():
+    site = Site(World(nodes=16, effects=1.0), 'x', 1)
+    site.first(-10)
+    own = numpy.array([
+        numpy.mean([[site.job(case, node)[0] for case in range(4)] for _ in range(30)], axis=0).ravel()
+        for node in (0, 1)
+    ])  # fmt: skip
+    z = (own - site.level[:32]) / site.cv[:32]
+    assert correlation(z, site.effects[:32, :2].T) > 0.95, 'the noise of 30 jobs is 0.18 of an effect'
+    assert abs(correlation(site.effects[:, 0], site.effects[:, 1])) < 0.15
+
+
+def test_offsets_of_a_node_are_the_same_for_all_series():
+    site = Site(World(nodes=4, offsets=1.0), 'x', 1)
+    assert (site.effects == site.effects[0]).all() and len(set(site.effects[0])) == 4
+
+
+def test_a_planted_loss_lowers_its_series_by_its_logarithm_and_no_other_on_its_nights_alone():
+    def played(losses):
+        site = Site(World(losses=losses), 'x', 1)
+        return numpy.stack([site.first(night)[0] for night in range(-10, 8)], 1)[:, 10:], site
+
+    healthy, _ = played(())
+    lossy, site = played((Loss('series', 0.05, start=1, stop=7, every=5, on=2),))
+    lost = sorted(place for causes in site.lost for cause in causes for place in cause.members)
+    assert len(lost) == 4 and len(set(site.layout.case[lost])) == 4
+    change = lossy - healthy
+    for night in range(8):
+        expected = math.log(0.95) if night in (1, 2, 6) else 0.0  # nights 1 and 2 of five, until 7
+        assert change[lost, night] == pytest.approx(expected)
+    assert not numpy.delete(change, lost, axis=0).any()
+
+
+def test_a_slow_node_slows_what_runs_on_it_and_nothing_else():
+    worlds = (World(nodes=4, losses=losses) for losses in ((), (Loss('node', 0.05),)))
+    sites = [Site(world, 'x', 2) for world in worlds]  # site 2 plants it on node 2
+    for site in sites:
+        site.first(0)
+    first = [site.first(1) for site in sites]
+    assert (first[0][1] == first[1][1]).all(), 'the same nodes'
+    change = (first[1][0] - first[0][0]).reshape(50, 8)
+    assert change == pytest.approx(numpy.where(first[0][1] == 2, math.log(0.95), 0.0)[:, None].repeat(8, 1))
+    assert sites[1].planted(1) == [Cause('node', node=2)]
+    jobs = [site.job(0, 2)[0] for site in sites]
+    assert jobs[1] - jobs[0] == pytest.approx(math.log(0.95))
+
+
+def test_a_further_job_never_runs_on_a_node_to_avoid_and_runs_on_the_one_it_is_told():
+    site = Site(World(nodes=3), 'x', 1)
+    site.first(-10)
+    assert {site.job(0, avoid=[1])[1] for _ in range(50)} == {0, 2}
+    assert {site.job(0)[1] for _ in range(50)} == {0, 1, 2}
+    assert site.job(0, 1)[1] == 1
+    with pytest.raises(ValueError, match=r'case 0: no node is left of 3 without \[0, 1, 2\]'):
+        site.job(0, avoid=[2, 0, 1])
+
+
+def test_first_jobs_are_the_same_whatever_further_jobs_run():
+    calm, busy = (Site(World('AR(1)', nodes=16, effects=1.0), 'x', 1) for _ in range(2))
+    for night in range(-10, 5):
+        values = [site.first(night) for site in (calm, busy)]
+        assert (values[0][0] == values[1][0]).all() and (values[0][1] == values[1][1]).all()
+        for case in range(night + 10):
+            busy.job(case)
+    assert (calm.job(3)[0] != busy.job(4)[0]).any()
+
+
+def test_the_past_of_a_site_takes_its_values_away_or_moves_their_level():
+    away, renamed, upgraded = (
+        Site(world, 'x', 2) for world in (World(away=True), World(renamed=True), World(upgrade=0.05))
+    )
+    plain = Site(World(), 'x', 2)
+    last = away.layout.partition == 1
+    assert 0.1 < last.mean() < 0.3
+    for night in range(-10, 12):
+        expected, _ = plain.first(night)
+        values, nodes = away.first(night)
+        absent = numpy.isnan(values)
+        assert (absent == (last & (CHANGES <= night < CHANGES + 5))).all()
+        assert ((nodes == -1) == absent.reshape(50, 8).all(axis=1)).all()
+        ended, began = numpy.isnan(renamed.first(night)[0])[[0, 1]]
+        assert (ended, began) == ((False, True) if night < CHANGES else (True, False))
+        step = upgraded.first(night)[0] - expected
+        moved = (upgraded.layout.environ == 1) & (night >= CHANGES)
+        assert step == pytest.approx(numpy.where(moved, 0.05, 0.0))
+
+
+def test_a_case_lies_in_one_environ_and_an_environ_in_one_partition():
+    for m in (40, 400, 4000):
+        layout = Site(World(m=m), 'x', 1).layout
+        assert layout.cases == m // 8 and layout.series(2) == slice(16, 24)
+        for inner, outer in ((layout.case, layout.environ), (layout.environ, layout.partition)):
+            assert all(len(set(outer[inner == one])) == 1 for one in set(inner))
+        assert set(layout.partition) == {0, 1}
+    sizes = numpy.bincount(Site(World(), 'x', 1).layout.environ)
+    assert sizes.tolist() == [24, 16] * 10

@@ -24,6 +24,7 @@ def list_all(
     if context.invoked_subcommand:
         return
     from postprocess.history import ledger
+    from postprocess.history.incidents import FAILING
     from postprocess.history.incidents.known import in_order, last_day
     from postprocess.results.store import Store
     from postprocess.views import incidents as views
@@ -33,7 +34,7 @@ def list_all(
         Store(results).find('latest', site)  # an error where the folder or the site is not the right one
     day = last_day(known)
     show(views.listing(in_order(known, day), day), format)
-    raise typer.Exit(int(any(one.state(day) == 'open' for one in known)))
+    raise typer.Exit(int(any(one.state(day) in FAILING for one in known)))
 
 
 @incidents.command('show')

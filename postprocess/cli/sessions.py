@@ -66,10 +66,11 @@ def ingest(
 
 @app.command()
 def status(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
-    """Tell where a site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
+    """Tell where each site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
 
-    Exit code 1 while an incident is open.
+    Exit code 1 while an incident is open at one of them.
     """
+    from plumbline.errors import SiteError
     from plumbline.sites import name_of_this_site
     from postprocess.history import standing as module
     from postprocess.results.reports import now
@@ -77,10 +78,18 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     from postprocess.views import standing as views
 
     store = Store(results)
-    known = store.sites()
-    found = module.standing(store, site or (known[0] if len(known) == 1 else name_of_this_site(references)), references)
-    typer.echo(views.lines(found, now()))
-    raise typer.Exit(found.digest.exit_code if found.digest else 0)
+    names = [site] if site else store.sites() or [name_of_this_site(references)]
+    code = 0
+    for number, name in enumerate(names):
+        try:
+            found = module.standing(store, name, references)
+        except (InputError, SiteError) as error:  # a broken site does not hide another
+            complain(error)
+            code = 2
+            continue
+        typer.echo(('\n' if number else '') + views.lines(found, now()))
+        code = max(code, found.digest.exit_code if found.digest else 0)
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -154,8 +163,8 @@ def compare(
         show(views.comparison(comparison, found), format)
         for problem in comparison.problems if format == 'csv' else ():
             complain(problem)
-    for fault in found.faults if found else ():
-        complain(fault)
+    for said in (*found.notes, *found.faults) if found else ():
+        complain(said)
     raise typer.Exit(2 if found and found.faults else (found or comparison).exit_code)
 
 

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
+from functools import cache
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
@@ -14,21 +15,25 @@ from plumbline.identity import Quantity, SeriesId, to_text
 from plumbline.locations import locations
 from plumbline.paths import SITES
 from postprocess.history import ledger
-from postprocess.history.changepoints import SHORTEST
 from postprocess.history.fleet import Fleet, fleet, write_drain
+from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.background import Background
 from postprocess.history.incidents.draft import Night
 from postprocess.history.incidents.events import add_events, add_problems
 from postprocess.history.incidents.failures import failures
-from postprocess.history.incidents.healing import seen_again
+from postprocess.history.incidents.healing import is_recorded, seen_again
 from postprocess.history.incidents.incident import Incident
 from postprocess.history.incidents.known import Known, in_order, judge, until
 from postprocess.history.incidents.losses import losses
+from postprocess.history.late import enter
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.results.store import Session, Store
+from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent
+from postprocess.verdicts.advice import few_judged
 from postprocess.verdicts.candidates import read_doubts
+from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
 _FLEET_DAYS = 30  # before the session, that tell a node's own level
@@ -45,7 +50,7 @@ class Digest:
     first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `before`: the
     days on which a node stood out earlier; `new`: changes for the worse that the session before did not show yet;
     `drain`: the file that proposes to drain nodes; `busy`: how many cases ran on nodes that had other work or were
-    throttled.
+    throttled. `notes`: what the ledger could not be told, a sentence each.
     """
 
     comparison: Comparison
@@ -59,6 +64,7 @@ class Digest:
     drain: Path | None = None
     busy: int = 0
     faults: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
 
     @property
     def day(self) -> str:
@@ -77,7 +83,7 @@ class Digest:
     @property
     def exit_code(self) -> int:
         """1 while an incident is open and not acknowledged, else 0."""
-        return int(bool(self.of_state('open')))
+        return int(bool(self.of_state(*FAILING)))
 
     @property
     def doubts(self) -> list[str]:
@@ -85,7 +91,11 @@ class Digest:
         counts, suspected = self.comparison.counts, len(self.of_state('suspected'))
         return [
             *(['nothing was judged'] if self.comparison.nothing_to_compare_with or not counts else []),
-            *(['few metrics have a reference'] if self.comparison.hints and counts.keys() - _UNJUDGED else []),
+            *(
+                ['few metrics have a reference']
+                if few_judged(self.comparison.series) and set(counts) - _UNJUDGED
+                else []
+            ),
             *([f'{count(suspected, "incident")} suspected'] if suspected else []),
             *([f'{count(len(self.absent), "node")} not measured'] if self.absent else []),
             *([count(counts['warning'], 'warning')] if 'warning' in counts else []),
@@ -100,10 +110,11 @@ class Digest:
 
     @property
     def standing(self) -> str:
-        """``2 incidents open, 1 new, 1 acknowledged``; empty without any."""
-        is_open = self.of_state('open')
-        new = sum(one.is_new for one in is_open)
-        parts = [f'{count(len(is_open), "incident")} open' + (f', {new} new' if new else '')] if is_open else []
+        """``3 incidents open, 1 new, 1 intermittent, 1 acknowledged``; empty without any."""
+        is_open = self.of_state(*FAILING)
+        kinds = (sum(one.is_new for one in is_open), 'new'), (len(self.of_state('intermittent')), 'intermittent')
+        parts = [f'{count(len(is_open), "incident")} open', *(f'{n} {word}' for n, word in kinds if n)]
+        parts = parts if is_open else []
         others = ('acknowledged', 'suspected', 'healing')
         return ', '.join([*parts, *(f'{len(found)} {state}' for state in others if (found := self.of_state(state)))])
 
@@ -113,7 +124,8 @@ class Digest:
         return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield a sentence for nodes that are absent or to be drained, and for each change that is new."""
+        """Yield a sentence for nodes that are absent or to be drained, for each change that is new, and the notes."""
+        yield from self.notes
         if self.absent:
             yield f'not measured in this session, and lately they were: {named(self.absent)}'
         if self.fleet and self.drain:
@@ -129,16 +141,23 @@ class Digest:
 
 
 def digest(
-    store: Store, comparison: Comparison, root: Path = SITES, days: int = _FLEET_DAYS, history: bool = False
+    store: Store,
+    comparison: Comparison,
+    root: Path = SITES,
+    days: int = _FLEET_DAYS,
+    history: bool = False,
+    late: bool = True,
 ) -> Digest:
-    """Make the digest of a session that was judged; that of the newest session of its site is kept in the ledger.
+    """Make the digest of a session that was judged, and keep it in the ledger.
 
-    `days`: of sessions before it. `history`: examine the history of every series, too. Raises InputError where the
-    store cannot be read.
+    That of the newest session of its site is kept; with `late` also that of an older one that was never judged. `days`:
+    of sessions before it. `history`: examine the history of every series, too. Raises InputError where the store cannot
+    be read.
     """
     session, results = comparison.session, store.folder.parent
     found = Digest(comparison, store.history(session, max(days, _FLEET_DAYS)))
-    newest = store.find('latest', session.site).session == session.session
+    last = store.find('latest', session.site)
+    newest = last.session == session.session
     try:
         since = session.started - timedelta(days=_FLEET_DAYS)
         recent = [one for one in found.sessions if one.started > since]
@@ -147,7 +166,7 @@ def digest(
         found.drain = write_drain(found.fleet, results) if newest else None
     except (InputError, SiteError) as error:
         found.faults.append(f'the nodes were not compared: {error}')
-    _add_incidents(found, store, root, newest)
+    _add_incidents(found, store, root, newest, late and session.started <= last.started)
     found.busy = len(read_doubts(store, [session], {}))
     if history:
         since = session.started - timedelta(days=days)
@@ -161,26 +180,55 @@ def digest(
     return found
 
 
-def _add_incidents(found: Digest, store: Store, root: Path, newest: bool) -> None:
-    """Add the incidents of the session to those of the ledger, and keep them where the session is the newest."""
+def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: bool) -> None:
+    """Add the incidents of the session to those of the ledger; keep them where it is the newest, or judged `late`."""
     session, results = found.comparison.session, store.folder.parent
     tonight = _incidents(found, store, root)
     try:
-        before = known = ledger.read(results, session.site)
+        before = ledger.read(results, session.site)
+        keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session, before)))
     except InputError as error:  # the verdict must not be lost with it
         found.faults.append(f'the incidents were not kept: {error}')
-        before, known, newest = [], [], False
-    if not newest:
-        known = until(before, session)
+        before, keep = [], False
     cases = store.rows('cases', session)
-    after = judge(known, session, tonight, lambda one: seen_again(one, found.comparison, cases), results)
-    if newest and os.access(results, os.W_OK):  # others may read it
+    known = before if newest else until(before, session)
+    after = whole = judge(
+        known, session, tonight, lambda one: seen_again(one, found.comparison, cases),
+        lambda one: is_recorded(one, found.comparison), results,
+    )  # fmt: skip
+    if keep and not newest:
+        whole, after = _entered(found, store, root, before, after)
+    if keep:  # else others may read it
         try:
-            ledger.write(results, session.site, before, after)
+            ledger.write(results, session.site, before, whole)
+            ledger.note_judged(results, session, before)
         except InputError as error:
             found.faults.append(f'the incidents were not kept: {error}')
     shown = [one for one in after if not one.closed or session.session in one.seen]
     found.known = in_order(shown, found.day)
+
+
+def _entered(
+    found: Digest, store: Store, root: Path, before: Sequence[Known], then: Sequence[Known]
+) -> tuple[list[Known], list[Known]]:
+    """Return the ledger with what a late session says, and its own view `then` with the ids of the ledger."""
+    session = found.comparison.session
+    of_site = store.sessions(session.site)
+    later = of_site[[one.session for one in of_site].index(session.session) + 1 :]
+
+    @cache
+    def judged(uuid: str) -> tuple[Comparison, list]:
+        one = next(one for one in later if one.session == uuid)
+        return judge_session(store, one, root), store.rows('cases', one)
+
+    def shows(at: Session, incident: Incident) -> tuple[set[str], set[str]]:
+        return seen_again(incident, *judged(at.session))
+
+    whole, ids, notes = enter(before, then, session, later, shows)
+    found.notes += notes
+    noted = {one.id: one.acknowledged for one in whole}
+    own = [replace(one, id=ids[one.id], acknowledged=noted[ids[one.id]]) if one.id in ids else one for one in then]
+    return whole, own
 
 
 def _incidents(found: Digest, store: Store, root: Path) -> list[Incident]:

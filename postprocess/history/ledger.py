@@ -19,7 +19,8 @@ from postprocess.history.incidents.incident import from_dict, frozen
 from postprocess.history.incidents.known import Acknowledged, Known, Seen, last_day
 from postprocess.results.store import Session
 
-_SCHEMA = 1
+_SCHEMA = 2
+_OF_SCHEMA_1 = 3  # healthy sessions closed an incident
 
 
 def read(results: Path, site: str) -> list[Known]:
@@ -36,6 +37,56 @@ def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Kno
             write_text(_folder(results, site) / f'{one.id}.json', _to_json(one))
     for id in old:
         (_folder(results, site) / f'{id}.json').unlink(missing_ok=True)
+
+
+def was_judged(results: Path, session: Session, known: Sequence[Known]) -> bool:
+    """Return True if what the session says was kept before, as it is now. Raises InputError.
+
+    Earlier versions did not note it: all sessions up to the last one that their ledger names count as judged.
+    """
+    until, judged = _judged(results, session.site)
+    return f'{session.session} {session.runs}' in judged or _started(session) <= (until or _last(known))
+
+
+def note_judged(results: Path, session: Session, known: Sequence[Known]) -> None:
+    """Note that what a session says was kept; `known`: the ledger before it. Raises InputError for a damaged file.
+
+    Where it cannot be written, the session is judged anew the next time.
+    """
+    until, judged = _judged(results, session.site)
+    name = f'{session.session} {session.runs}'
+    if name not in judged:
+        with suppress(InputError):
+            lines = [f'until {until or _last(known) or "-"}', *sorted(judged), name]
+            write_text(_judged_file(results, session.site), ''.join(f'{line}\n' for line in lines))
+
+
+def _judged(results: Path, site: str) -> tuple[str, set[str]]:
+    """Return up to when sessions count as judged, empty where nothing was noted, and which later ones were judged.
+
+    A later report of a session, in which cases ran again, is judged anew.
+    """
+    path = _judged_file(results, site)
+    try:
+        first, *names = path.read_text(encoding='utf-8').splitlines()
+    except FileNotFoundError:
+        return '', set()
+    except (OSError, ValueError) as error:
+        raise InputError(f'{path}: cannot be read: {error}; remove it, or repair it') from None
+    return first.partition(' ')[2], set(names)
+
+
+def _judged_file(results: Path, site: str) -> Path:
+    return results / 'judged' / f'{site}.txt'
+
+
+def _started(session: Session) -> str:
+    return f'{session.started:%Y-%m-%dT%H:%M:%S}'
+
+
+def _last(known: Sequence[Known]) -> str:
+    """Return when the last session started that an incident names; empty without any."""
+    return max((seen.started for one in known for seen in one.seen.values()), default='')
 
 
 def sites(results: Path) -> list[str]:
@@ -89,7 +140,7 @@ def _folder(results: Path, site: str) -> Path:
 def _to_json(known: Known) -> str:
     values = {'schema': _SCHEMA, 'id': known.id, 'incident': known.incident.to_dict()}
     values |= {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}}
-    values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged)}
+    values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged), 'closes_after': known.closes_after}
     return json.dumps(values, indent=1, ensure_ascii=False) + '\n'
 
 
@@ -99,10 +150,13 @@ def _read(results: Path, path: Path) -> Known:
         if values['schema'] > _SCHEMA:
             raise InputError(f'{path}: was written with schema {values["schema"]}: update Plumbline')
         noted = values['acknowledged']
-        return Known(
+        known = Known(
             values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
-            Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None, results,
+            Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
+            values.get('closes_after', _OF_SCHEMA_1), results,
         )  # fmt: skip
+        # What was closed stays closed
+        return known if 'closes_after' in values or known.closed else replace(known, closes_after=0)
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -13,6 +13,7 @@ from plumbline.references import Reference
 from plumbline.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks.manifest import Installed
 from postprocess.history.digest import Digest, digest
+from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
@@ -58,7 +59,7 @@ def standing(store: Store, name: str, root: Path = SITES) -> Standing:
 def next_step(store: Store, digest: Digest, root: Path = SITES) -> str:
     """Return what a person has to do after the session of a digest, with the command; or that there is nothing."""
     site = digest.comparison.session.site
-    if is_open := digest.of_state('open'):
+    if is_open := digest.of_state(*FAILING):
         command = with_options(f'plumbline incidents show {is_open[0].id}', is_open[0].results, site)
         return f'{count(len(is_open), "incident")} open: `{command}`'
     proposal = store.folder.parent / 'proposals' / f'{site}.csv'

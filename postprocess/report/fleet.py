@@ -13,6 +13,7 @@ from numpy import ndarray
 from plumbline.identity import natural
 from postprocess.history.digest import Digest
 from postprocess.history.fleet import drain
+from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.background import SLURM
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.report.charts import Judged
@@ -74,7 +75,7 @@ def nodes(
             for name, value in own.items():
                 beside.setdefault(name, []).append((100 * one.quantity.sign * (value / level - 1), one))
     incidents: dict[str, list[str]] = {}
-    for known in digest.of_state('open', 'acknowledged', 'suspected'):
+    for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
         for name in known.incident.where.nodes:
             incidents.setdefault(name, []).append(known.id)
     found = []
@@ -158,7 +159,7 @@ def node_pages(
         for name, counters in facts_by_node(case).items():
             facts.setdefault(name, []).append(counters)
     incidents: dict[str, dict[str, str]] = {}
-    for known in digest.of_state('open', 'acknowledged', 'suspected'):
+    for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
         for name in {*known.incident.nodes, *known.incident.where.nodes}:
             incidents.setdefault(name, {})[known.id] = known.incident.what
     found: dict[str, dict[str, Any]] = {}

@@ -10,6 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from plumbline.identity import SeriesId
+from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import since
 from postprocess.text import named
 from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
@@ -86,7 +87,7 @@ def _incident(known: Known, day: str) -> ET.Element:
     incident, state = known.incident, known.state(day)
     element = ET.Element('testcase', classname=f'incident.{incident.kind}', name=_clean(f'{known.id} {incident.where}'))
     lines = [incident.what, *([f'on {", ".join(incident.nodes)}'] if incident.nodes else []), *incident.evidence]
-    if state == 'open':
+    if state in FAILING:
         return _failed(element, incident.kind, '; '.join(lines))
     if state in ('healing', 'closed'):
         ET.SubElement(element, 'system-out').text = _clean(f'{state}: {incident.what}; {since(known, day)}')

@@ -27,6 +27,7 @@ from plumbline.paths import SITES, site_folder
 from plumbline.sites import load_site
 from postprocess.history import ledger
 from postprocess.history.digest import Digest, digest
+from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import Known, commands, in_order, since
 from postprocess.history.provenance import FACTS, matches
 from postprocess.report.charts import Judged
@@ -71,7 +72,9 @@ def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: in
         added = 0
         for session in sessions:
             comparison = judge_session(store, session, root)
-            found = digest(store, comparison, root, _DAYS, history=True) if session.session in paged else None
+            found = None
+            if session.session in paged:
+                found = digest(store, comparison, root, _DAYS, history=True, late=False)
             judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
             numbers = _numbers(content['series'], judged)
             part['rows'][session.session] = _row(judged, numbers, store, session)
@@ -160,7 +163,7 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
     with suppress(SiteError):  # a site without a site.yaml
         descr = load_site(site, site_folder(site, root).parent).descr
     recent = [[uuid, one['at'], one['word']] for uuid, one in list(sessions.items())[-_RECENT:]]
-    is_open = [id for id, one in content['incidents'].items() if one['state'] == 'open']
+    is_open = [id for id, one in content['incidents'].items() if one['state'] in FAILING]
     state = {'site': site, 'descr': descr, 'session': last, **sessions[last], 'incidents': is_open,
              'sessions': len(sessions), 'recent': recent}  # fmt: skip
     assets = _write_assets(folder)

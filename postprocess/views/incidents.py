@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import commands, since, with_options
 from postprocess.text import WIDTH, count, named, percent, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
@@ -76,7 +77,7 @@ def to_row(known: Known, day: str) -> Row:
 def listing(known: Sequence[Known], day: str) -> View:
     """Return all incidents of a ledger, what is to be acted on first."""
     rows = [to_row(one, day) for one in known]
-    is_open = sum(row['state'] == 'open' for row in rows)
+    is_open = sum(row['state'] in FAILING for row in rows)
     return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
 
 
@@ -129,7 +130,7 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
 
 def _titled(known: Known, day: str) -> list[str]:
     state = known.state(day)
-    return _wrap(f'{known.id} {"" if state == "open" else f"{state}: "}{title(known)}')
+    return _wrap(f'{known.id} {"" if state in FAILING else f"{state}: "}{title(known)}')
 
 
 def _brief(known: Known, day: str) -> list[str]:

@@ -6,7 +6,7 @@ import re
 import textwrap
 from datetime import datetime
 
-from postprocess.history.incidents.known import STATES
+from postprocess.history.incidents import STATES
 from postprocess.history.standing import Standing
 from postprocess.text import count, wrapped
 from postprocess.verdicts.advice import sessions_of

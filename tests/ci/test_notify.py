@@ -79,7 +79,7 @@ def test_prometheus_reads_the_file(tmp_path):
     found = {family.name: family.samples for family in text_string_to_metric_families(path.read_text())}
     assert {sample.labels['verdict']: sample.value for sample in found['plumbline_verdicts']} == counts
     states = {sample.labels['state']: sample.value for sample in found['plumbline_incidents']}
-    assert states == {'open': 2, 'acknowledged': 1, 'suspected': 0, 'healing': 0, 'closed': 0}
+    assert states == {'open': 2, 'intermittent': 0, 'acknowledged': 1, 'suspected': 0, 'healing': 0, 'closed': 0}
     first = found['plumbline_incident_sessions'][0]
     assert (first.labels['nodes'], first.labels['checks'], first.value) == ('n5', 'STREAM,"x"', 2)
     assert 'what' not in first.labels, 'it holds numbers, each of which would begin a series'

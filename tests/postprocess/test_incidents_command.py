@@ -39,6 +39,22 @@ def test_a_file_of_an_earlier_version_is_read(site):
     assert [row['value'] for row in shown['series']] == [None] * METRICS
 
 
+def test_what_an_earlier_version_closed_stays_closed(young):
+    """Three healthy sessions closed an incident then; now five do after one that was bad."""
+    young.run(problem='ReFrame was killed')
+    (one,) = young.judged(1)
+    (path,) = (young.work.results / 'incidents' / SITE).iterdir()
+    values = json.loads(path.read_text()) | {'schema': 1}
+    del values['closes_after']
+    values['incident']['sort'] = 'failure'
+    bad = next(iter(values['seen'].values()))
+    for nights in (2, 3):
+        more = {f'{day:08}': bad | {'bad': [], 'healthy': bad['bad']} for day in range(1, nights + 1)}
+        path.write_text(json.dumps(values | {'seen': values['seen'] | more}))
+        shown = json.loads(young.work.run('incidents show', one['id'], '--format', 'json').stdout)
+        assert shown['state'] == ('closed' if nights == 3 else 'healing')
+
+
 def test_the_list_begins_with_what_is_open(site):
     site.run(three_causes)
     site.judged(1)

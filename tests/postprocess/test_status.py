@@ -99,3 +99,49 @@ def test_a_check_that_changed_since_its_baseline_is_named(work):
     said = status(work)['next']
     assert said.startswith('Since the baseline was recorded, the code of STREAM has changed') and '--epoch' in said
     assert 'the code of STREAM has changed' in ' '.join(work.run('compare', '--summary').stdout.split())
+
+
+def test_each_site_of_a_store_has_its_block_and_the_worst_is_the_exit_code(work):
+    other = work.sites / 'other'
+    other.mkdir()
+    (other / 'site.yaml').write_text((work.sites / SITE / 'site.yaml').read_text().replace('login', 'front'))
+    work.reference(reference())
+    work.ingest(report(case(metrics={'triad': metric([50.0])}), mode='quick'))
+    work.ingest(report(case(metrics={'triad': metric([50.0])}, site='other'), uuid='bbbb', mode='quick'))
+    answer = work.run('status')
+    first, second = answer.stdout.split('\n\n')
+    assert answer.exit_code == 1 and answer.stderr == ''
+    assert re.match(f'site +{SITE}: ', first) and re.search('incidents +1 open', first)
+    assert re.match('site +other: ', second) and re.search(
+        r'next +there is no baseline yet;.*--site=other', second, re.S
+    )
+    assert work.run('status', '--site', 'other').stdout == second
+
+    (other / 'site.yaml').write_text('partitions: 3\n')
+    answer = work.run('status')
+    assert answer.exit_code == 2 and str(other / 'site.yaml') in answer.stderr
+    assert re.search('incidents +1 open', answer.stdout)
+
+
+def test_what_has_no_reference_while_others_have_is_told_by_its_place(work):
+    names = [f'm{i}' for i in range(10)]
+    work.reference(*(reference(metric=name) for name in names))
+    metrics = {name: metric([100.0]) for name in names}
+
+    def said(*entries):
+        work.ingest(report(case(metrics=metrics), *entries, uuid=f'{said.number:08x}', began=BEGAN + said.number))
+        said.number += 1
+        return status(work)['next']
+
+    said.number = 1
+    few = {name: metric([100.0]) for name in names[:2]}
+    assert 'No reference' not in said()
+    then = 'If they are as they should be: `plumbline record propose '
+    assert said(case(partition='gpu', metrics=few)).startswith(f'No reference yet: partition gpu (2 metrics). {then}')
+    assert said(case(stack='other', metrics=few)).startswith(
+        f'No reference yet: environ other of partition cpu (2 metrics). {then}'
+    )
+    assert said(case(check='New', metrics=few)).startswith(
+        f'No reference yet: New with environ system of partition cpu (2 metrics). {then}'
+    )
+    assert work.run('compare').stdout.rstrip().endswith('OK: 10 ok, 2 no reference')

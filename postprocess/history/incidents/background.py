@@ -225,6 +225,12 @@ class Background:
         names = self._names(draft)
         if names and incident.sort != 'session':
             yield again(self.sessions[-1], of.partition, names, few if of.partition in self.slurm else ())
+        if (
+            self.comparison.retire
+            and not draft.failed
+            and any(row.verdict == 'missing' and row.case_id is None for row in draft.rows)
+        ):
+            yield f'plumbline {self.comparison.retire}'
         if incident.sort == 'loss' and begin and not of.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
             yield f'plumbline compare {before.session[:8]} {now.session[:8]}'

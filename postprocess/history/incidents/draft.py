@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from statistics import fmean, variance
 from typing import Any
 
 from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.history.incidents.incident import Incident, NodeLevel, Scope, Value
 from postprocess.results.store import Session, Store
+from postprocess.statistics.pooled import pooled
 from postprocess.verdicts.verdict import Comparison, Verdict
 
 
@@ -74,7 +73,7 @@ class Draft:
         checks = {of.check for of in self.series} | {of.check for of in self.cases}
         losses = {of: row.loss or 0.0 for of, row in self._worst.items()}
         by_loss = sorted(self.series, key=lambda of: (-losses.get(of, 0.0), of))
-        loss, interval = (self.loss, self.interval) if self.loss is not None else pooled(self.rows)
+        loss, interval = (self.loss, self.interval) if self.loss is not None else pooled_loss(self.rows)
         return Incident(
             self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
@@ -94,18 +93,14 @@ def value_of(row: Verdict, expected: float | None = None, loss: float | None = N
     return Value(row.quantity.unit, row.value, row.measured.n, *against)
 
 
-def pooled(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
-    """Return the mean loss of several series, with an interval of two standard errors; both None without any."""
-    known = [(-math.log1p(-row.loss), row.interval) for row in rows if row.loss is not None and row.loss < 1]
-    if not known:
-        return None, None
-    middle = fmean(loss for loss, _ in known)
-    if len(known) == 1:
-        return -math.expm1(-middle), known[0][1]
-    widths = [(math.log1p(-low) - math.log1p(-high)) / 4 for _, of in known if of and max(of) < 1 for low, high in [of]]
-    own = sum(width**2 for width in widths) / len(known) ** 2
-    error = math.sqrt(max(own, variance(loss for loss, _ in known) / len(known)))
-    return -math.expm1(-middle), (-math.expm1(2 * error - middle), -math.expm1(-2 * error - middle))
+def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the mean loss of several series with its 95 % interval; both None without any.
+
+    What one job measured has one error: that of its node, its session and its job.
+    """
+    told = [(row.loss, row.interval) for row in rows if row.loss is not None and row.loss < 1]
+    alike = 1.0 if len({row.case_id for row in rows}) == 1 else None
+    return pooled(told, alike) if told else (None, None)
 
 
 def only(names: set[str]) -> str:

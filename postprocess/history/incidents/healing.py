@@ -8,6 +8,7 @@ from typing import Any
 
 from postprocess.history.incidents.accused import accuses
 from postprocess.history.incidents.incident import Incident, NodeLevel
+from postprocess.history.incidents.known import Known
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
@@ -32,6 +33,17 @@ def seen_again(
         if state is not None:
             (healthy if state else bad).add(node)
     return bad, healthy
+
+
+def is_recorded(known: Known, comparison: Comparison) -> bool:
+    """Return True if a baseline was recorded from sessions that show an incident: it is what is expected now.
+
+    Never of nodes: a session that shows these may be recorded without them.
+    """
+    wanted, bad = set(known.incident.series), {uuid[:8] for uuid, seen in known.seen.items() if seen.bad}
+    rows = (row for row in comparison.verdicts if row.id in wanted and row.reference)
+    of_all = known.incident.sort == 'loss' and not known.incident.where.nodes
+    return of_all and any(row.reference and bad & set(row.reference.sessions) for row in rows)
 
 
 def _of_loss(

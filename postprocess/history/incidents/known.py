@@ -7,25 +7,28 @@ all of it.
 from __future__ import annotations
 
 import hashlib
+import math
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date
+from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
+from typing import NamedTuple
 
 from plumbline.identity import natural
 from plumbline.paths import ROOT
+from postprocess.history.incidents import FAILING, STATES
 from postprocess.history.incidents.incident import Incident
 from postprocess.results.store import Session, Store
+from postprocess.statistics.pooled import pooled
 from postprocess.text import count
 
-#: Healthy sessions that measured it, after which an incident is closed.
-HEALTHY = 3
+#: Chance that an incident that is closed is not over.
+_NOT_OVER = Fraction(1, 100)
 #: How many times the loss of an acknowledged incident makes it a new one.
 WORSE = 1.5
-#: From what must be acted on to what is over.
-STATES = ('open', 'acknowledged', 'suspected', 'healing', 'closed')
 _DIGITS = 6  # of an id
 
 
@@ -61,14 +64,40 @@ class Acknowledged:
     series: int
 
 
+class _Course(NamedTuple):
+    """How an incident went on a node: `bad` of so many sessions (`of`) up to the last bad one, then `healthy` days."""
+
+    bad: int
+    of: int
+    healthy: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """The healthy sessions in a row that a fault shows in less than 1 %, being bad as often as it was.
+
+        (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of how often it is bad: 5 after one bad session,
+        3 after five in a row, 10 for one that is bad in two sessions of five.
+        """
+        chance = 1 - Fraction(self.bad + 1, self.of + 2)  # exact: a tenth, twice, is a hundredth
+        healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
+        while chance**healthy >= _NOT_OVER:
+            healthy += 1
+        return healthy
+
+
 @dataclass(frozen=True)
 class Known:
-    """An incident in the ledger of `results`: as its last bad session tells it, and what each session says of it."""
+    """An incident in the ledger of `results`: as its last bad session tells it, and what each session says of it.
+
+    `closes_after`: healthy sessions, of one whose level was recorded or that an earlier version closed; 0: as many as
+    it needs by its course.
+    """
 
     id: str
     incident: Incident
     seen: dict[str, Seen] = field(default_factory=dict)
     acknowledged: Acknowledged | None = None
+    closes_after: int = 0
     results: Path = field(default=Path(), compare=False)
 
     @property
@@ -100,13 +129,29 @@ class Known:
     @property
     def closed(self) -> str:
         """The day on which it was closed; empty while it is not."""
-        days = list(self._healed(HEALTHY if self.incident.sort != 'session' and not self._suspected else 1).values())
-        return max(days) if all(days) else ''
+        courses = self._courses.values()
+        return '' if self.unhealed else max(one.healthy[self._needed(one) - 1] for one in courses)
 
     @property
     def unhealed(self) -> list[str]:
         """The nodes, or one empty name, that have not been healthy for long enough."""
-        return sorted((name for name, day in self._healed(HEALTHY).items() if not day), key=natural)
+        found = (name for name, one in self._courses.items() if len(one.healthy) < self._needed(one))
+        return sorted(found, key=natural)
+
+    @property
+    def closes_in(self) -> int:
+        """How many more healthy sessions close it."""
+        return max(0, *(self._needed(one) - len(one.healthy) for one in self._courses.values()))
+
+    @property
+    def returned(self) -> bool:
+        """Whether it was bad again, on the same node, after a session in which it was healthy."""
+        return any(one.bad < one.of for one in self._courses.values())
+
+    @property
+    def course(self) -> str:
+        """Return ``intermittent: bad in 6 of 14 sessions``; empty where it was bad in all of them until it healed."""
+        return f'intermittent: bad in {len(self._bad)} of {count(len(self.seen), "session")}' if self.returned else ''
 
     @property
     def healthy_for(self) -> int:
@@ -117,13 +162,25 @@ class Known:
     def _suspected(self) -> bool:
         return not self.incident.certain and len(self._bad) < 2
 
-    def _healed(self, needed: int) -> dict[str, str]:
-        """Return the day since which each node is healthy after so many sessions; empty where it is not."""
-        days: dict[str, list[str]] = {}
+    @property
+    def _courses(self) -> dict[str, _Course]:
+        """How it went on each of its nodes, or without a name."""
+        found: dict[str, _Course] = {}
         for one in self.seen.values():
-            days |= {name: [] for name in one.bad}
-            days |= {name: [*days[name], one.day] for name in one.healthy if name in days and name not in one.bad}
-        return {name: found[needed - 1] if len(found) >= needed else '' for name, found in days.items()}
+            for name in one.bad:
+                before = found.get(name, _Course(0, 0))
+                if before.bad and len(before.healthy) >= self._needed(before):  # another fault, of a node that healed
+                    before = _Course(0, 0)
+                found[name] = _Course(before.bad + 1, before.of + len(before.healthy) + 1)
+            for name in one.healthy:
+                if name in found and name not in one.bad:
+                    found[name] = found[name]._replace(healthy=(*found[name].healthy, one.day))
+        return found
+
+    def _needed(self, course: _Course) -> int:
+        if self.incident.sort == 'session' or self._suspected:
+            return 1
+        return self.closes_after or course.needed
 
     def worse(self) -> str:
         """Return how it is worse than what was acknowledged; empty where it is not."""
@@ -147,22 +204,25 @@ class Known:
         """Return which of `STATES` it has on a day (``2026-11-22``)."""
         if self.closed:
             return 'closed'
-        if all(self._healed(1).values()):
+        if all(one.healthy for one in self._courses.values()):
             return 'healing'
         if self._suspected:
             return 'suspected'
         if self.acknowledged and day <= self.acknowledged.until and not self.worse():
             return 'acknowledged'
-        return 'open'
+        return 'intermittent' if self.returned else 'open'
 
 
 #: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
 Again = Callable[[Incident], tuple[set[str], set[str]]]
+#: Return whether a person recorded the level of an incident as what is expected.
+Accepted = Callable[['Known'], bool]
 
 
 def judge(
-    known: Sequence[Known], session: Session, tonight: Sequence[Incident], again: Again, results: Path
-) -> list[Known]:
+    known: Sequence[Known], session: Session, tonight: Sequence[Incident], again: Again, accepted: Accepted,
+    results: Path,
+) -> list[Known]:  # fmt: skip
     """Return the incidents of the ledger after a session, which shows those of `tonight`; closed ones stay as they are.
 
     What the session said before is replaced. An incident of tonight is the same as a known one if it is of the same
@@ -190,6 +250,7 @@ def judge(
             done.append(_seen_again(one, found[id], session.session, started, again))
         elif one.seen:  # one that only this session showed, and no longer does, is gone
             bad, healthy = again(one.incident)
+            one = replace(one, closes_after=1) if accepted(one) else one
             now = {session.session: Seen(started, _sorted(bad), _sorted(healthy), one.last_bad.loss if bad else None)}
             done.append(replace(one, seen=_in_order(one.seen | (now if bad or healthy else {}))))
     return done
@@ -222,7 +283,12 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started
     else:
         healthy = set()
     seen = Seen(started, _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
-    return replace(known, incident=now, seen=_in_order(known.seen | {session: seen}))
+    known = replace(known, incident=now, seen=_in_order(known.seen | {session: seen}))
+    told = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
+    if known.returned and told:  # what it costs when it is there
+        loss, interval = pooled(told)
+        return replace(known, incident=replace(now, loss=loss, interval=interval))
+    return known
 
 
 def _likeness(known: Incident, tonight: Incident) -> float:
@@ -241,6 +307,10 @@ def _likeness(known: Incident, tonight: Incident) -> float:
         return 0.0
     if (one.device, one.link_class) != (other.device, other.link_class) or not set(known.checks) & set(tonight.checks):
         return 0.0
+    cases = ({of.case for of in both.series} for both in (known, tonight))
+    of_part = one.nodes or one.device or one.link_class or one.place
+    if known.sort == 'loss' and not of_part and set.isdisjoint(*cases):
+        return 0.0  # another case of the same check
     shared = len(set(known.series) & set(tonight.series))
     named = all(of.metric != '*' for of in (*known.series, *tonight.series))
     return 0.0 if known.sort == 'failure' and named and not shared else 1.0 + shared
@@ -300,16 +370,18 @@ def since(known: Known, day: str) -> str:
     incident, noted, state = known.incident, known.acknowledged, known.state(day)
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
     parts = ['new in this session' if known.sessions == 1 and not known.healthy_for else lasts]
+    if known.course:
+        parts = [f'since {incident.day}', known.course]
     if state == 'suspected':
         parts.append('suspected: it counts when it is seen again')
     if state == 'healing':
         last = 'session' if known.healthy_for == 1 else f'{known.healthy_for} sessions'
-        parts.append(f'healthy in the last {last}; it is closed after {HEALTHY}')
+        parts.append(f'healthy in the last {last}; it is closed after {known.closes_in} more')
     elif state != 'closed' and known.last_bad.day < day:
         parts.append(f'last seen on {known.last_bad.day}')
     if noted and state == 'acknowledged':
         parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
-    if noted and state == 'open':
+    if noted and state in FAILING:
         worse = known.worse()
         before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
         parts.append(f'{before}; the reason was: {noted.why}')
@@ -321,7 +393,7 @@ def commands(known: Known, day: str) -> list[str]:
     state = known.state(day)
     measure = () if state in ('healing', 'closed') else known.incident.next_steps
     found = [*measure, f'plumbline incidents show {known.id}']
-    if state in ('open', 'suspected'):
+    if state in (*FAILING, 'suspected'):
         found.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
     return [with_options(command, known.results, known.incident.where.site) for command in found]
 

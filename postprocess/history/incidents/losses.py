@@ -2,65 +2,88 @@
 
 from __future__ import annotations
 
+import math
 import re
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from statistics import median
 
 from plumbline.grouping import Group, Key, explain
 from plumbline.identity import CaseId, natural
-from postprocess.history.incidents.draft import Draft, Night, only, pooled
+from postprocess.history.incidents.draft import Draft, Night, only
 from postprocess.history.incidents.incident import Scope
 from postprocess.history.provenance import Provenance, is_software
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
-_SIZE = 1.25  # how many times another loss two checks of one cause may have lost
+_MORE = 3  # how many times a loss in common a series has surely lost that has a cause of its own
+_OF_CASE = ('check', 'curve')  # kinds of losses in common
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
 
 def losses(night: Night) -> Iterator[Draft]:
-    """Yield a draft for each cause of what regressed, and of losses that several series have in common."""
-    chosen: dict[Common, dict[int, Verdict]] = {}
-    for common in night.comparison.common:  # the least likely first
-        shared = {id(row): row for row in _shared(common, night)}
-        # A part of a curve may be a little less likely than its whole check
-        parts = [one for one, own in chosen.items() if one.kind == 'curve' and own.keys() <= shared.keys()]
-        others = {place for one, own in chosen.items() if one not in parts for place in own}
-        if 2 * len(shared.keys() & others) < len(shared):
-            chosen = {one: own for one, own in chosen.items() if one not in parts} | {common: shared}
-    together = {place for own in chosen.values() for place in own}
-    for common, own in chosen.items():
-        yield _common_draft(common, list(own.values()), night)
-    bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed' and id(row) not in together]
+    """Yield a draft for each cause of what regressed, and of losses that several series have in common.
+
+    First the losses that groups have in common; then the scopes most of whose series regressed; what remains is of its
+    case. That two losses are alike says nothing of their causes.
+    """
+    bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed']
+    together: set[int] = set()
+    for common, rows in _in_common(night, bad):
+        together |= {id(row) for row in rows}
+        yield _common_draft(common, rows, night)
+    bad = [row for row in bad if id(row) not in together]
     if not bad:
         return
-    usual = median(row.loss or 0.0 for row in bad)
-    healthy = [
-        row
-        for row in night.comparison.verdicts
-        if row.verdict in ('ok', 'improved')
-        and (row.limits is None or row.limits.detectable is None or row.limits.detectable <= max(usual, 0.02))
-    ]
+    healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved')]
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
     guilty = {id(row): _guilty(row, cases[row.id], slow[row.id]) for row in bad}
     scopes = [_loss_keys(row, night, software, *guilty[id(row)]) for row in bad]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
-    drafts = []
     for group in explain(scopes, well, {'software': _FEW}):
         rows = [bad[place] for place in group.places]
-        drafts.append(_loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night))
-    yield from _of_one_size(drafts)
+        yield _loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night)
+
+
+def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
+    """Yield the losses in common that tell different causes, each with its verdicts.
+
+    A job of which one is most, or a part of a curve, belongs to it with all that regressed there.
+    """
+    chosen: dict[Common, dict[int, Verdict]] = {}
+    for common in night.comparison.common:  # the first ones count
+        shared = {id(row): row for row in _shared(common, night)}
+        # A part of a curve may be a little less likely than its whole check
+        parts = [one for one, own in chosen.items() if one.kind == 'curve' and own.keys() <= shared.keys()]
+        others = {place for one, own in chosen.items() if one not in parts for place in own}
+        if 2 * len(shared.keys() & others) < len(shared):
+            own = {place: row for place, row in shared.items() if place not in others}
+            chosen = {one: own for one, own in chosen.items() if one not in parts} | {common: own}
+    held = {place for own in chosen.values() for place in own}
+    jobs = Counter(row.case_id for row in bad if id(row) not in held)
+    for common, own in chosen.items():
+        there = Counter(row.case_id for row in own.values())
+        joined = [
+            row
+            for row in bad
+            if id(row) not in held
+            and (there[row.case_id] if common.kind in _OF_CASE else there[row.case_id] > jobs[row.case_id])
+        ]
+        held |= {id(row) for row in joined}
+        yield common, [*own.values(), *joined]
 
 
 def _shared(common: Common, night: Night) -> list[Verdict]:
-    """Return the verdicts of the series that share a loss, of one node where it is of that."""
+    """Return the verdicts of the series that share a loss, of one node where it is of that.
+
+    Not what surely lost much more, except on a slow node, where it is the same cause.
+    """
+    most = math.inf if common.kind == 'node' else _MORE * common.loss
     rows = night.comparison.verdicts
-    return [row for row in rows if row.loss is not None and common.holds(row)]
+    return [row for row in rows if row.loss is not None and common.holds(row) and (row.interval or (0.0,))[0] <= most]
 
 
 def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
@@ -76,27 +99,6 @@ def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
     draft.loss, draft.interval = common.loss, common.interval
     draft.evidence.append(str(common))
     return draft
-
-
-def _of_one_size(drafts: list[Draft]) -> Iterator[Draft]:
-    """Yield the drafts; checks of one partition and environ that lost about the same have one cause."""
-    alike: dict[Scope, list[tuple[float, Draft]]] = defaultdict(list)
-    for draft in drafts:
-        if draft.kind == 'SYSTEM' and not draft.where.link_class:
-            alike[draft.where].append((pooled(draft.rows)[0] or 0.0, draft))
-        else:
-            yield draft
-    for group in alike.values():
-        group.sort(key=lambda pair: pair[0])
-        last, merged = group[0]
-        for loss, draft in group[1:]:
-            if loss > _SIZE * last:
-                yield merged
-                merged = draft
-            else:
-                merged = _of_rows('SYSTEM', draft.where, merged.rows + draft.rows, merged.nodes | draft.nodes)
-            last = loss
-        yield merged
 
 
 class _Software:
@@ -145,7 +147,7 @@ def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[
     place, pairs = (of.partition, of.environ), dict((*of.params, *of.dims))
     keys: list[Key] = []
     if not only_there:
-        keys.append(('check', *place, of.check))
+        keys += [('case', of.case), ('check', *place, of.check)]
         if family := _FAMILY.match(of.check):
             keys.append(('family', *place, family[0]))
         keys += [('environ', *place), ('partition', of.partition)]

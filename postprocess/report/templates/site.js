@@ -45,7 +45,7 @@
     const of = Object.entries(site.incidents), card = ([id, one]) => make('article', {className: `card ${one.state}`, id: `i${id}`},
       make('p', {className: 'state'}, make('b', {}, one.state), ` ${one.kind} `, link(`#incident=${id}`, id)), make('h2', {}, one.where),
       make('p', {className: 'what'}, one.what), make('p', {className: 'u'}, one.since), ...(one.changed.length ? [make('p', {}, make('b', {}, one.changed.join('; ')))] : []));
-    const now = of.filter(([, one]) => ['open', 'suspected'].includes(one.state)), past = of.filter(one => !now.includes(one));
+    const now = of.filter(([, one]) => ['open', 'intermittent', 'suspected'].includes(one.state)), past = of.filter(one => !now.includes(one));
     byId('cards').append(...(now.length ? now.map(card) : [make('p', {}, 'None is open.')]));
     fold(byId('cards').nextElementSibling, past.map(card), `${past.length} acknowledged, healing or closed`);
   };

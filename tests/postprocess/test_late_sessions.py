@@ -1,0 +1,173 @@
+"""A session that is ingested after newer ones: it is judged, and its incidents have their place in time."""
+
+import json
+
+from run_reports import BEGAN, SITE, case, metric, reference, report
+
+DAY = 86400
+GOOD, BAD = 100.0, 70.0
+HEALS = 5  # healthy nights that close the incident of one bad night
+
+
+def night(work, number, value=GOOD, check='STREAM', **options):
+    """Ingest a session of one metric."""
+    entry = case(check=check, metrics={'triad': metric([0.999 * value, 1.001 * value])})
+    work.ingest(report(entry, uuid=f'{number:08x}', began=BEGAN + number * DAY), **options)
+
+
+def judged(work, number, code):
+    """The incidents that `plumbline compare` of a night tells, whose exit code must be `code`."""
+    document = work.compare(f'{number:08x}')
+    assert document['exit_code'] == code, document['incidents']
+    return document['incidents']
+
+
+def ledger(work):
+    """Of each incident of the ledger: its state as `plumbline incidents` lists it, and its bad and healthy nights."""
+    listed = json.loads(work.run('incidents', '--format', 'json').stdout)
+    found = {}
+    for one in listed:
+        values = json.loads((work.results / 'incidents' / SITE / f'{one["id"]}.json').read_text())
+        bad, healthy = (
+            [int(uuid, 16) for uuid, seen in values['seen'].items() if seen[kind]] for kind in ('bad', 'healthy')
+        )
+        found[one['id']] = one['state'], bad, healthy
+    return found
+
+
+def test_a_late_night_of_an_open_incident_gets_its_row(work):
+    work.reference(reference())
+    for number, value in ((1, BAD), (3, BAD)):
+        night(work, number, value)
+        judged(work, number, 1)
+    night(work, 2, BAD)
+    (then,) = judged(work, 2, 1)
+    ((id, now),) = ledger(work).items()
+    assert (then['id'], then['sessions']) == (id, 2)
+    assert now == ('open', [1, 2, 3], [])
+    (newest,) = judged(work, 3, 1)
+    assert (newest['id'], newest['sessions'], newest['since']) == (id, 3, '2026-11-22')
+
+
+def test_an_incident_of_a_late_night_alone_has_the_state_that_later_nights_give_it(work):
+    work.reference(reference())
+    healthy = list(range(3, 2 + HEALS))
+    for number in (1, *healthy):
+        night(work, number)
+        judged(work, number, 0)
+    night(work, 2, BAD)
+    (then,) = judged(work, 2, 1)
+    assert ledger(work) == {then['id']: ('healing', [2], healthy)}
+    last = 2 + HEALS
+    night(work, last)
+    (now,) = judged(work, last, 0)
+    assert (now['id'], now['state']) == (then['id'], 'closed')
+    assert judged(work, 2, 1)[0]['id'] == then['id']
+    assert ledger(work) == {then['id']: ('closed', [2], [*healthy, last])}
+
+
+def test_after_enough_healthy_nights_the_incident_of_a_late_one_is_closed(work):
+    work.reference(reference())
+    last = 4 + HEALS
+    for number in (1, *range(3, last + 1)):
+        night(work, number)
+        judged(work, number, 0)
+    night(work, 2, BAD)
+    (then,) = judged(work, 2, 1)
+    assert ledger(work) == {then['id']: ('closed', [2], list(range(3, 3 + HEALS)))}
+    assert judged(work, last, 0) == []
+
+
+def test_what_the_night_after_found_began_in_the_late_one_and_keeps_its_id(work):
+    work.reference(reference())
+    night(work, 1)
+    judged(work, 1, 0)
+    night(work, 4, BAD)
+    (found,) = judged(work, 4, 1)
+    why = ('--why', 'known', '--until', '2026-12-31')
+    assert work.run('incidents acknowledge', found['id'], *why).exit_code == 0
+    night(work, 3, BAD)
+    judged(work, 3, 0)
+    night(work, 2, BAD)
+    (then,) = judged(work, 2, 0)
+    assert (then['id'], then['state']) == (found['id'], 'acknowledged')
+    assert ledger(work) == {found['id']: ('acknowledged', [2, 3, 4], [])}
+    (now,) = judged(work, 4, 0)
+    assert (now['since'], now['sessions']) == ('2026-11-23', 3)
+
+
+def test_a_late_night_long_before_is_another_incident(work):
+    work.reference(reference())
+    healthy = list(range(3, 3 + HEALS))
+    for number in (1, *healthy):
+        night(work, number)
+        judged(work, number, 0)
+    last = 3 + HEALS
+    night(work, last, BAD)
+    (found,) = judged(work, last, 1)
+    night(work, 2, BAD)
+    (then,) = judged(work, 2, 1)
+    assert ledger(work) == {found['id']: ('open', [last], []), then['id']: ('closed', [2], healthy)}
+
+
+def test_a_late_bad_night_opens_again_what_was_closed_too_early(work):
+    work.reference(reference())
+    late, last = 3, 2 + HEALS
+    for number in (1, 2, *range(4, last + 2)):
+        night(work, number, BAD if number == 1 else GOOD)
+        judged(work, number, int(number == 1))
+    ((id, before),) = ledger(work).items()
+    assert before == ('closed', [1], [2, *range(4, last + 1)]), 'the last night says nothing of it'
+    night(work, late, BAD)
+    judged(work, late, 1)
+    ((same, (_, bad, healthy)),) = ledger(work).items()
+    assert (same, bad, healthy) == (id, [1, late], [2, *range(4, last + 2)])
+
+
+def test_a_late_healthy_night_counts_and_is_no_failure(work):
+    work.reference(reference())
+    for number in (1, 2, *range(4, 2 + HEALS)):
+        night(work, number, BAD if number == 1 else GOOD)
+        judged(work, number, int(number == 1))
+    night(work, 3)
+    assert [one['state'] for one in judged(work, 3, 0)] == ['healing']
+    assert list(ledger(work).values()) == [('closed', [1], list(range(2, 2 + HEALS)))]
+
+
+def test_looking_at_a_night_that_was_judged_changes_nothing(work):
+    """Though the references have moved since then."""
+    work.reference(reference())
+    for number in (1, 2):
+        night(work, number)
+        judged(work, number, 0)
+    work.reference(reference(mean=130))
+    judged(work, 1, 1)
+    assert ledger(work) == {}
+    night(work, 3, 130)
+    judged(work, 3, 0)
+    assert work.run('publish', work.results.parent / 'site').exit_code == 0
+    assert ledger(work) == {}
+
+
+def test_of_many_later_nights_the_first_are_looked_at_and_that_is_said(work):
+    """None of them measured it again."""
+    work.reference(reference(), reference(check='Copy'))
+    for number in (1, *range(3, 20)):
+        night(work, number)
+    judged(work, 19, 0)
+    night(work, 2, BAD, check='Copy')
+    result = work.run('compare', f'{2:08x}', '--summary')
+    (id,) = ledger(work)
+    assert result.exit_code == 1 and ledger(work)[id] == ('open', [2], [])
+    told = f'incident {id}: only the first 14 of the 17 sessions after session {2:08x} were looked at for it'
+    assert result.stderr == f'plumbline: {told}; the next session that measures it tells its state\n'
+
+
+def test_a_problem_of_a_late_night_is_over_with_the_next(work):
+    work.reference(reference())
+    for number in (1, 3):
+        night(work, number)
+        judged(work, number, 0)
+    night(work, 2, problem='the file system was full')
+    (then,) = judged(work, 2, 1)
+    assert then['kind'] == 'CASE' and ledger(work) == {then['id']: ('closed', [2], [3])}

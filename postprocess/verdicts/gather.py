@@ -159,7 +159,7 @@ def cases_of(store: Store, session: Session, rows: Sequence[Row], sessions: Sequ
         of_case.setdefault(row.measured.id.case, set()).add(row.measured.case_id)
     names: dict[str, int] = {}
     node = numpy.full(len(ids), -1)
-    jobs: dict[tuple[int, int], ndarray] = {}
+    jobs: dict[tuple[int, int, int], ndarray] = {}
     for index, row in enumerate(rows):
         if len(of_case[row.measured.id.case]) > 1 or len(row.measured.nodes) != 1:
             continue
@@ -167,7 +167,7 @@ def cases_of(store: Store, session: Session, rows: Sequence[Row], sessions: Sequ
         node[own] = names.setdefault(row.measured.nodes[0], len(names))
         for job in row.measured.measuring:
             if job.purpose == OF_NODE and len(job.nodes) == 1:
-                key = names.setdefault(job.nodes[0], len(names)), own
+                key = names.setdefault(job.nodes[0], len(names)), own, job.case_id
                 jobs.setdefault(key, numpy.full(len(rows), numpy.nan))[index] = row.performance(job.value)
     draw = numpy.random.default_rng(int(hashlib.sha256(session.session.encode()).hexdigest()[:12], 16))
     before = numpy.full((len(ids), len(sessions)), -1)
@@ -184,7 +184,7 @@ def cases_of(store: Store, session: Session, rows: Sequence[Row], sessions: Sequ
         node,
         before,
         draw.permutation(len(ids)),
-        [NodeJob(on, own, values) for (on, own), values in jobs.items()],
+        [NodeJob(on, own, values) for (on, own, _), values in jobs.items()],
     )
     return Cases(ids, list(names), pool)
 

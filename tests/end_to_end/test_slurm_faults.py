@@ -313,7 +313,6 @@ def test_a_nightly_that_is_killed_is_resumed(night):
     assert night.queue() == ''
 
 
-@pytest.mark.xfail(reason='a site of one case has no other case that could judge its node: the loss warns only')
 def test_a_slow_node_and_a_lost_one(night):
     """The slow node is named after reruns there and elsewhere, the lost one beside it, and the night fails."""
     from test_faults import baseline

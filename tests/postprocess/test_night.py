@@ -261,6 +261,21 @@ def test_cases_of_other_nodes_decide_on_a_node_in_doubt():
     assert {more.case for more in cleared.more} >= {2, 6}, 'so the cases themselves are in doubt'
 
 
+@pytest.mark.parametrize('there', [[], [-0.4], [-0.4, -0.4], [-0.4, 0.0]])
+def test_a_case_that_other_nodes_clear_is_decided_by_two_more_jobs_on_its_own(there):
+    jobs = []
+    for value in there:
+        values = numpy.full(8, numpy.nan)
+        values[0] = value
+        jobs.append(NodeJob(3, 0, values))
+    found = judge(baseline(m=8), nights([-0.4, 0.0], m=8), pool(m=8, node=[3], jobs=jobs), None, 5.0)
+    assert [(more.case, more.jobs, more.on) for more in found.more] == (
+        [(0, 2 - len(there), 3)] if len(there) < 2 else []
+    )
+    assert found.red[0] == (there == [-0.4, -0.4]) and not found.red[1:].any()
+    assert found.loss[0] == pytest.approx(0.4) or not found.red[0]
+
+
 def test_healthy_nodes_are_not_in_doubt():
     found = on_nodes(0.0)
     assert not found.slow.loss and not any(more.on >= 0 for more in found.more)

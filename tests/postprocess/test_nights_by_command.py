@@ -54,3 +54,14 @@ def test_a_slow_node_is_named_by_the_cases_that_ran_there_and_nothing_else_is(pl
     (one,) = told(nights[1])
     assert (one['kind'], one['where']) == ('NODE', 'n0')
     assert one['loss'] == pytest.approx(5, abs=1.5)
+
+
+def test_the_only_case_of_a_site_is_red_where_one_node_is_slow_and_names_it(play):
+    """No other case could judge the node: two more jobs of this one there do."""
+    site = play(m=8, nodes=4, losses=(Loss('node', 0.39),))
+    night = next(night for night in range(50) if site.site.first(night)[1][0] == 0)
+    document, _ = site.judged(night)
+    (one,) = told(document)
+    assert document['exit_code'] == 1 and document['counts'] == {'regressed': 8}
+    assert (one['kind'], one['where']) == ('NODE', 'n0')
+    assert one['loss'] == pytest.approx(39, abs=4)

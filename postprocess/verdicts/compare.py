@@ -183,13 +183,18 @@ def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[dict[str, A
 
 
 def _pairs(session: Session, cases: list[dict[str, Any]], judged: Collection[int]) -> list[Again]:
-    """Return cases without a reference, chosen at random, that should run twice: how much alike jobs of a night are."""
-    runs = [run for run in runs_of(case for case in cases if not case['fixture']) if len(run) == 1]
+    """Return cases without a reference, chosen at random, that should run twice: how much alike jobs of a night are.
+
+    A share of the cases, so that a site of few has none; those that ran twice already count.
+    """
+    runs = [run for run in runs_of(case for case in cases if not case['fixture']) if run[0]['case_id'] not in judged]
+    first = [run[0] for run in runs if run[0]['benchmark'] and not failure(run[0])]
+    chosen = sorted(first, key=lambda case: _draw(f'{session.session} {case["case_id"]}'))
+    done = {run[0]['case_id'] for run in runs if len(run) > 1}
     return [
         Again(case['case_id'], case['partition'], case['environ'], case['name'], 1, '', tuple(case['nodes']), _PAIR)
-        for case in (run[0] for run in runs)
-        if case['case_id'] not in judged and case['benchmark'] and not failure(case)
-        if _draw(f'{session.session} {case["case_id"]}') < METHOD.budget[1]
+        for case in chosen[: round(METHOD.budget[1] * len(chosen))]
+        if case['case_id'] not in done
     ]
 
 

@@ -60,7 +60,7 @@
 
   // Details of the metric, case or node that the address names; closed, the address is that of before, and the page stays
   const dialog = byId('details');
-  let before = '';
+  let before = '', shown = '';
   const facts = (of = {}) => make('dl', {}, ...Object.entries(of).filter(([, text]) => text).flatMap(([name, text]) => [make('dt', {}, name), make('dd', {}, text)]));
   const verdict = name => make('span', {className: `v ${name}`}, spoken(name));
   const job = ([name, id, nodes], several) => {
@@ -151,9 +151,12 @@
     byId('named').textContent = one.name ?? id;
     dialog.lastElementChild.replaceChildren(...pages[kind](one, id));
     if (!dialog.open) dialog.showModal();
+    shown = location.hash;
     dialog.scrollTop = 0;
   };
-  dialog.addEventListener('close', () => history.replaceState(null, '', before || location.pathname + location.search));
+  dialog.addEventListener('close', () => { // comes later: the reader may have gone on
+    if (location.hash === shown) history.replaceState(null, '', before || location.pathname + location.search);
+  });
   dialog.addEventListener('click', event => {
     if (event.target !== dialog && !event.target.closest('.close')) return;
     event.preventDefault();

@@ -137,10 +137,12 @@
 
   // What an address names is shown in a dialog
   const dialog = byId('details');
+  let shown = '';
   const show = (title, ...parts) => {
     byId('named').textContent = title;
     dialog.lastElementChild.replaceChildren(...parts);
     if (!dialog.open) dialog.showModal();
+    shown = location.hash;
     dialog.scrollTop = 0;
   };
   const known = test => Object.entries(site.incidents).filter(([, one]) => test(one)).map(([id, one]) => [link(`#incident=${id}`, id), ` ${one.kind} ${one.where}: ${one.what}`]);
@@ -189,7 +191,9 @@
     byId('fault').hidden = false;
     if (dialog.open) dialog.close();
   });
-  dialog.addEventListener('close', () => history.replaceState(null, '', before || location.pathname + location.search));
+  dialog.addEventListener('close', () => { // comes later: the reader may have gone on
+    if (location.hash === shown) history.replaceState(null, '', before || location.pathname + location.search);
+  });
   dialog.addEventListener('click', event => {
     if (event.target !== dialog && !event.target.closest('.close')) return;
     event.preventDefault();

@@ -106,7 +106,7 @@ def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_a
     with runaway_processes(pipe):
         red = demo.nightly('--quiet', f'--prometheus={prometheus}', *ONE_TRIAL, **where)
     assert red.returncode == 1, red.stdout + red.stderr
-    assert 'runs 1 case in doubt again, up to 5 jobs' in red.stdout
+    assert 'runs 1 further job of 1 case in doubt' in red.stdout
     (one,) = incidents(demo, 1)
     assert (one['state'], one['kind'], one['where'], one['metrics']) == ('open', 'SYSTEM', 'node/system', 1)
     assert 50 < one['loss'] < 95
@@ -116,7 +116,8 @@ def test_a_baseline_of_one_night_a_loss_of_more_than_half_that_is_acknowledged_a
         assert any(command.startswith(step) for command in one['next_steps'])
     assert '$ ci/nightly --no-provision' in red.stdout, 'the first of them'
     (report,) = (json.loads(path.read_text()) for path in sorted(demo.results.glob('reports/*.json'))[-1:])
-    assert len(report['runs']) == 5, 'each further job is a run of the session'
+    # each further job is a run of the session; one that loses three quarters needs no other
+    assert 2 <= len(report['runs']) <= 9
     assert 'plumbline_verdicts{site="demo",mode="nightly",verdict="regressed"} 1' in prometheus.read_text()
     assert 'number 1 of 1 could not be reached' in red.stderr
     assert 'hush' not in red.stdout + red.stderr

@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -175,8 +175,15 @@ def load_references(site: str, root: Path = SITES) -> References:
     for kind, name in FILES.items():
         path = site_file(site, name, root)
         if path.exists():
-            rows += [row for row in read_references(path, kind) if row.is_limit]
+            state = path.stat()
+            rows += [row for row in _read_once(path, kind, state.st_mtime_ns, state.st_size) if row.is_limit]
     return References(rows)
+
+
+@cache
+def _read_once(path: Path, kind: str, changed: int, size: int) -> list[Reference]:
+    """Return all rows of a file as it was `changed` last: commands ask for them several times."""
+    return read_references(path, kind)
 
 
 def read_references(path: Path, kind: str) -> list[Reference]:

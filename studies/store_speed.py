@@ -38,7 +38,10 @@ METRICS = ('copy', 'triad', 'latency')
 def timed(name: str, *words: object, work: Workplace, goal: str = '') -> None:
     """Runs ``plumbline WORDS`` and prints its wall and CPU time, the most memory it had, and its exit code."""
     options = [f'--results={work.results}'] + ([f'--references={work.sites}'] if words[0] != 'ingest' else [])
-    command = [sys.executable, '-m', 'plumbline', *map(str, words), *options]
+    run(name, [sys.executable, '-m', 'plumbline', *map(str, words), *options], goal)
+
+
+def run(name: str, command: list[str], goal: str) -> None:
     told = subprocess.run(
         [sys.executable, '-c', LAUNCHER, *command], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -100,8 +103,11 @@ def year(work: Workplace, scale: float) -> None:
     timed('record propose, all nights', 'record', 'propose', work=work, goal='goal 5 s')
     timed('record propose, 10 nights', 'record', 'propose', *first, work=work)
     timed('record accept', 'record', 'accept', work=work)
+    imports = 'import numpy, duckdb, pyarrow.parquet'
+    run('imports alone', [sys.executable, '-c', imports], 'what compare and report are measured by')
     timed('compare the last night', 'compare', work=work, goal='goal 2 s, 500 MB')
     timed('trend over the year', 'trend', '--days', 400, work=work, goal='goal 2 s, 500 MB')
+    timed('status', 'status', work=work)
     timed('report', 'report', work=work, goal='goal 2 s, 500 MB')
     timed('fleet, 30 nights', 'fleet', work=work)
 

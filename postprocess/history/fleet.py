@@ -13,7 +13,7 @@ import numpy
 
 from plumbline.files import write_text
 from plumbline.grouping import Key, explain
-from plumbline.identity import Quantity, SeriesId, natural
+from plumbline.identity import CaseId, Quantity, SeriesId, natural
 from plumbline.limits import limits
 from plumbline.locations import locations
 from plumbline.paths import SITES
@@ -81,12 +81,17 @@ def fleet(
     sessions = store.history(last, days) if sessions is None else sessions
     baselines = References(row for row in load_references(last.site, root).rows if row.kind == 'baseline')
     sessions, accepted = _with_accepted(store.history(last), sessions, baselines)
-    places = {session.session: place for place, session in enumerate(sessions)}
+    earlier = {session.session for session in sessions[:-1]}
     located = locations(last.site, root)
-    before = [entry for entry in ledger.entries(results, last.site) if entry.session in places.keys() - {last.session}]
-    histories, nodes = by_node(store, sessions, root)
-    found = until(tables(histories, nodes, len(sessions)), len(sessions) - 1, len(sessions))
-    flagged = {(entry.node, places[entry.session]) for entry in before}
+    before = [entry for entry in ledger.entries(results, last.site) if entry.session in earlier]
+    cases = store.rows('cases', last)
+    compared = sessions
+    if _most_nodes(cases) < FEWEST_NODES:  # only parts of a node are compared, and for that this session is enough
+        compared, accepted = sessions[-1:], set()
+    places = {session.session: place for place, session in enumerate(compared)}
+    histories, nodes = by_node(store, compared, root)
+    found = until(tables(histories, nodes, len(compared)), len(compared) - 1, len(compared))
+    flagged = {(entry.node, places[entry.session]) for entry in before if entry.session in places}
     flags, systems = outliers(found, recorded(baselines), flagged, accepted)
     measured = {
         node
@@ -97,9 +102,18 @@ def fleet(
     events = _system_events(systems) + _node_events(flags, measured, located)
     events = _with_software(store, sessions, events)
     single = {node for names in measured for node in names.split(',')}
-    ran = {node for case in store.rows('cases', last) for node in case['nodes']}
+    ran = {node for case in cases for node in case['nodes']}
     absent = sorted(_lately(found) - ran, key=natural)
     return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found), absent)
+
+
+def _most_nodes(cases: Sequence[dict]) -> int:
+    """Return how many nodes, or sets of them, ran the case that most of them ran."""
+    nodes: dict[CaseId, set[frozenset[str]]] = defaultdict(set)
+    for case in cases:
+        if not case['fixture']:
+            nodes[CaseId.from_row(case)].add(frozenset(case['nodes']))
+    return max(map(len, nodes.values()), default=0)
 
 
 def _with_accepted(

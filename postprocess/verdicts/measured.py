@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from plumbline.identity import NONE, Quantity, SeriesId
@@ -77,12 +78,12 @@ class Measured:
     judged: bool = True
     stated: dict[str, float | None] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def measuring(self) -> tuple[Job, ...]:
         """The jobs that measured it, in the order in which they ran."""
         return tuple(job for job in self.jobs if job.status == 'measured')
 
-    @property
+    @cached_property
     def _first(self) -> Job:
         return (self.measuring or self.jobs)[0]
 
@@ -91,7 +92,7 @@ class Measured:
         """The jobs whose case came to its end without a number that is true: another job does not make up for it."""
         return tuple(job for job in self.jobs if job.ended and job.status in ('missing', 'invalid'))
 
-    @property
+    @cached_property
     def summary(self) -> Summary:
         """The samples of the jobs that measured it on `nodes`, not of those on other nodes."""
         here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
@@ -117,7 +118,7 @@ class Measured:
         """Why it is not ``measured``."""
         return self._first.cause
 
-    @property
+    @cached_property
     def value(self) -> float:
         """The mean of the samples; not a number without any."""
         return mean_of(self.summary)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
@@ -22,6 +23,7 @@ _FIRST = 10  # of the warnings
 _PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
 
 
+@cache  # few differ
 def _source(kind: str, source: str) -> str:
     return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
 

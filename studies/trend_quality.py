@@ -16,6 +16,7 @@ import math
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from statistics import NormalDist
 
 import numpy
 from numpy.random import Generator
@@ -28,7 +29,7 @@ from worlds import wilson  # noqa: E402
 from plumbline.identity import Quantity, SeriesId  # noqa: E402
 from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, Tolerance  # noqa: E402
 from postprocess.history.nodes import NodeTable, outliers  # noqa: E402
-from postprocess.statistics.changepoints import Found, changes, drift_in  # noqa: E402
+from postprocess.statistics.changepoints import FALSE_STEPS, SHORTEST, Found, changes, drift_in  # noqa: E402
 
 SEED = 20261121
 SITE = 100  # metrics of a site; their CVs are log-normal about 1 %, a factor of 2 at one standard deviation
@@ -37,12 +38,32 @@ NIGHTS = (20, 40, 60, 90, 180)
 BEFORE = (15, 60, 175)  # nights before a step
 LOSSES = (0.03, 0.05)
 DATED = (1, 3, 10)
+SMALL = (60, 0.03, 0.05)  # nights before a step, its CV and its loss
+LATER = (10, 20, 30, 60)  # nights after a step that is small beside the noise
 FLEETS = (64, 256, 1024)
 PAST = (4, 10, 30)  # healthy nights of a fleet
 SPREAD, RUN, NIGHT = 0.03, 0.01, 0.01  # of healthy nodes, of runs on a node (log-normal as above), and of a whole night
 SLOW = 4  # nodes that lost 5 %, whose runs have a CV of 1 %
 LASTING = 4  # nights within which they should be found
 Noise = Callable[[Generator, tuple[int, ...]], numpy.ndarray]
+
+
+def best_possible(step: tuple[int, float, float], after: int, is_correlated: bool) -> float:
+    """Return the power of a test that knows place, direction and noise, at the same chance of a false step at a site.
+
+    The generalized least squares estimate of the step in AR(1) noise has the precision of independent values: of each
+    value without phi times the one before.
+    """
+    before, cv, loss = step
+    phi = 0.5 if is_correlated else 0.0
+    n = before + after
+    level, later = numpy.full(n, 1 - phi), numpy.r_[numpy.zeros(before), 1, numpy.full(after - 1, 1 - phi)]
+    level[0] = math.sqrt(1 - phi**2)
+    design = numpy.stack([level, later], axis=1)
+    error = cv * math.sqrt((1 - phi**2) * numpy.linalg.inv(design.T @ design)[1, 1])
+    normal = NormalDist()
+    needed = normal.inv_cdf(1 - FALSE_STEPS / SITE / (n - 2 * SHORTEST + 1))
+    return normal.cdf(-math.log1p(-loss) / error - needed)
 
 
 # Noise: standard normal but for what the name says, along the last axis, which is time
@@ -114,6 +135,24 @@ def trend(trials: int) -> None:
                     cells.append(wilson(hits, few * JUDGED))
             table.append([noise, f'{100 * loss:g} %', *cells])
     print(f'\nSteps of metrics with a CV of 1 % found within 3 nights of their place, {few * JUDGED} metrics a cell:\n')
+    print_rows(table)
+    table = [['noise', *(f'{after} nights later' for after in LATER), 'other steps a site']]
+    for noise, draw in NOISES.items():
+        cells, others = [], 0
+        for after in LATER:
+            rng, hits = numpy.random.default_rng(SEED), 0
+            for _ in range(few):
+                rows = site(rng, draw, SMALL[0] + after)
+                rows[:3] = SMALL[1] * draw(rng, (3, SMALL[0] + after))
+                rows[:3, SMALL[0] :] += math.log1p(-SMALL[2])
+                steps = [of.steps for of in found(rows)]
+                near = [[abs(end - SMALL[0]) <= DATED[-1] for end in own] for own in steps[:3]]
+                hits += sum(map(any, near))
+                others += sum(map(len, steps)) - sum(map(sum, near))
+            best = '' if draw is skewed else f', at best {100 * best_possible(SMALL, after, draw is correlated):.0f} %'
+            cells.append(wilson(hits, 3 * few) + best)
+        table.append([noise, *cells, f'{others / few / len(LATER):.2f}'])
+    print(f'\nSteps of 5 % of three metrics with a CV of 3 %, after {SMALL[0]} nights, {3 * few} metrics a cell:\n')
     print_rows(table)
     table = [['noise', 'CV', 'sessions of drift', *(f'within {within}' for within in DATED)]]
     for noise, draw in NOISES.items():

@@ -158,8 +158,9 @@ def tolerance_for(
     """
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
     cap = policy.get('cap', max(floor, DEFAULT_CAP))
-    texts = of.to_row()
-    for rule in policy.get('rules', []):
+    rules = policy.get('rules', [])
+    texts = of.to_row() if rules else {}
+    for rule in rules:
         if all(fnmatchcase(texts[name], rule.get(name, '*')) for name in ('check', 'params', 'metric', 'dims')):
             floor, cap = rule['floor'], rule['cap']
     # a cap of the site may be below the floor of the check

@@ -89,8 +89,10 @@ def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Meas
     def curve(row: Measured) -> tuple:
         return row.case_id, row.id.metric, *(name for name, _ in row.id.dims)
 
-    judged = {curve(row) for row in rows if row.judged}
     recorded = {id for id, reference in lookup.exact.items() if reference.sessions}
+    if all(row.judged or row.id not in recorded for row in rows):
+        return list(rows)
+    judged = {curve(row) for row in rows if row.judged}
     return [
         not_judged(row) if row.status == 'measured' and row.id in recorded and curve(row) not in judged else row
         for row in rows

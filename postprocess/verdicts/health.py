@@ -69,6 +69,8 @@ class Health:
     def in_cause(self, verdict: Verdict) -> Verdict:
         """Return the verdict; of a loss, with what its nodes counted at the beginning of its cause."""
         said = self.of([verdict.id.case], verdict.nodes) if verdict.verdict == 'regressed' else {}
+        if not said:
+            return verdict
         return replace(verdict, cause='; '.join([*(f'{node}: {words}' for node, words in said.items()), verdict.cause]))
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from plumbline.identity import NONE, Quantity, SeriesId
+from plumbline.identity import CaseId, Quantity, SeriesId, from_text
 from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES
 from postprocess.results.store import Session, Store
@@ -18,6 +18,8 @@ from postprocess.results.tables import NEEDED_FAILED, reached_its_end
 def pool(summaries: Iterable[Summary]) -> Summary:
     """Return the summary of all samples together; None in place of extremes where a group has none."""
     groups = [group for group in summaries if group.n]
+    if len(groups) == 1:
+        return groups[0]
     n = sum(group.n for group in groups)
     if not n:
         return NOTHING
@@ -169,19 +171,19 @@ def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list
         failures = [_failure_of(case, broken) for case in runs]
         series = {key: row for case in runs for key, row in declared.get(case['case_id'], {}).items()}
         first, mode = runs[0], next(filter(None, (smallest_mode(case['tags']) for case in runs)), '')
+        case_id = CaseId.from_row(first)
         for (metric, dims), facts in series.items():
             jobs = [
                 _job(case, declared.get(case['case_id'], {}).get((metric, dims)), failed)
                 for case, failed in zip(runs, failures, strict=True)
             ]
-            of = SeriesId.from_row(first | {'metric': metric, 'dims': dims})
+            of = case_id.series(metric, from_text(dims))
             stated = {name: facts[name] for name in ('floor', 'usual_spread')}
             quantity = Quantity(facts['unit'], facts['better'])
             found.append(Measured(of, quantity, mode, tuple(jobs), facts['judged'], stated))
         if not series and (failures[0] or first['benchmark'] or first['fail_reason']):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
-            of = SeriesId.from_row(first | {'metric': '*', 'dims': NONE})
-            found.append(Measured(of, Quantity('', ''), mode, tuple(jobs)))
+            found.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
     return found
 
 

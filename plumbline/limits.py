@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from plumbline.identity import SeriesId
@@ -94,18 +95,25 @@ def limits(row: Reference, tolerance: Tolerance) -> Limits:
     sqrt(1 + 1/n)), with s and df of `expected_spread`; its loss is held between floor and cap.
     """
     variance, df, _ = expected_spread(row, tolerance)
-    error = 1 / row.n if row.n else 0.0
+    return _limits(row.mean, row.n, row.kind, row.quantity.sign, variance, df, tolerance)
+
+
+@lru_cache(2**16)  # of a sweep over nodes, each has the same
+def _limits(
+    mean: float, n: int | None, kind: str, sign: int, variance: float, df: float, tolerance: Tolerance
+) -> Limits:
+    error = 1 / n if n else 0.0
     sd = math.sqrt(variance * (1 + error))
-    loss, why = -math.expm1(-quantile_t(df) * sd), f'1 healthy value of 100 000 is beyond it, n={row.n or "unknown"}'
+    loss, why = -math.expm1(-quantile_t(df) * sd), f'1 healthy value of 100 000 is beyond it, n={n or "unknown"}'
     if loss < tolerance.floor:
         loss, why = tolerance.floor, 'floor'
     elif loss > tolerance.cap:
         loss, why = tolerance.cap, 'cap'
     gate = 'gated'
-    if row.kind == 'elsewhere':
+    if kind == 'elsewhere':
         gate, why = 'elsewhere', f'{why}; of another machine, only warns'
-    less, more = row.mean * (1 - loss), row.mean / (1 - loss)
-    bad, good = (less, more) if row.quantity.sign > 0 else (more, less)
+    less, more = mean * (1 - loss), mean / (1 - loss)
+    bad, good = (less, more) if sign > 0 else (more, less)
     jobs = math.sqrt(variance * (LIKENESS_OF_JOBS + (1 - LIKENESS_OF_JOBS) / MOST_JOBS))
     confirmed = (quantile_t(df + MOST_JOBS - 1) + POWER) * math.hypot(jobs, math.sqrt(variance * error))
     noticed = max(-math.expm1(-confirmed), -math.expm1(math.log1p(-tolerance.floor) - POWER * jobs))

@@ -79,7 +79,7 @@ class Reference:
         parts = (part.partition('=') for part in self.provenance.split('; '))
         return {name: value for name, _, value in parts}
 
-    @property
+    @cached_property
     def sessions(self) -> frozenset[str]:
         """The first 8 characters of the sessions that the row is of, as far as `provenance` names them."""
         return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}

@@ -99,11 +99,12 @@ class Looks(NamedTuple):
 def looks(expected: Expected, jobs: ndarray) -> Looks:
     """Return what the further jobs of a session show; `jobs`: M x J, the first one of the session before them."""
     of, rho = expected.baseline, expected.rho
-    further = packed(jobs[:, 1:])
+    further = numpy.full((len(jobs), FURTHER), numpy.nan)
+    further[:, : jobs.shape[1] - 1] = packed(jobs[:, 1:])
     rows = []
     for k in METHOD.looks:
         some = further[:, :k]
-        there = numpy.isfinite(some[:, -1]) if some.shape[1] == k else numpy.zeros(len(some), bool)
+        there = numpy.isfinite(some[:, -1])
         some = numpy.where(there[:, None], some, 0.0)
         middle = numpy.sort(some, axis=1)[:, k // 4 : max(k - k // 4, 1)].mean(axis=1)
         squares = ((some - some.mean(axis=1, keepdims=True)) ** 2).sum(axis=1) / (1 - rho)

@@ -58,7 +58,7 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
         verdicts.append(judge(row, rules, session.session))
         if verdicts[-1].verdict == 'ok':
             candidates += [
-                (len(verdicts) - 1, gather.Row(row, reference, tolerance, with_spread(reference, lookup)))
+                (len(verdicts) - 1, gather.Row(row, reference, bound, tolerance, with_spread(reference, lookup)))
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
@@ -143,7 +143,7 @@ def _as_a_whole(
         return verdicts, [], []
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
     earlier = gather.earlier_sessions(store, session, rows)
-    jobs = numpy.concatenate([earlier.since, gather.tonight_of(rows)], axis=1)
+    jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)
     of = gather.cases_of(store, session, rows, earlier.sessions)
@@ -203,17 +203,16 @@ def _pairs(session: Session, cases: list[dict[str, Any]], judged: Collection[int
 def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int) -> Verdict:
     """Return the verdict of a series by one of its references, from the answer for the whole session."""
     loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
-    bound = limits(row.reference, row.tolerance)
+    name, what = 'improved' if found.improved[index] else 'ok', ''
+    if found.red[index]:
+        name, what = 'regressed', 'confirmed'
+    elif any(row.sign * (job.value - row.bound.bad) < 0 for job in row.measured.measuring if job.purpose != OF_NODE):
+        name, what = 'warning', 'in doubt: it should run again' if found.waits[index] else 'not confirmed'
     verdict = replace(
-        verdict, reference=row.reference, limits=bound, loss=loss, interval=(low, high),
+        verdict, verdict=name, reference=row.reference, limits=row.bound, loss=loss, interval=(low, high),
         window=int(found.window[index]), p=float(found.p[index]), q=float(found.q[index]),
     )  # fmt: skip
-    if found.red[index]:
-        return replace(verdict, verdict='regressed', cause=_cause(verdict, row, 'confirmed'))
-    if any(row.sign * (job.value - bound.bad) < 0 for job in row.measured.measuring if job.purpose != OF_NODE):
-        what = 'in doubt: it should run again' if found.waits[index] else 'not confirmed'
-        return replace(verdict, verdict='warning', cause=_cause(verdict, row, what))
-    return replace(verdict, verdict='improved' if found.improved[index] else 'ok')
+    return replace(verdict, cause=_cause(verdict, row, what)) if what else verdict
 
 
 def _cause(verdict: Verdict, row: gather.Row, what: str) -> str:

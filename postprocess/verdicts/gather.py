@@ -14,7 +14,7 @@ import numpy
 from numpy import ndarray
 
 from plumbline.identity import CaseId, to_text
-from plumbline.limits import MOST_JOBS, Tolerance, expected_spread
+from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread
 from plumbline.record import OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
@@ -34,11 +34,13 @@ _FEWEST = 3  # series of a group, and points of a range of a curve
 class Row:
     """A series that was measured, and one of the references that it is judged by.
 
-    `spread`: the row that tells how much it varies, another one where a published number says nothing of that.
+    `bound`: the limits of that. `spread`: the row that tells how much it varies, another one where a published number
+    says nothing of that.
     """
 
     measured: Measured
     reference: Reference
+    bound: Limits
     tolerance: Tolerance
     spread: Reference
 
@@ -82,12 +84,13 @@ def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Bas
     )
 
 
-def tonight_of(rows: Sequence[Row]) -> ndarray:
-    """Return the jobs of the session, rows x 1 x `MOST_JOBS`."""
-    jobs = numpy.full((len(rows), 1, MOST_JOBS), numpy.nan)
-    for index, row in enumerate(rows):
-        found = row.jobs[:MOST_JOBS]
-        jobs[index, 0, : len(found)] = found
+def with_tonight(since: ndarray, rows: Sequence[Row]) -> ndarray:
+    """Return the jobs of sessions `since` the baseline and after them those of this one, rows x W x jobs."""
+    tonight = [row.jobs[:MOST_JOBS] for row in rows]
+    jobs = numpy.full((len(rows), since.shape[1] + 1, max(since.shape[2], *map(len, tonight))), numpy.nan)
+    jobs[:, :-1, : since.shape[2]] = since
+    for row, found in zip(jobs, tonight, strict=True):
+        row[-1, : len(found)] = found
     return jobs
 
 
@@ -121,7 +124,7 @@ def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> Earlie
     chosen = ((which == 1) | first).any(axis=0)
     chosen[-_SESSIONS:] = True
     if not chosen.any():
-        nothing = numpy.full((len(rows), 0, MOST_JOBS), numpy.nan)
+        nothing = numpy.full((len(rows), 0, 2), numpy.nan)
         return Earlier([], nothing, nothing)
     which = which[:, chosen]
     sessions = [one for one, wanted in zip(earlier, chosen, strict=True) if wanted]
@@ -196,7 +199,10 @@ _NODES = """
 
 
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
-    """Return the performance of each job, rows x sessions x `MOST_JOBS`, not a number where there is none."""
+    """Return the performance of each job, rows x sessions x jobs, not a number where there is none.
+
+    Two jobs at least, and as many as the most that ran: with room for all, those of a thousand nodes would take 2 GB.
+    """
     several = {of for of, number in Counter(row.measured.id for row in rows).items() if number > 1}
     all_series: dict[tuple[object, ...], int] = {}
     wanted: dict[tuple[int, str], int] = {}
@@ -230,7 +236,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
         series=table | {'number': list(range(len(all_series)))},
         wanted={'number': number, 'nodes': nodes_of, 'place': list(range(len(wanted)))},
     )
-    values = numpy.full((len(wanted), len(sessions), MOST_JOBS), numpy.nan)
+    values = numpy.full((len(wanted), len(sessions), 2), numpy.nan)
     if found.num_rows:
         # not by to_numpy, which imports pandas: that takes longer than the query
         series, night, value = (
@@ -240,6 +246,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
         begins = numpy.flatnonzero(numpy.diff(series, prepend=-1) | numpy.diff(night, prepend=-1))
         job = numpy.arange(len(series)) - numpy.repeat(begins, numpy.diff([*begins, len(series)]))
         kept = job < MOST_JOBS
+        values = numpy.full((*values.shape[:2], max(int(job[kept].max()) + 1, 2)), numpy.nan)
         values[series[kept], night[kept], job[kept]] = numpy.log(value[kept])
     return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
 

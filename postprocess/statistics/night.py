@@ -211,10 +211,12 @@ class _Night:
     def _on_its_node(self, node: ndarray) -> tuple[ndarray, ndarray, ndarray]:
         """Return which series lost on the node of their first job alone, how much, and the jobs wanted there.
 
-        Of those far beyond all that the baselines hold, which jobs on other nodes clear: two further jobs on that node
-        decide, each of which must be red by itself. A usual difference between nodes is smaller than that.
+        Of those that are red by their first job, which jobs on other nodes clear: two further jobs on that node decide,
+        each of which must be red by itself. A usual difference between nodes is smaller than that, and three slow jobs
+        in a row are too many by chance where the baselines hold so few.
         """
-        far = self.asked & (self.z1 > self.red_at) & (self.z1 > self.expected.worst + 1) & (node >= 0)
+        by_chance = uppers(numpy.cbrt(_TONIGHT / 4 * self.of.shares))
+        far = self.asked & (self.z1 > self.red_at) & (self.expected.usual(self.z1) > by_chance) & (node >= 0)
         far &= (self.last >= 0) & (self.waits == 0) & ~self.tonight
         ran = [job.values for job in self.pool.jobs if job.node == self.pool.node[job.case]]
         values = numpy.array([numpy.full(len(far), numpy.nan), *ran])

@@ -45,8 +45,8 @@ class Answer:
 
     `red`: lost performance; `waits`: in doubt, and too few further jobs ran to decide. `p`: the chance of a healthy
     series to look so bad; `q` the same among all series. `loss` over the last `window` sessions, with its 95 % interval
-    `low` to `high`; losses are logarithms. `more`: the jobs that should run now; `left_out`: cases in doubt for which
-    the budget was too small.
+    `low` to `high`; losses are logarithms. `more`: the jobs that should run now; `left_out`: of each case in doubt for
+    which the budget was too small, the largest loss of a first job.
     """
 
     red: ndarray
@@ -61,7 +61,7 @@ class Answer:
     common: InCommon
     slow: Slow
     more: list[More]
-    left_out: int
+    left_out: dict[int, float]
 
 
 def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None = None, budget: float = 0.0) -> Answer:
@@ -297,8 +297,8 @@ class _Night:
         return better & ~self.red
 
 
-def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], int]:
-    """Return the jobs that should run now, and how many cases in doubt the budget leaves out.
+def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], dict[int, float]]:
+    """Return the jobs that should run now, and the cases in doubt that the budget leaves out, with their loss.
 
     Nodes and groups in doubt come first, then cases in the order of their doubt. Jobs of cases that turn out to be
     healthy use up the budget, and jobs of those that are not known yet; confirmed losses use none of it.
@@ -328,7 +328,10 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], i
             more.append(elsewhere(case, int(jobs - ran[case])))
             wanted[case] = 0
         spent += jobs
-    sure, goes_on, left_out = night.surest, wanted > ran, 0
+    sure, goes_on = night.surest, wanted > ran
+    left_out: dict[int, float] = {}
+    lost = numpy.full(cases, -math.inf)
+    numpy.maximum.at(lost, pool.case, numpy.where(night.asked, night.first_loss, -math.inf))
     of_common = common.wanted.keys() | common.healthy.keys()
     healthy = [case for case in numpy.flatnonzero(ran).tolist() if not confirmed[case] and case not in of_common]
     spent += sum(int(ran[case]) for case in healthy)
@@ -346,7 +349,7 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], i
             spent += 0 if confirmed[case] else jobs
             planned += 0 if confirmed[case] or ran[case] else A_CASE
         else:
-            left_out += 1
+            left_out[case] = float(lost[case])
     return more, left_out
 
 

@@ -62,14 +62,17 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
                 for reference, bound in rules
                 if bound.gates and not reference.mismatch(row.quantity)
             ]
-    verdicts, common, again = _as_a_whole(store, session, verdicts, candidates, cases, policy.get('further_jobs'))
+    share = policy.get('further_jobs')
+    verdicts, common, again, left_out = _as_a_whole(store, session, verdicts, candidates, cases, share)
     again += _pairs(session, cases, {row.measured.case_id for _, row in candidates})
     health = Health(cases)
     verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
     problems = session_problems(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)
-    found = Comparison(session, None, worst_first(verdicts), problems, common=common, again=tuple(again))
+    found = Comparison(
+        session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out
+    )
     n, retire = retiring(verdicts, cases, lookup.exact.values())
     told = hints(found.series, command) + changed_checks(found.series, cases, command)
     if retire:
@@ -133,14 +136,16 @@ def _as_a_whole(
     candidates: Sequence[tuple[int, gather.Row]],
     cases: list[dict[str, Any]],
     share: float | None,
-) -> tuple[list[Verdict], list[Common], list[Again]]:
-    """Judge the series of a session together; return their verdicts, losses in common, and the jobs that should run.
+) -> tuple[list[Verdict], list[Common], list[Again], str]:
+    """Judge the series of a session together; return their verdicts, losses in common, the jobs that should run.
+
+    And what the budget of these was too small for, a sentence.
 
     `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice. `share`:
     further jobs a night as a share of the cases, as the site states it.
     """
     if not candidates:
-        return verdicts, [], []
+        return verdicts, [], [], ''
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
     earlier = gather.earlier_sessions(store, session, rows)
     jobs = gather.with_tonight(earlier.since, rows)
@@ -164,7 +169,7 @@ def _as_a_whole(
         for place in places:
             if verdicts[place].verdict == 'ok' and one.holds(verdicts[place]):
                 verdicts[place] = replace(verdicts[place], verdict='warning', cause=str(one))
-    return verdicts, common, _further_jobs(found, of, cases)
+    return verdicts, common, _further_jobs(found, of, cases), _left_out(found, share)
 
 
 def _draw(text: str) -> float:
@@ -182,6 +187,18 @@ def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[dict[str, A
         place = case['case_id'], case['partition'], case['environ'], case['name']
         again.append(Again(*place, more.jobs, on, tuple(of.names[node] for node in more.avoid), why))
     return again
+
+
+def _left_out(found: night.Answer, share: float) -> str:
+    """Return which doubts a larger budget would have decided tonight."""
+    if not found.left_out:
+        return ''
+    most = -100 * math.expm1(-max(found.left_out.values()))
+    return (
+        f'In doubt and not run again, since further jobs are at most {100 * share:g} % of the cases (`further_jobs` of '
+        f'the site): {count(len(found.left_out), "case")} whose first jobs lost up to {most:.1f} %; what lasts is '
+        'found in the next nights.'
+    )
 
 
 def _pairs(session: Session, cases: list[dict[str, Any]], judged: Collection[int]) -> list[Again]:

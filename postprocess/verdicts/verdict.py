@@ -159,8 +159,9 @@ class Comparison:
     """All verdicts of a session, worst first, and what went wrong outside its series.
 
     `scope` names what is compared where that is more than one session on either side. `common`: losses that series
-    share. `again`: the jobs that should run before the answer is final. `hints`: what to do next. `retire`:
-    the command that retires the baseline of series that nothing measured, without ``plumbline`` and its options.
+    share. `again`: the jobs that should run before the answer is final. `left_out`: what the budget of further jobs was
+    too small for, a sentence. `hints`: what to do next. `retire`: the command that retires the baseline of series that
+    nothing measured, without ``plumbline`` and its options.
     """
 
     session: Session
@@ -170,6 +171,7 @@ class Comparison:
     scope: str = ''
     common: list[Common] = field(default_factory=list)
     again: tuple[Again, ...] = ()
+    left_out: str = ''
     hints: list[str] = field(default_factory=list)
     retire: str = ''
 
@@ -217,7 +219,7 @@ class Comparison:
             half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
             when = 'Half' if self.scope else 'Within one session half'
             text += f' {when} of them notice losses above {half}, all of them losses above {every}.'
-        return text
+        return f'{text} {self.left_out}'.rstrip()
 
     @property
     def exit_code(self) -> int:

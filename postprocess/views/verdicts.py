@@ -114,6 +114,7 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
                 {'kind': one.kind, 'where': one.where, 'series': len(one.series), 'loss': 100 * one.loss, 'p': one.p}
                 for one in found.common
             ],
+            'left_out': found.left_out,
             'again': [vars(one) | {'not_on': list(one.not_on)} for one in found.again],
         },
     )  # fmt: skip

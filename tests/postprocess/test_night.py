@@ -82,7 +82,7 @@ def test_jobs_of_healthy_cases_use_up_the_budget_and_confirmed_ones_do_not():
     jobs[:, 0, 0] = 0.0
     jobs[::8, 0, 0] = -0.033  # one series of each case is in doubt
     found = judge(baseline(), jobs, pool(), None, 4.0)  # a healthy case takes two in the mean
-    assert len(found.more) == 2 and found.left_out == 3
+    assert len(found.more) == 2 and len(found.left_out) == 3
     jobs[:16, 0, 1:3] = 0.0  # both were healthy
     assert not judge(baseline(), jobs, pool(), None, 4.0).more
     jobs[0, 0, 1:] = noisy(0.06, 8)  # one has lost: its jobs were no waste

@@ -28,9 +28,9 @@ def deviate(t: ndarray, df: ndarray) -> ndarray:
     return numpy.sign(t) * (8 * df + 1) / (8 * df + 3) * numpy.sqrt(df * numpy.log1p(t * t / df))
 
 
-def student(z: float, df: ndarray) -> ndarray:
+def student(z: ndarray | float, df: ndarray) -> ndarray:
     """Return Student's t with the tail of a normal deviate: the inverse of `deviate`."""
-    return math.copysign(1, z) * numpy.sqrt(df * numpy.expm1((z * (8 * df + 3) / (8 * df + 1)) ** 2 / df))
+    return numpy.copysign(1, z) * numpy.sqrt(df * numpy.expm1((z * (8 * df + 3) / (8 * df + 1)) ** 2 / df))
 
 
 def upper(p: float) -> float:
@@ -42,6 +42,23 @@ def uppers(p: ndarray) -> ndarray:
     """Return `upper` of each of an array that has few different values."""
     values, places = numpy.unique(p, return_inverse=True)
     return numpy.array([upper(float(value)) for value in values])[places].reshape(p.shape)
+
+
+def below_selected(z: ndarray, least: ndarray) -> ndarray:
+    """Return how far below a normal deviate its 95 % interval ends, where only those above `least` were told.
+
+    At the lower end theta, of the values that are told, one of 40 is as large: (1 - F(z - theta)) / (1 - F(least -
+    theta)) = 0.025. 1.96 of one far above `least`, more of one that just reached it; 8 at most.
+    """
+    found = numpy.full(z.shape, 1.96)
+    for place in numpy.flatnonzero(z < least + 4).tolist():
+        near, far, bar = 1.96, 8.0, min(float(least[place]), float(z[place]) - 1e-3) - float(z[place])
+        for _ in range(30):
+            middle = (near + far) / 2
+            share = math.erfc(middle / math.sqrt(2)) / math.erfc((middle + bar) / math.sqrt(2))
+            near, far = (middle, far) if share > 0.025 else (near, middle)
+        found[place] = near
+    return found
 
 
 def tail(z: ndarray) -> ndarray:

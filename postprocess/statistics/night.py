@@ -15,7 +15,15 @@ import numpy
 from numpy import ndarray
 
 from postprocess.statistics.baseline import Baseline, Expected, expect
-from postprocess.statistics.distributions import deviate, false_discovery_rates, student, tail, upper, uppers
+from postprocess.statistics.distributions import (
+    below_selected,
+    deviate,
+    false_discovery_rates,
+    student,
+    tail,
+    upper,
+    uppers,
+)
 from postprocess.statistics.groups import Groups, InCommon, judge_groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nights import Looks, Nights, Stretch, Stretches, looks
@@ -84,11 +92,11 @@ def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None =
         expected, groups, jobs[:, -METHOD.windows[-1] :], pool.case, night.red, pool.order, kinds, asks
     )
     more, left_out = _more(night, common, budget)
-    p, window, loss, half = night.told()
+    p, window, loss, below, above = night.told()
     q = numpy.minimum(p / expected.baseline.shares, 1.0)
     return Answer(
         red=night.red, improved=night.improved(), waits=night.waits > 0, p=p, q=q, window=window, loss=loss,
-        low=loss - half, high=loss + half, common=common, slow=slow, more=more, left_out=left_out,
+        low=loss - below, high=loss + above, common=common, slow=slow, more=more, left_out=left_out,
     )  # fmt: skip
 
 
@@ -120,8 +128,13 @@ class _Night:
         sure |= self._alone()
         full = Stretches(expected, nights)
         self.tonight = sure & ~self.at_level & self._agreed(sure)
-        self.lasting, self.window, self.stretch = self._lasting(list(full.windows(self.begun)))
+        self.lasting, window, self.stretch = self._lasting(list(full.windows(self.begun)))
         self.lasting &= ~on_slow & ~self.at_level
+        self.window, width = full.since(window), full.loss.shape[1]
+        for sessions in set(self.window[self.window < window].tolist()):
+            shorter = full.of(width - sessions, width)
+            is_it = (self.window == sessions) & (sessions < window)
+            self.stretch = Stretch(*(numpy.where(is_it, a, b) for a, b in zip(shorter, self.stretch, strict=True)))
         self.there, self.loss_there, self.wants_there = self._on_its_node(node)
         self.red = self.tonight | self.lasting | self.there
 
@@ -262,11 +275,12 @@ class _Night:
             best = Stretch(*(numpy.where(first, new, old) for new, old in zip(found, best, strict=True)))
         return lost, length, best
 
-    def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray]:
-        """Return p, sessions, loss and half of its 95 % interval.
+    def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
+        """Return p, sessions, loss, and how far below and above it its 95 % interval ends.
 
         Those of tonight's further jobs, where some ran and no window alone decided; else of the shortest
-        window that is red, where there is one; else of the first job.
+        window that is red, where there is one; else of the first job. Of a loss that is red the interval takes into
+        account that only large ones are.
         """
         of, rows = self.of, numpy.arange(len(self.red))
         z, window, loss = self.z1, numpy.ones(len(rows), int), self.first_loss
@@ -284,7 +298,13 @@ class _Night:
             )
             window = numpy.where(chosen, length, window)
         loss = numpy.where(self.there, self.loss_there, loss)
-        return tail(z), window, loss, student(1.96, df) * error
+        bar = numpy.where(by_window, self.lasting_at, self.red_at)
+        is_told = by_window | (ran & self.tonight)
+        below = below_selected(deviate(loss / error, df), numpy.where(is_told, bar, -math.inf))
+        least = METHOD.near * of.floor  # a smaller loss never counts
+        half = student(1.96, df) * error
+        lower = numpy.maximum(numpy.minimum(loss - half, least), loss - student(below, df) * error)
+        return tail(z), window, loss, loss - lower, half
 
     def improved(self) -> ndarray:
         """Return which series are better than the baseline, by tonight alone or by a window."""

@@ -182,6 +182,28 @@ class Stretches:
                 sessions = numpy.where(was_red & (ratio > variance), width - place, sessions)
         return sessions
 
+    def since(self, window: ndarray) -> ndarray:
+        """Return how many of the last `window` sessions of each series follow the largest change within them.
+
+        A change counts from 3.5 standard errors of the difference between the sessions before and after it.
+        """
+        variance, width = self.expected.baseline.variance, self.loss.shape[1]
+        sessions, best = window.copy(), numpy.full(len(window), 3.5)
+        place = numpy.arange(width)
+        weighted = self.precision * self.loss
+        for length in range(1, width):
+            after, before = place >= width - length, place >= width - window[:, None]
+            before = before & ~after
+            of_after = self.precision[:, after].sum(axis=1)
+            of_before = (self.precision * before).sum(axis=1)
+            known = (of_after > 0) & (of_before > 0)
+            of_after, of_before = numpy.where(known, of_after, 1), numpy.where(known, of_before, 1)
+            apart = weighted[:, after].sum(axis=1) / of_after - (weighted * before).sum(axis=1) / of_before
+            z = numpy.where(known, abs(apart) / numpy.sqrt(variance * (1 / of_after + 1 / of_before)), 0.0)
+            sessions = numpy.where(z > best, length, sessions)
+            best = numpy.maximum(best, z)
+        return sessions
+
     def windows(self, begun: ndarray) -> Iterator[tuple[int, Stretch]]:
         """Yield each window that ends tonight; z is -inf where it reaches back before `begun` or shows too little."""
         width, least = self.loss.shape[1], METHOD.near * self.expected.baseline.floor

@@ -131,6 +131,12 @@ def test_a_small_loss_that_lasts_is_found_without_further_jobs_and_told_over_its
     assert found.loss[0] == pytest.approx(0.03, abs=0.004)
 
 
+def test_a_loss_that_became_worse_is_told_as_it_is_since_then():
+    found = answer([0.0], *[[-0.07]] * 6, *[[-0.75]] * 4, of=baseline(n=26, df=25.0))
+    assert found.red[0] and found.window[0] <= 4
+    assert found.loss[0] == pytest.approx(0.75) and found.low[0] < 0.75 < found.high[0]
+
+
 def test_a_loss_that_lasts_and_was_found_needs_no_further_jobs():
     found = answer(noisy(0.05, 9), [-0.052], [-0.049])
     assert found.red[0] and not found.more

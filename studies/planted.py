@@ -3,6 +3,7 @@
     python studies/planted.py year FOLDER    365 nights of 16 nodes and 459 metrics: kernel, network, drift, slow node
     python studies/planted.py fleet FOLDER   20 nights of 1200 nodes with their switches, three of them slow
     python studies/planted.py night FOLDER   30 nights of 1000 metrics, the last with one slower benchmark
+    python studies/planted.py overlap FOLDER 30 nights of 64 nodes: eight causes on the same nodes, nights and series
 
 Each prints its causes, the verdict, and the size of the page, FOLDER/results/report.html. The numbers are made up,
 seeded; `--scale X` makes X times as many nights and metrics, or nodes. One session a night. `--publish` makes the site
@@ -24,8 +25,10 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests/postprocess')]
 
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report  # noqa: E402
 
+from postprocess.history.digest import digest  # noqa: E402
 from postprocess.results.reports import read_report  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
+from postprocess.verdicts.compare import judge_session  # noqa: E402
 
 DAY = 86400
 LAST = BEGAN  # the last night; one of the future would have a wrong clock
@@ -147,14 +150,56 @@ def night(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
     return store(folder, 30, night), [Cause('n7', 'App0 input=7', -9, day(0))]
 
 
+def overlap(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
+    """64 nodes on four switches: causes that share nodes, nights and series, judged on each of the last 12 nights.
+
+    A kernel takes 7 % of memory bandwidth everywhere; a node loses half of all it measures beside that; three other
+    nodes 8 % of one series; the jobs of a switch 15 %; a curve is 8 % slower; one case of 60 loses 9 % tonight.
+    """
+    nodes = [f'cn{i:03d}' for i in range(1, 65)]
+    switch = {node: i // 16 for i, node in enumerate(nodes)}
+    hurt, half = ('cn005', 'cn037', 'cn060'), 'cn020'
+
+    def night(ago: int) -> Iterator[Case]:
+        kernel = 0.93 if ago < 10 else 1
+        for node in nodes:
+            own = 0.5 if node == half and ago < 4 else 1
+            yield 'STREAM', 'size=big', [node], 'GB/s', {'copy': (240, own * kernel), 'triad': (250, own * kernel)}
+            yield 'Dgemm', '-', [node], 'GFlop/s', {'rate': (3000, own * (0.92 if node in hurt and ago < 3 else 1))}
+        for pair in zip(nodes[::2], nodes[1::2], strict=True):
+            slow = 0.85 if switch[pair[0]] == 1 and ago < 2 else 1
+            yield 'OsuBandwidth', 'pair=near', pair, 'GB/s', {'bandwidth message_bytes=1048576': (24, slow)}
+        latency = {f'latency message_bytes={2**i}': (1.5 + 2**i / 2e4, 1.08 if ago < 6 else 1) for i in range(20)}
+        yield 'OsuLatency', 'pair=remote', [nodes[0], nodes[40]], 'us', latency
+        for k in range(round(60 * scale)):
+            lost = 0.91 if k == 7 and ago == 0 else 1
+            yield f'App{k // 9}', f'input={k % 9}', [nodes[7 * k % 64]], 'GFlop/s', {'rate': (100 + 7 * k, lost)}
+
+    work = store(folder, 30, night, 10, scheduler='slurm')
+    places = [f'{node},s{i},r{i // 2}' for node, i in switch.items()]
+    (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,switch,rack', *places]) + '\n')
+    of_site = Store(work.results)
+    for session in of_site.sessions(SITE)[-12:]:
+        digest(of_site, judge_session(of_site, session, work.sites), work.sites)
+    return work, [
+        Cause('cpu/system', 'STREAM', -7, day(9), 'kernel: 6.1.0-28 -> 6.1.0-37'),
+        Cause(half, 'STREAM', -52.4, day(3)),
+        Cause('cpu/system', 'OsuLatency', -7.4, day(5)),
+        Cause('switch s1', 'OsuBandwidth', -15, day(1)),
+        Cause('cpu/system', 'App0', -9, day(0)),
+        *(Cause(node, 'Dgemm', -8, day(2)) for node in hurt),
+    ]
+
+
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('store', choices=('year', 'fleet', 'night'))
+    parser.add_argument('store', choices=('year', 'fleet', 'night', 'overlap'))
     parser.add_argument('folder', type=Path)
     parser.add_argument('--scale', type=float, default=1)
     parser.add_argument('--publish', action='store_true', help='make a site of all sessions, too: FOLDER/site')
     given = parser.parse_args()
-    work, causes = {'year': year, 'fleet': fleet, 'night': night}[given.store](given.folder, given.scale)
+    stores = {'year': year, 'fleet': fleet, 'night': night, 'overlap': overlap}
+    work, causes = stores[given.store](given.folder, given.scale)
     for cause in causes:
         print('planted:', *cause)
     print(work.run('report', '--days', 365).output, end='')

@@ -10,7 +10,7 @@ import numpy
 
 from plumbline.identity import SeriesId
 from postprocess.history.digest import Digest
-from postprocess.history.incidents.incident import Incident
+from postprocess.history.incidents.incident import Incident, Value
 from postprocess.history.incidents.known import Known
 from postprocess.history.incidents.levels import levels
 from postprocess.report.charts import Judged
@@ -36,12 +36,15 @@ class Spark(NamedTuple):
 
 
 class Card(NamedTuple):
-    """An incident, its state and place in words, the series of the session that it is of, and its level."""
+    """An incident, its state and place in words, the series of the session that it is of, and its level.
+
+    Each series with its deviation there in %, None where it is not known.
+    """
 
     known: Known
     state: str
     where: str
-    series: list[Judged]
+    series: list[tuple[Judged, float | None]]
     spark: Spark | None
 
 
@@ -55,10 +58,15 @@ def cards(digest: Digest, store: Store, series: Sequence[Judged], sizes: Mapping
     return [
         Card(
             one, one.state(digest.day), _where(one.incident, sizes),
-            [by_series[of] for of in one.incident.series if of in by_series], sparks.get(one.id),
+            [(by_series[of], _deviation(one.incident.values.get(of))) for of in one.incident.series if of in by_series],
+            sparks.get(one.id),
         )
         for one in digest.known
     ]  # fmt: skip
+
+
+def _deviation(of: Value | None) -> float | None:
+    return 100 * (of.value / of.expected - 1) if of and of.value is not None and of.expected else None
 
 
 def of_incidents(digest: Digest) -> dict[SeriesId, str]:
@@ -81,22 +89,24 @@ def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
     """Return the level of each incident that is a loss, by its id."""
     known = {one.id: one.incident for one in digest.known}
     return {
-        id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id].day)
+        id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id])
         for id, of in levels(store, digest.sessions, known).items()
         if len(of[0]) >= _FEWEST_SESSIONS
     }
 
 
-def _spark(digest: Digest, levels: Sequence[tuple[int, float]], day: str) -> Spark:
+def _spark(digest: Digest, levels: Sequence[tuple[int, float]], incident: Incident) -> Spark:
     times = [digest.sessions[night].epoch for night, _ in levels]
     changes = [100 * math.expm1(level) for _, level in levels]
     x, y = Axis(times, 3, _WIDTH - 5, False), Axis([*changes, 0.0, -2.0, 1.0], _HEIGHT - 4, 4, False)
     points = [(x(time), y(change)) for time, change in zip(times, changes, strict=True)]
     began = next((left for (night, _), (left, _) in zip(levels, points, strict=True)
-                  if digest.sessions[night].day >= day), None)  # fmt: skip
+                  if digest.sessions[night].day >= incident.day), None)  # fmt: skip
     at_first = float(numpy.median(changes[: max(1, len(changes) // 10)]))
     first = digest.sessions[levels[0][0]].day
-    text = f'against the references: {percent(at_first)} on {first}, {percent(changes[-1])} now'
+    known = all(of in incident.values and incident.values[of].expected for of in incident.series)
+    beside = 'the references' if known else 'their own median where they have no reference'
+    text = f'performance against {beside}: {percent(at_first)} on {first}, {percent(changes[-1])} now'
     return Spark(
         joined(points), f'M{points[-1][0]} {points[-1][1]}h0', f'M0 {y(0.0)}H{_WIDTH}',
         '' if began is None or began <= points[0][0] else f'M{began} 0V{_HEIGHT}', text,

@@ -76,7 +76,7 @@ def nodes(
                 beside.setdefault(name, []).append((100 * one.quantity.sign * (value / level - 1), one))
     incidents: dict[str, list[str]] = {}
     for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):
-        for name in known.incident.where.nodes:
+        for name in known.incident.own_nodes:
             incidents.setdefault(name, []).append(known.id)
     found = []
     for name, measured in metrics.items():

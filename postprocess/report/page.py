@@ -26,7 +26,7 @@ from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history.digest import Digest
-from postprocess.history.incidents.known import commands, since
+from postprocess.history.incidents.known import commands, lead, since
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.details import alike, packed, unfolded
@@ -98,6 +98,7 @@ def to_html(
     fleet = nodes(judged, cases, digest, located)
     return template('report.html.j2').render(
         home=home, folder=folder, cards=cards(digest, store, judged, sizes), incident=incidents,
+        lead=lead(digest.known, digest.day),
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
         comparison=comparison, session=session, digest=digest,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},

@@ -9,6 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
+from postprocess.history.incidents.known import told_by
 from postprocess.text import count, number, percent, quantity, signed, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
@@ -94,10 +95,10 @@ def to_row(verdict: Verdict) -> Row:
 def comparison(found: Comparison, digest: Digest | None = None) -> View:
     """Return every verdict, the worst first, with the incidents before and the summary below."""
     incidents = digest.known if digest else []
-    of_series = {of: one.id for one in reversed(incidents) for of in one.incident.series if not one.closed}
+    incident = told_by(incidents)
     return View(
         COMPARED,
-        [{'incident': of_series.get(row.id, ''), **to_row(row)} for row in found.verdicts],
+        [{'incident': incident(row.id, row.nodes), **to_row(row)} for row in found.verdicts],
         before='\n'.join(views.first_lines(incidents, digest.day, 60)) if digest else '',
         after=summary(found, digest, alone=False),
         markdown=_findings(found, digest),

@@ -104,7 +104,7 @@ def test_the_level_of_an_incident_is_drawn_and_acknowledged_ones_are_folded(work
     work.run('compare')
     (card,) = tree_of(work).find_class('card')
     assert card.find('h2').text == 'cpu/system, 5 of 5 nodes'
-    assert text_of(card.find('figure')) == 'against the references: +0.0 % on 2026-11-21, -20.0 % now'
+    assert text_of(card.find('figure')) == 'performance against the references: +0.0 % on 2026-11-21, -20.0 % now'
     assert card.find('figure').find_class('since')
     id, until = card.get('id')[1:], '2027-01-01'
     assert work.run('incidents acknowledge', id, '--why', 'ordered', '--until', until).exit_code == 0

@@ -61,7 +61,7 @@ class Background:
         done = []
         for draft, incident, begin, (changed, follows) in zip(drafts, found, begins, changes, strict=True):
             since = self.sessions[begin]
-            kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC') else incident.kind
+            kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC', 'CASE') else incident.kind
             if kind == 'SOFTWARE' and not follows:
                 kind = 'NODE' if incident.where.nodes else 'SYSTEM'
             incident = replace(
@@ -201,16 +201,15 @@ class Background:
     def _healthy(self, draft: Draft) -> str:
         """Return which other metrics of the same scope are as they should be."""
         of = draft.where
-        well = [
-            row
-            for row in self.comparison.verdicts
-            if row.verdict in WELL
-            and row.id not in draft.series
-            and of.partition in ('', row.id.partition)
-            and of.environ in ('', row.id.environ)
+        bad = {one.check for one in draft.series} | {one.check for one in draft.cases}
+        well = {
+            row.id
+            for row in self.comparison.series
+            if row.verdict in WELL and row.id.check not in bad
+            and of.partition in ('', row.id.partition) and of.environ in ('', row.id.environ)
             and (not of.nodes or set(of.nodes) & set(row.nodes))
-        ]
-        checks = sorted({row.id.check for row in well})
+        }  # fmt: skip
+        checks = sorted({one.check for one in well})
         shown = ', '.join(checks[:5]) + (f' and {count(len(checks) - 5, "other check")}' if len(checks) > 5 else '')
         return f'healthy there: {count(len(well), "other metric")} of {shown}' if well else ''
 

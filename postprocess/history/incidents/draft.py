@@ -79,7 +79,14 @@ class Draft:
             tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
             levels=tuple(self.levels), certain=self.certain, named=self.named,
             values=self.values | {of: value_of(row) for of, row in self._worst.items() if of in self.series},
+            cost=self._cost(loss),
         )  # fmt: skip
+
+    def _cost(self, loss: float | None) -> float:
+        if self.sort == 'loss':
+            told = sum(max(row.loss, 0.0) for row in self.rows if row.loss is not None)
+            return float(max(told, loss or 0.0))  # only the comparison of nodes may have seen it
+        return float(max(len(self.rows), len(self.failed), 1))
 
     @property
     def _worst(self) -> dict[SeriesId, Verdict]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from plumbline.identity import SeriesId, to_text
 from postprocess.text import count, named, percent
 
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
-#: node; SOFTWARE: what changed in it explains the loss; CASE: a case failed, is missing or invalid wherever it runs.
+#: node; SOFTWARE: what changed in it explains the loss; CASE: one case, wherever it runs.
 KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
 _CHECKS = 4  # named beside that of the worst series
 
@@ -69,7 +71,8 @@ class Incident:
     """What belongs together in one session. `sort`: ``loss`` of performance, ``failure`` or ``session``.
 
     `series`: the worst first; `values`: of those that were judged. `nodes`: all that show it. `cause`: a sentence, of a
-    failure. `loss`: share of the performance, pooled over the series, with its `interval`. `since` and `day`: the
+    failure. `loss`: share of the performance, pooled over the series, with its `interval`. `cost`: the sum over series
+    and nodes, of which each that failed counts as lost. `since` and `day`: the
     session in which it began, `sessions`: how many show it. `changed`: what changed then. `archives`: with the output
     of the benchmark, relative to the results. `next_steps`: commands. `certain`: False for what only the comparison of
     nodes shows; it counts when it is seen again. `named`: whether a job itself named it; only such a job clears it.
@@ -95,11 +98,31 @@ class Incident:
     values: Mapping[SeriesId, Value] = field(default_factory=dict)
     archives: tuple[str, ...] = ()
     named: bool = False
+    cost: float = 0.0
 
     @property
     def severity(self) -> float:
-        """How bad it is, from 0 to 2, for sorting: failures before losses, the larger before the smaller."""
-        return self.loss or 0.0 if self.sort == 'loss' else 2.0 if self.sort == 'failure' else 1.5
+        """How bad it is, for sorting: what is wrong with all of a session first, then what costs most."""
+        return math.inf if self.sort == 'session' else self.cost or self.loss or 1.0
+
+    @property
+    def own_nodes(self) -> tuple[str, ...]:
+        """The nodes that it is of: those that it names or, of a place such as a switch, those there that show it."""
+        return self.where.nodes or (self.nodes if self.where.place else ())
+
+    @property
+    def is_of_part(self) -> bool:
+        """Whether it is of nodes, of a part of them or of what lies between, not of a case wherever that runs."""
+        of = self.where
+        return bool(of.nodes or of.device or of.link_class or of.place or not self.checks)
+
+    def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
+        """Return True if it is of a series on some nodes."""
+        return of in self._all_series and (not self.own_nodes or bool(set(self.own_nodes) & set(nodes)))
+
+    @cached_property
+    def _all_series(self) -> frozenset[SeriesId]:
+        return frozenset(self.series)
 
     @property
     def worst(self) -> tuple[float, float] | None:

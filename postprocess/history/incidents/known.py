@@ -17,7 +17,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from plumbline.identity import natural
+from plumbline.identity import SeriesId, natural
 from plumbline.paths import ROOT
 from postprocess.history.incidents import FAILING, STATES
 from postprocess.history.incidents.incident import Incident
@@ -30,6 +30,7 @@ _NOT_OVER = Fraction(1, 100)
 #: How many times the loss of an acknowledged incident makes it a new one.
 WORSE = 1.5
 _DIGITS = 6  # of an id
+_BESIDE = 3  # places beside the first in the sentence on all
 
 
 @dataclass(frozen=True)
@@ -259,7 +260,7 @@ def judge(
 def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started: str, again: Again) -> Known:
     """Return a known incident with what tonight shows of it."""
     first, *others = sorted(tonight, key=lambda one: -one.severity)
-    now = first
+    now = replace(first, cost=sum(one.cost for one in tonight))
     for other in others:
         now = replace(
             now, checks=_sorted({*now.checks, *other.checks}), series=tuple(dict.fromkeys(now.series + other.series)),
@@ -357,6 +358,22 @@ def in_order(known: Iterable[Known], day: str) -> list[Known]:
     return sorted(known, key=place)
 
 
+def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
+    """Return the look-up of the incident that a series on some nodes belongs to; empty where it is of none.
+
+    One of those nodes comes before one of all, and what is not closed counts.
+    """
+    of_series: dict[SeriesId, list[Known]] = {}
+    for one in sorted((one for one in known if not one.closed), key=lambda one: not one.incident.own_nodes):
+        for of in one.incident.series:
+            of_series.setdefault(of, []).append(one)
+
+    def found(of: SeriesId, nodes: Sequence[str]) -> str:
+        return next((one.id for one in of_series.get(of, ()) if one.incident.holds(of, nodes)), '')
+
+    return found
+
+
 def last_day(known: Iterable[Known]) -> str:
     """Return the day of the last session that said anything of some incidents; empty without any."""
     return max((seen.day for one in known for seen in one.seen.values()), default='')
@@ -369,7 +386,8 @@ def since(known: Known, day: str) -> str:
     """Return since when an incident is known, and what became of it."""
     incident, noted, state = known.incident, known.acknowledged, known.state(day)
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
-    parts = ['new in this session' if known.sessions == 1 and not known.healthy_for else lasts]
+    is_new = known.sessions == 1 and not known.healthy_for and known.last_bad.day >= day
+    parts = ['new in this session' if is_new else lasts]
     if known.course:
         parts = [f'since {incident.day}', known.course]
     if state == 'suspected':
@@ -386,6 +404,23 @@ def since(known: Known, day: str) -> str:
         before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
         parts.append(f'{before}; the reason was: {noted.why}')
     return '; '.join(parts)
+
+
+def lead(known: Sequence[Known], day: str) -> str:
+    """Return what fails in one sentence, that which costs most first; empty where nothing does."""
+    failing = [one for one in known if one.state(day) in FAILING]
+    if not failing:
+        return ''
+    first, *others = (one.incident for one in failing)
+    on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
+    changed = f', with {first.changed[0]}' if first.changed else ''
+    said = f'{first.where}: {first.what}{on}{changed}'
+    if not others:
+        return said
+    named_too = list(dict.fromkeys(str(one.where) if one.is_of_part else one.checks[0] for one in others))
+    more = len(others) - _BESIDE
+    beside = ', '.join(named_too[:_BESIDE])
+    return f'{said}; besides {beside}' + (f' and {count(more, "other incident")}' if more > 0 else '')
 
 
 def commands(known: Known, day: str) -> list[str]:

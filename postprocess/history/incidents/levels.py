@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
+from typing import TypeVar
 
 import numpy
 from numpy import ndarray
@@ -12,7 +13,7 @@ from numpy import ndarray
 from postprocess.history.incidents.incident import Incident
 from postprocess.results.store import Session, Store
 
-_POOLED = 50  # series of an incident, the worst first, and nodes
+_POOLED = 50  # series of an incident, and nodes, evenly from the worst to the least
 _MEDIAN = 0.954  # size of the difference of two normal values, in their standard deviations
 _LEAST, _MOST = 0.01, 0.99  # losses are dated as if they were within these
 _SHARPEST = 6  # how many times its spread a loss is taken to be at most
@@ -34,6 +35,7 @@ _LEVELS = """
     )
     SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
 """
+_Any = TypeVar('_Any')
 Levels = tuple[ndarray, ndarray]  # places of sessions, and the logarithm of the performance in each
 
 
@@ -46,7 +48,7 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, In
         (key, str(of), node, of.to_row(), value and value.expected)
         for key, one in incidents.items()
         if one.sort == 'loss'
-        for of, node in product(one.series[:_POOLED], one.where.nodes[:_POOLED] or ('',))
+        for of, node in product(_some(one.series), _some(one.own_nodes) or ('',))
         for value in (one.values.get(of),)
     ]
     if not rows or not sessions:
@@ -62,6 +64,10 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, In
     return {
         key: (numpy.array([night for night, _ in of]), numpy.array([at for _, at in of])) for key, of in found.items()
     }
+
+
+def _some(of: Sequence[_Any]) -> Sequence[_Any]:
+    return of[:: -(-len(of) // _POOLED)] if of else of
 
 
 def began(level: Levels, loss: float, last: int) -> int:

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from statistics import median
 
 from plumbline.grouping import Group, Key, explain
 from plumbline.identity import CaseId, natural
@@ -40,12 +41,33 @@ def losses(night: Night) -> Iterator[Draft]:
     healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved')]
     software = _Software(night, {row.id.case for row in bad})
     cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
-    guilty = {id(row): _guilty(row, cases[row.id], slow[row.id]) for row in bad}
-    scopes = [_loss_keys(row, night, software, *guilty[id(row)]) for row in bad]
+    guilty = [_guilty(row, cases[row.id], slow[row.id]) for row in bad]
+    scopes = [_loss_keys(row, night, software, *of) for row, of in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
-    for group in explain(scopes, well, {'software': _FEW}):
+    groups = explain(scopes, well, {'software': _FEW})
+    if more := {place for group in groups for place in _lost_more(group, bad) if cases[bad[place].id] > 1}:
+        # it is slow there alone, whatever the others lost
+        for place in more:
+            guilty[place] = bad[place].nodes, True
+            scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
+        kept = [
+            Group(group.key, tuple(place for place in group.places if place not in more))
+            for group in groups
+            if more & set(group.places)
+        ]
+        left = sorted(set(range(len(bad))) - {place for group in kept for place in group.places})
+        again = explain([scopes[place] for place in left], well, {'software': _FEW})
+        groups = kept + [Group(group.key, tuple(left[place] for place in group.places)) for group in again]
+    for group in groups:
         rows = [bad[place] for place in group.places]
-        yield _loss_draft(group, rows, {node for row in rows for node in guilty[id(row)][0]}, night)
+        yield _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
+
+
+def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
+    """Return the places of those of a group that surely lost much more than most of it: they have a cause beside it."""
+    losses = [bad[place].loss or 0.0 for place in group.places]
+    most = _MORE * median(losses)
+    return {place for place in group.places if (bad[place].interval or (0.0,))[0] > most}
 
 
 def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
@@ -188,9 +210,12 @@ def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Night
     if kind in ('place', 'fabric'):
         by = tuple(sorted(nodes or seen, key=natural)) if kind == 'place' else ()
         scope = replace(where, environ='', nodes=by, place=str(names[0]))
-        return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, seen)
+        there = {node for node in seen if names[0] in night.places.get(node, ())}
+        return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, there or seen)
     if kind == 'partition':
         where = replace(where, environ='')
+    if kind == 'case' and night.several(where.partition) and len({row.case_id for row in rows}) == 1:
+        return _of_rows('CASE', where, rows, seen)  # one job of many, and the others are healthy
     return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
 
 

@@ -1,0 +1,167 @@
+"""Cards, map and rows of a store whose causes overlap, against its Parquet files read by other code."""
+
+import csv
+import json
+import math
+import re
+from itertools import pairwise
+from statistics import median
+
+import duckdb
+import pytest
+from lxml import html
+from run_reports import SITE
+
+from studies.planted import overlap
+
+ROWS = """
+    SELECT sessions.started::DATE::VARCHAR AS day, "check", params, metric, metrics.dims, nodes, mean, better
+    FROM read_parquet($folder || '/metrics/**/*.parquet', hive_partitioning=false) AS metrics
+    JOIN read_parquet($folder || '/cases/**/*.parquet', hive_partitioning=false) AS cases USING (session, case_id)
+    JOIN read_parquet($folder || '/sessions/**/*.parquet', hive_partitioning=false) AS sessions USING (session)
+"""
+SERIES = 'check', 'params', 'metric', 'dims'
+
+
+@pytest.fixture(scope='module')
+def planted(tmp_path_factory):
+    return overlap(tmp_path_factory.mktemp('overlap'))
+
+
+@pytest.fixture(scope='module')
+def measured(planted):
+    """Performance beside the reference of each series on its nodes, by day."""
+    work, _ = planted
+    with duckdb.connect(config={}) as connection:
+        rows = connection.execute(ROWS, {'folder': str(work.results / 'store')})
+        names = [column[0] for column in rows.description]
+        found = [dict(zip(names, row, strict=True)) for row in rows.fetchall()]
+    expected = {}
+    for file in (work.sites / SITE).glob('*.csv'):
+        for row in csv.DictReader(file.read_text().splitlines()):
+            if 'mean' in row:
+                expected[tuple(row[name] for name in SERIES)] = float(row['mean'])
+    for row in found:
+        ratio = row['mean'] / expected[tuple(row[name] for name in SERIES)]
+        row['performance'] = ratio if row['better'] == 'higher' else 1 / ratio
+    return found
+
+
+@pytest.fixture(scope='module')
+def incidents(planted):
+    work, _ = planted
+    return json.loads(work.run('incidents', '--format', 'json').stdout)
+
+
+def test_each_cause_is_one_incident_at_its_place_since_its_day(planted, incidents):
+    _, causes = planted
+    assert len(incidents) == len(causes)
+    for cause in causes:
+        (one,) = (one for one in incidents if one['where'] == cause.where and cause.what in one['checks'])
+        assert one['since'] == cause.day
+        assert one['loss'] == pytest.approx(-cause.change, abs=1)
+        assert one['loss_low'] <= -cause.change + 0.3 and -cause.change - 0.3 <= one['loss_high']
+        assert one['changed'] == ([cause.changed] if cause.changed else [])
+
+
+def test_the_costliest_is_first_and_the_banner_names_it(planted, incidents):
+    work, _ = planted
+    costs = [one['loss'] * max(len(one['nodes']), 1) * one['metrics'] for one in incidents[:2]]
+    assert incidents[0]['checks'] == ['STREAM'] and costs[0] == max(costs)
+    work.run('report')
+    page = html.parse(str(work.results / 'report.html')).getroot()
+    banner = ' '.join(page.find_class('banner')[0].text_content().split())
+    assert 'STREAM' in banner and 'with kernel: 6.1.0-28 -> 6.1.0-37; besides cn020, ' in banner
+    assert [card.get('id') for card in page.find_class('card')] == [f'i{one["id"]}' for one in incidents]
+
+
+def rows_of(one, measured, incidents):
+    """The rows of an incident: its series, on its nodes where it names some, else where no other names the node."""
+    series = set(of_incident(one))
+    own = set(one['nodes']) if one['place'] or one['where'] in one['nodes'] else None
+    others = {
+        (other['where'], *of) for other in incidents if other['where'] in other['nodes'] for of in of_incident(other)
+    }
+    for row in measured:
+        of = tuple(row[name] for name in SERIES)
+        if of in series and (set(row['nodes']) & own if own else not others & {(node, *of) for node in row['nodes']}):
+            yield row
+
+
+def of_incident(one):
+    return [tuple(row[name] for name in SERIES) for row in one['rows']]
+
+
+@pytest.fixture(scope='module')
+def whole(planted, incidents):
+    work, _ = planted
+    for one in incidents:
+        document = json.loads(work.run('incidents show', one['id'], '--format', 'json').stdout)
+        one['rows'] = document['series']
+    return incidents
+
+
+def test_every_number_of_a_card_is_of_its_own_rows(planted, measured, whole):
+    work, _ = planted
+    page = html.parse(str(work.results / 'report.html')).getroot()
+    days = sorted({row['day'] for row in measured})
+    for one in whole:
+        card = page.get_element_by_id(f'i{one["id"]}')
+        own = list(rows_of(one, measured, whole))
+        by_day = {day: 100 * (median(row['performance'] for row in own if row['day'] == day) - 1) for day in days}
+        caption = ' '.join(card.find('.//figcaption').text_content().split())
+        assert float(re.search(r'([-+.\d]+) % now', caption)[1]) == pytest.approx(by_day[days[-1]], abs=0.06)
+        size = float(re.search(r'[-+.\d]+', card.find_class('size')[0].text_content())[0])
+        since = [by_day[day] for day in days if day >= one['since']]
+        assert size == pytest.approx(median(since), abs=1.2)
+        before = by_day[days[days.index(one['since']) - 1]]
+        assert abs(before) < 2 or one['where'] == 'cn020', 'the day before was healthy'
+        nodes = {node for row in own for node in row['nodes']}
+        assert set(one['nodes']) <= nodes
+        for name in re.findall(r'\bcn\d{3}\b', card.text_content()):
+            assert name in nodes, f'{one["where"]} tells of {name}'
+        for row in one['rows']:
+            tonight = [of for of in own if of['day'] == days[-1] and tuple(of[name] for name in SERIES) ==
+                       tuple(row[name] for name in SERIES)]  # fmt: skip
+            assert any(math.isclose(of['mean'], row['value'], rel_tol=1e-9) for of in tonight)
+
+
+def test_rows_map_and_nodes_name_the_incident_of_their_place(planted, whole):
+    work, _ = planted
+    of_node = {one['where']: one['id'] for one in whole if one['kind'] == 'NODE'}
+    (switch,) = (one for one in whole if one['place'])
+    assert switch['nodes'] == [f'cn{i:03d}' for i in range(17, 33)]
+    document = json.loads(work.run('compare', '--format', 'json').stdout)
+    for row in document['verdicts']:
+        if row['verdict'] != 'regressed':
+            continue
+        (node, *_) = row['nodes']
+        if row['check'] in ('STREAM', 'Dgemm'):
+            (other,) = (one['id'] for one in whole if one['checks'] == ['STREAM'] and one['metrics'] == 2)
+            assert row['incident'] == (of_node[node] if row['check'] == 'Dgemm' or node == 'cn020' else other)
+        if row['check'] == 'OsuBandwidth':
+            assert row['incident'] in (switch['id'], of_node.get('cn020'))
+    page = html.parse(str(work.results / 'report.html')).getroot()
+    table = page.get_element_by_id('nodes').xpath('following::table[1]')[0]
+    cells = {row[0].text_content().strip(): row[1].text_content() for row in table.xpath('.//tbody/tr')}
+    assert all(switch['id'] in cells[node] for node in switch['nodes'] if node in cells)
+    assert sum(switch['id'] in text for text in cells.values()) == 16
+
+
+def test_what_is_healthy_there_is_counted_once_and_is_of_other_checks(whole):
+    for one in whole:
+        for line in one['evidence']:
+            if line.startswith('healthy there: '):
+                number = int(re.search(r'\d+', line)[0])
+                assert number <= 84
+                assert not any(re.search(rf'\b{check}\b', line) for check in one['checks'])
+
+
+def test_the_page_orders_incidents_by_cost(measured, whole):
+    last = max(row['day'] for row in measured)
+
+    def cost(one):
+        return sum(1 - row['performance'] for row in rows_of(one, measured, whole) if row['day'] == last)
+
+    costs = [cost(one) for one in whole]
+    assert all(before > 0.8 * after for before, after in pairwise(costs)), costs

@@ -407,16 +407,14 @@ def since(known: Known, day: str) -> str:
 
 
 def lead(known: Sequence[Known], day: str) -> str:
-    """Return what fails in one sentence, that which costs most first; empty where nothing does."""
+    """Return what fails in one sentence, that which costs most first; empty where its card says it all."""
     failing = [one for one in known if one.state(day) in FAILING]
-    if not failing:
+    if len(failing) < 2:
         return ''
     first, *others = (one.incident for one in failing)
     on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
     changed = f', with {first.changed[0]}' if first.changed else ''
     said = f'{first.where}: {first.what}{on}{changed}'
-    if not others:
-        return said
     named_too = list(dict.fromkeys(str(one.where) if one.is_of_part else one.checks[0] for one in others))
     more = len(others) - _BESIDE
     beside = ', '.join(named_too[:_BESIDE])

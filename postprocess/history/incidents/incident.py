@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -111,10 +112,12 @@ class Incident:
         return self.where.nodes or (self.nodes if self.where.place else ())
 
     @property
-    def is_of_part(self) -> bool:
-        """Whether it is of nodes, of a part of them or of what lies between, not of a case wherever that runs."""
+    def name(self) -> str:
+        """In a few words: its nodes, their part or what lies between; of a case the check, of a session the cause."""
         of = self.where
-        return bool(of.nodes or of.device or of.link_class or of.place or not self.checks)
+        if of.nodes or of.device or of.link_class or of.place:
+            return str(of)
+        return self.checks[0] if self.checks else textwrap.shorten(self.cause, 40, placeholder=' ...')
 
     def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
         """Return True if it is of a series on some nodes."""

@@ -415,7 +415,7 @@ def lead(known: Sequence[Known], day: str) -> str:
     on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
     changed = f', with {first.changed[0]}' if first.changed else ''
     said = f'{first.where}: {first.what}{on}{changed}'
-    named_too = list(dict.fromkeys(str(one.where) if one.is_of_part else one.checks[0] for one in others))
+    named_too = list(dict.fromkeys(one.name for one in others))
     more = len(others) - _BESIDE
     beside = ', '.join(named_too[:_BESIDE])
     return f'{said}; besides {beside}' + (f' and {count(more, "other incident")}' if more > 0 else '')

@@ -29,6 +29,11 @@ def _source(kind: str, source: str) -> str:
     return textwrap.shorten(f'{kind}: {source}'.strip(': '), 48)
 
 
+def _lost(low: float | None, high: float | None, window: int) -> str:
+    said = interval(low, high)
+    return f'{said} in {window} sessions' if said and window > 1 else said
+
+
 #: The columns of a verdict, in the order of CSV and JSON.
 COMPARED = (
     Column('incident', 'incident'),
@@ -45,7 +50,7 @@ COMPARED = (
     Column('deviation', 'deviation', signed, '%', number=True, keep=True),
     Column('ratio'),
     Column('loss'),
-    Column('loss_low', 'lost, 95 % interval', interval, number=True, beside=('loss_high',)),
+    Column('loss_low', 'lost, 95 % interval', _lost, number=True, beside=('loss_high', 'window')),
     *map(Column, ('loss_high', 'window', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'cause')),
     Column('reference_kind', 'source', _source, beside=('reference_source',)),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),

@@ -78,6 +78,8 @@ def next_step(store: Store, digest: Digest, root: Path = SITES) -> str:
         return digest.comparison.hints[0]
     policy = site_policy(site, root)
     recorded, wanted = narrowing([(row, tolerance_for(policy, row.id, **row.stated)) for row in rows])
+    if digest.word == 'NEEDS A LOOK':
+        return f'{"; ".join(digest.doubts)}: {store.command("compare --summary", site, root)}'
     if wanted is None:
         return 'the limits are as narrow as they get; nothing to do'
     available = min(recorded + _since(store.sessions(site), rows), wanted)

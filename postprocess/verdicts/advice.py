@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -17,14 +18,23 @@ from postprocess.verdicts.selection import command_of
 from postprocess.verdicts.verdict import Verdict
 
 _NAMED = 5  # things without a reference
+_FEWEST_BETTER = 3  # metrics
+_CHANGES = ('kernel', 'driver', 'stack_lock', 'library_libmpi', 'library_libmpich')  # that may make all faster
 _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
 
 
-def hints(series: Sequence[Verdict], command: Callable[[str], str]) -> list[str]:
+def hints(series: Sequence[Verdict], cases: Sequence[Mapping[str, Any]], command: Callable[[str], str]) -> list[str]:
     """Return what to do next where something could not be judged. `command`: returns one as it is to be typed."""
     measured = _measured(series)
     judged = sum(row.reference is not None for row in measured)
+    lost = sum(bool(failure(dict(case))) for case in cases if not case['fixture'])
+    if not judged and lost:  # what was not measured cannot be recorded
+        ran = sum(not case['fixture'] for case in cases)
+        return [
+            f'There is no baseline yet, and {lost} of {count(ran, "case")} of this session failed or did not end: '
+            f'repair them and measure again, then {command("record propose")}.'
+        ]
     if measured and not judged:
         return [
             'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, '
@@ -101,6 +111,27 @@ def changed_checks(
     return [
         f'Since the baseline was recorded, {which} has changed: see `git log checks/`. Where a number means something '
         f'else now, record it anew: {command("record propose --epoch NEW_CHECK")}.'
+    ]
+
+
+def improved(series: Sequence[Verdict], cases: Sequence[Mapping[str, Any]], command: Callable[[str], str]) -> list[str]:
+    """Return a sentence where most of what was judged is better than its reference, with what changed since then."""
+    judged = [row for row in series if row.reference is not None and row.value is not None]
+    better = [row for row in judged if row.verdict == 'improved']
+    if len(better) < _FEWEST_BETTER or 2 * len(better) <= len(judged):
+        return []
+    now = {case['case_id']: json.loads(case['provenance'] or '{}') for case in cases}
+    changed: Counter[str] = Counter()
+    for row in better:
+        for name, before in row.reference.facts.items() if row.reference else ():
+            after = now.get(row.case_id, {}).get(name)
+            if name in _CHANGES and before and after and after not in before.split(' | '):
+                changed[f'{name} {before} -> {after}'] += 1
+    since = [what for what, n in changed.items() if 2 * n > len(better)]
+    return [
+        f'{len(better)} of {count(len(judged), "metric")} are better than their references'
+        f'{f" since {since[0]}" if since else ""}: if that is to stay, record it: '
+        f'{command("record propose --epoch WHAT_CHANGED")}.'
     ]
 
 

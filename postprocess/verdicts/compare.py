@@ -27,7 +27,7 @@ from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.text import count, number
 from postprocess.verdicts import gather
-from postprocess.verdicts.advice import changed_checks, hints, retiring
+from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.measured import Measured, failure, last_runs, measured, runs_of
 from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, worst_first
@@ -74,7 +74,8 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
         session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out
     )
     n, retire = retiring(verdicts, cases, lookup.exact.values())
-    told = hints(found.series, command) + changed_checks(found.series, cases, command)
+    told = hints(found.series, cases, command) + changed_checks(found.series, cases, command)
+    told += improved(found.series, cases, command)
     if retire:
         told.append(
             f'Nothing measured {count(n, "metric")} of the baseline, and no job of theirs failed. What is gone for '

@@ -145,3 +145,40 @@ def test_what_has_no_reference_while_others_have_is_told_by_its_place(work):
         f'No reference yet: New with environ system of partition cpu (2 metrics). {then}'
     )
     assert work.run('compare').stdout.rstrip().endswith('OK: 10 ok, 2 no reference')
+
+
+def test_gains_after_an_upgrade_are_told_with_what_changed(work):
+    names = ('copy', 'triad', 'add', 'scale')
+
+    def measure(number, value, kernel):
+        entry = case(metrics={name: metric([value, value * 1.001]) for name in names}, provenance={'kernel': kernel})
+        work.ingest(report(entry, uuid=f'night{number}', mode='quick', began=BEGAN + number * 86400))
+        return [hint for hint in work.compare()['hints'] if 'better than' in hint]
+
+    for number in range(3):
+        measure(number, 100.0, '6.1')
+    work.run('record propose')
+    work.run('record accept')
+    assert measure(3, 100.2, '6.2') == []
+    (hint,) = measure(4, 130.0, '6.2')
+    assert hint.startswith(
+        '4 of 4 metrics are better than their references since kernel 6.1 -> 6.2: if that is to stay'
+    )
+    assert '`plumbline record propose --epoch WHAT_CHANGED' in hint
+
+
+def test_a_first_night_whose_cases_failed_is_not_proposed_as_a_baseline(work):
+    bad = case(check='Bad', metrics={'rate': metric([])}, result='fail', fail_phase='sanity', fail_reason='no output')
+    work.ingest(report(case(), bad, uuid='first', mode='quick'), problem=None)
+    (hint,) = work.compare()['hints']
+    assert hint.startswith('There is no baseline yet, and 1 of 2 cases of this session failed or did not end: repair')
+    assert 'as it should be' not in hint
+
+
+def test_a_session_that_needs_a_look_is_not_nothing_to_do(work):
+    for number in range(3):
+        night(work, number)
+    work.run('record propose')
+    work.run('record accept')
+    night(work, 3, provenance={'load_beside': '3.20'})
+    assert status(work)['next'].startswith('1 case ran on busy nodes: `plumbline compare --summary')

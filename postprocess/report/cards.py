@@ -97,8 +97,9 @@ def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
 
 def _spark(digest: Digest, levels: Sequence[tuple[int, float]], incident: Incident) -> Spark:
     times = [digest.sessions[night].epoch for night, _ in levels]
-    changes = [100 * math.expm1(level) for _, level in levels]
-    x, y = Axis(times, 3, _WIDTH - 5, False), Axis([*changes, 0.0, -2.0, 1.0], _HEIGHT - 4, 4, False)
+    sign = -1 if incident.lower_is_better else 1
+    changes = [100 * math.expm1(sign * level) for _, level in levels]
+    x, y = Axis(times, 3, _WIDTH - 5, False), Axis([*changes, 0.0, -2.0 * sign, sign], _HEIGHT - 4, 4, False)
     points = [(x(time), y(change)) for time, change in zip(times, changes, strict=True)]
     began = next((left for (night, _), (left, _) in zip(levels, points, strict=True)
                   if digest.sessions[night].day >= incident.day), None)  # fmt: skip
@@ -106,7 +107,7 @@ def _spark(digest: Digest, levels: Sequence[tuple[int, float]], incident: Incide
     first = digest.sessions[levels[0][0]].day
     known = all(of in incident.values and incident.values[of].expected for of in incident.series)
     beside = 'the references' if known else 'their own median where they have no reference'
-    text = f'performance against {beside}: {percent(at_first)} on {first}, {percent(changes[-1])} now'
+    text = f'against {beside}: {percent(at_first)} on {first}, {percent(changes[-1])} now'
     return Spark(
         joined(points), f'M{points[-1][0]} {points[-1][1]}h0', f'M0 {y(0.0)}H{_WIDTH}',
         '' if began is None or began <= points[0][0] else f'M{began} 0V{_HEIGHT}', text,

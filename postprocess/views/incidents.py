@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import commands, since, with_options
-from postprocess.text import WIDTH, count, named, percent, quantity, wrapped
+from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, Row, View, in_markdown
 
@@ -85,7 +85,7 @@ def details(known: Known, day: str) -> View:
     """Return one incident with all that is known of it: its metrics as rows, and what each session says of it."""
     sessions = []
     for uuid, seen in known.seen.items():
-        size = f', {percent(-100 * seen.loss)}' if seen.loss is not None and seen.bad else ''
+        size = f', {100 * seen.loss:.1f} % of the performance lost' if seen.loss is not None and seen.bad else ''
         said = [f'bad{_on(seen.bad)}{size}'] if seen.bad else []
         said += [f'healthy{_on(seen.healthy)}'] if seen.healthy else []
         sessions.append(f'{seen.day} session {uuid}: {"; ".join(said)}')

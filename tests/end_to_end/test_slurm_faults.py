@@ -329,7 +329,7 @@ def test_a_slow_node_and_a_lost_one(night):
     assert (row['verdict'], row['value']) == ('regressed', 30.5)
     assert 'NODE n2: n2 of compute is down' in said
     (slow,) = (one for one in night.incidents() if one['where'] == 'n1')
-    assert f'{slow["id"]} NODE n1: -39.0 %' in said
+    assert f'{slow["id"]} NODE n1: 39.0 % less' in said
     told = ' '.join(slow['evidence'])  # after what else ran on this host
     assert re.search(r' 30.5 GB/s on n1, run again: 50.5 GB/s on n\d+; 30.5, 30.5 GB/s on n1; expected 50 ', told), told
 

@@ -66,7 +66,7 @@ def test_a_throttle_an_ecc_count_and_an_infiniband_error_are_each_named_first(wo
         told = f'1.9 GHz against 2.6, {told}' if node == 'n3' else told
         assert causes[node,].startswith(f'{node}: {told}; ')
         first = incidents[node]['evidence'][0]
-        assert first == f'STREAM -{incidents[node]["loss"]:.1f} % on {node}: {told}'
+        assert first == f'STREAM {incidents[node]["loss"]:.1f} % less on {node}: {told}'
         assert first in page.get_element_by_id('incidents').text_content()
 
 

@@ -17,7 +17,7 @@ from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_ca
 from plumbline.grouping import explain
 from plumbline.identity import SeriesId
 from postprocess.history.digest import digest
-from postprocess.history.incidents.incident import Incident, Scope
+from postprocess.history.incidents.incident import Incident, Scope, Value
 from postprocess.history.incidents.known import Known, Seen, since
 from postprocess.history.incidents.levels import began
 from postprocess.history.incidents.losses import losses
@@ -622,10 +622,29 @@ def test_a_loss_began_after_the_last_healthy_sessions():
 
 @pytest.mark.parametrize(
     ('interval', 'said'),
-    [((0.06, 0.084), '-8.4 % to -6.0 %'), ((0.0701, 0.0704), '-7.04 % to -7.01 %'), ((0.0, 0.0), '+0.0 % to +0.0 %')],
+    [((0.06, 0.084), '6.0 to 8.4 %'), ((0.0701, 0.0704), '7.01 to 7.04 %'), ((0.0, 0.0), '0.0 to 0.0 %')],
 )
 def test_an_interval_has_the_digits_that_tell_its_ends_apart(interval, said):
     assert Incident('NODE', Scope(SITE), 'loss', (), (), (), loss=0.07, interval=interval).range == said
+
+
+@pytest.mark.parametrize(
+    ('series', 'said'),
+    [
+        ({'GB/s': 'higher'}, '7.4 % less (6.0 to 9.0 %)'),
+        ({'us': 'lower'}, '8.0 % slower (6.4 to 9.9 %)'),  # 1 / (1 - 0.074) is 1.080
+        ({'J': 'lower'}, '8.0 % more (6.4 to 9.9 %)'),
+        ({'GB/s': 'higher', 'us': 'lower'}, '7.4 % less (6.0 to 9.0 %)'),
+        ({'': ''}, '7.4 % less (6.0 to 9.0 %)'),
+    ],
+)
+def test_a_loss_is_told_by_how_much_the_values_changed(series, said):
+    of = {
+        SeriesId('cpu', 'system', 'Check', (), f'm{i}'): Value(unit, better=better)
+        for i, (unit, better) in enumerate(series.items())
+    }
+    known = {'loss': 0.074, 'interval': (0.06, 0.09), 'values': of}
+    assert Incident('NODE', Scope(SITE), 'loss', ('Check',), tuple(of), (), **known).what.startswith(f'{said} in Check')
 
 
 def test_a_loss_that_the_series_of_a_node_share_is_of_no_other_node():

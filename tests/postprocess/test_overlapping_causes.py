@@ -109,10 +109,15 @@ def test_every_number_of_a_card_is_of_its_own_rows(planted, measured, whole):
     for one in whole:
         card = page.get_element_by_id(f'i{one["id"]}')
         own = list(rows_of(one, measured, whole))
-        by_day = {day: 100 * (median(row['performance'] for row in own if row['day'] == day) - 1) for day in days}
+        sign = -1 if {row['better'] for row in own} == {'lower'} else 1
+        by_day = {
+            day: 100 * (median(row['performance'] ** sign for row in own if row['day'] == day) - 1) for day in days
+        }
         caption = ' '.join(card.find('.//figcaption').text_content().split())
         assert float(re.search(r'([-+.\d]+) % now', caption)[1]) == pytest.approx(by_day[days[-1]], abs=0.06)
-        size = float(re.search(r'[-+.\d]+', card.find_class('size')[0].text_content())[0])
+        words = card.find_class('size')[0].text_content()
+        size = -sign * float(re.fullmatch(r'([.\d]+) % (?:less|slower)', words)[1])
+        assert ('slower' in words) is (sign < 0)
         since = [by_day[day] for day in days if day >= one['since']]
         assert size == pytest.approx(median(since), abs=1.2)
         before = by_day[days[days.index(one['since']) - 1]]

@@ -65,7 +65,7 @@ def test_published_again_an_incident_is_as_it_is_now_and_one_that_is_gone_keeps_
     night(work, 0, 70.0)
     folder, _ = published(work)
     ((id, one),) = content(folder)['incidents'].items()
-    assert one['state'] == 'open' and one['sessions'] == [f'{900:08x}'] and one['size'] == '-30.0 %'
+    assert one['state'] == 'open' and one['sessions'] == [f'{900:08x}'] and one['size'] == '30.0 % less'
     assert work.run('incidents acknowledge', id, '--why', 'a test', '--until', '2099-01-01').exit_code == 0
     published(work)
     assert content(folder)['incidents'][id]['state'] == 'acknowledged'

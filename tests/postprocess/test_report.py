@@ -81,7 +81,7 @@ def test_the_first_screen_has_a_card_for_each_incident_and_tells_nothing_twice(p
     (counts,) = tree.find_class('counts')
     assert [text_of(item) for item in counts] == ['5 metrics:', '1regressed', '1missing', '2failed', '1no reference']
     assert len(tree.find_class('card')) == 6 and not tree.find_class('folded')
-    slow = card_of(tree, '-36.3 %')
+    slow = card_of(tree, '36.3 % less')
     for words in ('open', 'n1', 'STREAM size=big triad', 'new in this session', 'expected 100 ± 1 GB/s'):
         assert words in text_of(slow)
     assert text_of(slow.find_class('next')[-1]).startswith('plumbline incidents acknowledge')
@@ -106,7 +106,7 @@ def test_the_level_of_an_incident_is_drawn_and_acknowledged_ones_are_folded(work
     work.run('compare')
     (card,) = tree_of(work).find_class('card')
     assert card.find('h2').text == 'cpu/system, 5 of 5 nodes'
-    assert text_of(card.find('figure')) == 'performance against the references: +0.0 % on 2026-11-21, -20.0 % now'
+    assert text_of(card.find('figure')) == 'against the references: +0.0 % on 2026-11-21, -20.0 % now'
     assert card.find('figure').find_class('since')
     id, until = card.get('id')[1:], '2027-01-01'
     assert work.run('incidents acknowledge', id, '--why', 'ordered', '--until', until).exit_code == 0

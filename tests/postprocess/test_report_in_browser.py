@@ -72,7 +72,7 @@ def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, requ
         (card,) = (card for card in cards if card['where'].endswith(cause.where))
         assert cause.what in card['text'] and cause.changed in card['text']
         assert ('Changed' in card['text']) is bool(cause.changed)
-        assert card['size'] == pytest.approx(cause.change, abs=0.8)
+        assert card['size'] == pytest.approx(-cause.change, abs=0.8)
         assert abs((date.fromisoformat(card['since']) - date.fromisoformat(cause.day)).days) <= 1
         assert card['top'] < 800
 

@@ -10,12 +10,13 @@ from functools import cached_property
 from typing import Any
 
 from plumbline.identity import SeriesId, to_text
-from postprocess.text import count, named, percent
+from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
 #: node; SOFTWARE: what changed in it explains the loss; CASE: one case, wherever it runs.
 KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
 _CHECKS = 4  # named beside that of the worst series
+_TIMES = frozenset(('s', 'ms', 'us', 'ns'))
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,8 @@ class NodeLevel:
 class Value:
     """The value of a series when an incident was seen last: the mean of `n` samples, beside the one `expected`.
 
-    `loss`: share of the performance, with its `interval`. What is not known is None.
+    `loss`: share of the performance, with its `interval`. What is not known is None; `better` is empty in a ledger of
+    an earlier version.
     """
 
     unit: str
@@ -65,6 +67,7 @@ class Value:
     expected: float | None = None
     loss: float | None = None
     interval: tuple[float, float] | None = None
+    better: str = ''
 
 
 @dataclass(frozen=True)
@@ -141,18 +144,34 @@ class Incident:
         return f'{size} in {self.subject}' if self.sort == 'loss' else self.subject
 
     @property
+    def lower_is_better(self) -> bool:
+        """Whether it is of series that all grow as performance falls, such as times."""
+        known = [self.values[of].better for of in self.series if of in self.values]
+        return bool(known) and set(known) == {'lower'}
+
+    def change(self, loss: float) -> float:
+        """Return by how much of itself a value differs, at a loss that is a share of the performance."""
+        return 1 / (1 - min(loss, 0.999)) - 1 if self.lower_is_better else loss
+
+    @property
     def size(self) -> str:
-        """Return how much of the performance changed; empty where it is not known."""
-        return percent(None if self.loss is None else -100 * self.loss)
+        """Return by how much the values changed: ``7.0 % less``, ``8.0 % slower``; empty where it is not known."""
+        if self.loss is None:
+            return ''
+        units = {self.values[of].unit for of in self.series if of in self.values}
+        words = ('slower', 'faster') if units and units <= _TIMES else ('more', 'less')
+        words = words if self.lower_is_better else ('less', 'more')
+        return f'{100 * abs(self.change(self.loss)):.1f} % {words[self.loss < 0]}'
 
     @property
     def range(self) -> str:
         """Return the interval of `size`, with digits that tell its ends apart; empty where it is not known."""
         if not self.interval:
             return ''
-        low, high = (-100 * end for end in reversed(self.interval))
+        sign = -1 if (self.loss or 0) < 0 else 1
+        low, high = sorted(100 * sign * self.change(end) for end in self.interval)
         places = next((n for n in (1, 2, 3) if round(low, n) != round(high, n)), 1)
-        return f'{percent(low, places)} to {percent(high, places)}'
+        return f'{low:.{places}f} to {high:.{places}f} %'
 
     @property
     def subject(self) -> str:
@@ -184,7 +203,7 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
     own = {name: frozen(value) for name, value in values.items()}
     rows = {SeriesId.from_row(row): row for row in values['series']}
     numbers = {
-        of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__})
+        of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
         if 'unit' in row  # earlier versions kept the names alone
     }

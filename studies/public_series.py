@@ -79,7 +79,10 @@ def online(rule: Rule, anew: bool, late: int, site: Series) -> list[list[int]]:
 
 
 def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
-    """Return which series `plumbline compare` reports tonight, and which it runs again; `jobs`: as in `night.judge`."""
+    """Return which series `plumbline compare` reports tonight, and which it runs again; `jobs`: as in `night.judge`.
+
+    None of those whose baseline has two levels: `plumbline record` withholds them.
+    """
     levels = estimate([Values(numpy.exp(logs), numpy.arange(BASE)) for logs in baselines])
     sessions = numpy.stack(list(baselines))
     one = numpy.ones(len(sessions))
@@ -93,7 +96,8 @@ def plumbline(baselines: Series, jobs: ndarray) -> tuple[ndarray, ndarray]:
     cases = numpy.arange(len(sessions))  # each series is a case of its own, on one node
     pool = Pool(cases, len(cases), numpy.full(len(cases), -1), numpy.full((len(cases), 0), -1), cases)
     answer = judge(baseline, jobs, pool, None, float(len(cases)))
-    return answer.red | answer.improved, answer.waits
+    recorded = numpy.array([not level.levels for level in levels])
+    return (answer.red | answer.improved) & recorded, (answer.waits > 0) & recorded
 
 
 def as_nights(since: Series) -> ndarray:

@@ -141,6 +141,7 @@ def _to_json(known: Known) -> str:
     values = {'schema': _SCHEMA, 'id': known.id, 'incident': known.incident.to_dict()}
     values |= {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}}
     values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged), 'closes_after': known.closes_after}
+    values |= {'before': known.before} if known.before else {}
     return json.dumps(values, indent=1, ensure_ascii=False) + '\n'
 
 
@@ -153,7 +154,7 @@ def _read(results: Path, path: Path) -> Known:
         known = Known(
             values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
             Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
-            values.get('closes_after', _OF_SCHEMA_1), results,
+            values.get('closes_after', _OF_SCHEMA_1), tuple(values.get('before', ())), results,
         )  # fmt: skip
         # What was closed stays closed
         return known if 'closes_after' in values or known.closed else replace(known, closes_after=0)

@@ -29,7 +29,7 @@ _COLUMNS = (
     Column('since', 'since'),
     Column('sessions', 'sessions', number=True),
     *map(Column, ('healthy_for', 'session', 'changed', 'evidence', 'next_steps', 'cause')),
-    *map(Column, ('acknowledged_why', 'acknowledged_until', 'acknowledged_by', 'worse', 'closed')),
+    *map(Column, ('acknowledged_why', 'acknowledged_until', 'acknowledged_by', 'worse', 'closed', 'before')),
 )
 _VALUES = (
     *SERIES,
@@ -71,6 +71,7 @@ def to_row(known: Known, day: str) -> Row:
         **{f'acknowledged_{name}': getattr(noted, name) if noted else '' for name in ('why', 'until', 'by')},
         'worse': known.worse(),
         'closed': known.closed,
+        'before': list(known.before),
     }
 
 

@@ -392,6 +392,10 @@ def test_a_fault_of_two_nights_in_five_is_one_incident(work):
         (one,) = site.judged(0)
         assert one['state'] == ('closed' if more == 3 else 'healing')
     assert one['id'] in ids
+    site.run(lambda check, node, device: 0.9)
+    (new,) = site.judged(1)
+    assert (new['state'], new['before']) == ('open', [one['id']])
+    assert f'seen before: {one["id"]}' in work.run('incidents show', new['id']).stdout
 
 
 def test_an_incident_of_two_nodes_is_open_until_each_of_them_was_healthy(site):

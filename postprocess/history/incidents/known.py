@@ -91,7 +91,7 @@ class Known:
     """An incident in the ledger of `results`: as its last bad session tells it, and what each session says of it.
 
     `closes_after`: healthy sessions, of one whose level was recorded or that an earlier version closed; 0: as many as
-    it needs by its course.
+    it needs by its course. `before`: ids of incidents like it that were closed when it was found, the last one first.
     """
 
     id: str
@@ -99,6 +99,7 @@ class Known:
     seen: dict[str, Seen] = field(default_factory=dict)
     acknowledged: Acknowledged | None = None
     closes_after: int = 0
+    before: tuple[str, ...] = ()
     results: Path = field(default=Path(), compare=False)
 
     @property
@@ -244,7 +245,8 @@ def judge(
         likeness, id = max(((_likeness(one.incident, incident), one.id) for one in earlier), default=(0.0, ''))
         if not likeness:
             id = _id(incident, session, {one.id for one in done} | active.keys())
-            active[id] = Known(id, incident, results=results)
+            over = sorted((one for one in done if _likeness(one.incident, incident)), key=lambda one: one.closed)
+            active[id] = Known(id, incident, before=tuple(one.id for one in reversed(over)), results=results)
         found.setdefault(id, []).append(incident)
     for id, one in active.items():
         if id in found:
@@ -390,6 +392,8 @@ def since(known: Known, day: str) -> str:
     parts = ['new in this session' if is_new else lasts]
     if known.course:
         parts = [f'since {incident.day}', known.course]
+    if known.before:
+        parts.append(f'seen before: {", ".join(known.before[:_BESIDE])}')
     if state == 'suspected':
         parts.append('suspected: it counts when it is seen again')
     if state == 'healing':

@@ -168,7 +168,7 @@
     const [table] = all('table', filters.nextElementSibling), rows = [...table.tBodies[0].rows], heads = [...table.tHead.rows[0].cells];
     const texts = new Map(rows.map(row => [row, row.textContent.toLowerCase()])), first = [...rows], section = filters.dataset.of;
     const [search] = all('input', filters), [choice] = all('select', filters), [more] = all('button', filters), [output] = all('output', filters);
-    const most = section === 'nodes' ? 40 : Infinity;
+    const most = {nodes: 40, metrics: 100}[section] ?? Infinity;
     let sorted = '', whole = false;
     const show = () => {
       const words = search.value.toLowerCase().split(/\s+/), wanted = choice?.value ? spoken(choice.value) : '';

@@ -99,6 +99,19 @@ class Expected:
         """The worst session of all baselines, in standard deviations below its mean; 0 where few are known."""
         return float(self.tail[-1]) if len(self.tail) >= _ENOUGH_VALUES else 0.0
 
+    @cached_property
+    def skew(self) -> float:
+        """How much more the sessions of all baselines reach below their mean than above: their skewness, at least 0.
+
+        Each cut as in a window; 0 where few are known.
+        """
+        if len(self.tail) < _ENOUGH_VALUES:
+            return 0.0
+        below = numpy.clip(self.tail, -METHOD.cut[0], METHOD.cut[0])
+        below = below - below.mean()
+        skew = (below**3).mean() / (below**2).mean() ** 1.5
+        return float(skew) if skew > 3 * math.sqrt(6 / len(below)) else 0.0
+
     def usual(self, z: ndarray) -> ndarray:
         """Return deviates of single jobs no larger than the share of such values among all baselines says."""
         n = len(self.tail)

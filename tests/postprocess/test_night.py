@@ -291,3 +291,13 @@ def test_the_page_prints_the_constants_of_the_code():
     page = (Path(__file__).resolve().parents[2] / 'docs/tolerances.md').read_text(encoding='utf-8')
     for row in METHOD.table():
         assert '| `{constant}` | {value} | {meaning} | {moves} |'.format(**row) in page
+
+
+@pytest.mark.parametrize(('low', 'is_red'), [(0.0, True), (4.0, False)])
+def test_where_sessions_are_skewed_a_window_that_is_just_red_is_not(low, is_red):
+    """Five nights of 2.3 standard deviations; in baselines of the same spread one session of ten is 4 lower."""
+    rng = numpy.random.default_rng(2)
+    sessions = rng.standard_normal((M, 30)) - low * (rng.random((M, 30)) < 0.1)
+    sessions = (sessions - sessions.mean(axis=1, keepdims=True)) / sessions.std(axis=1, ddof=1, keepdims=True)
+    found = answer([0.0], *[[-0.023]] * 5, of=baseline(n=30, df=29.0, sessions=0.01 * sessions))
+    assert found.red[0] == is_red

@@ -58,7 +58,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
         '--quiet', f'--artifacts={publish}', f'--publish={demo.root / "site"}', PLUMBLINE_NOTIFY='json://127.0.0.1:9/'
     )
     assert second.returncode == 1
-    assert f'DEVICE {node} device 3: -2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(
+    assert f'DEVICE {node} device 3: 2' in second.stdout and 'Demo size=small copy device=3' in ' '.join(
         second.stdout.split()
     )
     assert re.match(r'plumbline: next: 1 incident open: `plumbline incidents show', second.stdout.splitlines()[-1])

@@ -419,10 +419,9 @@ def lead(known: Sequence[Known], day: str) -> str:
     on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
     changed = f', with {first.changed[0]}' if first.changed else ''
     said = f'{first.where}: {first.what}{on}{changed}'
-    named_too = list(dict.fromkeys(one.name for one in others))
-    more = len(others) - _BESIDE
-    beside = ', '.join(named_too[:_BESIDE])
-    return f'{said}; besides {beside}' + (f' and {count(more, "other incident")}' if more > 0 else '')
+    beside = list(dict.fromkeys(one.name for one in others))[:_BESIDE]
+    more = sum(one.name not in beside for one in others)
+    return f'{said}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
 
 
 def commands(known: Known, day: str) -> list[str]:

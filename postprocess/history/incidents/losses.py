@@ -20,6 +20,7 @@ _BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
 _MORE = 3  # how many times a loss in common a series has surely lost that has a cause of its own
 _OF_CASE = ('check', 'curve')  # kinds of losses in common
+_OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
 _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
 
@@ -50,24 +51,36 @@ def losses(night: Night) -> Iterator[Draft]:
         for place in more:
             guilty[place] = bad[place].nodes, True
             scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
-        kept = [
-            Group(group.key, tuple(place for place in group.places if place not in more))
-            for group in groups
-            if more & set(group.places)
-        ]
-        left = sorted(set(range(len(bad))) - {place for group in kept for place in group.places})
-        again = explain([scopes[place] for place in left], well, {'software': _FEW})
-        groups = kept + [Group(group.key, tuple(left[place] for place in group.places)) for group in again]
+        groups = _apart(groups, more, scopes, well)
     for group in groups:
         rows = [bad[place] for place in group.places]
         yield _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
 
 
 def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
-    """Return the places of those of a group that surely lost much more than most of it: they have a cause beside it."""
+    """Return the places of those of a group that surely lost much more than most of it: they have a cause beside it.
+
+    Of a node, all is one cause.
+    """
+    if group.key[0] in _OF_NODE:
+        return set()
     losses = [bad[place].loss or 0.0 for place in group.places]
     most = _MORE * median(losses)
     return {place for place in group.places if (bad[place].interval or (0.0,))[0] > most}
+
+
+def _apart(
+    groups: Sequence[Group], more: set[int], scopes: Sequence[Sequence[Key]], well: Sequence[Sequence[Key]]
+) -> list[Group]:
+    """Return the groups that hold some of the places `more` without these, and anew what explains all that is left."""
+    kept = [
+        Group(group.key, tuple(place for place in group.places if place not in more))
+        for group in groups
+        if more & set(group.places)
+    ]
+    left = sorted(set(range(len(scopes))) - {place for group in kept for place in group.places})
+    again = explain([scopes[place] for place in left], well, {'software': _FEW})
+    return kept + [Group(group.key, tuple(left[place] for place in group.places)) for group in again]
 
 
 def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:

@@ -368,3 +368,11 @@ def test_a_report_of_an_earlier_version_has_its_curves(work):
     work.ingest(report(case('OsuLatency', 'pair=same_numa', metrics)))
     (curve,) = tree_of(work).find_class('curve')
     assert text_of(next(curve.iter('figcaption'))) == 'latency pair=same_numa, us, over message_bytes (B)'
+
+
+def test_one_node_alone_has_no_map_and_does_not_stand_out(work):
+    work.reference(reference())
+    work.ingest(report(case(metrics={'triad': metric([100.0] * 3)}, nodes=('n1',))))
+    tree = tree_of(work)
+    assert tree.xpath('//*[@id="map"]') == [] and len(tree.xpath('//table[@id="fleet"]/tbody/tr')) == 1
+    assert 'stands out' not in tree.text_content()

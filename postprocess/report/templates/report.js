@@ -24,7 +24,7 @@
     link.title = `${one.name}: ${[spoken(one.verdict), one.deviation].filter(Boolean).join(', ')}`;
     if (one.history) link.innerHTML = small(one);
   }
-  for (const row of byId('verdicts').tBodies[0].rows) row.cells[10].innerHTML = strip(data.metrics[idOf(row.cells[3].firstElementChild)]);
+  for (const row of byId('verdicts').tBodies[0].rows) row.querySelector('[data-strip]').innerHTML = strip(data.metrics[idOf(row.querySelector('a[href^="#m"]'))]);
 
   // The nodes by place, the darker the further behind; the table of nodes says the same
   const natural = new Intl.Collator('en', {numeric: true}).compare;

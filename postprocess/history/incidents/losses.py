@@ -46,15 +46,21 @@ def losses(night: Night) -> Iterator[Draft]:
     scopes = [_loss_keys(row, night, software, *of) for row, of in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
+    besides: dict[Key, set[str]] = {}  # nodes that show the cause of a group, and one of their own
     if more := {place for group in groups for place in _lost_more(group, bad) if cases[bad[place].id] > 1}:
         # it is slow there alone, whatever the others lost
         for place in more:
             guilty[place] = bad[place].nodes, True
             scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
+        besides = {
+            group.key: {node for place in more & set(group.places) for node in bad[place].nodes} for group in groups
+        }
         groups = _apart(groups, more, scopes, well)
     for group in groups:
         rows = [bad[place] for place in group.places]
-        yield _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
+        draft = _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
+        draft.nodes |= besides.get(group.key, set())
+        yield draft
 
 
 def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
@@ -64,8 +70,7 @@ def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
     """
     if group.key[0] in _OF_NODE:
         return set()
-    losses = [bad[place].loss or 0.0 for place in group.places]
-    most = _MORE * median(losses)
+    most = _MORE * median(bad[place].loss or 0.0 for place in group.places)
     return {place for place in group.places if (bad[place].interval or (0.0,))[0] > most}
 
 

@@ -133,6 +133,9 @@ class Background:
 
     def _evidence(self, draft: Draft, incident: Incident) -> list[str]:
         rows = sorted(draft.rows, key=lambda row: -row.worse_by)
+        if incident.loss is not None and len({row.nodes for row in rows}) > 1 and not draft.where.nodes:
+            told = incident.loss  # what is usual there first: the worst of many nodes may have a cause beside it
+            rows.sort(key=lambda row: abs((row.loss or 0.0) - told))
         said = self._health(draft, incident)
         if draft.sort == 'loss':
             said += [self._values(row) for row in rows[:_SHOWN]]

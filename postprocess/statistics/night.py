@@ -234,9 +234,11 @@ class _Night:
         ran = [job.values for job in self.pool.jobs if job.node == self.pool.node[job.case]]
         values = numpy.array([numpy.full(len(far), numpy.nan), *ran])
         count = numpy.isfinite(values).sum(axis=0)
-        least = self.of.mean - numpy.fmax.reduce(values, axis=0)
-        lost = far & (count >= _HERE) & (self.expected.deviate(numpy.nan_to_num(least), 1.0) > self.red_at)
-        return lost, numpy.nan_to_num(least), numpy.where(far & (count < _HERE), _HERE - count, 0)
+        least = numpy.nan_to_num(self.of.mean - numpy.fmax.reduce(values, axis=0))
+        lost = far & (count >= _HERE) & (self.expected.deviate(least, 1.0) > self.red_at)
+        # what is told is the mean of the two, as of other further jobs
+        loss = self.of.mean - numpy.nansum(values, axis=0) / numpy.maximum(count, 1)
+        return lost, loss, numpy.where(far & (count < _HERE), _HERE - count, 0)
 
     def _agreed(self, sure: ndarray) -> ndarray:
         """Return which losses enough sessions in a row confirmed.
@@ -297,7 +299,11 @@ class _Night:
                 numpy.where(chosen, new, old) for new, old in zip(source, (z, loss, error, df), strict=True)
             )
             window = numpy.where(chosen, length, window)
-        loss = numpy.where(self.there, self.loss_there, loss)
+        v = self.expected.rho + (1 - self.expected.rho) / _HERE
+        there = self.expected.deviate(self.loss_there, v), self.loss_there, self.expected.error(v), of.df
+        z, loss, error, df = (
+            numpy.where(self.there, new, old) for new, old in zip(there, (z, loss, error, df), strict=True)
+        )
         bar = numpy.where(by_window, self.lasting_at, self.red_at)
         is_told = by_window | (ran & self.tonight)
         below = below_selected(deviate(loss / error, df), numpy.where(is_told, bar, -math.inf))

@@ -13,7 +13,7 @@ from plumbline.identity import CaseId
 from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
 from postprocess.text import count
-from postprocess.verdicts.measured import failure
+from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
 from postprocess.verdicts.verdict import Verdict
 
@@ -24,22 +24,21 @@ _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
 
 
-def hints(series: Sequence[Verdict], cases: Sequence[Mapping[str, Any]], command: Callable[[str], str]) -> list[str]:
+def hints(series: Sequence[Verdict], cases: Sequence[dict[str, Any]], command: Callable[[str], str]) -> list[str]:
     """Return what to do next where something could not be judged. `command`: returns one as it is to be typed."""
     measured = _measured(series)
     judged = sum(row.reference is not None for row in measured)
-    lost = sum(bool(failure(dict(case))) for case in cases if not case['fixture'])
-    if not judged and lost:  # what was not measured cannot be recorded
-        ran = sum(not case['fixture'] for case in cases)
-        return [
-            f'There is no baseline yet, and {lost} of {count(ran, "case")} of this session failed or did not end: '
-            f'repair them and measure again, then {command("record propose")}.'
-        ]
+    ran = [case for case in last_runs(case for case in cases if not case['fixture']) if case['result'] != 'skip']
+    lost = sum(bool(failure(case)) for case in ran)
+    but = f'{lost} of {count(len(ran), "case")} of this session failed or did not end'
+    if not judged and lost and (2 * lost >= len(ran) or not measured):  # what was not measured cannot be recorded
+        again = f'repair them, measure again, then {command("record propose")}.'
+        return [f'There is no baseline yet, and {but}: {again}']
     if measured and not judged:
         return [
             'No metric of this session has a reference, so nothing was judged. If the machine is as it should be, '
             f'record this session as the baseline: {command("record propose")}, read what it prints, then '
-            f'{command("record accept")}.'
+            f'{command("record accept")}.' + (f' {but} and will not be in it.' if lost else '')
         ]
     if few_judged(series):
         which = f'{judged} of {len(measured)} metrics'

@@ -175,6 +175,20 @@ def test_a_first_night_whose_cases_failed_is_not_proposed_as_a_baseline(work):
     assert 'as it should be' not in hint
 
 
+def test_one_case_of_many_that_failed_or_passed_when_it_ran_again_does_not_stop_a_baseline(work):
+    good = [case(check=f'Good{i}', metrics={'rate': metric([100.0])}) for i in range(3)]
+    bad = case(check='Bad', metrics={'rate': metric([])}, result='fail', fail_phase='sanity', fail_reason='no output')
+    content = report(*good, bad, uuid='first', mode='quick')
+    work.ingest(content, problem=None)
+    (hint,) = work.compare()['hints']
+    said = '1 of 4 cases of this session failed or did not end and will not be in it.'
+    assert 'record accept' in hint and hint.endswith(said)
+    again = case(check='Bad', metrics={'rate': metric([100.0])})
+    work.ingest(content | {'runs': [*content['runs'], {'run_index': 1, 'testcases': [again]}]})
+    (hint,) = work.compare()['hints']
+    assert 'record accept' in hint and 'failed' not in hint
+
+
 def test_a_session_that_needs_a_look_is_not_nothing_to_do(work):
     for number in range(3):
         night(work, number)

@@ -88,6 +88,12 @@ class Digest:
     @property
     def doubts(self) -> list[str]:
         """Why a person should look though nothing failed, a few words each."""
+        warnings = self.comparison.counts.get('warning', 0)
+        return [*self.beside_counts, *([count(warnings, 'warning')] if warnings else [])]
+
+    @property
+    def beside_counts(self) -> list[str]:
+        """The doubts that the counts of verdicts do not tell."""
         counts, suspected = self.comparison.counts, len(self.of_state('suspected'))
         return [
             *(['nothing was judged'] if self.comparison.nothing_to_compare_with or not counts else []),
@@ -98,7 +104,6 @@ class Digest:
             ),
             *([f'{count(suspected, "incident")} suspected'] if suspected else []),
             *([f'{count(len(self.absent), "node")} not measured'] if self.absent else []),
-            *([count(counts['warning'], 'warning')] if 'warning' in counts else []),
             *([f'{count(self.busy, "case")} ran on busy nodes'] if self.busy else []),
             *self.faults,
         ]

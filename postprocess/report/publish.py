@@ -127,7 +127,7 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     session = comparison.session
     said = comparison.headline
     if found:
-        said = '; '.join([*found.doubts, said]) if found.word == 'NEEDS A LOOK' else found.headline
+        said = '; '.join([*found.beside_counts, said]) if found.word == 'NEEDS A LOOK' else found.headline
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
         'runs': session.runs, 'word': (found or comparison).word, 'said': said, 'page': found is not None,

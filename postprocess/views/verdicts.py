@@ -223,8 +223,7 @@ def _case(of: CaseId) -> str:
 
 def verdict_of(found: Comparison | Digest) -> str:
     """Return ``FAILED: 1 incident open; 3 regressed``; where a person should look though nothing failed, why."""
-    doubts = getattr(found, 'doubts', []) if found.word == 'NEEDS A LOOK' else []
-    doubts = [doubt for doubt in doubts if doubt not in found.headline]  # `1 warning` is one of the counts
+    doubts = getattr(found, 'beside_counts', []) if found.word == 'NEEDS A LOOK' else []
     return f'{found.word}: {"; ".join([*doubts, found.headline])}'
 
 

@@ -176,13 +176,15 @@ def load_references(site: str, root: Path = SITES) -> References:
         path = site_file(site, name, root)
         if path.exists():
             state = path.stat()
-            rows += [row for row in _read_once(path, kind, state.st_mtime_ns, state.st_size) if row.is_limit]
+            rows += [
+                row for row in _read_once(path, kind, (state.st_ino, state.st_mtime_ns, state.st_size)) if row.is_limit
+            ]
     return References(rows)
 
 
 @cache
-def _read_once(path: Path, kind: str, changed: int, size: int) -> list[Reference]:
-    """Return all rows of a file as it was `changed` last: commands ask for them several times."""
+def _read_once(path: Path, kind: str, state: tuple[int, int, int]) -> list[Reference]:
+    """Return all rows of a file while its `state` is the same: commands ask for them several times."""
     return read_references(path, kind)
 
 

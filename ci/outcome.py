@@ -22,8 +22,8 @@ from plumbline.errors import InputError, SiteError
 from postprocess.history.incidents import FAILING
 
 if TYPE_CHECKING:
+    from postprocess.history.digest import Digest
     from postprocess.results.store import Store
-    from postprocess.verdicts.compare import Comparison
     from postprocess.verdicts.verdict import Again
 
 # a fork of this process would copy locks that its threads hold; the server has no threads
@@ -136,8 +136,11 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
 @isolated
 def in_doubt(results: Path, uuid: str) -> tuple[Again, ...]:
     """Return the jobs that should run before the answer on a session is final."""
-    _, comparison = _judged(results, uuid)
-    return comparison.again
+    from postprocess.results.store import Store
+    from postprocess.verdicts.compare import judge_session
+
+    store = Store(results)
+    return judge_session(store, store.find(uuid)).again
 
 
 @isolated
@@ -148,26 +151,26 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     """
     from plumbline.evidence import keep
     from plumbline.files import write_text, write_whole
-    from postprocess.history.digest import digest
-    from postprocess.history.standing import next_step
+    from postprocess.history.standing import next_step, standing
     from postprocess.report.junit import to_junit
     from postprocess.verdicts.verdict import BAD
     from postprocess.views.incidents import to_row
     from postprocess.views.verdicts import published, summary
 
-    store, found = _judged(results, uuid)
+    store, whole = _answer_on(results, uuid)
+    found, session = whole.comparison, whole.comparison.session
     wrong = {row.case_id: row.verdict for row in found.verdicts if row.verdict in BAD or row.verdict == 'warning'}
-    for case in store.rows('cases', found.session):
+    for case in store.rows('cases', session):
         if case['case_id'] in wrong:
             keep(results, case['evidence'], wrong[case['case_id']])
-    session, whole = found.session, digest(store, found)
     write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
     if markdown:
         write_text(markdown, published(found, whole))
+    # where the site stands is kept with the answer, so that `plumbline status` is quick in the morning
+    step = standing(store, session.site).next if whole.kept else next_step(store, whole)
     return Outcome(
         session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
-        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints,
-        next_step(store, whole),
+        summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints, step,
     )  # fmt: skip
 
 
@@ -196,14 +199,11 @@ def look_back(results: Path, uuid: str) -> LookBack:
 
 @isolated
 def _look_back(results: Path, uuid: str) -> LookBack:
-    from plumbline.files import write_text
-    from postprocess.history.digest import digest
-    from postprocess.report.page import to_html
+    from postprocess.report.page import write_page
 
-    store, comparison = _judged(results, uuid)
-    found = digest(store, comparison, days=90, history=True)
-    write_text(results / 'report.html', to_html(comparison, store, found))
-    return LookBack(list(found.lines()), found.faults, bool(found.new or found.absent))
+    store, found = _answer_on(results, uuid)
+    page = write_page(results / 'report.html', store, found)
+    return LookBack(list(page.lines), found.faults, bool(page.is_new or found.absent))
 
 
 def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:
@@ -222,9 +222,9 @@ def _publish(results: Path, site: str, folder: Path) -> list[str]:
     return [f'published: {said}' for said in publish(Store(results), site, folder)]
 
 
-def _judged(results: Path, uuid: str) -> tuple[Store, Comparison]:
+def _answer_on(results: Path, uuid: str) -> tuple[Store, Digest]:
+    from postprocess.history.answer import answer
     from postprocess.results.store import Store
-    from postprocess.verdicts.compare import judge_session
 
     store = Store(results)
-    return store, judge_session(store, store.find(uuid))
+    return store, answer(store, uuid)

@@ -118,8 +118,8 @@ def retire(
 
     What is still measured has no reference then, until a session after that is recorded.
     """
+    from plumbline.clock import now
     from plumbline.sites import name_of_this_site
-    from postprocess.results.reports import now
     from postprocess.results.store import Store
     from postprocess.text import count
     from postprocess.verdicts import retire as module

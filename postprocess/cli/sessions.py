@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,6 +23,9 @@ from postprocess.cli.app import (
     say,
     show,
 )  # fmt: skip
+
+if TYPE_CHECKING:
+    from postprocess.history.kept import Standing
 
 
 @app.command()
@@ -70,26 +73,37 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
 
     Exit code 1 while an incident is open at one of them.
     """
+    from plumbline.clock import now
     from plumbline.errors import SiteError
-    from plumbline.sites import name_of_this_site
-    from postprocess.history import standing as module
-    from postprocess.results.reports import now
-    from postprocess.results.store import Store
+    from postprocess.history import kept
     from postprocess.views import standing as views
 
-    store = Store(results)
-    names = [site] if site else store.sites() or [name_of_this_site(references)]
-    code = 0
-    for number, name in enumerate(names):
+    known, code = {one.site: one for one in kept.standings(results, site, references)}, 0
+    for number, name in enumerate(known or _sites(results, site, references)):
         try:
-            found = module.standing(store, name, references)
+            found = known.get(name) or _standing(results, name, references)
+            text = views.lines(found, now())
         except (InputError, SiteError) as error:  # a broken site does not hide another
             complain(error)
             code = 2
             continue
-        typer.echo(('\n' if number else '') + views.lines(found, now()))
-        code = max(code, found.digest.exit_code if found.digest else 0)
+        typer.echo(('\n' if number else '') + text)
+        code = max(code, int(found.red))
     raise typer.Exit(code)
+
+
+def _sites(results: Path, site: str | None, references: Path) -> list[str]:
+    from plumbline.sites import name_of_this_site
+    from postprocess.results.store import Store
+
+    return [site] if site else Store(results).sites() or [name_of_this_site(references)]
+
+
+def _standing(results: Path, site: str, references: Path) -> Standing:
+    from postprocess.history.standing import standing
+    from postprocess.results.store import Store
+
+    return standing(Store(results), site, references)
 
 
 @app.command()
@@ -130,17 +144,18 @@ def compare(
     With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
     Exit code 1 while an incident is open, with AFTER where something became worse or could not be compared.
     """
-    from postprocess.history.digest import digest
     from postprocess.results.store import Store
-    from postprocess.verdicts.compare import judge_session
     from postprocess.views import verdicts as views
 
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)
+    found = None
     if after is None:
-        chosen = store.find(session, site)
-        comparison = judge_session(store, chosen, references, rerun or ())
+        from postprocess.history.answer import answer
+
+        found = answer(store, session, site, references, rerun or ())
+        comparison = found.comparison
     elif rerun:
         raise InputError('SESSION and AFTER are judged by each other: give no --rerun')
     else:
@@ -151,7 +166,6 @@ def compare(
     if coverage:
         show(views.guarded(comparison), format)
         raise typer.Exit(int('vanished' in comparison.standings or not comparison.standings))
-    found = None if after else digest(store, comparison, references)
     if junit is not None:
         from plumbline.files import write_whole
         from postprocess.report.junit import to_junit
@@ -188,21 +202,17 @@ def report(
 
     Exit code 1 while an incident is open.
     """
-    from plumbline.files import write_text
-    from postprocess.history.digest import digest
-    from postprocess.report.page import to_html
+    from postprocess.history.answer import answer
+    from postprocess.report.page import write_page
     from postprocess.results.store import Store
-    from postprocess.verdicts.compare import judge_session
     from postprocess.views.verdicts import verdict_of
 
     store = Store(results)
-    chosen = store.find(session, site)
-    comparison = judge_session(store, chosen, references, rerun or ())
-    found = digest(store, comparison, references, days, history=True)
+    found = answer(store, session, site, references, rerun or ())
     path = output or results / 'report.html'
-    write_text(path, to_html(comparison, store, found, references, path.parent))
+    page = write_page(path, store, found, references, days)
     say(f'{verdict_of(found)}\n')
-    for line in found.lines():
+    for line in page.lines:
         typer.echo(line)
     typer.echo(f'{path}')
     if show_it:

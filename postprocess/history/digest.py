@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from functools import cache
 from pathlib import Path
 
@@ -47,24 +47,27 @@ class Digest:
     """The outcome of a session.
 
     `known`: its incidents and those of the ledger that are not closed, and those that it closed, the first to act on
-    first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `before`: the
-    days on which a node stood out earlier; `new`: changes for the worse that the session before did not show yet;
-    `drain`: the file that proposes to drain nodes; `busy`: how many cases ran on nodes that had other work or were
-    throttled. `notes`: what the ledger could not be told, a sentence each.
+    first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `drain`: the
+    file that proposes to drain nodes; `busy`: how many cases ran on nodes that had other work or were throttled.
+    `notes`: what the ledger could not be told, a sentence each. `kept`: whether the next command finds it.
+
+    The rest is of `add_history`, over `sessions`: `before`, the days on which a node stood out earlier; `new`, changes
+    for the worse that the session before did not show yet.
     """
 
     comparison: Comparison
-    sessions: list[Session]
     known: list[Known] = field(default_factory=list)
     fleet: Fleet | None = None
-    trend: Trend | None = None
-    histories: list[History] = field(default_factory=list)
-    before: dict[str, list[str]] = field(default_factory=dict)
-    new: list[Change] = field(default_factory=list)
     drain: Path | None = None
     busy: int = 0
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    kept: bool = False
+    sessions: list[Session] = field(default_factory=list)
+    histories: list[History] = field(default_factory=list)
+    trend: Trend | None = None
+    before: dict[str, list[str]] = field(default_factory=dict)
+    new: list[Change] = field(default_factory=list)
 
     @property
     def day(self) -> str:
@@ -145,44 +148,41 @@ class Digest:
             yield f'{len(alike) - _LINES} more changes are new, see the page or plumbline trend'
 
 
-def digest(
-    store: Store,
-    comparison: Comparison,
-    root: Path = SITES,
-    days: int = _FLEET_DAYS,
-    history: bool = False,
-    late: bool = True,
-) -> Digest:
+def digest(store: Store, comparison: Comparison, root: Path = SITES, late: bool = True) -> Digest:
     """Make the digest of a session that was judged, and keep it in the ledger.
 
-    That of the newest session of its site is kept; with `late` also that of an older one that was never judged. `days`:
-    of sessions before it. `history`: examine the history of every series, too. Raises InputError where the store cannot
-    be read.
+    That of the newest session of its site is kept; with `late` also that of an older one that was never judged. Raises
+    InputError where the store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
-    found = Digest(comparison, store.history(session, max(days, _FLEET_DAYS)))
+    found = Digest(comparison)
     last = store.find('latest', session.site)
     newest = last.session == session.session
     try:
-        since = session.started - timedelta(days=_FLEET_DAYS)
-        recent = [one for one in found.sessions if one.started > since]
-        found.fleet = fleet(store, session, _FLEET_DAYS, results, root, recent)
-        found.before = _before(ledger.entries(results, session.site), found.sessions)
+        found.fleet = fleet(store, session, _FLEET_DAYS, results, root)
         found.drain = write_drain(found.fleet, results) if newest else None
     except (InputError, SiteError) as error:
         found.faults.append(f'the nodes were not compared: {error}')
     _add_incidents(found, store, root, newest, late and session.started <= last.started)
     found.busy = len(read_doubts(store, [session], {}))
-    if history:
-        since = session.started - timedelta(days=days)
-        found.sessions = [one for one in found.sessions if one.started > since]
-        try:
-            found.histories = by_session(store, found.sessions, root)
-            found.trend = trend(store, found.sessions, root, found.histories)
-            found.new = _new(store, found.trend, found.histories, root)
-        except (InputError, SiteError) as error:
-            found.faults.append(f'the history was not examined: {error}')
     return found
+
+
+def add_history(found: Digest, store: Store, root: Path = SITES, days: int = 90) -> None:
+    """Examine the history of every series over so many `days`, and on which of them nodes stood out.
+
+    Raises InputError where the store cannot be read.
+    """
+    session = found.comparison.session
+    found.sessions = store.history(session, days)
+    with suppress(InputError):  # the comparison of nodes names a ledger that cannot be read
+        found.before = _before(ledger.entries(store.folder.parent, session.site), found.sessions)
+    try:
+        found.histories = by_session(store, found.sessions, root)
+        found.trend = trend(store, found.sessions, root, found.histories)
+        found.new = _new(store, found.trend, found.histories, root)
+    except (InputError, SiteError) as error:
+        found.faults.append(f'the history was not examined: {error}')
 
 
 def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: bool) -> None:

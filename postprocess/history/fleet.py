@@ -70,17 +70,13 @@ class Fleet:
     absent: list[str]
 
 
-def fleet(
-    store: Store, last: Session, days: int, results: Path, root: Path = SITES, sessions: Sequence[Session] | None = None
-) -> Fleet:
+def fleet(store: Store, last: Session, days: int, results: Path, root: Path = SITES) -> Fleet:
     """Compare the nodes of the session `last` with those of so many days before it, and with the accepted ones.
 
-    `sessions`: those of the days, where they are known already. Raises InputError for a store, ledger or location table
-    that cannot be read, SiteError for a file of the site.
+    Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.
     """
-    sessions = store.history(last, days) if sessions is None else sessions
     baselines = References(row for row in load_references(last.site, root).rows if row.kind == 'baseline')
-    sessions, accepted = _with_accepted(store.history(last), sessions, baselines)
+    sessions, accepted = _with_accepted(store.history(last), store.history(last, days), baselines)
     earlier = {session.session for session in sessions[:-1]}
     located = locations(last.site, root)
     before = [entry for entry in ledger.entries(results, last.site) if entry.session in earlier]

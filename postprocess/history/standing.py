@@ -3,57 +3,55 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
 from plumbline.limits import tolerance_for
 from plumbline.paths import SITES
 from plumbline.references import Reference
-from plumbline.sites import UNDESCRIBED, Site, load_site
-from plumbline.stacks.manifest import Installed
-from postprocess.history.digest import Digest, digest
-from postprocess.history.incidents import FAILING
+from plumbline.sites import UNDESCRIBED, load_site
+from postprocess.history import kept
+from postprocess.history.answer import answer
+from postprocess.history.digest import Digest
+from postprocess.history.incidents import FAILING, STATES
 from postprocess.history.incidents.known import with_options
+from postprocess.history.kept import Standing
 from postprocess.results.store import Session, Store
 from postprocess.text import count
-from postprocess.verdicts.advice import narrowing
+from postprocess.verdicts.advice import narrowing, sessions_of
 from postprocess.verdicts.baseline import read_baseline
 from postprocess.verdicts.candidates import read_doubts
-from postprocess.verdicts.compare import judge_session, site_policy
-
-
-@dataclass(frozen=True)
-class Standing:
-    """Where a site stands. `stacks`: of those that Spack installs, the fault of each, empty where it has none.
-
-    `digest`: of the last session, None before the first of so many `sessions`. `next`: what to do, with its command in
-    backquotes.
-    """
-
-    site: Site
-    stacks: dict[str, str]
-    next: str
-    digest: Digest | None = None
-    sessions: int = 0
-    baseline: list[Reference] = field(default_factory=list)
+from postprocess.verdicts.compare import site_policy
 
 
 def standing(store: Store, name: str, root: Path = SITES) -> Standing:
     """Return where the site `name` stands. Raises InputError, SiteError."""
     site = load_site(name, root)
     stacks = {
-        f'{environ} of {partition.name}': Installed(name, partition.name, environ).fault() or ''
+        f'{environ} of {partition.name}': (partition.name, environ)
         for partition in site.partitions.values()
         for environ in partition.environs
         if name != UNDESCRIBED and site.environs[environ].provider == 'spack'
     }
+    here = Standing(name, site.descr, len(site.partitions), stacks)
     if name not in store.sites():
         of_site = '' if name == UNDESCRIBED else f' --site {name}'
-        return Standing(site, stacks, f'measure for the first time: `ci/nightly{of_site}`')
-    found = digest(store, judge_session(store, store.find('latest', name), root), root)
-    step = next_step(store, found, root)
-    return Standing(site, stacks, step, found, len(store.sessions(name)), read_baseline(name, root))
+        return replace(here, next=f'measure for the first time: `ci/nightly{of_site}`')
+    found = answer(store, site=name, root=root)
+    comparison, rows = found.comparison, read_baseline(name, root)
+    last = comparison.session
+    here = replace(
+        here, next=next_step(store, found, root), sessions=len(store.sessions(name)), red=bool(found.exit_code),
+        started=last.started, mode=last.mode or '', ran=last.ran, expected=last.expected or last.ran,
+        verdicts=comparison.headline, coverage=comparison.guard,
+        incidents={state: len(known) for state in STATES if (known := found.of_state(state))},
+        rows=len(rows), of=sessions_of(rows) if rows else 0,
+        recorded=max((row.recorded_at for row in rows), default=''),
+    )  # fmt: skip
+    if found.kept and (head := kept.head(store.folder.parent, name)):
+        kept.add(store.folder.parent, name, replace(head, standing=here))
+    return here
 
 
 def next_step(store: Store, digest: Digest, root: Path = SITES) -> str:

@@ -11,6 +11,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -20,13 +21,15 @@ import jinja2
 from markupsafe import Markup, escape
 
 from plumbline.errors import InputError, SiteError
+from plumbline.files import write_text
 from plumbline.identity import SeriesId, to_text
 from plumbline.locations import locations
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
-from postprocess.history.digest import Digest
+from postprocess.history import kept
+from postprocess.history.digest import Digest, add_history
 from postprocess.history.incidents.known import commands, lead, since
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
@@ -83,6 +86,23 @@ def template(name: str) -> jinja2.Template:
         'decimals': decimals,
     }  # fmt: skip
     return environment.get_template(name)
+
+
+def write_page(path: Path, store: Store, digest: Digest, root: Path = SITES, days: int = 90) -> kept.Page:
+    """Write the page of a session with so many `days` of history, unless it is there from the same answer.
+
+    Adds the faults of the history to those of the digest. Raises InputError.
+    """
+    results, site = store.folder.parent, digest.comparison.session.site
+    there = kept.head(results, site) if digest.kept else None
+    if there and there.page and there.page == kept.page_of(path, days):
+        return there.page
+    add_history(digest, store, root, days)
+    write_text(path, to_html(digest.comparison, store, digest, root, path.parent))
+    page = replace(kept.page_of(path, days), lines=tuple(digest.lines()), is_new=bool(digest.new))
+    if there and not digest.faults:
+        kept.add(results, site, replace(there, page=page))
+    return page
 
 
 def to_html(

@@ -26,7 +26,8 @@ from plumbline.identity import SeriesId
 from plumbline.paths import SITES, site_folder
 from plumbline.sites import load_site
 from postprocess.history import ledger
-from postprocess.history.digest import Digest, digest
+from postprocess.history.answer import answer
+from postprocess.history.digest import Digest, add_history
 from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import Known, commands, in_order, since
 from postprocess.history.provenance import FACTS, matches
@@ -71,15 +72,14 @@ def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: in
         part = _read(data) or {'schema': SCHEMA, 'name': month, 'rows': {}}
         added = 0
         for session in sessions:
-            comparison = judge_session(store, session, root)
-            found = None
-            if session.session in paged:
-                found = digest(store, comparison, root, _DAYS, history=True, late=False)
+            found = answer(store, session.session, site, root, late=False) if session.session in paged else None
+            comparison = found.comparison if found else judge_session(store, session, root)
             judged = [one for one in judged_series(comparison) if one.worst.verdict != 'informational']
             numbers = _numbers(content['series'], judged)
             part['rows'][session.session] = _row(judged, numbers, store, session)
             content['sessions'][session.session] = _session(comparison, found)
             if found:
+                add_history(found, store, root, _DAYS)
                 page = to_html(comparison, store, found, root, home=f'../index.html#session={session.session}')
                 write_text(place / f'sessions/{session.session}.html', page)
                 yield from found.faults

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any
 
+from plumbline import clock
 from plumbline.errors import InputError
 from plumbline.identity import pairs, to_text
 from plumbline.record import Record, RecordError, from_dict, summarize
@@ -146,14 +147,9 @@ def _utc(seconds: float) -> datetime:
         raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
 
 
-def now() -> datetime:
-    """Return the present time in UTC, without a time zone."""
-    return datetime.now(timezone.utc).replace(tzinfo=None)
-
-
 def is_ahead(time: datetime) -> bool:
     """Return True if `time` is more than a day ahead: the clock of its host was wrong."""
-    return time > now() + timedelta(days=1)
+    return time > clock.now() + timedelta(days=1)
 
 
 def clock_problems(started: datetime, ended: datetime) -> list[str]:

@@ -214,7 +214,7 @@ class Comparison:
     @property
     def guard(self) -> str:
         """How many series are gated, and what losses they notice within one session."""
-        text = f'Guarded: {self.coverage}.'
+        text = f'{self.coverage}.'
         if noticed := sorted(row.detectable for row in self.guarded if row.standing == 'gated' and row.detectable):
             half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
             when = 'Half' if self.scope else 'Within one session half'

@@ -6,10 +6,8 @@ import re
 import textwrap
 from datetime import datetime
 
-from postprocess.history.incidents import STATES
-from postprocess.history.standing import Standing
+from postprocess.history.kept import Standing
 from postprocess.text import count, wrapped
-from postprocess.verdicts.advice import sessions_of
 
 _BLANK = '\0'  # of a command, which stays on one line, to be copied
 
@@ -25,30 +23,30 @@ def lines(found: Standing, now: datetime) -> str:
 
 
 def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
-    partitions = count(len(found.site.partitions), 'partition')
-    parts = [('site', f'{found.site.name}: {textwrap.shorten(found.site.descr, 50)}; {partitions}')]
+    partitions = count(found.partitions, 'partition')
+    parts = [('site', f'{found.site}: {textwrap.shorten(found.description, 50)}; {partitions}')]
     if found.stacks:
-        wrong = [f'{stack}: {fault}' for stack, fault in found.stacks.items() if fault]
+        wrong = [f'{stack}: {fault}' for stack, fault in found.faults().items()]
         more = f', and {len(wrong) - 1} more' if len(wrong) > 1 else ''
         all_up = f'{count(len(found.stacks), "stack")} installed'
-        parts.append(('stacks', f'{wrong[0]}{more}: `ci/provision --site {found.site.name}`' if wrong else all_up))
-    if not found.digest:
+        parts.append(('stacks', f'{wrong[0]}{more}: `ci/provision --site {found.site}`' if wrong else all_up))
+    if not found.sessions:
         return [*parts, ('session', 'none yet'), ('next', found.next)]
-    comparison, rows = found.digest.comparison, found.baseline
-    last = comparison.session
-    of = f'{last.ran} of {count(last.expected or last.ran, "case")}'
-    ago = _ago(last.started, now)
-    mode = f' {last.mode},' if last.mode else ''
-    parts.append(('session', f'{last.started:%Y-%m-%d %H:%M} UTC,{mode} {ago}: {of}; {found.sessions} in all'))
-    parts.append(('verdicts', comparison.headline))
-    newest = max((row.recorded_at for row in rows), default='')
-    recorded = f', recorded {newest}, {_ago(datetime.fromisoformat(newest), now)}' if newest else ''
-    sessions = count(sessions_of(rows), 'session') if rows else ''
-    parts.append(('baseline', f'{count(len(rows), "row")} of {sessions}{recorded}' if rows else 'none'))
-    counted = ', '.join(f'{len(known)} {state}' for state in STATES if (known := found.digest.of_state(state)))
-    parts.append(('incidents', counted or 'none'))
-    parts.append(('coverage', comparison.guard.removeprefix('Guarded: ')))
-    return [*parts, ('next', found.next)]
+    mode = f' {found.mode},' if found.mode else ''
+    cases = f'{found.ran} of {count(found.expected, "case")}'
+    session = f'{found.started:%Y-%m-%d %H:%M} UTC,{mode} {_ago(found.started, now)}: {cases}; {found.sessions} in all'
+    day = found.recorded
+    recorded = f', recorded {day}, {_ago(datetime.fromisoformat(day), now)}' if day else ''
+    counted = ', '.join(f'{n} {state}' for state, n in found.incidents.items())
+    return [
+        *parts,
+        ('session', session),
+        ('verdicts', found.verdicts),
+        ('baseline', f'{count(found.rows, "row")} of {count(found.of, "session")}{recorded}' if found.rows else 'none'),
+        ('incidents', counted or 'none'),
+        ('coverage', found.coverage),
+        ('next', found.next),
+    ]
 
 
 def _ago(then: datetime, now: datetime) -> str:

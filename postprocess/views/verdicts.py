@@ -200,7 +200,7 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
 
 def _guard(found: Comparison) -> list[str]:
     """Return what to do next where little was judged, and what is guarded."""
-    return found.hints + ([] if found.nothing_to_compare_with else [found.guard])
+    return found.hints + ([] if found.nothing_to_compare_with else [f'Guarded: {found.guard}'])
 
 
 def _warnings(found: Comparison, digest: Digest | None, most: int = _FIRST) -> list[str]:

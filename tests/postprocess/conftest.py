@@ -16,7 +16,7 @@ def work(tmp_path) -> Workplace:
 @pytest.fixture(autouse=True)
 def later(monkeypatch):
     """All nights of the tests are over, whenever the tests run."""
-    monkeypatch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
+    monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
 
 
 @pytest.fixture(scope='module')
@@ -24,7 +24,7 @@ def ordinary(tmp_path_factory):
     """A site of five healthy nights."""
     site = Site(Workplace(tmp_path_factory.mktemp('ordinary')))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr('postprocess.results.reports.now', lambda: datetime(2050, 1, 1))
+        patch.setattr('plumbline.clock.now', lambda: datetime(2050, 1, 1))
         site.healthy()
     return site
 

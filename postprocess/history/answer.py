@@ -1,0 +1,54 @@
+"""The answer on a session: its verdicts, its incidents and those of the ledger, judged once and handed on."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from plumbline.paths import SITES
+from postprocess.history import kept, ledger
+from postprocess.history.digest import Digest, digest
+from postprocess.history.incidents.known import Known, in_order
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.compare import judge_session
+
+
+def answer(
+    store: Store, name: str = 'latest', site: str | None = None, root: Path = SITES, reruns: Sequence[Path] = (),
+    late: bool = True,
+) -> Digest:  # fmt: skip
+    """Return the digest of the session whose uuid begins with `name`, see `Store.find`, `judge_session` and `digest`.
+
+    That of the newest session of a site is kept, and returned until a file that it follows from changes. Raises
+    InputError and SiteError.
+    """
+    if not reruns and (found := _kept(store, name, site, root)):
+        return found
+    session = store.find(name, site)
+    results, newest = store.folder.parent, store.find('latest', session.site).session == session.session
+    before = kept.state(results, session.site, root)
+    found = digest(store, judge_session(store, session, root, reruns), root, late)
+    if newest and not reruns and not found.faults and os.access(results, os.W_OK):
+        after = kept.state(results, session.site, root)
+        # else another process changed a file meanwhile, and the answer may be of either state
+        if after.inputs == before.inputs and _of_ledger(results, session, found.day) == found.known:
+            found.kept = True
+            kept.write(results, session.site, kept.Head(session.session, after), found)
+    return found
+
+
+def _kept(store: Store, name: str, site: str | None, root: Path) -> Digest | None:
+    """Return the answer that is kept on a session, if nothing that it follows from changed."""
+    results, sites = store.folder.parent, [site] if site else store.sites()
+    if len(sites) != 1 or (head := kept.head(results, sites[0])) is None or name not in ('latest', head.session):
+        return None
+    if head.state != kept.state(results, sites[0], root) or (found := kept.read(results, sites[0], Digest)) is None:
+        return None
+    return replace(found, known=[replace(one, results=results) for one in found.known])
+
+
+def _of_ledger(results: Path, session: Session, day: str) -> list[Known]:
+    known = [one for one in ledger.read(results, session.site) if not one.closed or session.session in one.seen]
+    return in_order(known, day)

@@ -1,0 +1,185 @@
+"""Keep the answer on the newest session of a site as long as every file that it follows from stays as it is.
+
+``<results>/judged/<site>.answer``: a line of JSON with the state of these files and where the site stands, then the
+digest in MessagePack, compressed. That a file changed is told, as by git, by its name, inode, size and times. Nothing
+here imports numpy or Arrow: that takes longer than all of `plumbline status` may.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+import plumbline
+from plumbline.errors import InputError
+from plumbline.files import write_whole
+from plumbline.paths import SITE_PATH, results_directory
+from plumbline.stacks.manifest import Installed
+
+_Content = TypeVar('_Content')
+#: Whose change may change the answer.
+_CODE = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
+_FAST = 1  # level of zlib: a fifth of the size in 10 ms; a higher one takes longer than what it saves is read in
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where a site stands. `stacks`: partition and environ of those that Spack installs, by name.
+
+    `next`: what to do, with its command in backquotes. The rest is of the last of so many `sessions`: `ran` of so many
+    `expected` cases, its `verdicts` in words, `incidents` by state, whether it is `red`, and the baseline: so many
+    `rows` that mean `of` sessions, the last one `recorded` on a day.
+    """
+
+    site: str
+    description: str
+    partitions: int
+    stacks: dict[str, tuple[str, str]]
+    next: str = ''
+    sessions: int = 0
+    started: datetime = datetime.min
+    mode: str = ''
+    ran: int = 0
+    expected: int = 0
+    verdicts: str = ''
+    coverage: str = ''
+    incidents: dict[str, int] = field(default_factory=dict)
+    red: bool = False
+    rows: int = 0
+    of: int = 0
+    recorded: str = ''
+
+    def faults(self) -> dict[str, str]:
+        """Return why stacks must be installed, by their names. Raises SiteError."""
+        of = {name: Installed(self.site, *stack).fault() for name, stack in self.stacks.items()}
+        return {name: fault for name, fault in of.items() if fault}
+
+
+@dataclass(frozen=True)
+class State:
+    """What an answer follows from: the files that it was judged by, and the ledger as it left that."""
+
+    inputs: str
+    ledger: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page that was written from an answer, with so many `days` of history.
+
+    `file`: its state, so that one that was replaced or edited is written again. `lines`: what is to be said with it;
+    `is_new`: whether a change for the worse in the history is.
+    """
+
+    path: str
+    days: int
+    file: str
+    lines: tuple[str, ...] = field(default=(), compare=False)
+    is_new: bool = field(default=False, compare=False)
+
+
+@dataclass(frozen=True)
+class Head:
+    """The first line of the file: of which `session`, in which state, and what was made of the answer by now."""
+
+    session: str
+    state: State
+    standing: Standing | None = None
+    page: Page | None = None
+
+
+def state(results: Path, site: str, root: Path) -> State:
+    """Return the present state of the files that the answer on a site follows from.
+
+    They are its part of the store, its folders, the baseline that waits to be accepted, the ledger, and our own code.
+    """
+    stored, folders = results / 'store', [root, *SITE_PATH]
+    sites = sorted(path.name for path in stored.glob('sessions/site=*'))  # commands name one of several
+    texts = [str(one) for one in (results.absolute(), results_directory(), *folders, *sites)]
+    below = *_CODE, *stored.glob(f'*/site={site}'), *(folder / site for folder in folders), results / 'ledger' / site
+    files = [*(file for folder in below for file in _files(folder)), *_file(results / 'proposals' / f'{site}.csv')]
+    return State(_digest([*texts, *files]), _digest(_files(results / 'incidents' / site)))
+
+
+def standings(results: Path, site: str | None, root: Path) -> list[Standing]:
+    """Return where the sites of the store stand, or the one that is asked for; none where any is not known."""
+    names = [site] if site else sorted(path.name[5:] for path in (results / 'store').glob('sessions/site=*'))
+    heads = [head(results, name) for name in names]
+    known = [one.standing for one in heads if one and one.standing]
+    current = all(one and one.state == state(results, name, root) for name, one in zip(names, heads, strict=True))
+    return known if current and len(known) == len(names) else []
+
+
+def head(results: Path, site: str) -> Head | None:
+    """Return what is known without the answer itself; None where nothing is kept that can be read."""
+    with suppress(OSError, msgspec.DecodeError), _path(results, site).open('rb') as stream:
+        return msgspec.json.decode(stream.readline(), type=Head)
+    return None
+
+
+def read(results: Path, site: str, type: type[_Content]) -> _Content | None:
+    """Return the answer that is kept, whatever its state; None where it cannot be read."""
+    with suppress(OSError, zlib.error, msgspec.DecodeError):
+        _, _, content = _path(results, site).read_bytes().partition(b'\n')
+        return msgspec.msgpack.decode(zlib.decompress(content), type=type, dec_hook=_decoded)
+    return None
+
+
+def write(results: Path, site: str, head: Head, answer: object) -> None:
+    """Keep an answer. Where it cannot be written, the session is judged again the next time."""
+    with suppress(InputError):
+        _write(results, site, head, zlib.compress(msgspec.msgpack.encode(answer, enc_hook=str), _FAST))
+
+
+def add(results: Path, site: str, more: Head) -> None:
+    """Add to what is known of an answer, unless another one took its place."""
+    with suppress(OSError, InputError, msgspec.DecodeError):
+        first, _, content = _path(results, site).read_bytes().partition(b'\n')
+        if msgspec.json.decode(first, type=Head).state == more.state:
+            _write(results, site, more, content)
+
+
+def page_of(path: Path, days: int) -> Page:
+    """Return what tells the page that is at `path` from any other."""
+    return Page(str(path.absolute()), days, ''.join(_file(path)))
+
+
+def _write(results: Path, site: str, head: Head, content: bytes) -> None:
+    write_whole({_path(results, site): lambda stream: stream.write(msgspec.json.encode(head) + b'\n' + content)})
+
+
+def _path(results: Path, site: str) -> Path:
+    return results / 'judged' / f'{site}.answer'
+
+
+def _decoded(type: type, value: Any) -> Any:
+    """Return a value of a type that MessagePack does not have: of ours these are paths."""
+    return type(value)
+
+
+def _digest(texts: Iterable[str]) -> str:
+    return hashlib.sha256('\0'.join(texts).encode(errors='surrogateescape')).hexdigest()
+
+
+def _files(folder: Path) -> Iterator[str]:
+    """Yield the state of each file below `folder`, but for the bytecode that Python keeps there."""
+    for path, below, names in os.walk(folder):
+        below[:] = sorted(name for name in below if name != '__pycache__')
+        for name in sorted(names):
+            yield from _file(f'{path}/{name}')
+
+
+def _file(path: str | Path) -> Iterator[str]:
+    """Yield what differs once a file was changed or replaced; nothing where there is none."""
+    with suppress(FileNotFoundError):
+        of = os.stat(path)
+        yield f'{path} {of.st_ino} {of.st_size} {of.st_mtime_ns} {of.st_ctime_ns}'

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from checks.compute.hpl_input import Configuration, operations
-from checks.core.trials import Metric, NotMeasured
+from checks.core.trials import Metric, NotMeasured, Row
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
@@ -20,11 +20,12 @@ RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAIL
 
 @dataclass(frozen=True)
 class Result:
-    """A solved system: seconds of wall time and GFlop/s."""
+    """A solved system: seconds of wall time and GFlop/s, and its line of the output."""
 
     configuration: Configuration
     seconds: float
     gflops: float
+    line: int
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,7 @@ class OfResults(Metric):
         times, rest = divmod(len(results), len(self.requested))
         if not times or rest or Counter(result.configuration for result in results) != Counter(self.requested * times):
             raise NotMeasured('the results are not those of the configurations in HPL.dat')
-        return [({}, self.of(results))] * times
+        return [Row({}, self.of(results), tuple(result.line for result in results))] * times
 
 
 def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | None) -> list[Metric]:
@@ -75,14 +76,14 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
 def results_of(output: str) -> list[Result]:
     """Return all results. Raises NotMeasured if a line is incomplete or its time contradicts its rate."""
     results = []
-    for line in output.splitlines():
+    for number, line in enumerate(output.split('\n'), start=1):
         if not re.search(r'\bW[RC]\d', line):
             continue
         found = RESULT.fullmatch(line)
         if found is None:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
         n, nb, p, q = (int(found[i]) for i in range(1, 5))
-        result = Result((n, nb, p, q), float(found[5]), float(found[6]))
+        result = Result((n, nb, p, q), float(found[5]), float(found[6]), number)
         # both are printed rounded: the time to 0.01 s, the rate to four digits or five
         expected = operations(n) / 1e9 / result.gflops if result.gflops else math.inf
         if abs(expected - result.seconds) > 0.006 + 6e-4 * result.seconds:

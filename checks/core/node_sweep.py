@@ -12,7 +12,7 @@ import os
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from checks.core.causes import Ending
 from checks.core.outputs import text_of
 from checks.core.trials import Plan, mean, read, variable_name
 from plumbline import settings
+from plumbline.outputs import NUMBERS
 from plumbline.record import Record
 from plumbline.rounds import Place, number_of_rounds, rounds_of
 
@@ -118,7 +119,10 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
 
 @contextmanager
 def opened(places: Path, name: str) -> Iterator[Path]:
-    """Yield the folder of a place, which ``job/sweep.sh`` has packed if the job ended well."""
+    """Yield the folder of a place, which ``job/sweep.sh`` has packed if the job ended well.
+
+    The lines that were read there are added to what is packed.
+    """
     packed = places / f'{name}.tar'
     if not packed.exists():
         yield places / name
@@ -126,6 +130,9 @@ def opened(places: Path, name: str) -> Iterator[Path]:
     with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as folder, tarfile.open(packed, 'r:') as archive:
         archive.extractall(folder)  # noqa: S202 # nosec B202  packed by our own job
         yield Path(folder)
+        if (numbers := Path(folder, NUMBERS)).exists():
+            with suppress(OSError), tarfile.open(packed, 'a:') as archive:
+                archive.add(numbers, NUMBERS)
 
 
 def breaches_of(record: Record, limits: Mapping[str, float]) -> list[str]:

@@ -6,12 +6,11 @@ import re
 from pathlib import Path
 
 from plumbline import settings
+from plumbline.outputs import plain
 
 MIB = 2**20
 #: What a job writes at a mark: the time of day, which may be set, and the uptime, which cannot; see `seconds_of`.
 CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'
-# Control sequences of terminals (ECMA-48): colours, titles of windows
-_ESCAPE = re.compile(r'\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])')
 # Lines that say nothing of a failure: rules, warnings, the launcher's frame
 _NOISE = re.compile(
     r'\W*$|.*\bwarn(ing)?\b|note:|info\b|\s*at \S+:\d+$|[+>] |primary job +terminated|a non-zero exit code'
@@ -19,11 +18,6 @@ _NOISE = re.compile(
     r'|mpirun (detected|noticed)|\S+ detected that one or more processes|={5,}|Loading |Unloading ',
     re.IGNORECASE,
 )
-
-
-def plain(text: str) -> str:
-    """Return a text without the control sequences of terminals, lines ended by newlines alone."""
-    return _ESCAPE.sub('', text.replace('\r\n', '\n').replace('\r', '\n'))
 
 
 def text_of(path: Path) -> str:

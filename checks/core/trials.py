@@ -6,6 +6,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from itertools import product
@@ -19,12 +20,20 @@ from checks.core.health import add_health, clock_steps, facts_in
 from checks.core.outputs import cut_of, first_words, text_of
 from checks.core.placement import Placement, add_actual, binding_faults, granted
 from plumbline.identity import Pairs, pairs, to_text
+from plumbline.outputs import Lines, write_numbers
 from plumbline.record import Dim, MetricRecord, Record, Sample, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
 _NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
 _LONGEST = 64  # characters of a number; programs print fewer
-Row = tuple[Mapping[str, str], str | float]  # the dims that the row itself names, its number
+
+
+class Row(NamedTuple):
+    """A number in an output with the dims that its row names. `lines`: where it was read, from 1; none: not known."""
+
+    dims: Mapping[str, str]
+    number: str | float
+    lines: tuple[int, ...] = ()
 
 
 class NotMeasured(ValueError):
@@ -75,26 +84,27 @@ class Metric:
 
     def found(self, output: str) -> list[Row]:
         """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
-        rows = []
-        for match in re.finditer(self.rows, output, re.MULTILINE):
-            named = {'value': match[1]} | match.groupdict()
-            value = named.pop('value') + _cut_off(match)
-            rows.append(({name: text.lower() for name, text in named.items()}, value))
-        return rows
+        return _rows(self.rows, output)
 
     def read(self, output: str) -> Reading:
         """Return the value of each expected point or why it has none, and faults: unexpected rows."""
         points = self.points()
         try:
             rows = self.found(output)
-            divisor = math.prod(_only(pattern, _numbers(pattern, output)) for pattern in self.per)
+            divisors = [_rows(pattern, output) for pattern in self.per]
+            divisor = math.prod(map(_only, self.per, ([row.number for row in of] for of in divisors)))
         except NotMeasured as reason:
-            return Reading({}, dict.fromkeys(points, str(reason)), [], set())
+            return Reading({}, dict.fromkeys(points, str(reason)), [], set(), {})
+        of_divisors = [line for of in divisors for row in of for line in row.lines]
         found: dict[Pairs, list[str | float]] = {}
-        for dims, number in rows:
-            found.setdefault(pairs({**self.dims, **dims}), []).append(number)
+        lines: dict[Pairs, list[int]] = {}
+        for row in rows:
+            point = pairs({**self.dims, **row.dims})
+            found.setdefault(point, []).append(row.number)
+            lines.setdefault(point, of_divisors[:]).extend(row.lines)
         unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in found if dims not in points]
-        reading = Reading({}, {}, unexpected, {len(found.get(point, [])) for point in points})
+        times = {len(found.get(point, [])) for point in points}
+        reading = Reading({}, {}, unexpected, times, {point: lines[point] for point in points if lines.get(point)})
         for point in points:
             try:
                 reading.values[point] = self._value(found.get(point, []), divisor)
@@ -122,8 +132,16 @@ def _only(pattern: str | None, numbers: Sequence[str | float]) -> float:
     return float(number)
 
 
-def _numbers(pattern: str, output: str) -> list[str]:
-    return [match[1] + _cut_off(match) for match in re.finditer(pattern, output, re.MULTILINE)]
+def _rows(pattern: str, output: str) -> list[Row]:
+    """Return the numbers that a pattern matches, with the dims of its named groups."""
+    rows, line, before = [], 1, 0
+    for match in re.finditer(pattern, output, re.MULTILINE):
+        named = {'value': match[1]} | match.groupdict()
+        value = named.pop('value') + _cut_off(match)
+        at = match.start('value' if 'value' in match.re.groupindex else 1)
+        line, before = line + output.count('\n', before, at), at
+        rows.append(Row({name: text.lower() for name, text in named.items()}, value, (line,)))
+    return rows
 
 
 def _cut_off(match: re.Match[str]) -> str:
@@ -134,13 +152,15 @@ def _cut_off(match: re.Match[str]) -> str:
 class Reading(NamedTuple):
     """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output.
 
-    `times`: how often the points were found, such as {1}.
+    `times`: how often the points were found, such as {1}. `lines`: of the output in which their numbers stand, as far
+    as the metric knows them.
     """
 
     values: dict[Pairs, float]
     missing: dict[Pairs, str]
     faults: list[str]
     times: set[int]
+    lines: dict[Pairs, list[int]]
 
 
 @dataclass(frozen=True)
@@ -254,7 +274,8 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     """Read the trials below `folder` of a job that ran on `nodes`.
 
     Return the record, and one sentence for each cause of what is wrong, the worst first. What is missing because a
-    program died or the job ended has this cause as its reason.
+    program died or the job ended has this cause as its reason. The lines in which the numbers stand are written to
+    `folder`, see :mod:`plumbline.outputs`.
     """
     record = plan.empty_record()
     for name in plan.facts:
@@ -277,15 +298,18 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     fatal = found[0] if found else None
     clocks: dict[str, list[int]] = defaultdict(list)
     series = {(name, one.dims): one for name, _, one in record.series()}
+    lines: Lines = {}
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, record, series, nodes, because, clocks))
+        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines))
         if faults and not because:
             detail = f': {"; ".join(faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
+    with suppress(OSError):  # without them the report looks for the digits of the values
+        write_numbers(folder, lines)
     found += clock_steps(folder, record, nodes)
     found += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
     plan.derive(record)
@@ -305,11 +329,12 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
 
 def _read_run(
     run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
-    because: Cause | None, clocks: Mapping[str, list[int]],
+    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines,
 ) -> Iterator[str]:  # fmt: skip
     """Add the samples of one run of a trial to the record, and the clocks that its ranks saw; yield each fault.
 
-    `because`: why the program or its job failed, which is then the reason of all that is missing.
+    `lines` gets those of its output in which the numbers stand. `because`: why the program or its job failed, which is
+    then the reason of all that is missing.
     """
     name, folder = run.folder.name, run.folder
     metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
@@ -329,6 +354,9 @@ def _read_run(
     output, errors = text_of(written[0]), text_of(folder / 'stderr')
     what = Run(name, output, errors, run.trial, folder, record.provenance)
     readings = [(metric, metric.read(output)) for metric in metrics]
+    lines[str(written[0].relative_to(folder.parents[1]))] = {
+        variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
+    }
     actual, own = granted(folder), plan.runs[name]
     add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
     for rank, has in actual.items():

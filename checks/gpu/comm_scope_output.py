@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from checks.core.trials import Metric, NotMeasured
+from checks.core.trials import Metric, NotMeasured, Row
 from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')
@@ -83,7 +83,7 @@ class OfBenchmark(Metric):
 
     def found(self, output):
         seconds = fmean(seconds_of(output, self.rows, self.bytes, self.repetitions))
-        return [({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
+        return [Row({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
 
 
 def time(metric: str, benchmark: str, size: int = 0, judged: bool = True, **dims: object) -> Metric:

@@ -16,7 +16,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, models_of_this_system
 from checks.core.topology import Topology
-from checks.core.trials import Metric, NotMeasured, by_trial, series_of
+from checks.core.trials import Metric, NotMeasured, Row, by_trial, series_of
 from plumbline.record import Dim
 
 MODELS: Models = {
@@ -39,10 +39,14 @@ class Transfers(Metric):
     """The rate of each transfer of a run, by its ends: ``C0-G3``."""
 
     def found(self, output):
-        if not (rows := [match for match in map(_ROW.fullmatch, output.splitlines()) if match]):
+        rows = [
+            Row({'transfer': f'{match[4]}-{match[5]}'.lower()}, float(match[1]), (line,))
+            for line, text in enumerate(output.split('\n'), start=1)
+            if (match := _ROW.fullmatch(text))
+        ]
+        if not rows:
             raise NotMeasured('there is no row of a transfer')
-        ends = [(f'{match[4]}-{match[5]}'.lower(), float(match[1])) for match in rows]
-        return [({'transfer': transfer}, rate) for transfer, rate in ends]
+        return rows
 
 
 def domains_of(topology: Topology) -> list[tuple[int, int]]:

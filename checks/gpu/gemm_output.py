@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from checks.core.trials import Metric, NotMeasured
+from checks.core.trials import Metric, NotMeasured, Row
 
 #: Precision -> types of A and B, of C, and of the sums, in CoralGemm's words; further words.
 CORAL = {
@@ -63,7 +63,7 @@ class OfDevices(Metric):
         if not (rows := rows_of(output)):
             raise NotMeasured('there is no row of rates')
         *rates, _ = zip(*rows[len(rows) // 2 :], strict=False)
-        return [({'device': str(device)}, median(of_device)) for device, of_device in enumerate(rates)]
+        return [Row({'device': str(device)}, median(of_device)) for device, of_device in enumerate(rates)]
 
 
 def metrics_of(precision: str, devices: Sequence[int], with_peak: bool) -> list[Metric]:

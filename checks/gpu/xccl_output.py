@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from checks.core import trials
 from checks.core.trials import Metric, NotMeasured
 
 #: Collective -> bytes that cross a link for each byte, on so many ranks.
@@ -36,13 +37,14 @@ _PROTOCOLS = ('LL', 'LL128', 'SIMPLE')
 
 
 class Row(NamedTuple):
-    """One size: bytes as printed, seconds, printed rates in GB/s, and wrong elements of both ways."""
+    """One size: bytes as printed, seconds, printed rates in GB/s, wrong elements of both ways; and which line it is."""
 
     size: int
     seconds: float
     algorithm: float
     bus: float
     wrong: tuple[str, str]
+    line: int = 0
 
     @property
     def asked(self) -> int:
@@ -63,9 +65,10 @@ def options_of(sizes: Sequence[int]) -> list[str]:
 
 def rows_of(output: str) -> list[Row]:
     """Return the rows that are whole."""
-    found = [_ROW.fullmatch(line) for line in output.splitlines()[: None if output.endswith('\n') else -1]]
     return [
-        Row(int(one[1]), float(one[2]) / 1e6, float(one[3]), float(one[4]), (one[5], one[9])) for one in found if one
+        Row(int(one[1]), float(one[2]) / 1e6, float(one[3]), float(one[4]), (one[5], one[9]), line)
+        for line, text in enumerate(output.split('\n')[:-1], start=1)
+        if (one := _ROW.fullmatch(text))
     ]
 
 
@@ -79,7 +82,7 @@ class Rate(Metric):
         if not (rows := rows_of(output)):
             raise NotMeasured('there is no row of a message size')
         return [
-            ({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9)
+            trials.Row({'message_bytes': str(row.asked)}, self.factor * row.size / row.seconds / 1e9, (row.line,))
             for row in rows
             if row.seconds
         ]

@@ -8,8 +8,9 @@ from test_trials import CURVE, ROWS, folder_of, plan
 
 from checks.core import signatures
 from checks.core.causes import Ending
-from checks.core.outputs import first_words, plain, text_of
+from checks.core.outputs import first_words, text_of
 from checks.core.trials import Metric, read
+from plumbline.outputs import plain
 from studies import fault_table
 
 GOOD = '\n'.join(ROWS)

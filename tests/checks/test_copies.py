@@ -73,7 +73,8 @@ def test_a_recorded_frame_of_a_newer_version_is_read(copies, recorded):
     output = recorded('transferbench-host-to-gpu.txt')
     assert copies.faults_of(output, 1, 1024) == []
     metric = copies.Transfers('bandwidth', 'GB/s', 'higher', 'h2d', {}, {'transfer': ['d0-g0']}, run='h2d')
-    assert list(metric.read(output).values.values()) == [28.257]
+    reading = metric.read(output)
+    assert list(reading.values.values()) == [28.257] and list(reading.lines.values()) == [[4]]
 
 
 @each_row(('old', 'new', 'says'), [

@@ -39,13 +39,15 @@ def list_all(
 
 @incidents.command('show')
 def show_one(id: Id, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
-    """Show one incident: what, where, since when, what changed, evidence, and what to do next."""
+    """Show one incident: what, where, since when, what changed, evidence, what to do next, what the program printed."""
     from postprocess.history import ledger
     from postprocess.history.incidents.known import last_day
+    from postprocess.report.printed import printed_of
     from postprocess.views import incidents as views
 
     name, known = ledger.find(results, id, site)
-    show(views.details(known, last_day(ledger.read(results, name))), format)
+    shown = printed_of(known) if format == 'table' else None
+    show(views.details(known, last_day(ledger.read(results, name)), shown), format)
 
 
 @incidents.command()

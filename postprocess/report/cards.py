@@ -15,6 +15,7 @@ from postprocess.history.incidents.known import Known
 from postprocess.history.incidents.levels import levels
 from postprocess.report.charts import Judged
 from postprocess.report.plots import Axis, joined
+from postprocess.report.printed import Cases, archives_of
 from postprocess.results.store import Store
 from postprocess.text import count, percent
 
@@ -38,7 +39,8 @@ class Spark(NamedTuple):
 class Card(NamedTuple):
     """An incident, its state and place in words, the series of the session that it is of, and its level.
 
-    Each series with its deviation there in %, None where it is not known.
+    Each series with its deviation there in %, None where it is not known. `outputs`: the archives of its evidence, each
+    with the number of its case in this session, None of another one.
     """
 
     known: Known
@@ -46,20 +48,23 @@ class Card(NamedTuple):
     where: str
     series: list[tuple[Judged, float | None]]
     spark: Spark | None
+    outputs: list[tuple[str, int | None]]
 
 
-def cards(digest: Digest, store: Store, series: Sequence[Judged], sizes: Mapping[str, int]) -> list[Card]:
+def cards(digest: Digest, store: Store, series: Sequence[Judged], cases: Cases, sizes: Mapping[str, int]) -> list[Card]:
     """Return a card for each incident of a digest. `sizes`: how many nodes of each partition took part.
 
     Raises InputError where the store cannot be read.
     """
-    sparks = _sparks(digest, store)
+    sparks, archives = _sparks(digest, store), archives_of(digest, cases)
     by_series = {one.series: one for one in series}
     return [
         Card(
             one, one.state(digest.day), _where(one.incident, sizes),
             [(by_series[of], _deviation(one.incident.values.get(of))) for of in one.incident.series if of in by_series],
             sparks.get(one.id),
+            [(path, archives[one.id][path][0].case_id if path in archives.get(one.id, {}) else None)
+             for path in one.incident.archives],
         )
         for one in digest.known
     ]  # fmt: skip

@@ -57,11 +57,11 @@ def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
 
 def unfolded(
     series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], fleet: Sequence[NodeRow], store: Store,
-    digest: Digest, link: Callable[[Path], str],
+    digest: Digest, outputs: Mapping[int, dict[str, Any]], link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the details show: ``sessions``, their times; ``metrics``, ``cases`` and ``nodes`` by number and name.
 
-    `link`: makes the address of a file.
+    `outputs`: what programs printed, by case. `link`: makes the address of a file.
     """
     session, results = digest.comparison.session, store.folder.parent
     samples = _samples(store, session, {row.case_id for one in series for row in one.rows[:_JOBS]})
@@ -70,7 +70,10 @@ def unfolded(
     return {
         'sessions': [one.epoch for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
-        'cases': {id: _case(case, session, results, link) for id, case in cases.items()},
+        'cases': {
+            id: _case(case, session, results, link) | ({'printed': outputs[id]} if id in outputs else {})
+            for id, case in cases.items()
+        },
         'nodes': node_pages(fleet, of_bands, {id: of['at'] for id, of in histories.items()}, cases, digest),
     }
 

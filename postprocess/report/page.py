@@ -36,6 +36,7 @@ from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.details import alike, packed, unfolded
 from postprocess.report.fleet import nodes
 from postprocess.report.plots import Plot
+from postprocess.report.printed import printed
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import derived
@@ -111,7 +112,7 @@ def to_html(
 ) -> str:  # fmt: skip
     """Return the page. `folder`: where it will be; links to evidence are relative to it. [default: the results]
 
-    `home`: address of the page of all sessions, of a page that is published; it has no links to evidence.
+    `home`: address of the page of all sessions, of a page that is published; it has no evidence and no links to it.
 
     Raises InputError where the store cannot be read.
     """
@@ -127,8 +128,9 @@ def to_html(
     with suppress(InputError):  # the digest names it
         located = locations(session.site, root)
     fleet = nodes(judged, cases, digest, located)
+    outputs = {} if home else printed({one.series: one.id for one in series}, cases, digest, store)
     return template('report.html.j2').render(
-        home=home, folder=folder, cards=cards(digest, store, judged, sizes), incident=incidents,
+        home=home, folder=folder, cards=cards(digest, store, judged, cases, sizes), incident=incidents,
         lead=lead(digest.known, digest.day),
         problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
         comparison=comparison, session=session, digest=digest,
@@ -142,7 +144,9 @@ def to_html(
         worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
         places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
         changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),
-        details=unfolded(series, cases, fleet, store, digest, lambda path: '' if home else _address(path, folder)),
+        details=unfolded(
+            series, cases, fleet, store, digest, outputs, lambda path: '' if home else _address(path, folder)
+        ),
         provenance=_provenance(cases.values()), not_run=_not_run(comparison, cases.values()),
         nodes=sorted({node for _, node in places}), fleet=fleet, uplot=uplot(),
     )  # fmt: skip

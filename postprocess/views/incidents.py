@@ -15,6 +15,7 @@ from postprocess.views.table import Column, Row, View, in_markdown
 if TYPE_CHECKING:
     from postprocess.history.incidents.incident import Value
     from postprocess.history.incidents.known import Known
+    from postprocess.results.excerpts import Excerpt
 
 _LINES = 16  # on the incidents of a session
 _MOST = 6  # lines of evidence of one, in the text
@@ -82,8 +83,11 @@ def listing(known: Sequence[Known], day: str) -> View:
     return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
 
 
-def details(known: Known, day: str) -> View:
-    """Return one incident with all that is known of it: its metrics as rows, and what each session says of it."""
+def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
+    """Return one incident with all that is known of it: its metrics as rows, and what each session says of it.
+
+    `shown`: what its program printed.
+    """
     sessions = []
     for uuid, seen in known.seen.items():
         size = f', {100 * seen.loss:.1f} % of the performance lost' if seen.loss is not None and seen.bad else ''
@@ -93,7 +97,7 @@ def details(known: Known, day: str) -> View:
     return View(
         _VALUES,
         [of.to_row() | _numbers(known.incident.values.get(of)) for of in known.incident.series],
-        before='\n'.join(text(known, day, most=10**6)),
+        before='\n'.join([*text(known, day, most=10**6), *(printed(shown) if shown else ())]),
         after='\n'.join(sessions),
         name='series',
         document={**to_row(known, day), 'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}},
@@ -175,6 +179,16 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
 def outputs(known: Known) -> list[str]:
     """Return where the output of the benchmark is."""
     return [f'output of the benchmark: {known.results / path}' for path in known.incident.archives]
+
+
+def printed(shown: Excerpt) -> Iterator[str]:
+    """Yield what a program printed, with a > at the lines of the numbers."""
+    if shown.problem:
+        yield from _wrap(shown.problem, '  ')
+    for part in shown.parts:
+        marked = {line for of in part.marks.values() for line in of}
+        yield from _wrap(part.caption, '  ')
+        yield from (f'  {">" if line in marked else " "}{line:5} {text}' for line, text in part.lines)
 
 
 def markdown(known: Sequence[Known], day: str) -> Iterator[str]:

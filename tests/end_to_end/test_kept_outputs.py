@@ -3,6 +3,7 @@
 import json
 import tarfile
 
+from browser import unpacked
 from scratch import cases_in
 
 PROGRAM = 'echo "rate: 50.5"; echo "delay: 1.25"; echo "a warning" >&2'
@@ -28,6 +29,8 @@ def test_a_case_that_passed_keeps_all_and_shows_it(clone):
     for trial in (1, 2):
         assert texts[f'trial_{trial}/run/stdout'] == 'rate: 50.5\ndelay: 1.25\n'
         assert texts[f'trial_{trial}/run/stderr'] == 'a warning\n'
+        lines = json.loads(texts['numbers.json'])[f'trial_{trial}/run/stdout']
+        assert lines == {'rate': [1], 'delay': [2]}
     assert 'trial_$trial' in texts['rfm_job.sh'] and 'binary_sha256=' in texts['provenance.txt']
     assert 'rank.sh' not in texts
 
@@ -50,6 +53,19 @@ def test_a_program_that_fails_keeps_its_exit_code_and_its_words(clone):
     assert case['result'] == 'fail' and 'exit code 7' in case['fail_reason']
     assert texts['trial_1/run/stderr'] == 'no licence\n'
     assert 'no licence' in texts['rfm_job.out']
+
+
+def test_the_page_of_a_case_that_failed_shows_its_output_and_standard_error(clone):
+    clone.program('echo "rate: 50.5"; echo "no licence" >&2; exit 7')
+    case, _ = run(clone)
+    (report,) = clone.results.glob('reports/*.json')
+    assert clone.plumbline('ingest', report).returncode == 0
+    assert clone.plumbline('report').returncode == 1
+    (one,) = unpacked(clone.results / 'report.html')['cases'].values()
+    output, errors = one['printed']['parts']
+    assert one['output'] == case['record']['evidence']
+    assert output['lines'] == [[1, 'rate: 50.5']] and [1] in output['marks'].values()
+    assert errors['lines'] == [[1, 'no licence']] and errors['caption'] == 'trial_1/run/stderr, 1 line'
 
 
 def test_evidence_that_cannot_be_written_fails_the_case(clone):

@@ -69,6 +69,20 @@
       ...archive(of).flatMap(link => [', ', link]), ' ', make('span', {className: 'raw'}, samples || 'no sample'));
   };
   const archive = of => of.output ? [make('a', {href: of.output}, 'its output and job script')] : [];
+  // What a program printed: the lines of its numbers are marked, in the details of a metric its own ones
+  const numbered = ({caption, lines, marks}, id) => {
+    const marked = new Set(id == null ? Object.values(marks).flat() : marks[id]), shown = [];
+    lines.forEach(([line, text], i) => {
+      if (i && line !== lines[i - 1][0] + 1) shown.push('\u22ef\n');
+      const is = marked.has(line);
+      shown.push(make('span', {className: 'u'}, `${is ? '>' : ' '}${String(line).padStart(5)} `), is ? make('mark', {}, text) : text, '\n');
+    });
+    return make('figure', {className: 'printed'}, make('figcaption', {}, caption), make('pre', {tabIndex: 0}, ...shown));
+  };
+  const printed = (of, id) => !of || id != null && !of.of.includes(+id) ? [] : [
+    make('h3', {}, 'What the program printed'), ...(of.problem ? [make('p', {}, of.problem)] : []),
+    ...of.parts.filter(({marks}) => id == null || marks[id] || !Object.keys(marks).length).map(part => numbered(part, id)),
+  ];
   const command = text => {
     const code = make('code', {}, text), line = make('p', {className: 'next'}, code);
     copied(code);
@@ -128,9 +142,9 @@
       make('p', {}, verdict(one.verdict), ` on ${one.where}${one.cause ? `: ${one.cause}` : ''}`), facts(one.facts), past(make('figure', {}), id),
       ...(one.jobs ?? []).map(of => job(of, one.jobs.length > 1)),
       ...(one.more ? [make('p', {className: 'u'}, `${one.more} more jobs: plumbline compare --format csv`)] : []),
-      ...(one.jobs ?? []).slice(0, 1).map(([, of]) => command(data.cases[of].again)),
+      ...(one.jobs ?? []).slice(0, 1).flatMap(([, of]) => [...printed(data.cases[of].printed, id), command(data.cases[of].again)]),
     ],
-    c: one => [facts(one.facts), make('p', {}, ...archive(one)), make('p', {}, 'Run this case again:'), command(one.again)],
+    c: one => [...printed(one.printed), make('p', {}, ...archive(one)), facts(one.facts), make('p', {}, 'Run this case again:'), command(one.again)],
     'n=': (one, node) => {
       const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
       return [

@@ -1,0 +1,124 @@
+"""What the programs printed in the cases that fell short, for the details of the page and for an incident."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from plumbline.errors import InputError
+from plumbline.identity import CaseId, SeriesId, to_text
+from postprocess.history.digest import Digest
+from postprocess.history.incidents.known import Known
+from postprocess.results.excerpts import MOST_LINES, Excerpt, Wanted, excerpt
+from postprocess.results.store import Session, Store
+from postprocess.results.tables import reached_its_end
+from postprocess.verdicts.verdict import BAD, Verdict
+
+_CASES = 30  # of a page, the worst first; more than a reader opens
+_MOST_TEXT = 120_000  # characters of a page: random ones are a quarter of the 0.5 MB that it may have, tables far less
+_MOST_READ = 256 * 2**20  # bytes of unpacked archives for a page: a second or two
+_NO_ROOM = 'The page has no room for more output; all of it is in the archive.'
+Cases = Mapping[int, Mapping[str, Any]]
+Samples = dict[tuple[int, str, str], dict[int, float]]  # by case, metric and dims: trial -> value
+
+
+def archives_of(digest: Digest, cases: Cases) -> dict[str, dict[str, list[Verdict]]]:
+    """Return, by incident, the archives of its evidence that are of this session, each with its verdicts there."""
+    rows: dict[str, list[Verdict]] = {}
+    for row in digest.comparison.verdicts if digest.known else ():
+        if row.case_id is not None:
+            rows.setdefault(cases[row.case_id]['evidence'], []).append(row)
+    found: dict[str, dict[str, list[Verdict]]] = {}
+    for one in digest.known:
+        for archive in one.incident.archives:
+            if own := [row for row in rows.get(archive, ()) if one.incident.holds(row.id, row.nodes)]:
+                found.setdefault(one.id, {})[archive] = own
+    return found
+
+
+def printed(ids: Mapping[SeriesId, int], cases: Cases, digest: Digest, store: Store) -> dict[int, dict[str, Any]]:
+    """Return the lines of cases that failed, fell short, warned or are shown by an incident, by their numbers.
+
+    `ids`: the numbers of the series on the page. Where all is well, no archive is read.
+    """
+    wanted = _wanted(cases, digest)
+    samples = _samples(store, digest.comparison.session, list(wanted)[:_CASES]) if wanted else {}
+    found: dict[int, dict[str, Any]] = {}
+    text, unread = _MOST_TEXT, _MOST_READ
+    for number, (id, rows) in enumerate(wanted.items()):
+        case, shown = cases[id], Excerpt([], _NO_ROOM)
+        if number < _CASES and text > 0 and unread > 0:
+            lines = [_lines_of(row.id, row.quantity.sign, row.verdict == 'invalid', case, samples) for row in rows]
+            shown = _shown(store, case, lines)
+        text -= sum(len(line) for part in shown.parts for _, line in part.lines)
+        unread -= shown.read
+        of = {row.id.name: ids[row.id] for row in rows}
+        parts = [
+            {'caption': part.caption, 'lines': part.lines, 'marks': {of[name]: at for name, at in part.marks.items()}}
+            for part in shown.parts
+        ]
+        found[id] = {'parts': parts, 'problem': shown.problem, 'of': sorted(of.values())}
+    return found
+
+
+def printed_of(known: Known) -> Excerpt | None:
+    """Return the lines of the first archive of an incident; None without one."""
+    incident = known.incident
+    if not incident.archives:
+        return None
+    store, last = Store(known.results), [uuid for uuid, seen in known.seen.items() if seen.bad][-1:]
+    with suppress(InputError):  # without the store, the first trial is shown
+        for session in (one for one in store.sessions(incident.where.site) if one.session in last):
+            for case in store.rows('cases', session):
+                of_case, nodes = CaseId.from_row(case), case['nodes']
+                own = [id for id in incident.series if id.case == of_case and incident.holds(id, nodes)]
+                if own and case['evidence'] == incident.archives[0]:
+                    samples = _samples(store, session, [case['case_id']])
+                    lower = {id for id, value in incident.values.items() if value.better == 'lower'}
+                    lines = [_lines_of(id, -1 if id in lower else 1, False, case, samples) for id in own]
+                    return _shown(store, case, lines)
+    return excerpt(known.results, incident.archives[0], [Wanted(id.name) for id in incident.series[:MOST_LINES]])
+
+
+def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
+    """Return the verdicts whose lines are shown, by case: those of incidents first, then the worst first."""
+    over = {one.id for one in digest.of_state('healing', 'closed')}
+    by_incident = [
+        row for id, of in archives_of(digest, cases).items() if id not in over for rows in of.values() for row in rows
+    ]
+    bad = [row for row in digest.comparison.verdicts if row.verdict in (*BAD, 'warning') and row.case_id is not None]
+    found: dict[int, dict[SeriesId, Verdict]] = {}
+    for row in [*by_incident, *bad]:
+        if row.case_id is not None and cases[row.case_id]['evidence']:
+            found.setdefault(row.case_id, {}).setdefault(row.id, row)
+    return {id: list(of.values()) for id, of in found.items()}
+
+
+def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
+    """Return the samples of some cases by case, metric and dims."""
+    rows = store.query(
+        'SELECT case_id, metric, dims, trial, value FROM samples JOIN wanted USING (case_id)',
+        [session],
+        wanted={'case_id': list(cases)},
+    )
+    found: Samples = {}
+    for case, metric, dims, trial, value in zip(*(column.to_pylist() for column in rows.columns), strict=True):
+        found.setdefault((case, metric, dims), {})[trial] = value
+    return found
+
+
+def _lines_of(id: SeriesId, sign: int, invalid: bool, case: Mapping[str, Any], samples: Samples) -> Wanted:
+    """Return the trial to show of a series: one that lacks its number, else the worst; of an invalid one the best."""
+    own = samples.get((case['case_id'], id.metric, to_text(id.dims)), {})
+    if not own:
+        return Wanted(id.name)
+    if lacking := [trial for trial in range(1, (case['trials'] or 0) + 1) if trial not in own]:
+        return Wanted(id.name, lacking[0])
+    trial = min(own, key=lambda trial: (-sign if invalid else sign) * own[trial])
+    return Wanted(id.name, trial, own[trial])
+
+
+def _shown(store: Store, case: Mapping[str, Any], lines: Sequence[Wanted]) -> Excerpt:
+    failed = not reached_its_end(case['result'], case['fail_phase'])
+    return excerpt(store.folder.parent, case['evidence'], lines[:MOST_LINES], case['nodes'], failed)

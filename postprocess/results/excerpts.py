@@ -1,0 +1,290 @@
+"""Excerpts of what a program itself printed, from the archive of its case: the lines of its numbers and its last words.
+
+The text is hostile: it is bounded in lines, width and bytes read, and what cannot be printed is replaced. Nothing is
+unpacked to disk.
+"""
+
+from __future__ import annotations
+
+import gzip
+import io
+import re
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import groupby
+from pathlib import Path
+from typing import NamedTuple
+
+from plumbline.errors import RecordError
+from plumbline.evidence import FOLDER
+from plumbline.outputs import NUMBERS, Lines, plain, read_numbers
+from postprocess.text import count
+
+MOST_LINES = 40  # of the outputs of a case: a window of a browser
+CONTEXT = 5  # lines before and after a marked one: the titles of BabelStream's table are five above its last row
+LAST = 15  # lines of an output in which none is marked: how it ended
+LAST_ERRORS = 10  # lines of standard error: a message and where it came from
+WIDTH = 160  # characters of a line; programs print tables of 80 to 132
+RUNS = 3  # of a case; further ones say about the same
+MOST_READ = 64 * 2**20  # bytes of an unpacked archive, a third of a second; that of one case has some MiB
+_FEWEST_DIGITS = 3  # of a number that is looked for; shorter ones stand everywhere
+_PRINTED = re.compile(r'(?<![\w.])[+-]?(\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\d)')
+_RUN = re.compile(r'trial_(\d{1,9})/[^/]+')
+_OF_RUN = ('stdout', 'stderr', 'exit_code')
+_OF_JOB = ('place.err', 'rfm_job.err')  # read where no program printed anything
+_SAID = {
+    'read': 'marked: where the check read the numbers',
+    'computed': 'marked: where the check read the numbers of which it computes the metric',
+    'found': 'marked: where the digits of the values stand, as the check did not note which lines it read',
+    'none': 'the check found no number of the metric in it',
+    'unknown': 'which lines the numbers come from is not known',
+}
+_Files = Iterator[tuple[str, Callable[[], bytes]]]  # name below the folder of the job, and what reads it
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A metric with its dims whose lines are looked for: those of `trial`, in which it had `value`; None: of any."""
+
+    name: str
+    trial: int | None = None
+    value: float | None = None
+
+
+@dataclass(frozen=True)
+class Part:
+    """Some `lines` of a file with their numbers, and in words which; `marks`: those of each metric that was wanted."""
+
+    caption: str
+    lines: list[tuple[int, str]]
+    marks: dict[str, list[int]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Excerpt:
+    """What is shown of a case. `problem`: a sentence where that is not all. `read`: bytes that were unpacked for it."""
+
+    parts: list[Part]
+    problem: str = ''
+    read: int = 0
+
+
+def excerpt(
+    results: Path, evidence: str, wanted: Sequence[Wanted], nodes: Iterable[str] = (), failed: bool = False
+) -> Excerpt:
+    """Return what a case printed. `evidence`: its archive below `results`. `wanted`: the worst first.
+
+    `nodes`: those of the case, which are its place in the archive of a node sweep. `failed`: whether it failed; the
+    runs whose programs did then come first.
+    """
+    path = results / evidence
+    if not path.resolve().is_relative_to((results / FOLDER).resolve()):
+        return Excerpt([], f'The output is not shown: its archive is not in {FOLDER}/ of the results.')
+    if not path.is_file():
+        return Excerpt([], 'The output is gone: its archive was removed, as ci/nightly --evidence keeps only so much.')
+    search, bounded, problem = _Search(wanted, failed), _Bounded(), ''
+    try:
+        with gzip.open(path) as bounded.stream, tarfile.open(fileobj=bounded, mode='r|') as archive:
+            search.read(_files(archive, ','.join(nodes)))
+    except _TooMuch:
+        problem = f'Of its archive only the first {MOST_READ // 2**20} MiB were read.'
+    except (OSError, EOFError, tarfile.TarError, zlib.error, ValueError) as error:
+        why = ' '.join(str(error).split())[:WIDTH] or type(error).__name__
+        problem = f'The output is not complete: its archive is damaged or cannot be read: {why}.'
+    parts = search.parts()
+    return Excerpt(parts, problem or ('' if parts else 'Its programs printed nothing.'), bounded.count)
+
+
+# The archive
+
+
+class _TooMuch(Exception):
+    """An archive is larger than what is read of one."""
+
+
+class _Bounded(io.RawIOBase):
+    """The unpacked bytes of an archive, `MOST_READ` at most; `count`: how many were read."""
+
+    stream: gzip.GzipFile
+    count = 0
+
+    def read(self, size: int = -1) -> bytes:
+        found = self.stream.read(size)
+        self.count += len(found)
+        if self.count > MOST_READ:
+            raise _TooMuch
+        return found
+
+
+def _files(archive: tarfile.TarFile, place: str) -> _Files:
+    """Yield the files of a job, in the order in which they were packed; of a node sweep those of a place."""
+    for member in archive:
+        name, of_place = member.name.partition('/')[2], f'places/{place}'
+        if not member.isreg() or member.issparse() or (name.startswith('places/') and not name.startswith(of_place)):
+            continue
+        if name == f'{of_place}.tar':
+            with tarfile.open(fileobj=io.BytesIO(_content(archive, member)), mode='r:') as packed:
+                for inner in sorted(packed.getmembers(), key=lambda inner: inner.name):
+                    if inner.isreg() and not inner.issparse():
+                        yield inner.name.removeprefix('./'), partial(_content, packed, inner)
+        else:
+            yield name.removeprefix(f'{of_place}/'), partial(_content, archive, member)
+
+
+def _content(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    stream = archive.extractfile(member)
+    return stream.read() if stream else b''
+
+
+class _Run(NamedTuple):
+    """One execution of a program: its folder, the trial that it is of, and its files by name."""
+
+    folder: str
+    trial: int
+    files: dict[str, bytes]
+
+    @property
+    def failed(self) -> bool:
+        """True if the program failed, or was still running when its job ended."""
+        return self.files.get('exit_code', b'').strip() != b'0'
+
+
+class _Search:
+    """The runs that have what is wanted, and what is shown of them."""
+
+    def __init__(self, wanted: Sequence[Wanted], failed: bool):
+        self.wanted, self.failed = wanted, failed
+        self.lines: Lines = {}  # that the check noted
+        self.noted: dict[str, set[str]] = {}  # the metrics of these, by run, by trial, and all
+        self.left = list(wanted)
+        self.runs: list[_Run] = []
+        self.last: list[_Run] = []  # shown where none has what is wanted
+        self.job: dict[str, bytes] = {}
+
+    def read(self, files: _Files) -> None:
+        """Read the files until all is found that is wanted."""
+        for folder, of in groupby(files, key=lambda file: file[0].rpartition('/')[0]):
+            names = _OF_RUN if folder else (NUMBERS, *_OF_JOB)
+            own = {
+                name.rpartition('/')[2]: content()
+                for name, content in of
+                if name.rpartition('/')[2] in names or name in self.lines
+            }
+            if match := _RUN.fullmatch(folder):
+                self._keep(_Run(folder, int(match[1]), own))
+            elif not folder:
+                self._note(own.pop(NUMBERS, b'{}'))
+                self.job |= own
+            if self.lines and not self.left and not self.failed:
+                return
+
+    def _note(self, content: bytes) -> None:
+        with suppress(RecordError):  # the digits of the values are looked for
+            self.lines |= read_numbers(content)
+        for file, of in self.lines.items():
+            for part in (file.rpartition('/')[0], file.partition('/')[0], ''):
+                self.noted.setdefault(part, set()).update(of)
+
+    def _keep(self, run: _Run) -> None:
+        """Keep a run that has something wanted, or failed."""
+        here, trial, every = (self.noted.get(part, set()) for part in (run.folder, f'trial_{run.trial}', ''))
+        own = [one for one in self.left if one.trial in (None, run.trial)]
+        found = {one for one in own if one.name in here or one.name not in (every if one.trial is None else trial)}
+        if found or (self.failed and run.failed):
+            self.runs.append(run)
+        self.last = [run]
+        self.left = [one for one in self.left if one not in found or one.name not in here]
+
+    def parts(self) -> list[Part]:
+        """Return the lines of the outputs and the ends of standard error; of the job where no program printed."""
+        outputs = [(run, self._output(run)) for run in self.runs or self.last]
+        outputs.sort(key=lambda of: (not (self.failed and of[0].failed), not of[1].marks, self._rank(of[1])))
+        parts, room = [], MOST_LINES
+        for run, output in outputs[:RUNS]:
+            part = output.part(room)
+            room -= len(part.lines)
+            parts += [part, _end(f'{run.folder}/stderr', run.files.get('stderr', b''), LAST_ERRORS)]
+        if not any(part.lines for part in parts):
+            parts = [_end(name, self.job.get(name, b''), LAST_ERRORS) for name in _OF_JOB]
+        return [part for part in parts if part.lines]
+
+    def _rank(self, output: _Output) -> int:
+        """Return the place among what is wanted of the first metric that an output has."""
+        return next((i for i, one in enumerate(self.wanted) if one.name in output.marks), len(self.wanted))
+
+    def _output(self, run: _Run) -> _Output:
+        """Return the output of a run with the lines that are marked in it."""
+        read = {file: of for file, of in self.lines.items() if file.startswith(f'{run.folder}/')}
+        file, noted = next(iter(read.items()), (f'{run.folder}/stdout', {}))
+        lines = _lines(run.files.get(file.rpartition('/')[2], b''))
+        own = [one for one in self.wanted if one.trial in (None, run.trial)]
+        marks, how = {one.name: noted[one.name] for one in own or self.wanted if one.name in noted}, 'read'
+        if not marks:
+            marks, how = _found(lines, own), 'found'
+        if not marks and noted and own and self.noted[''].isdisjoint(one.name for one in own):
+            every = sorted({line for of in noted.values() for line in of})
+            marks, how = {one.name: every for one in own}, 'computed'
+        if not marks:
+            how = 'none' if file in read and all(one.value is None for one in own) else 'unknown'
+        return _Output(file, lines, marks, how)
+
+
+class _Output(NamedTuple):
+    """The `lines` of a file, those that are marked in it by metric, and a key of `_SAID`: how they are known."""
+
+    file: str
+    lines: list[str]
+    marks: dict[str, list[int]]
+    how: str
+
+    def part(self, room: int) -> Part:
+        """Return at most `room` lines: those that are marked, with what is around them; else the last ones."""
+        marked = list(dict.fromkeys(line for of in self.marks.values() for line in of if 0 < line <= len(self.lines)))
+        near = [line + step for far in range(1, CONTEXT + 1) for line in marked for step in (-far, far)]
+        around = dict.fromkeys([*marked, *(line for line in near if 0 < line <= len(self.lines))])
+        last = range(max(1, len(self.lines) - LAST + 1), len(self.lines) + 1)
+        chosen = sorted(list(around or last)[:room])
+        left = [line for line in marked if line not in chosen]
+        more = f', {count(len(left), "marked line")} more' if left else ''
+        shown = {name: [line for line in of if line in chosen] for name, of in self.marks.items()}
+        caption = f'{self.file}, {len(chosen)} of {count(len(self.lines), "line")}{more}; {_SAID[self.how]}'
+        return Part(caption, [(line, _shown(self.lines[line - 1])) for line in chosen], shown)
+
+
+def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int]]:
+    """Return the lines in which the digits of the values stand, whatever their power of ten."""
+    names = {_digits(f'{one.value:.12g}'): one.name for one in wanted if one.value is not None}
+    found: dict[str, list[int]] = {}
+    for number, line in enumerate(lines, start=1):
+        for digits in {_digits(match[0]) for match in _PRINTED.finditer(line)} & names.keys():
+            if len(digits) >= _FEWEST_DIGITS:
+                found.setdefault(names[digits], []).append(number)
+    return found
+
+
+def _digits(number: str) -> str:
+    """Return the digits that count of a number: those of -0.0120e+3 are 12."""
+    return re.sub(r'[eE].*|\D', '', number).strip('0')
+
+
+def _end(name: str, content: bytes, most: int) -> Part:
+    """Return the last lines of a file."""
+    lines = _lines(content)
+    last = range(max(1, len(lines) - most + 1), len(lines) + 1)
+    caption = f'{name}, {f"the last {most} of " if len(lines) > most else ""}{count(len(lines), "line")}'
+    return Part(caption, [(line, _shown(lines[line - 1])) for line in last])
+
+
+def _lines(content: bytes) -> list[str]:
+    """Return the lines of a file as a check reads them, without empty ones at the end."""
+    return plain(content.decode('utf-8', errors='replace')).rstrip('\n').split('\n') if content.strip() else []
+
+
+def _shown(line: str) -> str:
+    """Return a line that may be shown anywhere: not too long, and without characters that move or hide others."""
+    text = ''.join(letter if letter.isprintable() else '\ufffd' for letter in line[: WIDTH + 1].expandtabs().rstrip())
+    return text if len(text) <= WIDTH else f'{text[:WIDTH]} ...'

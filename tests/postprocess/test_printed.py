@@ -1,0 +1,322 @@
+"""Excerpts of what programs printed: the right lines, bounded, of archives that are whole, old, hostile or damaged.
+
+Line numbers and values are those of `grep -n` in the recorded output: Triad is in line 14, the titles in line 10.
+"""
+
+import gzip
+import io
+import json
+import random
+import string
+import tarfile
+
+import pytest
+from browser import unpacked
+from rows import each_row
+from run_reports import SITE, case, metric, reference, report
+
+from checks.core.placement import Placement
+from checks.core.trials import Metric, Plan, read
+from plumbline import evidence
+from postprocess.report import printed
+from postprocess.results import excerpts
+from postprocess.results.excerpts import Wanted, excerpt
+
+OUTPUT = 'babelstream-5.0-omp.txt'
+KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
+METRICS = [Metric(name, 'MB/s', 'higher', rf'^{name.title()} +(\S+)') for name in KERNELS]
+TRIAD = [Wanted('triad', 1, 22374.416)]
+
+
+@pytest.fixture
+def stream(recorded):
+    return recorded(OUTPUT)
+
+
+def run_of(stage, trial=1, output='', errors='', code='0', run='run'):
+    folder = stage / f'trial_{trial}/{run}'
+    folder.mkdir(parents=True)
+    for name, text in (('stdout', output), ('stderr', errors), ('exit_code', code), ('binding.n1.0', '0')):
+        (folder / name).write_text(f'{text}\n' if name[0] in 'be' else text)
+    return folder
+
+
+def noted(stage, trials=1, metrics=METRICS):
+    """Let the check read the trials."""
+    record, _ = read(stage, Plan('STREAM', (('size', 'big'),), metrics, Placement(1, ((0,),)), trials), 'n1')
+    return record
+
+
+def packed(stage, results):
+    return evidence.pack(stage, results, SITE, 'STREAM-1')
+
+
+def marked(part):
+    return sorted({line for of in part.marks.values() for line in of})
+
+
+def test_the_line_that_the_check_read_is_marked_with_the_titles_above_it(tmp_path, stream):
+    run_of(tmp_path / 'stage', output=stream)
+    noted(tmp_path / 'stage')
+    shown = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), TRIAD)
+    (part,) = shown.parts
+    assert not shown.problem and part.marks == {'triad': [14]}
+    assert dict(part.lines)[14].split() == ['Triad', '22374.416', '0.03599', '0.04578', '0.04040']
+    assert dict(part.lines)[10].startswith('Function    MBytes/sec') and [line for line, _ in part.lines] == [
+        *range(9, 16)
+    ]
+    assert part.caption == 'trial_1/run/stdout, 7 of 15 lines; marked: where the check read the numbers'
+
+
+def test_the_trial_that_is_asked_for_is_shown_with_its_standard_error(tmp_path, stream):
+    for trial in (1, 2, 3):
+        run_of(tmp_path / 'stage', trial, stream, f'line 1\nwords of {trial}' if trial == 2 else '')
+    noted(tmp_path / 'stage', 3)
+    archive = packed(tmp_path / 'stage', tmp_path)
+    output, errors = excerpt(tmp_path, archive, [Wanted('add', 2)]).parts
+    assert output.caption.startswith('trial_2/run/stdout') and output.marks == {'add': [13]}
+    assert errors.caption == 'trial_2/run/stderr, 2 lines' and errors.lines == [(1, 'line 1'), (2, 'words of 2')]
+    assert len(excerpt(tmp_path, archive, [Wanted('add', 1)]).parts) == 1
+
+
+def test_an_archive_without_the_lines_has_the_digits_marked_and_says_so(tmp_path, stream):
+    run_of(tmp_path / 'stage', output=stream)
+    archive = packed(tmp_path / 'stage', tmp_path)
+    (part,) = excerpt(tmp_path, archive, [Wanted('triad', 1, 22.374416)]).parts  # in GB/s
+    assert part.marks == {'triad': [14]} and 'where the digits of the values stand' in part.caption
+    (part,) = excerpt(tmp_path, archive, [Wanted('triad', 1, 22374.417)]).parts
+    assert not part.marks and part.caption.endswith('which lines the numbers come from is not known')
+    assert [line for line, _ in part.lines] == [*range(1, 16)]
+
+
+def test_a_computed_metric_has_the_lines_of_which_it_is_computed(tmp_path, stream):
+    run_of(tmp_path / 'stage', output=stream)
+    noted(tmp_path / 'stage')
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('mean', 1, 1.5)]).parts
+    assert marked(part) == [11, 12, 13, 14, 15] and 'of which it computes the metric' in part.caption
+
+
+def test_of_what_failed_the_run_that_did_is_first_with_its_last_words(tmp_path, stream):
+    stage = tmp_path / 'stage'
+    run_of(stage, 1, stream)
+    run_of(
+        stage, 2, ''.join(f'step {i}\n' for i in range(1, 101)), ''.join(f'error {i}\n' for i in range(1, 31)), '139'
+    )
+    noted(stage, 2)
+    output, errors = excerpt(tmp_path, packed(stage, tmp_path), [Wanted('triad', 2)], failed=True).parts
+    assert output.caption == 'trial_2/run/stdout, 15 of 100 lines; the check found no number of the metric in it'
+    assert output.lines[0] == (86, 'step 86') and output.lines[-1] == (100, 'step 100')
+    assert errors.caption == 'trial_2/run/stderr, the last 10 of 30 lines' and errors.lines[-1] == (30, 'error 30')
+
+
+def test_a_job_without_a_trial_shows_its_own_errors(tmp_path):
+    (tmp_path / 'stage').mkdir()
+    (tmp_path / 'stage/rfm_job.err').write_text('module: not found\n')
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('*')], failed=True).parts
+    assert part.caption == 'rfm_job.err, 1 line' and part.lines == [(1, 'module: not found')]
+    (tmp_path / 'stage/rfm_job.err').write_text('')
+    shown = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('*')], failed=True)
+    assert (shown.parts, shown.problem) == ([], 'Its programs printed nothing.')
+
+
+@each_row(('whole',), [(True,), (False,)])
+def test_a_place_of_a_node_sweep_is_found_in_the_archive_of_all(tmp_path, stream, whole):
+    places = tmp_path / f'{whole}/stage/places'
+    for node, output in (('n1', stream.replace('22374.416', '11111.111')), ('n2', stream), ('n22', 'other\n')):
+        run_of(places / node, output=output)
+        noted(places / node)
+        if whole:  # as job/sweep.sh packs what ended well
+            with tarfile.open(places / f'{node}.tar', 'w') as archive:
+                for path in sorted((places / node).rglob('*'), reverse=True):
+                    archive.add(path, f'./{path.relative_to(places / node)}', recursive=False)
+            for path in [*sorted((places / node).rglob('*'), reverse=True), places / node]:
+                path.rmdir() if path.is_dir() else path.unlink()
+    archive = packed(places.parent, tmp_path)
+    (part,) = excerpt(tmp_path, archive, TRIAD, ['n1']).parts
+    assert part.marks == {'triad': [14]} and '11111.111' in dict(part.lines)[14]
+    (part,) = excerpt(tmp_path, archive, TRIAD, ['n2']).parts
+    assert '22374.416' in dict(part.lines)[14]
+
+
+def test_hostile_output_is_bounded_and_harmless(tmp_path):
+    text = '\x1b[31m</script><b>x</b>\x00\x07\u202e\r\n' + 'a' * 5000 + '\n' + 'rate 1.25\n' * 500
+    run_of(tmp_path / 'stage', output=text, errors='\x9b\u2066' + 'e' * 10**6)
+    noted(tmp_path / 'stage', metrics=[Metric('rate', 'GB/s', 'higher', r'^rate (\S+)$')])
+    output, errors = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('rate')]).parts
+    assert len(output.lines) == 40 and '460 marked lines more' in output.caption
+    assert output.lines[0] == (3, 'rate 1.25')
+    assert all(len(line) <= 164 and line.isprintable() for part in (output, errors) for _, line in part.lines)
+
+
+def test_controls_are_replaced(tmp_path):
+    run_of(tmp_path / 'stage', output='\x1b[31m</script>\x00\x07\u202ex\r\nrate: 1\tGB/s\n')
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), [Wanted('rate')]).parts
+    assert part.lines == [(1, '</script>\ufffd\ufffd\ufffdx'), (2, 'rate: 1 GB/s')]
+
+
+def test_a_damaged_archive_is_one_sentence_wherever_it_ends(tmp_path, stream):
+    run_of(tmp_path / 'stage', output=stream, errors='warning')
+    noted(tmp_path / 'stage')
+    path = tmp_path / packed(tmp_path / 'stage', tmp_path)
+    whole, name = path.read_bytes(), str(path.relative_to(tmp_path))
+    for length in range(0, len(whole) - 8, 7):
+        path.write_bytes(whole[:length])
+        shown = excerpt(tmp_path, name, TRIAD)
+        assert shown.problem.startswith('The output is not complete: its archive is damaged') or marked(shown.parts[0])
+        assert shown.problem.count('\n') == 0
+    for place in range(0, len(whole), 5):
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        excerpt(tmp_path, name, TRIAD)
+    path.write_bytes(b'no archive')
+    assert 'is damaged or cannot be read: Not a gzipped file' in excerpt(tmp_path, name, TRIAD).problem
+
+
+def test_numbers_that_are_damaged_are_as_none(tmp_path, stream):
+    run_of(tmp_path / 'stage', output=stream)
+    (tmp_path / 'stage/numbers.json').write_text('{"trial_1/run/stdout": {"triad": [-3, 0, 10000000]}}')
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), TRIAD).parts
+    assert not marked(part) and len(part.lines) == 15
+    (tmp_path / 'stage/numbers.json').write_text('{"trial_1')
+    (part,) = excerpt(tmp_path, packed(tmp_path / 'stage', tmp_path), TRIAD).parts
+    assert marked(part) == [14] and 'digits' in part.caption
+
+
+def test_an_archive_that_is_gone_or_elsewhere_is_said(tmp_path):
+    assert excerpt(tmp_path, 'evidence/cluster/gone.tar.gz', TRIAD).problem.startswith('The output is gone')
+    (tmp_path / 'secret.tar.gz').write_bytes(b'')
+    for name in ('secret.tar.gz', 'evidence/../secret.tar.gz', str(tmp_path / 'secret.tar.gz')):
+        assert 'is not in evidence/ of the results' in excerpt(tmp_path, name, TRIAD).problem
+
+
+def test_no_more_is_unpacked_than_is_allowed(tmp_path, stream, monkeypatch):
+    monkeypatch.setattr(excerpts, 'MOST_READ', 2**20)
+    path = tmp_path / 'evidence/x.tar.gz'
+    path.parent.mkdir()
+    with gzip.open(path, 'wb') as stream_of_zeros, tarfile.open(fileobj=stream_of_zeros, mode='w|') as archive:
+        info = tarfile.TarInfo('x/trial_1/run/stdout')
+        info.size = 2**26
+        archive.addfile(info, io.BytesIO(bytes(2**26)))
+    shown = excerpt(tmp_path, 'evidence/x.tar.gz', TRIAD)
+    assert shown.problem == 'Of its archive only the first 1 MiB were read.' and shown.read < 2**20 + 2**17
+
+
+# The page
+
+
+@pytest.fixture
+def slow(work, tmp_path, stream):
+    """A session of which Triad is slow in trial 2; its archive."""
+    stage = tmp_path / 'stage'
+    run_of(stage, 1, stream)
+    run_of(stage, 2, stream.replace('Triad       22374.416', 'Triad       11374.416'), '<img src=x onerror=alert(1)>')
+    noted(stage, 2)
+    archive = packed(stage, work.results)
+    work.reference(*(reference(metric=name, mean=22370, std=90) | {'unit': 'MB/s'} for name in KERNELS[:4]))
+    values = {'copy': [22365.451] * 2, 'mul': [22379.522] * 2, 'add': [22349.056] * 2, 'triad': [22374.416, 11374.416]}
+    work.ingest(report(with_archive(values, archive), mode='quick'))
+    return archive
+
+
+def with_archive(values, archive, **fields):
+    metrics = {name: metric(of, 'MB/s') for name, of in values.items()}
+    entry = case(metrics=metrics, dims={'unused': ('name', '')}, **fields)
+    entry['record'] |= {'evidence': archive, 'trials': 2}
+    return entry
+
+
+def test_the_details_have_the_lines_of_what_fell_short_alone(work, slow):
+    assert work.run('report').exit_code == 1
+    data = unpacked(work.results / 'report.html')
+    (triad,) = (int(id) for id, one in data['metrics'].items() if one['name'].endswith(' triad'))
+    (of,) = (one['printed'] for one in data['cases'].values())
+    output, errors = of['parts']
+    assert of['of'] == [triad] and output['marks'] == {str(triad): [14]} and 'trial_2/run/stdout' in output['caption']
+    assert [text.split()[1] for line, text in output['lines'] if line == 14] == ['11374.416']
+    assert errors['lines'] == [[1, '<img src=x onerror=alert(1)>']]
+    page = (work.results / 'report.html').read_text()
+    assert f'<a href="{slow}">archive</a>' in page and '<a href="#c0">output of the benchmark</a>' in page
+
+
+def test_no_archive_is_read_of_a_healthy_session(work, stream, tmp_path, monkeypatch):
+    def unread(*_, **__):
+        raise AssertionError('an archive was read')
+
+    monkeypatch.setattr(printed, 'excerpt', unread)
+    monkeypatch.setattr(printed, '_samples', unread)
+    work.reference(reference(metric='copy', mean=100, std=1) | {'unit': 'MB/s'})
+    work.ingest(report(with_archive({'copy': [100.0, 100.1]}, 'evidence/cluster/x.tar.gz'), mode='quick'))
+    assert work.run('report').exit_code == 0
+    assert all('printed' not in one for one in unpacked(work.results / 'report.html')['cases'].values())
+
+
+def test_a_published_page_has_no_output(work, slow, tmp_path):
+    assert work.run('publish', tmp_path / 'site').exit_code == 0
+    (page,) = (tmp_path / 'site').glob('*/sessions/*.html')
+    assert '11374.416   0.03599' not in json.dumps(unpacked(page))
+
+
+def test_1000_metrics_that_all_fell_short_stay_below_half_a_megabyte(work, tmp_path):
+    rng, letters = random.Random(1), string.ascii_letters + string.digits + string.punctuation
+    lines = [''.join(rng.choices(letters, k=150)) for _ in range(60)]  # nothing of it can be compressed much
+    run_of(tmp_path / 'stage', output='\n'.join(lines) + '\n', errors='\n'.join(lines) + '\n')
+    archive = packed(tmp_path / 'stage', work.results)
+    names = [f'metric_{i}' for i in range(10)]
+    work.reference(
+        *(reference(params=f'index={i}', metric=name) | {'unit': 'MB/s'} for i in range(100) for name in names)
+    )
+    entries = [
+        with_archive({name: [50.0, 50.1] for name in names}, archive, parameters=f'index={i}') for i in range(100)
+    ]
+    work.ingest(report(*entries, mode='quick'))
+    assert work.run('report').exit_code == 1
+    shown = [one['printed'] for one in unpacked(work.results / 'report.html')['cases'].values()]
+    text = sum(len(line) for one in shown for part in one['parts'] for _, line in part['lines'])
+    assert len(shown) == 100 and 100_000 < text < 130_000
+    assert sum(one['problem'].startswith('The page has no room for more output') for one in shown) >= 70
+    assert (work.results / 'report.html').stat().st_size < 500_000
+
+
+def test_an_incident_in_the_terminal_has_the_same_lines(work, slow):
+    work.run('compare')
+    (id,) = (line.split()[0] for line in work.run('incidents').stdout.splitlines() if ' open ' in line)
+    said = work.run('incidents show', id).stdout
+    assert '>   14 Triad       11374.416   0.03599     0.04578     0.04040\n' in said
+    assert '  trial_2/run/stdout, 7 of 15 lines; marked: where the check read the numbers\n' in said
+    (work.results / slow).unlink()
+    assert 'The output is gone: its archive was removed' in work.run('incidents show', id).stdout
+    assert json.loads(work.run('incidents show', id, '--format', 'json').stdout)['id'] == id
+
+
+# In a browser
+
+DIALOG = "document.querySelector('dialog[open]')"
+MARKS = f"[...{DIALOG}.querySelectorAll('mark')].map(mark => mark.textContent)"
+
+
+def test_a_browser_shows_the_marked_line_of_a_metric_and_of_its_case(chromium, work, slow):
+    assert work.run('report').exit_code == 1
+    chromium.emulate()
+    chromium.open(work.results / 'report.html')
+    chromium.run('document.querySelector(\'.card a[href="#c0"]\').click()')
+    chromium.until(f"{DIALOG}?.querySelector('h2').textContent.startsWith('STREAM size=big on')")
+    (line,) = chromium.run(MARKS)
+    assert line.split()[:2] == ['Triad', '11374.416']
+    text = chromium.run(f'{DIALOG}.innerText')
+    assert '<img src=x onerror=alert(1)>' in text and 'Function    MBytes/sec' in text
+    assert chromium.run(f"{DIALOG}.querySelectorAll('img').length") == 0
+    assert chromium.run(f"[...{DIALOG}.querySelectorAll('a')].map(link => link.getAttribute('href'))").count(slow) == 1
+    rows = "[...document.querySelectorAll('#verdicts a')].find(link => link.textContent === '{}').hash"
+    for name, marks in (('triad', 1), ('copy', 0)):
+        chromium.run(f'location.hash = {rows.format(name)}')
+        chromium.until(f"{DIALOG}?.querySelector('h2').textContent === 'STREAM size=big {name}'")
+        assert len(chromium.run(MARKS)) == marks
+    assert chromium.errors == [] and len(chromium.asked) == 1
+
+
+def test_a_browser_says_why_there_is_no_output(chromium, work, slow):
+    (work.results / slow).write_bytes(b'damaged')
+    assert work.run('report').exit_code == 1
+    chromium.emulate()
+    chromium.open(work.results / 'report.html', '#c0')
+    assert 'its archive is damaged or cannot be read' in chromium.run(f'{DIALOG}.innerText')
+    assert chromium.run(MARKS) == [] and chromium.errors == []

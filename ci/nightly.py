@@ -193,11 +193,10 @@ class Night:
         if empty and words:
             why += '; `reframe -C reframe_settings/settings.py -c checks/ -R -L` lists the checks with their tags'
             offered = {feature for environ in self.site.environs.values() for feature in environ.features}
-            for what, checks in empty.lacking(offered).items():
-                feature = what.removeprefix('the feature ')
-                reason = self.site.not_found.get(feature, f'no environ of site {self.site.name} has it in site.yaml')
-                absent = f': {reason}' if feature != what else ''
-                print(f'plumbline: {", ".join(checks)}: requires {what}{absent}', file=sys.stderr)
+            for lack, checks in empty.lacking(offered).items():
+                none = f'no environ of site {self.site.name} has it in site.yaml'
+                absent = f': {self.site.not_found.get(lack.feature, none)}' if lack.feature else ''
+                print(f'plumbline: {", ".join(checks)}: requires {lack.what}{absent}', file=sys.stderr)
         print(f'plumbline: {why}; all output of ReFrame: {session.log}', file=sys.stderr)
         return 1
 

@@ -27,7 +27,7 @@ from datetime import datetime, timezone
 from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ci.process import COLOUR, Ended, Process, troubles
 from ci.progress import Seconds, budgets_in
@@ -51,6 +51,13 @@ _MEASURED = ('pass', 'xfail', 'xpass')
 Case = tuple[str, str]  # ReFrame's hash of a case, and its system:partition+environ
 Content = dict[str, Any]  # a run report
 Entry = dict[str, Any]  # a case of a run report
+
+
+class Lack(NamedTuple):
+    """What keeps a check away, in words, and which feature it is, if one."""
+
+    what: str
+    feature: str = ''
 
 
 @dataclass(frozen=True)
@@ -113,18 +120,18 @@ class Selection:
         said = next((line for line in lines if 'ERROR' in line), lines[-1] if lines else 'no output')
         raise InputError(f'ReFrame cannot list the checks: {said.strip()}')
 
-    def lacking(self, features: Container[str]) -> dict[str, list[str]]:
-        """Return the checks that `words` select, by the feature beside `features` or the mode that keeps them away."""
+    def lacking(self, features: Container[str]) -> dict[Lack, list[str]]:
+        """Return the checks that `words` select, by what keeps them away: a feature beside `features`, or the mode."""
         of_any_mode = [word for word in self.command if not word.startswith('--mode=')]
         everywhere = ['--skip-prgenv-check', '--skip-system-check', '--describe']
         answer = subprocess.run([*of_any_mode, *everywhere], cwd=ROOT, capture_output=True, text=True, check=False)
-        found: dict[str, set[str]] = {}
+        found: dict[Lack, set[str]] = {}
         with suppress(ValueError):
             for check in json.loads(answer.stdout[answer.stdout.index('[\n') :]):
                 requires = str(check.get('requires') or '').split()
-                absent = [f'the feature {one}' for one in requires if one not in features]
+                absent = [Lack(f'the feature {one}', one) for one in requires if one not in features]
                 if self.mode not in check['tags']:
-                    absent = [f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})']
+                    absent = [Lack(f'another mode than {self.mode} (its tags: {", ".join(sorted(check["tags"]))})')]
                 for one in absent:
                     found.setdefault(one, set()).add(str(check['name']).partition(' ')[0])
         return {why: sorted(checks) for why, checks in sorted(found.items())}

@@ -62,12 +62,16 @@ class Meeting(NamedTuple):
 
 
 class Named(NamedTuple):
-    """Who is slow. `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group; `text`: the evidence."""
+    """Who is slow. `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group; `text`: the evidence.
+
+    `rail`: of which rail of the node, where it is of one.
+    """
 
     kind: str
     where: str
     nodes: tuple[str, ...]
     text: str
+    rail: int | None = None
 
 
 class Climbed(NamedTuple):
@@ -212,7 +216,7 @@ def _named(key: Key, slow: Sequence[Meeting], healthy: int, expected: Mapping[Me
     value, wanted = (median(found) for found in ([one.value for one in slow], [expected[one] for one in slow]))
     lost = f'{value:.4g} MB/s, expected {wanted:.4g} ({value / wanted - 1:+.0%})' if value else 'no result'
     text = f'{where}: {lost} in {len(slow)} of {len(slow) + healthy} pairs'
-    return Named(str(kind), where, nodes, text)
+    return Named(str(kind), where, nodes, text, int(str(words[1])) if kind == 'rail' else None)
 
 
 def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> list[tuple[int, list[Pair]]]:
@@ -221,7 +225,7 @@ def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> li
     partners = [node for node in nodes if node not in accused]
     wanted: list[tuple[int, Pair]] = []
     for one in named:
-        its = range(rails) if one.kind != 'rail' else [int(one.where.split()[1])]
+        its = range(rails) if one.rail is None else [one.rail]
         if one.kind == 'pair':
             wanted += [(rail, one.nodes) for rail in its] * AGAIN
         elif one.kind in ('node', 'rail') and partners:
@@ -286,8 +290,8 @@ def grow(
     refused: list[Named] = []
     group, level, rest = list(nodes[:2]), 0.0, list(nodes[2:])
     if len(group) == 2 and not (level := together(group)):
-        text = f'pair {",".join(group)}: no result of the collective'
-        return [], 0.0, [Named('group', text.partition(':')[0], tuple(group), text)]
+        pair = f'pair {",".join(group)}'
+        return [], 0.0, [Named('group', pair, tuple(group), f'{pair}: no result of the collective')]
     parts: list[list[str]] = []
     while (parts or rest) and not late():
         if not parts:

@@ -163,7 +163,7 @@ class NodeLadder(Benchmark):
     @run_before('sanity')
     def put_names_first(self):
         if named := [json.loads(line) for line in NAMED.findall(self.printed)]:
-            self.faults[:0] = [text for *_, text in named]
+            self.faults[:0] = [text for _, _, _, text, *_ in named]
             self.result.provenance['named'] = json.dumps(named)  # of which the incidents of the session are made
 
     def derive(self, record):

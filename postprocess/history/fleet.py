@@ -20,7 +20,7 @@ from plumbline.paths import SITES
 from plumbline.references import References, load_references
 from postprocess.history import ledger
 from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
-from postprocess.history.provenance import ALL, Provenance
+from postprocess.history.provenance import ALL, Difference, Provenance
 from postprocess.history.series import by_node
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import quantile
@@ -37,8 +37,8 @@ class Event:
     """What stands out. `kind`: SYSTEM, NODE, FABRIC or SOFTWARE; `where`: a node, nodes, a place or a partition.
 
     `series`: the worst of the `count` series that show it; `change`: of its performance, in %; `how`: what it was
-    compared with. `evidence`: further facts. `sessions`: the last ones over which the change is the mean. `part`: of
-    its node that alone shows it, such as ``device 3``.
+    compared with. `evidence`: further facts; `changes`: of its provenance. `sessions`: the last ones over which the
+    change is the mean. `part`: of its node that alone shows it, such as ``device 3``.
     """
 
     kind: str
@@ -49,6 +49,7 @@ class Event:
     count: int
     how: str
     evidence: tuple[str, ...] = ()
+    changes: tuple[Difference, ...] = ()
     sessions: int = 1
     part: str = ''
 
@@ -153,7 +154,9 @@ def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Even
     change = 100 * math.expm1(worst.loss)
     parts = {flag.part for flag in flags}
     part = worst.part if len(parts) == 1 else ''
-    return Event(kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, worst.sessions, part)
+    return Event(
+        kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, (), worst.sessions, part
+    )
 
 
 def _system_events(systems: Iterable[Flag]) -> list[Event]:
@@ -216,7 +219,7 @@ def _with_software(store: Store, sessions: Sequence[Session], events: list[Event
             changes = [change for change in own if change not in everywhere]
             changes = changes or provenance.unlike(case, last, event.where)
         kind = 'SOFTWARE' if changes else event.kind
-        found.append(replace(event, kind=kind, evidence=(*event.evidence, *changes)))
+        found.append(replace(event, kind=kind, changes=tuple(changes)))
     return found
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
+from typing import NamedTuple
 
 from plumbline.identity import CaseId, from_text, to_text
 from postprocess.results.reports import one_line
@@ -28,6 +29,25 @@ FACTS = SOFTWARE + _SETTINGS
 Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
 _CASE = ('partition', 'environ', 'check', 'params', 'night')
 _COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
+
+
+class Difference(NamedTuple):
+    """A fact that is not the same: `was`, earlier or on all other nodes, and `now`; empty where it is not known."""
+
+    fact: str
+    was: tuple[str, ...]
+    now: tuple[str, ...]
+    elsewhere: bool = False
+
+    @property
+    def of_software(self) -> bool:
+        """Whether it is of the software that ran."""
+        return matches(self.fact, SOFTWARE)
+
+    def __str__(self) -> str:
+        """Return ``kernel: 6.1 -> 6.5`` or ``governor: powersave, elsewhere performance``."""
+        was, now = (' and '.join(values) or 'nothing' for values in (self.was, self.now))
+        return f'{self.fact}: {now}, elsewhere {was}' if self.elsewhere else f'{self.fact}: {was} -> {now}'
 
 
 class Provenance:
@@ -67,32 +87,27 @@ class Provenance:
             }
         )
 
-    def change(self, case: CaseId, before: Iterable[int], after: Iterable[int], node: str = ALL) -> list[str]:
-        """Return what is different between two groups of sessions, as ``kernel: 6.1 -> 6.5``.
+    def change(self, case: CaseId, before: Iterable[int], after: Iterable[int], node: str = ALL) -> list[Difference]:
+        """Return what is different between two groups of sessions.
 
         Only facts that were the same in all sessions of either group count.
         """
         sides = [[facts for n in side if (facts := self._facts(case, n).get(node))] for side in (before, after)]
         return difference(*sides)
 
-    def unlike(self, case: CaseId, session: int, node: str) -> list[str]:
-        """Return what is different at a node where all others agree: ``governor: powersave, elsewhere performance``."""
+    def unlike(self, case: CaseId, session: int, node: str) -> list[Difference]:
+        """Return what is different at a node where all others agree."""
         nodes = self._facts(case, session)
         others = [facts for name, facts in nodes.items() if name not in (node, ALL)]
         found = []
         for fact, mine in sorted(nodes.get(node, {}).items()):
             theirs = {facts.get(fact, ()) for facts in others}
             if len(theirs) == 1 and len(others) > 1 and mine not in theirs:
-                found.append(f'{fact}: {" and ".join(mine)}, elsewhere {" and ".join(*theirs) or "nothing"}')
+                found.append(Difference(fact, theirs.pop(), mine, elsewhere=True))
         return found
 
     def _facts(self, case: CaseId, session: int) -> Mapping[str, Facts]:
         return self._found.get((case, session), {})
-
-
-def is_software(change: str) -> bool:
-    """Return True if a difference, as `Provenance.change` returns it, is of the software that ran."""
-    return matches(change.partition(':')[0], SOFTWARE)
 
 
 @lru_cache(2**12)
@@ -101,12 +116,11 @@ def matches(fact: str, patterns: tuple[str, ...]) -> bool:
     return any(fnmatchcase(fact, pattern) for pattern in patterns)
 
 
-def difference(before: Sequence[Facts], after: Sequence[Facts]) -> list[str]:
+def difference(before: Sequence[Facts], after: Sequence[Facts]) -> list[Difference]:
     """Return the facts with one value in all of `before` and another in all of `after`; none if either is empty."""
     found = []
     for fact in sorted({fact for facts in (*before, *after) for fact in facts}) if before and after else ():
         old, new = ({facts.get(fact, ()) for facts in side} for side in (before, after))
         if len(old) == len(new) == 1 and old != new:
-            was, became = (' and '.join(values) or 'nothing' for values in (*old, *new))
-            found.append(f'{fact}: {was} -> {became}')
+            found.append(Difference(fact, old.pop(), new.pop()))
     return found

@@ -134,5 +134,5 @@ def _with_provenance(store: Store, sessions: list[Session], changes: list[Change
     wanted = [(changes[i].series.case, place) for i, both in sides.items() for side in both for place in side]
     provenance = Provenance.read(store, sessions, wanted)
     for i, both in sides.items():
-        changes[i] = replace(changes[i], with_it=tuple(provenance.change(changes[i].series.case, *both)))
+        changes[i] = replace(changes[i], with_it=tuple(map(str, provenance.change(changes[i].series.case, *both))))
     return changes

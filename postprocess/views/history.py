@@ -72,7 +72,8 @@ def fleet(found: Fleet, drain: Path | None) -> View:
         _FLEET,
         [
             of_series(event.series, event.quantity)
-            | {name: getattr(event, name) for name in ('kind', 'where', 'change', 'count', 'how', 'evidence')}
+            | {name: getattr(event, name) for name in ('kind', 'where', 'change', 'count', 'how')}
+            | {'evidence': [*event.evidence, *map(str, event.changes)]}
             for event in found.events
         ],
         before=f'{found.session.site}: {nodes} in session {found.session.session}, compared over {sessions}',

@@ -125,6 +125,6 @@ def test_why_a_step_has_no_result_is_told(tmp_path, nodes, scheduler):
     assert answer.returncode == 0 and lines[0].startswith('nodes 4'), answer.stderr
     assert 'why n2,n3 ended with exit code 7: error: no route' in lines
     named = [json.loads(line.removeprefix('named ')) for line in lines if line.startswith('named ')]
-    assert ['settings', 'node n4', ['n4'], 'node n4: gpus: expected 8, found 7'] in named
-    assert ['pair', 'pair n2,n3', ['n2', 'n3'], 'pair n2,n3: no result in 1 of 1 pairs'] in named
+    assert ['settings', 'node n4', ['n4'], 'node n4: gpus: expected 8, found 7', None] in named
+    assert ['pair', 'pair n2,n3', ['n2', 'n3'], 'pair n2,n3: no result in 1 of 1 pairs', None] in named
     assert lines[-2].split()[:2] == ['largest', '3']

@@ -191,7 +191,7 @@ def ladder(site, *named, nodes=NODES, check='NodeLadder'):
 
 
 SLOW_NODE = ['node', 'node n7', ['n7'], 'node n7: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs']
-SLOW_RAIL = ['rail', 'rail 2 of node n5', ['n5'], 'rail 2 of node n5: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs']
+SLOW_RAIL = ['rail', 'rail 2 of node n5', ['n5'], 'rail 2 of node n5: 10 MB/s, expected 50 (-80%) in 3 of 3 pairs', 2]
 SLOW_PAIR = ['pair', 'pair n1,n2', ['n1', 'n2'], 'pair n1,n2: no result in 2 of 2 pairs']
 UPLINK = [
     'uplink',

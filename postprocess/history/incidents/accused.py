@@ -21,16 +21,15 @@ def names_in(case: Mapping[str, Any]) -> list[Named]:
     text = case['provenance'] or ''
     if '"named"' not in text:
         return []
-    return [
-        Named(kind, where, tuple(nodes), text) for kind, where, nodes, text in json.loads(json.loads(text)['named'])
-    ]
+    named = json.loads(json.loads(text)['named'])
+    return [Named(kind, where, tuple(nodes), *more) for kind, where, nodes, *more in named]
 
 
 def scope_of(site: str, partition: str, one: Named) -> Scope:
     """Return where it is: nodes, a rail as a part of its node, or a place such as a pair or an uplink."""
     where = Scope(site, partition, nodes=one.nodes)
     if one.kind == 'rail':
-        return Scope(site, partition, nodes=one.nodes, device=one.where.partition(' of ')[0])
+        return Scope(site, partition, nodes=one.nodes, device=one.where if one.rail is None else f'rail {one.rail}')
     return where if one.kind in _OF_NODES else Scope(site, partition, place=one.where)
 
 

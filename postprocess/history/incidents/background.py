@@ -13,7 +13,7 @@ from plumbline.identity import CaseId, natural, to_text
 from postprocess.history.incidents.draft import Draft
 from postprocess.history.incidents.incident import Incident
 from postprocess.history.incidents.levels import began, levels
-from postprocess.history.provenance import ALL, Provenance, is_software
+from postprocess.history.provenance import ALL, Difference, Provenance, matches
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
@@ -66,10 +66,11 @@ class Background:
                 kind = 'NODE' if incident.where.nodes else 'SYSTEM'
             incident = replace(
                 incident, kind=kind, since=since.session, day=since.day,
-                sessions=len(self.sessions) - begin, changed=changed,
+                sessions=len(self.sessions) - begin, changed=tuple(map(str, changed)),
                 evidence=(*self._evidence(draft, incident), *incident.evidence), archives=self._archives(draft),
             )  # fmt: skip
-            done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin))))
+            of_stack = any(matches(one.fact, ('stack*',)) for one in changed)
+            done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin, of_stack))))
         return done
 
     # Since when
@@ -93,7 +94,7 @@ class Background:
 
     # What changed
 
-    def _changes(self, drafts: Sequence[Draft], begins: Sequence[int]) -> list[tuple[tuple[str, ...], bool]]:
+    def _changes(self, drafts: Sequence[Draft], begins: Sequence[int]) -> list[tuple[tuple[Difference, ...], bool]]:
         """Return what changed when each incident began, and whether it is software that changed just there."""
         asked = []
         for draft, begin in zip(drafts, begins, strict=True):
@@ -115,18 +116,18 @@ class Background:
     def _changed(
         self, provenance: Provenance, draft: Draft, bad: Sequence[tuple[CaseId, str]],
         well: Sequence[tuple[CaseId, str]], before: range, after: range,
-    ) -> tuple[tuple[str, ...], bool]:  # fmt: skip
-        def changes(case: CaseId, node: str) -> list[str]:
+    ) -> tuple[tuple[Difference, ...], bool]:  # fmt: skip
+        def changes(case: CaseId, node: str) -> list[Difference]:
             found = provenance.change(case, before, after, node)
             if draft.where.nodes:
                 found = [one for one in found if one not in provenance.change(case, before, after, ALL)]
                 return found or provenance.unlike(case, len(self.sessions) - 1, node)
             return found or provenance.change(case, before, after, ALL)  # the case ran on other nodes before
 
-        said = Counter(one for case, node in bad for one in changes(case, node) if not one.endswith('-> nothing'))
+        said = Counter(one for case, node in bad for one in changes(case, node) if one.now)
         elsewhere = {one for case, node in well for one in changes(case, node)}
         changed = tuple(one for one, n in said.items() if 2 * n >= len(bad))
-        follows = any(is_software(one) and said[one] == len(bad) and one not in elsewhere for one in changed)
+        follows = any(one.of_software and said[one] == len(bad) and one not in elsewhere for one in changed)
         return changed, follows and draft.sort == 'loss'
 
     # Evidence
@@ -218,7 +219,7 @@ class Background:
 
     # Next steps
 
-    def _next_steps(self, draft: Draft, incident: Incident, begin: int) -> Iterable[str]:
+    def _next_steps(self, draft: Draft, incident: Incident, begin: int, of_stack: bool) -> Iterable[str]:
         of = incident.where
         nodes = of.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
         few = nodes[:4]
@@ -236,7 +237,7 @@ class Background:
         if incident.sort == 'loss' and begin and not of.nodes:
             before, now = self.sessions[begin - 1], self.sessions[-1]
             yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
-        if incident.kind == 'SOFTWARE' and of.environ and any(one.startswith('stack') for one in incident.changed):
+        if incident.kind == 'SOFTWARE' and of.environ and of_stack:
             yield f'git log -p -- {shlex.quote(f"spack_envs/{of.site}/{of.environ}")}'
 
     def _names(self, draft: Draft) -> list[str]:

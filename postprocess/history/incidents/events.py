@@ -27,7 +27,7 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
         nodes = () if of_place or of_system else tuple(event.where.split(','))
         said = f'{percent(event.change)} in {event.series.check} {event.series.name}, compared with {event.how}'
-        evidence = ['; '.join([said, *(line for line in event.evidence if not _is_change(line))])]
+        evidence = ['; '.join([said, *event.evidence])]
         same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
         if same:
             same.evidence += evidence
@@ -51,11 +51,6 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
                 values={of: value_of(own[0], expected, loss)} if own else {},
             )
         )  # fmt: skip
-
-
-def _is_change(line: str) -> bool:
-    """Return True for what the fleet says of the provenance; an incident says it of its beginning."""
-    return ' -> ' in line or ', elsewhere ' in line
 
 
 def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:

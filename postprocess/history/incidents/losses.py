@@ -10,10 +10,10 @@ from dataclasses import replace
 from statistics import median
 
 from plumbline.grouping import Group, Key, explain
-from plumbline.identity import CaseId, natural
+from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.history.incidents.draft import Draft, Night, only
 from postprocess.history.incidents.incident import Scope
-from postprocess.history.provenance import Provenance, is_software
+from postprocess.history.provenance import Difference, Provenance
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
@@ -132,7 +132,7 @@ def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
     if common.kind == 'node':
         where = replace(where, environ='', nodes=(common.where,))
     elif common.kind == 'link_class':
-        where = replace(where, environ='', link_class=common.where.rpartition(' ')[2])
+        where = replace(where, environ='', link_class=only({_link_class(row.id) for row in rows}))
     elif common.kind == 'partition':
         where = replace(where, environ='')
     draft = _of_rows(kind, where, rows, {node for row in rows for node in row.nodes})
@@ -153,9 +153,9 @@ class _Software:
             night.store, sessions, [(case, place) for case in wanted for place in range(len(sessions))]
         )
 
-    def changes(self, case: CaseId, nodes: Iterable[str]) -> list[str]:
+    def changes(self, case: CaseId, nodes: Iterable[str]) -> list[Difference]:
         name = ','.join(sorted(nodes))
-        return [one for one in self._facts.change(case, self._before, [self._tonight], name) if is_software(one)]
+        return [one for one in self._facts.change(case, self._before, [self._tonight], name) if one.of_software]
 
 
 def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
@@ -181,6 +181,10 @@ def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...],
     return tuple(sorted(common)), bool(common and fast)
 
 
+def _link_class(of: SeriesId) -> str:
+    return dict((*of.params, *of.dims)).get('link_class', '')
+
+
 def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[str], only_there: bool) -> list[Key]:
     """Return the scopes that a series lies in, narrow ones first. `only_there`: other nodes are healthy."""
     of = row.id
@@ -191,7 +195,7 @@ def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[
         if family := _FAMILY.match(of.check):
             keys.append(('family', *place, family[0]))
         keys += [('environ', *place), ('partition', of.partition)]
-        if link_class := pairs.get('link_class'):
+        if link_class := _link_class(of):
             keys.append(('link', of.partition, link_class))
         keys += [('software', change) for change in software.changes(of.case, row.nodes)]
     single = nodes[0] if len(nodes) == 1 else ''

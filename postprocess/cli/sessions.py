@@ -93,9 +93,11 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
 
 
 def _sites(results: Path, site: str | None, references: Path) -> list[str]:
-    from plumbline.sites import name_of_this_site
+    from plumbline.sites import must_exist, name_of_this_site
     from postprocess.results.store import Store
 
+    if site:
+        must_exist(site, references)
     return [site] if site else Store(results).sites() or [name_of_this_site(references)]
 
 

@@ -123,6 +123,14 @@ def test_each_site_of_a_store_has_its_block_and_the_worst_is_the_exit_code(work)
     assert re.search('incidents +1 open', answer.stdout)
 
 
+def test_a_site_that_is_not_there_is_answered_with_those_that_are(work):
+    (work.sites / 'other').mkdir()
+    (work.sites / 'other/site.yaml').write_text((work.sites / SITE / 'site.yaml').read_text())
+    answer = work.run('status', '--site', 'nosuch')
+    assert (answer.exit_code, answer.stdout) == (2, '')
+    assert answer.stderr == f"plumbline: {work.sites}: has no site 'nosuch'; it has {SITE}, other\n"
+
+
 def test_what_has_no_reference_while_others_have_is_told_by_its_place(work):
     names = [f'm{i}' for i in range(10)]
     work.reference(*(reference(metric=name) for name in names))

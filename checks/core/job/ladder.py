@@ -9,7 +9,7 @@ the variables of the ranks on each rail, the places of the nodes, and what may b
     round 3 32 2.1 s                      what a round of 32 pairs took
     group 4 9876.54 n1,n2,n3,n4           on the bus, in an allreduce
     why n1,n2 ended with exit code 1: ... of what had no result
-    named ["rail", "rail 2 of node n7", ["n7"], "rail 2 of node n7: 3120 MB/s, ...", 2]    kind, where, nodes, evidence, rail or null
+    named ["rail", "rail 2 of node n7", ["n7"], "rail 2 of node n7: 312 MB/s", 2]  kind, where, nodes, evidence, rail
     largest 60 9871.22                    nodes of the largest group, and its bandwidth
 """
 

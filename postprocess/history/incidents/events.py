@@ -12,7 +12,7 @@ from postprocess.history.fleet import Event, Fleet
 from postprocess.history.incidents.draft import Draft, Night, value_of
 from postprocess.history.incidents.incident import NodeLevel, Scope
 from postprocess.text import percent
-from postprocess.verdicts.compare import CUT_SHORT, NOTHING_MEASURED
+from postprocess.verdicts.compare import NOTHING_MEASURED
 from postprocess.verdicts.verdict import Verdict
 
 #: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
@@ -96,9 +96,7 @@ def add_problems(drafts: list[Draft], problems: Sequence[str], night: Night) -> 
     """Make drafts of what went wrong outside the series; a broken stack belongs to the cases that needed it."""
     for problem in problems:
         failures = [draft for draft in drafts if draft.sort == 'failure']
-        cut = [draft for draft in failures if draft.failed and {case['result'] for case in draft.failed} == {'abort'}]
-        if cut and problem.startswith(CUT_SHORT):
-            cut[0].cause = problem
+        if any(draft.cause == problem for draft in failures):  # it ended them
             continue
         if failures and problem.endswith(NOTHING_MEASURED):
             failures[0].evidence.append(problem)

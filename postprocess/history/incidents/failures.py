@@ -15,11 +15,13 @@ from postprocess.history.incidents.draft import Draft, Night, only
 from postprocess.history.incidents.incident import Scope
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
+from postprocess.verdicts.compare import CUT_SHORT
 from postprocess.verdicts.measured import failure, runs_of
 from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
+_ENDED = ' was ended: '  # in what a node sweep says of an allocation, before the reason
 _BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
@@ -46,6 +48,7 @@ def failures(night: Night) -> Iterator[Draft]:
             rows[row.id.case, row.case_id].append(row)
     failed, healthy = [], []
     drafts: list[Draft] = []
+    ended: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for runs in runs_of(case for case in night.cases if not case['fixture']):
         passed = {node for case in runs if not failure(case) for node in case['nodes']}
         for case in runs:
@@ -56,6 +59,8 @@ def failures(night: Night) -> Iterator[Draft]:
         healthy += well
         if well:
             failed += [_Failed(case, frozenset(case['nodes']), tuple(well)) for case in bad if _of_its_node(case)]
+        elif why := _ended_with(bad[0], night):
+            ended[why].append(bad[0])
         else:
             tried = [frozenset(case['nodes']) for case in bad if case['nodes']]
             failed.append(_Failed(bad[0], frozenset.intersection(*tried) if tried else frozenset()))
@@ -63,8 +68,46 @@ def failures(night: Night) -> Iterator[Draft]:
     well_keys = [_failure_keys(_Failed(case, frozenset(case['nodes'])), night) for case in healthy]
     groups = [[failed[place] for place in group.places] for group in explain(scopes, well_keys)]
     drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
+    drafts += _ended_drafts(ended, rows, night)
     yield from _merged(drafts)
     yield from _without_numbers(night, {id(row) for draft in drafts for row in draft.rows})
+
+
+def _ended_with(case: dict[str, Any], night: Night) -> str:
+    """Return why a case was ended with its session, as the session says it, else the case; empty where it was not.
+
+    A case that a node sweep could not run on a place has no job and is cancelled.
+    """
+    why, problems = failure(case) or '', night.comparison.problems
+    if case['result'] == 'abort':
+        return next((problem for problem in problems if problem.startswith(CUT_SHORT)), why)
+    if case['job_state'] == 'CANCELLED' and not case['job_id']:
+        return next((one for one in problems if _ENDED in one and why.endswith(one.partition(_ENDED)[2])), '')
+    return ''
+
+
+def _ended_drafts(
+    ended: dict[str, list[dict[str, Any]]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night
+) -> Iterator[Draft]:
+    """Yield a draft for each reason that ended cases with their session, wherever they are: it is of no node.
+
+    Of a session that was cut short also what no case of it measured: it has no word of a case that did not begin.
+    """
+    began = {CaseId.from_row(case) for case in night.cases}
+    missing = [row for (of, _), own in rows.items() if of not in began for row in own]
+    cut = next((one for one in night.comparison.problems if one.startswith(CUT_SHORT)), '')
+    if cut and missing:
+        ended.setdefault(cut, [])
+    for why, failed in ended.items():
+        own = [row for case in failed for row in rows.get((CaseId.from_row(case), case['case_id']), ())]
+        own += [row for case in failed for row in rows.get((CaseId.from_row(case), None), ())]
+        own += missing if why == cut else []
+        cases = {CaseId.from_row(case) for case in failed} | {row.id.case for row in own}
+        where = Scope(night.session.site, only({of.partition for of in cases}), only({of.environ for of in cases}))
+        yield Draft(
+            'CASE', where, 'failure', own, failed, cases, {row.id for row in own} or {of.series('*') for of in cases},
+            {node for case in failed for node in case['nodes']}, why,
+        )  # fmt: skip
 
 
 def _of_its_node(case: Mapping[str, Any]) -> bool:

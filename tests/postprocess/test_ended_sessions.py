@@ -1,0 +1,138 @@
+"""A session that was ended before its end: what it did not measure is one incident, of the reason."""
+
+import json
+
+import pytest
+from run_reports import BEGAN, case, metric, reference, report
+
+CHECKS = ('STREAM', 'Dgemm', 'HPL')
+CTRL_C = 'interrupted by Ctrl-C'
+BUDGET = 'the time budget is used up'
+
+
+def good(check, stack='system', **fields):
+    return case(check=check, metrics={'triad': metric([99.9, 100.1])}, stack=stack, **fields)
+
+
+def ended(check, why, **fields):
+    """A case as `ci/session.py` leaves it where ReFrame was told to end; only one that had begun has a job."""
+    said = f'not run to its end: {why}'
+    return case(
+        check=check, result='abort', fail_phase='run', fail_reason=said, **{'jobid': None, 'nodes': ()} | fields
+    )
+
+
+def said(why):
+    return f'the session did not come to its end: {why} after 1 of 5 cases'
+
+
+@pytest.fixture
+def measured(work):
+    """A site of five cases in two partitions and environs, after a night that measured all of them."""
+    work.reference(
+        *(reference(check=check) for check in CHECKS),
+        reference(check='OsuLatency', environ='other'), reference(check='Gemm', partition='gpu'),
+    )  # fmt: skip
+    night(work, 0)
+    assert work.compare()['incidents'] == []
+    return work
+
+
+def night(work, number, *entries, problem=()):
+    entries = entries or (*map(good, CHECKS), good('OsuLatency', 'other'), good('Gemm', partition='gpu'))
+    options = {'problem': problem} if problem else {}
+    work.ingest(report(*entries, uuid=f'{number:08x}', mode='quick', began=BEGAN + 86400 * number), **options)
+
+
+@pytest.mark.parametrize('why', [CTRL_C, BUDGET])
+def test_what_an_interrupt_left_unmeasured_is_one_incident(measured, why):
+    """One case had begun, three had not, in other partitions and environs."""
+    left = (
+        ended('Dgemm', why, jobid='8', nodes=('n1',)), ended('HPL', why),
+        ended('OsuLatency', why, stack='other'), ended('Gemm', why, partition='gpu'),
+    )  # fmt: skip
+    night(measured, 1, good('STREAM'), *left, problem=said(why))
+    document = measured.compare()
+    (one,) = document['incidents']
+    assert document['exit_code'] == 1 and document['counts']['ok'] == 1
+    assert (one['kind'], one['where'], one['cause'], one['metrics']) == ('CASE', 'cluster', said(why), 4)
+    assert one['checks'] == ['Dgemm', 'Gemm', 'HPL', 'OsuLatency']
+    bad = [row for row in document['verdicts'] if row['verdict'] != 'ok']
+    assert {row['check'] for row in bad} == set(one['checks'])
+    assert {row['incident'] for row in bad if row['metric'] != '*'} == {one['id']}
+    night(measured, 2)
+    (healing,) = measured.compare()['incidents']
+    assert (healing['id'], healing['state']) == (one['id'], 'healing')
+
+
+def test_what_a_killed_reframe_has_no_word_of_belongs_to_the_same_incident(measured):
+    """Its journal has the case that ended; of the others one was in the report."""
+    night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), problem=said(CTRL_C))
+    (one,) = measured.compare()['incidents']
+    assert (one['cause'], one['metrics']) == (said(CTRL_C), 4)
+
+
+def test_without_any_case_that_began_it_is_still_one_incident(measured):
+    night(measured, 1, good('STREAM'), problem=said(CTRL_C))
+    (one,) = measured.compare()['incidents']
+    assert (one['cause'], one['metrics'], one['checks'][0]) == (said(CTRL_C), 4, 'Dgemm')
+
+
+def test_an_interrupted_run_of_plain_reframe_is_one_incident(measured):
+    """ReFrame has another word for each way that a case can be ended; `reframe` alone names no problem."""
+    words = ('aborted due to KeyboardInterrupt', 'aborted due to ForceExitError')
+    left = [
+        ended(check, '', partition=partition) | {'fail_reason': why}
+        for (check, partition), why in zip((('Dgemm', 'cpu'), ('Gemm', 'gpu')), words, strict=True)
+    ]
+    content = report(good('STREAM'), good('HPL'), good('OsuLatency', 'other'), *left, uuid='f1', began=BEGAN + 86400)
+    measured.ingest(content)
+    (one,) = measured.compare()['incidents']
+    assert (one['where'], one['cause']) == ('cluster/system', 'not run to its end: the session was aborted')
+
+
+def test_a_case_that_failed_by_itself_is_an_incident_of_its_own(measured):
+    broken = case(
+        check='HPL', metrics={'triad': metric([])}, result='fail', fail_phase='sanity', fail_reason='residual too large'
+    )
+    left = ended('OsuLatency', CTRL_C, stack='other'), ended('Gemm', CTRL_C, partition='gpu')
+    night(measured, 1, good('STREAM'), good('Dgemm'), broken, *left, problem=said(CTRL_C))
+    found = {one['cause']: one['checks'] for one in measured.compare()['incidents']}
+    assert found == {'failed: residual too large': ['HPL'], said(CTRL_C): ['Gemm', 'OsuLatency']}
+
+
+def test_an_interrupted_node_sweep_blames_no_node(work):
+    """`ci/sweep.py` writes a case for each place that it could not run on, without a job, and cancelled."""
+    work.reference(reference(), reference(check='Dgemm'))
+
+    def place(check, node, why=''):
+        values = metric([] if why else [100.0, 100.1], node=node)
+        values |= {'missing': why} if why else {}
+        left = {
+            'result': 'fail', 'fail_phase': 'run', 'fail_reason': f'{node}: {why}', 'job_state': 'CANCELLED',
+            'jobid': None, 'job_exitcode': None,
+        } if why else {}  # fmt: skip
+        names = {'unique_name': f'{check}_{node}', 'display_name': f'{check} %size=big %.nid={node}'}
+        entry = case(check=check, metrics={'triad': values}, nodes=(node,), **names, **left)
+        entry['record']['job'] |= {'id': '', 'state': 'CANCELLED'} if why else {}
+        return entry
+
+    sites = [f'n{i}' for i in range(6)]
+    work.ingest(report(*(place(check, node) for check in ('STREAM', 'Dgemm') for node in sites)))
+    assert work.compare()['incidents'] == []
+    entries = [
+        place(check, node, CTRL_C if node in ('n4', 'n5') else '') for check in ('STREAM', 'Dgemm') for node in sites
+    ]
+    problem = f'the measurement of 6 nodes was ended: {CTRL_C}'
+    work.ingest(report(*entries, uuid='bbbb2222', began=BEGAN + 86400), problem=problem)
+    (one,) = work.compare()['incidents']
+    assert (one['kind'], one['where'], one['cause']) == ('CASE', 'cpu/system', problem)
+    assert one['nodes'] == ['n4', 'n5'] and one['checks'] == ['Dgemm', 'STREAM']
+
+
+def test_the_outputs_name_the_reason_once(measured):
+    night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), ended('HPL', CTRL_C), problem=said(CTRL_C))
+    result = measured.run('compare', '--summary')
+    assert result.stdout.startswith('FAILED: 1 incident open, 1 new; ')
+    listed = json.loads(measured.run('incidents', '--format', 'json').stdout)
+    assert [one['cause'] for one in listed] == [said(CTRL_C)]

@@ -1,4 +1,4 @@
-"""Commands on incidents: list those of the ledger, show one, acknowledge one."""
+"""Commands on incidents: list those of the ledger, show one, acknowledge one, correct some."""
 
 from __future__ import annotations
 
@@ -10,17 +10,18 @@ from postprocess.cli.app import DEFAULT, Format, Results, SiteName, app, show
 
 incidents = typer.Typer(
     rich_markup_mode=None,
-    help='List what is wrong at a site, by cause; show and acknowledge one. Exit code 1 while one is open.',
+    help='List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open.',
 )
 app.add_typer(incidents, name='incidents')
 Id = Annotated[str, typer.Argument(metavar='ID', help='Beginning of the id of an incident.')]
+Why = Annotated[str, typer.Option(metavar='TEXT', help='Why that is so.')]
 
 
 @incidents.callback(invoke_without_command=True)
 def list_all(
     context: typer.Context, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT
 ) -> None:
-    """List what is wrong at a site, by cause; show and acknowledge one. Exit code 1 while one is open."""
+    """List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open."""
     if context.invoked_subcommand:
         return
     from postprocess.history import ledger
@@ -60,9 +61,68 @@ def acknowledge(
 ) -> None:
     """Note that an incident is known: it fails no session until it gets worse or the day is over."""
     from postprocess.history import ledger
-    from postprocess.views.incidents import title
 
     known = ledger.acknowledge(results, id, why, until, site)
-    typer.echo(
-        f'{known.id} acknowledged until {known.acknowledged.until if known.acknowledged else ""}: {title(known)}'
-    )
+    day = known.acknowledged.until if known.acknowledged else ''
+    typer.echo(f'{known.id} acknowledged until {day}: {known.incident.title}')
+
+
+@incidents.command()
+def merge(
+    ids: Annotated[
+        list[str], typer.Argument(metavar='ID...', help='Beginnings of the ids of incidents; the first one holds all.')
+    ],
+    why: Why,
+    site: SiteName = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Make several incidents one, which they stay in the sessions that follow."""
+    from postprocess.history import corrections
+
+    known = corrections.merge(results, ids, why, site)
+    typer.echo(f'{known.id} holds {", ".join(sorted(known.ids - {known.id}))}, too: {known.incident.title}')
+
+
+@incidents.command()
+def split(
+    id: Id,
+    why: Why,
+    case: Annotated[
+        str, typer.Option(metavar='PATTERN', help='Its cases: a check, "CHECK PARAMS", or a case as it is printed.')
+    ] = '',
+    metric: Annotated[
+        str, typer.Option(metavar='PATTERN', help='Its metrics, with their dims or without: "latency*".')
+    ] = '',
+    node: Annotated[str, typer.Option(metavar='PATTERN', help='What these nodes show, such as "n1*".')] = '',
+    site: SiteName = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Make a part of an incident one of its own, which it stays in the sessions that follow.
+
+    Which part it is, shell patterns say: of cases, of metrics or of both, or of nodes.
+    """
+    from postprocess.history import corrections
+    from postprocess.history.incidents.correction import Selection
+
+    part, rest = corrections.split(results, id, Selection(case, metric, node), why, site)
+    for known in (part, rest):
+        typer.echo(f'{known.id} {known.incident.title}')
+
+
+@incidents.command('date')
+def date_it(
+    id: Id,
+    day: Annotated[
+        str, typer.Argument(metavar='DAY', help='Such as 2026-11-22, or the beginning of the uuid of a session.')
+    ],
+    why: Why,
+    site: SiteName = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Note on which day an incident began, whatever the sessions that follow say."""
+    from postprocess.history import corrections
+    from postprocess.text import count
+
+    known = corrections.date_it(results, id, day, why, site)
+    sessions = count(known.sessions, 'session')
+    typer.echo(f'{known.id} in {sessions} since {known.incident.day}: {known.incident.title}')

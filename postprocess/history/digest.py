@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
@@ -18,12 +18,13 @@ from postprocess.history import ledger
 from postprocess.history.fleet import Fleet, fleet, write_drain
 from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.background import Background
+from postprocess.history.incidents.division import apart, begun
 from postprocess.history.incidents.draft import Night
 from postprocess.history.incidents.events import add_events, add_problems
 from postprocess.history.incidents.failures import failures
 from postprocess.history.incidents.healing import is_recorded, seen_again
 from postprocess.history.incidents.incident import Incident
-from postprocess.history.incidents.known import Known, in_order, judge, until
+from postprocess.history.incidents.known import Known, in_order, judge, of_parts, until
 from postprocess.history.incidents.losses import losses
 from postprocess.history.late import enter
 from postprocess.history.series import History, by_session
@@ -188,13 +189,13 @@ def add_history(found: Digest, store: Store, root: Path = SITES, days: int = 90)
 def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: bool) -> None:
     """Add the incidents of the session to those of the ledger; keep them where it is the newest, or judged `late`."""
     session, results = found.comparison.session, store.folder.parent
-    tonight = _incidents(found, store, root)
     try:
         before = ledger.read(results, session.site)
         keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session, before)))
     except InputError as error:  # the verdict must not be lost with it
         found.faults.append(f'the incidents were not kept: {error}')
         before, keep = [], False
+    tonight = _incidents(found, store, root, before)
     cases = store.rows('cases', session)
     known = before if newest else until(before, session)
     after = whole = judge(
@@ -226,18 +227,26 @@ def _entered(
         one = next(one for one in later if one.session == uuid)
         return judge_session(store, one, root), store.rows('cases', one)
 
-    def shows(at: Session, incident: Incident) -> tuple[set[str], set[str]]:
-        return seen_again(incident, *judged(at.session))
+    def shows(at: Session, known: Known) -> tuple[set[str], set[str]]:
+        return seen_again(known, *judged(at.session))
 
     whole, ids, notes = enter(before, then, session, later, shows)
     found.notes += notes
-    noted = {one.id: one.acknowledged for one in whole}
-    own = [replace(one, id=ids[one.id], acknowledged=noted[ids[one.id]]) if one.id in ids else one for one in then]
-    return whole, own
+    kept = {one.id: one for one in whole}
+    own: dict[str, Known] = {}
+    for one in then:
+        if one.id in ids:
+            same = kept[ids[one.id]]
+            one = replace(one, id=same.id, acknowledged=same.acknowledged, corrections=same.corrections)
+        own[one.id] = of_parts(own[one.id], (*own[one.id].leaves, *one.leaves)) if one.id in own else one
+    return whole, list(own.values())
 
 
-def _incidents(found: Digest, store: Store, root: Path) -> list[Incident]:
-    """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first."""
+def _incidents(found: Digest, store: Store, root: Path, known: Sequence[Known]) -> list[Incident]:
+    """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first.
+
+    They are apart, and began, as a person corrected those `known` that they are like.
+    """
     comparison, sessions = found.comparison, store.history(found.comparison.session)
     places = {} if found.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
     night = Night(store, comparison, sessions[:-1], places)
@@ -245,7 +254,8 @@ def _incidents(found: Digest, store: Store, root: Path) -> list[Incident]:
     if found.fleet is not None:
         add_events(drafts, found.fleet, night)
     add_problems(drafts, comparison.problems, night)
-    made = Background(store, sessions, comparison, night.cases).add(drafts)
+    lasting = [one for one in known if not one.closed or one.closed >= found.day]
+    made = Background(store, sessions, comparison, night.cases).add(apart(drafts, lasting), partial(begun, lasting))
     return sorted(made, key=lambda one: (-one.severity, one.where.partition, one.checks))
 
 

@@ -7,14 +7,14 @@ from dataclasses import replace
 from functools import partial
 
 from postprocess.history.incidents.incident import Incident
-from postprocess.history.incidents.known import Known, Seen, judge
+from postprocess.history.incidents.known import Known, Seen, judge, started
 from postprocess.results.store import Session
 
 #: Later sessions that are judged again for an incident that the late session shows.
 LATER = 14
 
 #: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
-Shows = Callable[[Session, Incident], tuple[set[str], set[str]]]
+Shows = Callable[[Session, Known], tuple[set[str], set[str]]]
 
 
 def enter(
@@ -37,7 +37,7 @@ def enter(
             known = one
         else:
             known = _without(known, session)
-            known = _with(known, one.incident, {session.session: row}) if row else known
+            known = _with(known, one, session)
         if row and row.bad:
             followed = _followed(known, later[:LATER], shows, whole)
             if followed.id != one.id:
@@ -62,10 +62,21 @@ def _put(whole: dict[str, Known], one: Known) -> None:
 
 
 def _without(one: Known, session: Session) -> Known:
-    return replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if uuid != session.session})
+    return one.of_sessions(lambda uuid, _: uuid != session.session)
 
 
-def _with(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
+def _with(known: Known, told: Known, session: Session) -> Known:
+    """Return a known incident with what a session says of it, or of its parts, as `told` has it."""
+    own = {one.id: one for one in told.leaves}
+
+    def more(leaf: Known) -> Known:
+        row = own[leaf.id].seen.get(session.session) if leaf.id in own else None
+        return _with_rows(leaf, own[leaf.id].incident, {session.session: row}) if row else leaf
+
+    return known.each(more)
+
+
+def _with_rows(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
     """Return a known incident with what other sessions say of it; `incident`: as the last of these tells it."""
     seen = dict(sorted((known.seen | rows).items(), key=lambda item: (item[1].started, item[0])))
     last = [uuid for uuid, one in seen.items() if one.bad][-1:]
@@ -77,20 +88,37 @@ def _with(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
 def _followed(one: Known, later: Sequence[Session], shows: Shows, whole: dict[str, Known]) -> Known:
     """Return an incident with what later sessions say of it until it is closed, or another session found it, too."""
     for session in later:
-        started = f'{session.started:%Y-%m-%dT%H:%M:%S}'
-        before = replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if seen.started < started})
+        before = _before(one, session)
         if before.closed:
             break
         for other in whole.values():
-            if other.id != one.id and other.first == session.session and _same(before, other, session):
-                joined = _with(other, one.incident, before.seen)
-                return replace(joined, incident=replace(joined.incident, sessions=one.incident.sessions))
+            if other.id != one.id and not one.parts and (same := _same_leaves(before, other, session)):
+                return other.each(partial(_joined, before=before, ids=same))
         if session.session not in one.seen:
             (now,) = judge([before], session, [], partial(shows, session), lambda _: False, one.results)
-            one = _with(one, one.incident, {uuid: seen for uuid, seen in now.seen.items() if uuid == session.session})
+            one = _with(one, now, session)
     return one
+
+
+def _before(known: Known, session: Session) -> Known:
+    return known.of_sessions(lambda _, seen: seen.started < started(session))
+
+
+def _joined(known: Known, before: Known, ids: set[str]) -> Known:
+    """Return an incident with that of the sessions before it was found; others, whose id is not of `ids`, as it is."""
+    if known.id not in ids:
+        return known
+    joined = _with_rows(known, before.incident, before.seen)
+    return replace(joined, incident=replace(joined.incident, sessions=before.incident.sessions))
+
+
+def _same_leaves(one: Known, other: Known, session: Session) -> set[str]:
+    """Return the ids of those parts of an incident that `session` found and that were known as `one` before it."""
+    found = (leaf for leaf in other.leaves if leaf.seen and leaf.first == session.session)
+    return {leaf.id for leaf in found if _same(one, leaf, session)}
 
 
 def _same(one: Known, other: Known, session: Session) -> bool:
     """Return True if what `session` found is an incident that was known before it."""
-    return len(judge([one], session, [other.incident], lambda _: (set(), set()), lambda _: False, one.results)) == 1
+    found = judge([one], session, [other.incident], lambda _: (set(), set()), lambda _: False, one.results)
+    return len(found) == 1 and other.likeness(one.incident) > 0

@@ -6,7 +6,7 @@ import csv
 import getpass
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from datetime import date
@@ -15,17 +15,31 @@ from typing import Any, NamedTuple
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
+from postprocess.history.incidents import correction
+from postprocess.history.incidents.correction import Began, Selection
 from postprocess.history.incidents.incident import from_dict, frozen
 from postprocess.history.incidents.known import Acknowledged, Known, Seen, last_day
 from postprocess.results.store import Session
 
-_SCHEMA = 2
+_SCHEMA = 3  # of incidents that a person corrected: an earlier version would undo it
+_OF_OTHERS = 2
 _OF_SCHEMA_1 = 3  # healthy sessions closed an incident
 
 
 def read(results: Path, site: str) -> list[Known]:
-    """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used."""
+    """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used.
+
+    Of a correction that was not written to its end, the file that was to go and the one that is too early do not count.
+    """
     found = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
+    done = {(one.id, made) for one in found for made in one.corrections}
+    held = {id for one in found for id in one.ids - {one.id}}
+    early = {
+        made.made
+        for id, made in done
+        if id == made.made and any(other.id == made.before[0].id and (other.id, made) not in done for other in found)
+    }
+    found = [one for one in found if one.id not in held | early]
     return sorted(found, key=lambda one: (one.seen[one.first].started, one.id))
 
 
@@ -35,7 +49,7 @@ def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Kno
     for one in after:
         if old.pop(one.id, None) != one:
             write_text(_folder(results, site) / f'{one.id}.json', _to_json(one))
-    for id in old:
+    for id in {*old, *(id for one in after for id in one.ids - {one.id})}:
         (_folder(results, site) / f'{id}.json').unlink(missing_ok=True)
 
 
@@ -96,12 +110,15 @@ def sites(results: Path) -> list[str]:
 
 
 def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
-    """Return the incident whose id begins with `id`, and its site. Raises InputError where it is not one."""
+    """Return the incident whose id, or that of a part, begins with `id`, and its site.
+
+    Raises InputError where it is not one.
+    """
     found = [
         (name, one)
         for name in ([site] if site else sites(results))
         for one in read(results, name)
-        if one.id.startswith(id)
+        if any(known.startswith(id) for known in one.ids)
     ]
     if len(found) == 1 and id:
         return found[0]
@@ -114,8 +131,7 @@ def acknowledge(results: Path, id: str, why: str, until: str, site: str | None =
     """Note why an incident may stay, and until which day. Raises InputError."""
     name, known = find(results, id, site)
     day = last_day(read(results, name))
-    if not why.strip():
-        raise InputError('--why: expected a reason, found an empty text')
+    why = reason(why)
     try:
         until = date.fromisoformat(until).isoformat()
     except ValueError:
@@ -124,13 +140,24 @@ def acknowledge(results: Path, id: str, why: str, until: str, site: str | None =
         raise InputError(f'--until: {until} is before the last session, which was on {day}')
     if known.closed:
         raise InputError(f'incident {known.id} was closed on {known.closed}: there is nothing to acknowledge')
-    by = ''
-    with suppress(OSError, KeyError):  # a user without a name, as in a container
-        by = getpass.getuser()
-    noted = Acknowledged(' '.join(why.split()), until, by, day, known.last_bad, len(known.incident.series))
+    noted = Acknowledged(why, until, user(), day, known.last_bad, len(known.incident.series))
     done = replace(known, acknowledged=noted)
     write(results, name, [known], [done])
     return done
+
+
+def reason(why: str) -> str:
+    """Return why a person does something, on one line. Raises InputError for an empty text."""
+    if not why.strip():
+        raise InputError('--why: expected a reason, found an empty text')
+    return ' '.join(why.split())
+
+
+def user() -> str:
+    """Return who runs this; empty for a user without a name, as in a container."""
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return ''
 
 
 def _folder(results: Path, site: str) -> Path:
@@ -138,11 +165,20 @@ def _folder(results: Path, site: str) -> Path:
 
 
 def _to_json(known: Known) -> str:
-    values = {'schema': _SCHEMA, 'id': known.id, 'incident': known.incident.to_dict()}
+    schema = _SCHEMA if known.corrections else _OF_OTHERS
+    return json.dumps({'schema': schema, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
+
+
+def _to_dict(known: Known) -> dict[str, Any]:
+    values: dict[str, Any] = {'id': known.id, 'incident': known.incident.to_dict()}
     values |= {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}}
     values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged), 'closes_after': known.closes_after}
-    values |= {'before': known.before} if known.before else {}
-    return json.dumps(values, indent=1, ensure_ascii=False) + '\n'
+    corrected = {
+        'before': known.before, 'parts': [_to_dict(one) for one in known.parts],
+        'only': [asdict(one) for one in known.only], 'without': [asdict(one) for one in known.without],
+        'dated': known.dated and asdict(known.dated), 'corrections': [asdict(one) for one in known.corrections],
+    }  # fmt: skip
+    return values | {name: value for name, value in corrected.items() if value}
 
 
 def _read(results: Path, path: Path) -> Known:
@@ -150,18 +186,28 @@ def _read(results: Path, path: Path) -> Known:
         values = json.loads(path.read_text(encoding='utf-8'))
         if values['schema'] > _SCHEMA:
             raise InputError(f'{path}: was written with schema {values["schema"]}: update Plumbline')
-        noted = values['acknowledged']
-        known = Known(
-            values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
-            Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
-            values.get('closes_after', _OF_SCHEMA_1), tuple(values.get('before', ())), results,
-        )  # fmt: skip
+        known = _from_dict(results, values)
         # What was closed stays closed
         return known if 'closes_after' in values or known.closed else replace(known, closes_after=0)
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
-    except (AttributeError, KeyError, TypeError, ValueError) as error:
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
+
+
+def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:
+    """Return what :func:`_to_dict` wrote. Raises AttributeError, KeyError, TypeError or ValueError."""
+    noted = values['acknowledged']
+    return Known(
+        values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
+        Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
+        values.get('closes_after', _OF_SCHEMA_1), tuple(values.get('before', ())), results,
+        tuple(_from_dict(results, part) for part in values.get('parts', ())),
+        tuple(Selection(**one) for one in values.get('only', ())),
+        tuple(Selection(**one) for one in values.get('without', ())),
+        Began(**values['dated']) if 'dated' in values else None,
+        tuple(correction.from_dict(one) for one in values.get('corrections', ())),
+    )  # fmt: skip
 
 
 def _seen(values: dict[str, Any]) -> Seen:

@@ -92,10 +92,10 @@ def _where(incident: Incident, sizes: Mapping[str, int]) -> str:
 
 def _sparks(digest: Digest, store: Store) -> dict[str, Spark]:
     """Return the level of each incident that is a loss, by its id."""
-    known = {one.id: one.incident for one in digest.known}
+    known = {one.id: one for one in digest.known}
     return {
-        id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id])
-        for id, of in levels(store, digest.sessions, known).items()
+        id: _spark(digest, list(zip(*map(list, of), strict=True)), known[id].incident)
+        for id, of in levels(store, digest.sessions, {id: one.told for id, one in known.items()}).items()
         if len(of[0]) >= _FEWEST_SESSIONS
     }
 

@@ -30,7 +30,7 @@ from plumbline.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history import kept
 from postprocess.history.digest import Digest, add_history
-from postprocess.history.incidents.known import commands, lead, since
+from postprocess.history.incidents.known import commands, corrected, lead, since
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
 from postprocess.report.details import alike, packed, unfolded
@@ -84,7 +84,7 @@ def template(name: str) -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'decimals': decimals,
+        'corrected': corrected, 'decimals': decimals,
     }  # fmt: skip
     return environment.get_template(name)
 

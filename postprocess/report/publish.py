@@ -29,7 +29,7 @@ from postprocess.history import ledger
 from postprocess.history.answer import answer
 from postprocess.history.digest import Digest, add_history
 from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.known import Known, commands, in_order, since
+from postprocess.history.incidents.known import Known, commands, corrected, in_order, since
 from postprocess.history.provenance import FACTS, matches
 from postprocess.report.charts import Judged
 from postprocess.report.page import judged_series, template, to_html, uplot
@@ -138,11 +138,19 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
 def _incidents(
     before: Mapping[str, Content], store: Store, found: Digest, numbers: Mapping[SeriesId, int]
 ) -> dict[str, Content]:
-    """Return all incidents, what must be acted on first. One that is no longer known is closed; its address stays."""
+    """Return all incidents, what must be acted on first. One that is no longer known is closed, or part of another.
+
+    Its address stays.
+    """
     known = {one.id: one for one in found.known}
     with suppress(InputError):  # the digest names it
         known = {one.id: one for one in ledger.read(store.folder.parent, found.comparison.session.site)} | known
-    gone = {id: one | {'state': 'closed'} for id, one in before.items() if id not in known}
+    held = {id: f'is part of {one.id}' for one in known.values() for id in one.ids - {one.id}}
+    gone = {
+        id: one | {'state': 'closed', 'since': held.get(id, one['since'])}
+        for id, one in before.items()
+        if id not in known
+    }
     return {one.id: _incident(one, found.day, numbers) for one in in_order(known.values(), found.day)} | gone
 
 
@@ -150,7 +158,8 @@ def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Conten
     of = known.incident
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
-        'day': of.day, 'since': since(known, day), 'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
+        'day': of.day, 'since': since(known, day), 'corrected': corrected(known),
+        'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
         'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
         'series': [numbers[one] for one in of.series if one in numbers][:_METRICS],

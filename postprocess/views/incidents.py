@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.known import commands, since, with_options
+from postprocess.history.incidents.known import commands, corrected, since, with_options
 from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, Row, View, in_markdown
@@ -31,6 +32,7 @@ _COLUMNS = (
     Column('sessions', 'sessions', number=True),
     *map(Column, ('healthy_for', 'session', 'changed', 'evidence', 'next_steps', 'cause')),
     *map(Column, ('acknowledged_why', 'acknowledged_until', 'acknowledged_by', 'worse', 'closed', 'before')),
+    *map(Column, ('corrected', 'holds')),
 )
 _VALUES = (
     *SERIES,
@@ -73,6 +75,8 @@ def to_row(known: Known, day: str) -> Row:
         'worse': known.worse(),
         'closed': known.closed,
         'before': list(known.before),
+        'corrected': corrected(known),
+        'holds': sorted(known.ids - {known.id}),
     }
 
 
@@ -100,7 +104,11 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
         before='\n'.join([*text(known, day, most=10**6), *(printed(shown) if shown else ())]),
         after='\n'.join(sessions),
         name='series',
-        document={**to_row(known, day), 'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}},
+        document={
+            **to_row(known, day),
+            'corrections': [asdict(one) for one in known.corrections],
+            'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()},
+        },
     )
 
 
@@ -135,14 +143,14 @@ def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[st
 
 def _titled(known: Known, day: str) -> list[str]:
     state = known.state(day)
-    return _wrap(f'{known.id} {"" if state in FAILING else f"{state}: "}{title(known)}')
+    return _wrap(f'{known.id} {"" if state in FAILING else f"{state}: "}{known.incident.title}')
 
 
 def _brief(known: Known, day: str) -> list[str]:
     """Return one line; of what healed, all that is to be said."""
     first, *more = _titled(known, day)
     if known.state(day) == 'healing':
-        return _wrap(f'{known.id} healing: {title(known)}; {since(known, day)}')
+        return _wrap(f'{known.id} healing: {known.incident.title}; {since(known, day)}')
     return [textwrap.shorten(f'{first} {more[0].strip()}', WIDTH, placeholder=' ...') if more else first]
 
 
@@ -156,20 +164,16 @@ def _details(known: Known, day: str, pieces: int) -> list[str]:
     return evidence + [line for command in commands(known, day)[:1] for line in _command(f'$ {command}')]
 
 
-def title(known: Known) -> str:
-    """Return kind, place and what is wrong in one sentence."""
-    incident = known.incident
-    return f'{incident.kind} {incident.where}: {incident.what}'
-
-
 def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     """Yield the lines on one incident: what, since when, what changed, evidence, and what to do next."""
     incident = known.incident
-    yield from _wrap(f'{known.id} {title(known)}')
+    yield from _wrap(f'{known.id} {known.incident.title}')
     others = [node for node in incident.nodes if node not in incident.where.nodes]
     if others:
         yield from _wrap(f'on {named(others)}', '  ')
     yield from _beginning(known, day)
+    for said in corrected(known):
+        yield from _wrap(said, '  ')
     for line in [*incident.evidence, *outputs(known)][:most]:
         yield from _wrap(line, '  ')
     for command in commands(known, day):
@@ -194,9 +198,11 @@ def printed(shown: Excerpt) -> Iterator[str]:
 def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
     """Yield the incidents of a session as lines of GitHub's Markdown."""
     for one in known:
-        yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{title(one)}; {since(one, day)}")}'
+        yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
+        for said in corrected(one):
+            yield f'  - {in_markdown(said)}'
         nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
         if nodes:
             yield f'  - on {in_markdown(named(nodes))}'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -19,7 +19,8 @@ from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
 from postprocess.verdicts.verdict import Comparison, Verdict
 
-_BACK = 400  # sessions in which the beginning of an incident is looked for
+#: Sessions in which the beginning of an incident is looked for.
+BACK = 400
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
 _SERIES = 20  # cases and nodes of an incident, the worst, whose provenance is read
 SLURM = ('slurm', 'squeue')
@@ -48,15 +49,20 @@ class Background:
     def __init__(
         self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]]
     ):
-        self.store, self.sessions, self.comparison = store, list(sessions)[-_BACK:], comparison
+        self.store, self.sessions, self.comparison = store, list(sessions)[-BACK:], comparison
         self.cases, self.health = cases, Health(cases)
         self.by_id = {case['case_id']: case for case in cases}
         self.slurm = {case['partition'] for case in cases if case['scheduler'] in SLURM}
 
-    def add(self, drafts: Sequence[Draft]) -> list[Incident]:
-        """Return the finished drafts with beginning, changes, evidence and next steps."""
+    def add(self, drafts: Sequence[Draft], begun: Callable[[Incident], str]) -> list[Incident]:
+        """Return the finished drafts with beginning, changes, evidence and next steps.
+
+        `begun`: the session in which an incident began, as a person said; empty where nobody did.
+        """
         found = [draft.finish() for draft in drafts]
-        begins = self._begins(drafts, found)
+        places = {session.session: place for place, session in enumerate(self.sessions)}
+        by_itself = self._begins(drafts, found)
+        begins = [places.get(begun(one), place) for one, place in zip(found, by_itself, strict=True)]
         changes = self._changes(drafts, begins)
         done = []
         for draft, incident, begin, (changed, follows) in zip(drafts, found, begins, changes, strict=True):
@@ -78,7 +84,7 @@ class Background:
     def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
         """Return the place of the session since which each incident is seen, without a healthy one between."""
         last = len(self.sessions) - 1
-        known = levels(self.store, self.sessions, {str(i): one for i, one in enumerate(found)})
+        known = levels(self.store, self.sessions, {str(i): [one] for i, one in enumerate(found)})
         losses = {int(i): began(level, found[int(i)].loss or 0.0, last) for i, level in known.items()}
         begins = self._failed_first(drafts) | losses
         return [begins.get(i, last) for i in range(len(found))]

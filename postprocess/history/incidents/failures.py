@@ -157,7 +157,7 @@ def _failure_draft(
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
         series or {of.series('*') for of in cases}, nodes,
-        own[0].cause if own and failed[0]['result'] == NEEDED_FAILED else _summary_of(failed),
+        own[0].cause if own and failed[0]['result'] == NEEDED_FAILED else summary_of(failed),
     )  # fmt: skip
     if all(one.passed for one in group):
         again = sorted({node for one in group for case in one.passed for node in case['nodes']}, key=natural)
@@ -194,7 +194,7 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
             for name in ('cases', 'series', 'nodes'):
                 getattr(first, name).update(getattr(draft, name))
             if not draft.named:
-                first.cause = _summary_of(first.failed)
+                first.cause = summary_of(first.failed)
     return list(found.values())
 
 
@@ -225,7 +225,7 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: Night) -> bool:
     return any(row.id in wanted and row.verdict in ('ok', 'improved') for row in night.comparison.verdicts)
 
 
-def _summary_of(failed: Sequence[dict[str, Any]]) -> str:
+def summary_of(failed: Sequence[dict[str, Any]]) -> str:
     """Return the cause of most of some failed jobs, as one of them says it."""
     alike: dict[str, list[str]] = defaultdict(list)
     for case in failed:

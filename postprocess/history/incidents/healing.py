@@ -16,20 +16,22 @@ _NO_NUMBER = BAD - {'regressed'}
 _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
 
 
-def seen_again(
-    incident: Incident, comparison: Comparison, cases: Sequence[dict[str, Any]]
-) -> tuple[set[str], set[str]]:
+def seen_again(known: Known, comparison: Comparison, cases: Sequence[dict[str, Any]]) -> tuple[set[str], set[str]]:
     """Return the nodes of an incident that a session shows to be bad, and those to be healthy.
 
     One empty name stands for an incident of no node. What the session did not measure is in neither.
     """
+    incident = known.incident
+    own = [row for row in comparison.verdicts if known.takes(row.id, row.nodes)]
     if incident.sort == 'session':
         return set(), set(incident.where.nodes) or {''}
     bad: set[str] = set()
     healthy: set[str] = set()
     for node in incident.where.nodes or ('',):
-        found = _of_loss if incident.sort == 'loss' else _of_failure
-        state = found(incident, node, comparison.verdicts, cases)
+        if incident.sort == 'loss':
+            state = _of_loss(incident, node, own, comparison.verdicts)
+        else:
+            state = _of_failure(incident, node, own, cases)
         if state is not None:
             (healthy if state else bad).add(node)
     return bad, healthy
@@ -46,14 +48,15 @@ def is_recorded(known: Known, comparison: Comparison) -> bool:
     return of_all and any(row.reference and bad & set(row.reference.sessions) for row in rows)
 
 
-def _of_loss(
-    incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
-) -> bool | None:
-    """Return True for healthy: within the limits of its references, and at the level that the node had before."""
+def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Sequence[Verdict]) -> bool | None:
+    """Return True for healthy: within the limits of its references, and at the level that the node had before.
+
+    `own`: the verdicts that may be of it, `every`: of all nodes.
+    """
     wanted = set(incident.series)
-    rows = [row for row in verdicts if row.id in wanted and (not node or node in row.nodes)]
+    rows = [row for row in own if row.id in wanted and (not node or node in row.nodes)]
     back = {
-        level.series: _is_back(level, verdicts, incident.loss or 0.0) for level in incident.levels if level.node == node
+        level.series: _is_back(level, every, incident.loss or 0.0) for level in incident.levels if level.node == node
     }
     if any(row.verdict == 'regressed' for row in rows) or False in back.values():
         return False

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import math
 import textwrap
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections import ChainMap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
-from plumbline.identity import SeriesId, to_text
+from plumbline.identity import SeriesId, natural, to_text
 from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
 #: node; SOFTWARE: what changed in it explains the loss; CASE: one case, wherever it runs.
 KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
 _CHECKS = 4  # named beside that of the worst series
+_Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
 
 
@@ -138,6 +141,11 @@ class Incident:
         return None if loss is None else (interval[0] if interval else loss, loss)
 
     @property
+    def title(self) -> str:
+        """Kind, place and what is wrong in one sentence."""
+        return f'{self.kind} {self.where}: {self.what}'
+
+    @property
     def what(self) -> str:
         """Return what is wrong, and how much, in one sentence."""
         size = self.size + (f' ({self.range})' if self.range else '')
@@ -196,6 +204,24 @@ class Incident:
         series = [of.to_row() | (vars(self.values[of]) if of in self.values else {}) for of in self.series]
         levels = [vars(level) | {'series': level.series.to_row()} for level in self.levels]
         return own | {'where': vars(self.where), 'series': series, 'levels': levels}
+
+
+def together(incidents: Sequence[Incident]) -> Incident:
+    """Return several incidents of one sort as one: the costliest with all that they are of."""
+    first, *others = ordered = sorted(incidents, key=lambda one: -one.severity)
+    if not others:
+        return first
+
+    def every(of: Callable[[Incident], Iterable[_Any]]) -> tuple[_Any, ...]:
+        return tuple(dict.fromkeys(chain.from_iterable(map(of, ordered))))
+
+    return replace(
+        first, cost=sum(one.cost for one in ordered), checks=tuple(sorted(every(lambda one: one.checks), key=natural)),
+        series=every(lambda one: one.series), nodes=tuple(sorted(every(lambda one: one.nodes), key=natural)),
+        evidence=every(lambda one: one.evidence), next_steps=every(lambda one: one.next_steps),
+        archives=every(lambda one: one.archives), values={**ChainMap(*(dict(one.values) for one in ordered))},
+        where=replace(first.where, nodes=tuple(sorted(every(lambda one: one.where.nodes), key=natural))),
+    )  # fmt: skip
 
 
 def from_dict(values: Mapping[str, Any]) -> Incident:

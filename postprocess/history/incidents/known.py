@@ -20,7 +20,8 @@ from typing import NamedTuple
 from plumbline.identity import SeriesId, natural
 from plumbline.paths import ROOT
 from postprocess.history.incidents import FAILING, STATES
-from postprocess.history.incidents.incident import Incident
+from postprocess.history.incidents.correction import Began, Correction, Selection
+from postprocess.history.incidents.incident import Incident, Scope, together
 from postprocess.results.store import Session, Store
 from postprocess.statistics.pooled import pooled
 from postprocess.text import count
@@ -29,7 +30,9 @@ from postprocess.text import count
 _NOT_OVER = Fraction(1, 100)
 #: How many times the loss of an acknowledged incident makes it a new one.
 WORSE = 1.5
-_DIGITS = 6  # of an id
+#: Of an id.
+ID_DIGITS = 6
+_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # of a scope
 _BESIDE = 3  # places beside the first in the sentence on all
 
 
@@ -92,6 +95,9 @@ class Known:
 
     `closes_after`: healthy sessions, of one whose level was recorded or that an earlier version closed; 0: as many as
     it needs by its course. `before`: ids of incidents like it that were closed when it was found, the last one first.
+
+    What a person corrected: `parts`, incidents that are one, of which `incident` and `seen` are made, see `of_parts`.
+    `only`, `without`: it is of the series that all of the first and none of the second take. `dated`: when it began.
     """
 
     id: str
@@ -101,6 +107,59 @@ class Known:
     closes_after: int = 0
     before: tuple[str, ...] = ()
     results: Path = field(default=Path(), compare=False)
+    parts: tuple[Known, ...] = ()
+    only: tuple[Selection, ...] = ()
+    without: tuple[Selection, ...] = ()
+    dated: Began | None = None
+    corrections: tuple[Correction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.dated:  # whatever a session says
+            day, session, sessions = self.dated.day, self.dated.session, self.dated.sessions
+            object.__setattr__(self, 'incident', replace(self.incident, day=day, since=session, sessions=sessions))
+
+    @property
+    def leaves(self) -> tuple[Known, ...]:
+        """The incidents that sessions are asked about: its parts, or itself."""
+        return self.parts or (self,)
+
+    @property
+    def told(self) -> list[Incident]:
+        """The incidents that `incident` is made of: those of its parts that are not over, or that alone."""
+        return [one.incident for one in _lasting(self.parts)] or [self.incident]
+
+    @property
+    def ids(self) -> set[str]:
+        """Its id and those of the incidents that were merged into it."""
+        return {self.id, *(one.id for one in self.parts)}
+
+    def each(self, change: Callable[[Known], Known]) -> Known:
+        """Return it with each of its parts changed; changed itself where it has none."""
+        return of_parts(self, [change(one) for one in self.parts]) if self.parts else change(self)
+
+    def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
+        """Return it with what some sessions said of it."""
+        return self.each(
+            lambda one: replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if wanted(uuid, seen)})
+        )
+
+    def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
+        """Return True unless a person split it so that a series, measured on some nodes, is of another incident."""
+        nodes = list(nodes)
+        return all(by.takes(of, nodes) for by in self.only) and not any(by.takes(of, nodes) for by in self.without)
+
+    def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
+        """Return True if it is of a series on some nodes."""
+        nodes = list(nodes)
+        return any(one.incident.holds(of, nodes) and one.takes(of, nodes) for one in self.leaves)
+
+    def likeness(self, tonight: Incident) -> float:
+        """Return how much it has in common with an incident of a session; 0: they are different ones."""
+        if self.parts:
+            return max(one.likeness(tonight) for one in self.parts)
+        if (self.only or self.without) and not any(self.takes(of, tonight.nodes) for of in tonight.series):
+            return 0.0
+        return likeness(self.incident, tonight)
 
     @property
     def first(self) -> str:
@@ -131,24 +190,22 @@ class Known:
     @property
     def closed(self) -> str:
         """The day on which it was closed; empty while it is not."""
-        courses = self._courses.values()
-        return '' if self.unhealed else max(one.healthy[self._needed(one) - 1] for one in courses)
+        return '' if self.unhealed else max(one.healthy[of._needed(one) - 1] for of, _, one in self._courses)
 
     @property
     def unhealed(self) -> list[str]:
         """The nodes, or one empty name, that have not been healthy for long enough."""
-        found = (name for name, one in self._courses.items() if len(one.healthy) < self._needed(one))
-        return sorted(found, key=natural)
+        return sorted({name for of, name, one in self._courses if len(one.healthy) < of._needed(one)}, key=natural)
 
     @property
     def closes_in(self) -> int:
         """How many more healthy sessions close it."""
-        return max(0, *(self._needed(one) - len(one.healthy) for one in self._courses.values()))
+        return max(0, *(of._needed(one) - len(one.healthy) for of, _, one in self._courses))
 
     @property
     def returned(self) -> bool:
         """Whether it was bad again, on the same node, after a session in which it was healthy."""
-        return any(one.bad < one.of for one in self._courses.values())
+        return any(one.bad < one.of for _, _, one in self._courses)
 
     @property
     def course(self) -> str:
@@ -165,8 +222,10 @@ class Known:
         return not self.incident.certain and len(self._bad) < 2
 
     @property
-    def _courses(self) -> dict[str, _Course]:
-        """How it went on each of its nodes, or without a name."""
+    def _courses(self) -> list[tuple[Known, str, _Course]]:
+        """How it, or each of its parts, went on each of its nodes, or without a name."""
+        if self.parts:
+            return [course for one in self.parts for course in one._courses]
         found: dict[str, _Course] = {}
         for one in self.seen.values():
             for name in one.bad:
@@ -177,7 +236,7 @@ class Known:
             for name in one.healthy:
                 if name in found and name not in one.bad:
                     found[name] = found[name]._replace(healthy=(*found[name].healthy, one.day))
-        return found
+        return [(self, name, course) for name, course in found.items()]
 
     def _needed(self, course: _Course) -> int:
         if self.incident.sort == 'session' or self._suspected:
@@ -206,7 +265,7 @@ class Known:
         """Return which of `STATES` it has on a day (``2026-11-22``)."""
         if self.closed:
             return 'closed'
-        if all(one.healthy for one in self._courses.values()):
+        if all(one.healthy for _, _, one in self._courses):
             return 'healing'
         if self._suspected:
             return 'suspected'
@@ -215,10 +274,73 @@ class Known:
         return 'intermittent' if self.returned else 'open'
 
 
+def started(session: Session) -> str:
+    """Return when a session started, as `Seen` has it."""
+    return f'{session.started:%Y-%m-%dT%H:%M:%S}'
+
+
+def of_parts(known: Known, parts: Sequence[Known]) -> Known:
+    """Return an incident as its `parts` tell it; a part that no session shows any more still takes what is like it."""
+    if not (shown := _shown(parts)):
+        return replace(known, parts=tuple(parts), seen={})
+    rows: dict[str, list[Seen]] = {}
+    for one in shown:
+        for uuid, seen in one.seen.items():
+            rows.setdefault(uuid, []).append(seen)
+    whole = _in_order({uuid: _as_one(of) for uuid, of in rows.items()})
+    begun = min(shown, key=lambda one: one.incident.day)
+    # what the others showed before the one that began first was found is among its sessions
+    before = sum(bool(one.bad) for one in whole.values() if one.started < begun.seen[begun.first].started)
+    now = replace(
+        _at_all_places([one.incident for one in _lasting(parts)]), since=begun.incident.since, day=begun.incident.day,
+        sessions=max(begun.incident.sessions - before, 1),
+    )  # fmt: skip
+    return replace(known, incident=now, seen=whole, parts=tuple(parts))
+
+
+def _shown(parts: Iterable[Known]) -> list[Known]:
+    return [one for one in parts if any(seen.bad for seen in one.seen.values())]
+
+
+def _lasting(parts: Iterable[Known]) -> list[Known]:
+    """Return the parts that are not over; all that were seen where none lasts."""
+    shown = _shown(parts)
+    return [one for one in shown if one.unhealed] or shown
+
+
+def _at_all_places(incidents: Sequence[Incident]) -> Incident:
+    """Return incidents of one sort as one, of the place that they have in common."""
+    if len(incidents) == 1:
+        return incidents[0]
+    now, scopes = together(incidents), [one.where for one in incidents]
+    common = {name: {getattr(of, name) for of in scopes} for name in _PLACES}
+    nodes = now.where.nodes if all(of.nodes for of in scopes) else ()
+    where = Scope(now.where.site, nodes=nodes, **{name: of.pop() for name, of in common.items() if len(of) == 1})
+    kind = now.kind
+    if len({one.kind for one in incidents}) > 1 or (kind == 'DEVICE' and not where.device):
+        kind = 'NODE' if nodes else 'SYSTEM'
+    told = [(one.loss, one.interval) for one in incidents if one.loss is not None]
+    loss, interval = pooled(told) if told else (None, None)
+    return replace(
+        now, kind=kind, where=where, loss=loss, interval=interval, certain=any(one.certain for one in incidents),
+        changed=tuple(dict.fromkeys(what for one in incidents for what in one.changed)),
+    )  # fmt: skip
+
+
+def _as_one(rows: Sequence[Seen]) -> Seen:
+    """Return what a session says of all parts of an incident."""
+    bad = {name for one in rows for name in one.bad}
+    told = [(one.loss, one.interval) for one in rows if one.bad and one.loss is not None]
+    loss, interval = pooled(told) if told else (None, None)
+    worst = max((one.worst for one in rows if one.worst), key=lambda of: of[1], default=None)
+    healthy = {name for one in rows for name in one.healthy} - bad
+    return Seen(rows[0].started, _sorted(bad), _sorted(healthy), loss, interval, worst)
+
+
 #: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
-Again = Callable[[Incident], tuple[set[str], set[str]]]
+Again = Callable[[Known], tuple[set[str], set[str]]]
 #: Return whether a person recorded the level of an incident as what is expected.
-Accepted = Callable[['Known'], bool]
+Accepted = Callable[[Known], bool]
 
 
 def judge(
@@ -227,54 +349,57 @@ def judge(
 ) -> list[Known]:  # fmt: skip
     """Return the incidents of the ledger after a session, which shows those of `tonight`; closed ones stay as they are.
 
-    What the session said before is replaced. An incident of tonight is the same as a known one if it is of the same
-    sort and scope and they have checks in common, and is a new one otherwise.
+    What the session said before is replaced. An incident of tonight is the same as a known one, or as a part of it, if
+    it is of the same sort and scope and they have checks in common, and is a new one otherwise.
     """
-    started = f'{session.started:%Y-%m-%dT%H:%M:%S}'
     done, active = [], {}
     for one in known:
-        before = {uuid: seen for uuid, seen in one.seen.items() if uuid != session.session}
-        one = replace(one, seen=before if any(seen.bad for seen in before.values()) else {})
+        one = one.of_sessions(lambda uuid, _: uuid != session.session).each(_if_shown)
         if one.seen and one.closed:
             done.append(one)
         else:
             active[one.id] = one
     found: dict[str, list[Incident]] = {}
-    earlier = list(active.values())
+    earlier = [leaf for one in active.values() for leaf in one.leaves]
     for incident in tonight:
-        likeness, id = max(((_likeness(one.incident, incident), one.id) for one in earlier), default=(0.0, ''))
-        if not likeness:
-            id = _id(incident, session, {one.id for one in done} | active.keys())
-            over = sorted((one for one in done if _likeness(one.incident, incident)), key=lambda one: one.closed)
+        like, id = max(((one.likeness(incident), one.id) for one in earlier), default=(0.0, ''))
+        if not like:
+            id = _id(incident, session, {id for one in (*done, *active.values()) for id in one.ids})
+            over = sorted((one for one in done if one.likeness(incident)), key=lambda one: one.closed)
             active[id] = Known(id, incident, before=tuple(one.id for one in reversed(over)), results=results)
         found.setdefault(id, []).append(incident)
-    for id, one in active.items():
-        if id in found:
-            done.append(_seen_again(one, found[id], session.session, started, again))
-        elif one.seen:  # one that only this session showed, and no longer does, is gone
-            bad, healthy = again(one.incident)
-            one = replace(one, closes_after=1) if accepted(one) else one
-            now = {session.session: Seen(started, _sorted(bad), _sorted(healthy), one.last_bad.loss if bad else None)}
-            done.append(replace(one, seen=_in_order(one.seen | (now if bad or healthy else {}))))
+    for one in active.values():
+        one = one.each(lambda leaf: _after(leaf, found.get(leaf.id, ()), session, again, accepted))
+        if one.seen:  # one that only this session showed, and no longer does, is gone
+            done.append(one)
     return done
 
 
-def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started: str, again: Again) -> Known:
+def _if_shown(known: Known) -> Known:
+    return known if _shown([known]) else replace(known, seen={})
+
+
+def _after(known: Known, tonight: Sequence[Incident], session: Session, again: Again, accepted: Accepted) -> Known:
+    """Return a known incident without parts after a session, which shows it as `tonight`."""
+    if tonight:
+        return _seen_again(known, tonight, session, again)
+    if not known.seen:
+        return known
+    bad, healthy = again(known)
+    known = replace(known, closes_after=1) if accepted(known) else known
+    now = {
+        session.session: Seen(started(session), _sorted(bad), _sorted(healthy), known.last_bad.loss if bad else None)
+    }
+    return replace(known, seen=_in_order(known.seen | (now if bad or healthy else {})))
+
+
+def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, again: Again) -> Known:
     """Return a known incident with what tonight shows of it."""
-    first, *others = sorted(tonight, key=lambda one: -one.severity)
-    now = replace(first, cost=sum(one.cost for one in tonight))
-    for other in others:
-        now = replace(
-            now, checks=_sorted({*now.checks, *other.checks}), series=tuple(dict.fromkeys(now.series + other.series)),
-            nodes=_sorted({*now.nodes, *other.nodes}), evidence=tuple(dict.fromkeys(now.evidence + other.evidence)),
-            next_steps=tuple(dict.fromkeys(now.next_steps + other.next_steps)), values={**other.values, **now.values},
-            archives=tuple(dict.fromkeys(now.archives + other.archives)),
-            where=replace(now.where, nodes=_sorted({*now.where.nodes, *other.where.nodes})),
-        )  # fmt: skip
+    now = together(tonight)
     bad = set(now.where.nodes) or {''}
     if known.seen:
         old = known.incident
-        _, healthy = again(old)
+        _, healthy = again(known)
         levels = {(level.series, level.node): level for level in (*now.levels, *old.levels)}  # the first ones count
         begun_before = old.day <= now.day
         now = replace(
@@ -285,8 +410,8 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started
         )  # fmt: skip
     else:
         healthy = set()
-    seen = Seen(started, _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
-    known = replace(known, incident=now, seen=_in_order(known.seen | {session: seen}))
+    seen = Seen(started(session), _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
+    known = replace(known, incident=now, seen=_in_order(known.seen | {session.session: seen}))
     told = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
     if known.returned and told:  # what it costs when it is there
         loss, interval = pooled(told)
@@ -294,7 +419,7 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: str, started
     return known
 
 
-def _likeness(known: Incident, tonight: Incident) -> float:
+def likeness(known: Incident, tonight: Incident) -> float:
     """Return how much a known incident and one of tonight have in common; 0: they are different ones."""
     one, other = known.where, tonight.where
     if known.sort != tonight.sort or bool(one.nodes) != bool(other.nodes):
@@ -303,9 +428,8 @@ def _likeness(known: Incident, tonight: Incident) -> float:
         return float(known.cause == tonight.cause or bool(one.nodes and one.nodes == other.nodes))
     if one.nodes and not set(one.nodes) & set(other.nodes):
         return 0.0
-    alike = ('partition', 'environ', 'device', 'link_class', 'place')
     if any(
-        getattr(one, name) and getattr(other, name) and getattr(one, name) != getattr(other, name) for name in alike
+        getattr(one, name) and getattr(other, name) and getattr(one, name) != getattr(other, name) for name in _PLACES
     ):
         return 0.0
     if (one.device, one.link_class) != (other.device, other.link_class) or not set(known.checks) & set(tonight.checks):
@@ -324,7 +448,7 @@ def _id(incident: Incident, session: Session, taken: set[str]) -> str:
     number = 0
     while True:
         text = f'{incident.where} {incident.sort} {incident.checks} {incident.cause} {session.session} {number}'
-        id = hashlib.sha256(text.encode(errors='replace')).hexdigest()[:_DIGITS]
+        id = hashlib.sha256(text.encode(errors='replace')).hexdigest()[:ID_DIGITS]
         if id not in taken:
             return id
         number += 1
@@ -340,13 +464,9 @@ def _sorted(names: Iterable[str]) -> tuple[str, ...]:
 
 def until(known: Iterable[Known], session: Session) -> list[Known]:
     """Return the incidents as they were known up to a session; without those that were found later."""
-    started = f'{session.started:%Y-%m-%dT%H:%M:%S}'
-    found = []
-    for one in known:
-        seen = {uuid: seen for uuid, seen in one.seen.items() if seen.started <= started}
-        if any(seen.bad for seen in seen.values()):
-            found.append(replace(one, seen=seen))
-    return found
+    last = started(session)
+    found = (one.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for one in known)
+    return [one for one in found if one.seen]
 
 
 def in_order(known: Iterable[Known], day: str) -> list[Known]:
@@ -371,7 +491,7 @@ def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
             of_series.setdefault(of, []).append(one)
 
     def found(of: SeriesId, nodes: Sequence[str]) -> str:
-        return next((one.id for one in of_series.get(of, ()) if one.incident.holds(of, nodes)), '')
+        return next((one.id for one in of_series.get(of, ()) if one.holds(of, nodes)), '')
 
     return found
 
@@ -408,6 +528,11 @@ def since(known: Known, day: str) -> str:
         before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
         parts.append(f'{before}; the reason was: {noted.why}')
     return '; '.join(parts)
+
+
+def corrected(known: Known) -> list[str]:
+    """Return what a person corrected, a sentence each, the first one first."""
+    return [one.says(known.id) for one in known.corrections]
 
 
 def lead(known: Sequence[Known], day: str) -> str:

@@ -39,14 +39,15 @@ _Any = TypeVar('_Any')
 Levels = tuple[ndarray, ndarray]  # places of sessions, and the logarithm of the performance in each
 
 
-def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Incident]) -> dict[str, Levels]:
-    """Return the level of each incident that is a loss in those of the sessions that measured it, by its key.
+def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Sequence[Incident]]) -> dict[str, Levels]:
+    """Return the level of each loss in those of the sessions that measured it, by its key; of some, that of all.
 
     Raises InputError where the store cannot be read.
     """
     rows = [
         (key, str(of), node, of.to_row(), value and value.expected)
-        for key, one in incidents.items()
+        for key, own in incidents.items()
+        for one in own
         if one.sort == 'loss'
         for of, node in product(_some(one.series), _some(one.own_nodes) or ('',))
         for value in (one.values.get(of),)

@@ -44,7 +44,7 @@
   const incidents = () => {
     const of = Object.entries(site.incidents), card = ([id, one]) => make('article', {className: `card ${one.state}`, id: `i${id}`},
       make('p', {className: 'state'}, make('b', {}, one.state), ` ${one.kind} `, link(`#incident=${id}`, id)), make('h2', {}, one.where),
-      make('p', {className: 'what'}, one.what), make('p', {className: 'u'}, one.since), ...(one.changed.length ? [make('p', {}, make('b', {}, one.changed.join('; ')))] : []));
+      make('p', {className: 'what'}, one.what), make('p', {className: 'u'}, [one.since, ...(one.corrected ?? [])].join('; ')), ...(one.changed.length ? [make('p', {}, make('b', {}, one.changed.join('; ')))] : []));
     const now = of.filter(([, one]) => ['open', 'intermittent', 'suspected'].includes(one.state)), past = of.filter(one => !now.includes(one));
     byId('cards').append(...(now.length ? now.map(card) : [make('p', {}, 'None is open.')]));
     fold(byId('cards').nextElementSibling, past.map(card), `${past.length} acknowledged, healing or closed`);
@@ -157,7 +157,7 @@
     },
     incident: async id => {
       const one = site.incidents[id];
-      show(`${one.kind} ${one.where}`, make('p', {}, make('b', {}, one.state), `: ${one.what}`), facts({Since: one.since, Began: one.day, Changed: one.changed.join('; '), Nodes: one.nodes.join(', '),
+      show(`${one.kind} ${one.where}`, make('p', {}, make('b', {}, one.state), `: ${one.what}`), facts({Since: one.since, Began: one.day, Changed: one.changed.join('; '), Corrected: one.corrected?.join('; '), Nodes: one.nodes.join(', '),
         Sessions: make('span', {}, ...one.sessions.filter(uuid => site.sessions[uuid]).slice(-30).flatMap(uuid => [sessionLink(uuid), ' '])), Next: make('code', {}, one.next)}),
         list(one.evidence), list(one.series.map(number => link(addressOf(site.series[number]), nameOf(site.series[number])))));
     },

@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from plumbline import clock
 from plumbline.errors import InputError
 from postprocess.history import ledger
 from postprocess.history.incidents.background import BACK
@@ -16,7 +17,6 @@ from postprocess.history.incidents.division import part_of
 from postprocess.history.incidents.incident import Incident
 from postprocess.history.incidents.known import ID_DIGITS, Known, of_parts, started
 from postprocess.history.incidents.levels import began, levels
-from postprocess.results import reports
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 
@@ -122,7 +122,7 @@ def _correction(what: str, why: str, known: Sequence[Known], made: str = '', par
     before = tuple(
         Was(one.id, one.incident.title, one.incident.day, one.incident.since, one.incident.changed) for one in known
     )
-    return Correction(what, why, ledger.user(), f'{reports.now():%Y-%m-%d}', before, made, part)
+    return Correction(what, why, ledger.user(), f'{clock.now():%Y-%m-%d}', before, made, part)
 
 
 def _new_id(text: str, taken: set[str]) -> str:

@@ -117,6 +117,14 @@ install_python_packages() {
     pip --editable ".${extra:+[$extra]}"
 }
 
+# compile_python_packages VENV   so that no command has to, each time where it cannot write what it compiled. Some packages
+# hold files of another Python, which do not compile.
+compile_python_packages() {
+    nice "$1/bin/python" -m compileall -q -j 0 "$1"/lib/python3.*/site-packages plumbline postprocess checks ci reframe_settings \
+        > /dev/null 2>&1
+    return 0
+}
+
 # python_environment EXTRA ARGUMENT...   leaves in `python` what runs the command. EXTRA: optional dependencies of
 # pyproject.toml, or empty. ARGUMENT: of the command; to answer --help and --version, nothing is installed.
 python_environment() {
@@ -142,6 +150,7 @@ python_environment() {
     with_progress "making a Python environment in $venv with $found" "$found" -m venv "$venv" &&
         with_progress 'installing Python packages in it' install_python_packages "$venv/bin/python" "$extra" &&
         (cd "$venv"/lib/python3.*/site-packages && rm -rf pandas/tests scipy/*/tests pyarrow/tests pyarrow/include pyarrow/*flight*) &&
+        with_progress 'compiling them, for those who may only read them' compile_python_packages "$venv" &&
         echo "$wanted" > "$venv/plumbline-ready" && return 0
     echo "plumbline: the Python environment in $venv could not be set up; the lines above say why" >&2
     return 2

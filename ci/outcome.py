@@ -169,7 +169,7 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     # where the site stands is kept with the answer, so that `plumbline status` is quick in the morning
     step = standing(store, session.site).next if whole.kept else next_step(store, whole)
     return Outcome(
-        session.site, session.mode, whole.exit_code, found.counts, found.problems + whole.faults,
+        session.site, session.mode, whole.exit_code, found.counts, [*map(str, found.problems), *whole.faults],
         summary(found, whole), [dict(to_row(one, whole.day)) for one in whole.known], found.hints, step,
     )  # fmt: skip
 

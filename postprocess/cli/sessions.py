@@ -178,7 +178,7 @@ def compare(
     else:
         show(views.comparison(comparison, found), format)
         for problem in comparison.problems if format == 'csv' else ():
-            complain(problem)
+            complain(str(problem))
     for said in (*found.notes, *found.faults) if found else ():
         complain(said)
     raise typer.Exit(2 if found and found.faults else (found or comparison).exit_code)

@@ -57,7 +57,7 @@ def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
         suites.setdefault(partition, []).append(_others(rows))
     if comparison.problems and digest is None:
         suites['session'] = [
-            _failed(ET.Element('testcase', classname='session', name=f'problem {i}'), 'problem', problem)
+            _failed(ET.Element('testcase', classname='session', name=f'problem {i}'), 'problem', problem.text)
             for i, problem in enumerate(comparison.problems, 1)
         ]
     for name, testcases in suites.items():

@@ -132,7 +132,7 @@ def to_html(
     return template('report.html.j2').render(
         home=home, folder=folder, cards=cards(digest, store, judged, cases, sizes), incident=incidents,
         lead=lead(digest.known, digest.day),
-        problems=[*(line for line in comparison.problems if line not in told), *digest.faults],
+        problems=[*(one.text for one in comparison.problems if one.text not in told), *digest.faults],
         comparison=comparison, session=session, digest=digest,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
         first=_FIRST, most=_CARDS, static=_ROWS,

@@ -131,7 +131,7 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
         'runs': session.runs, 'word': (found or comparison).word, 'said': said, 'page': found is not None,
-        'problems': comparison.problems[:5],
+        'problems': [*map(str, comparison.problems[:5])],
     }  # fmt: skip
 
 

@@ -29,15 +29,11 @@ from postprocess.text import count, number
 from postprocess.verdicts import gather
 from postprocess.verdicts.advice import changed_checks, hints, improved, retiring
 from postprocess.verdicts.health import Health
-from postprocess.verdicts.measured import Measured, failure, last_runs, measured, runs_of
+from postprocess.verdicts.measured import Measured, failure, measured, runs_of
+from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict, worst_first
 
 _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
-
-#: Ends the problem of a session in which every case failed.
-NOTHING_MEASURED = 'ran and nothing was measured that counts'
-#: The beginning of what `ci` says of a session that was ended, with how many of its cases ran.
-CUT_SHORT = 'the session did not come to its end: '
 
 
 def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Sequence[Path] = ()) -> Comparison:
@@ -68,7 +64,7 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
     health = Health(cases)
     verdicts = [health.in_cause(lost_number(verdict, row)) for verdict, row in zip(verdicts, rows, strict=True)]
     verdicts += not_measured(lookup, rows, cases, session, policy)
-    problems = session_problems(session, cases, rows)
+    problems = problems_of(session, cases, rows)
     command = partial(store.command, site=session.site, root=root)
     found = Comparison(
         session, None, worst_first(verdicts), problems, common=common, again=tuple(again), left_out=left_out
@@ -335,34 +331,6 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
         verdict, row.id, row.quantity, row.summary, reference, bound, cause, row.nodes, session=session,
         case_id=row.case_id, jobs=row.jobs,
     )  # fmt: skip
-
-
-def session_problems(session: Session, cases: list[dict[str, Any]], rows: list[Measured]) -> list[str]:
-    """Return what went wrong outside the series, a sentence each."""
-    problems = list(session.problems)
-    told = any(problem.startswith(CUT_SHORT) for problem in problems)
-    if session.expected is not None and session.expected != session.ran and not told:
-        problems.append(f'{count(session.expected, "case")} expected, {session.ran} ran')
-    if not session.ran:
-        problems.append('no case ran')
-    elif all(row.status != 'measured' for row in rows):
-        problems.append(f'{count(session.ran, "case")} {NOTHING_MEASURED}')
-    if session.mode is not None and session.mode not in MODES:
-        problems.append(f'mode {session.mode!r} is none of {", ".join(MODES)}: what it should have measured is unknown')
-    explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}
-    for case in last_runs(cases):
-        reason = case['fail_reason'] or ''
-        if case['fixture'] and (failed := failure(case) or reason):
-            problems.append(f'fixture {case["name"]} of {case["partition"]} with {case["environ"]}: {failed}')
-        # The performance phase fails for what the metrics show, or for something else that no metric shows
-        elif (
-            failure(case) is None
-            and reason
-            and 'failed to meet reference' not in reason
-            and case['case_id'] not in explained
-        ):
-            problems.append(f'{case["check"]} {case["params"]} of {case["partition"]} with {case["environ"]}: {reason}')
-    return list(dict.fromkeys(problems))
 
 
 def not_measured(

@@ -12,6 +12,7 @@ from plumbline.record import NOTHING, Summary
 from plumbline.references import Reference
 from postprocess.results.store import Session
 from postprocess.verdicts.measured import Job
+from postprocess.verdicts.problems import Problem
 
 #: From worst to best.
 VERDICTS = (
@@ -167,7 +168,7 @@ class Comparison:
     session: Session
     against: Session | None
     verdicts: list[Verdict]
-    problems: list[str]
+    problems: list[Problem]
     scope: str = ''
     common: list[Common] = field(default_factory=list)
     again: tuple[Again, ...] = ()

@@ -22,6 +22,7 @@ from postprocess.statistics import distributions
 from postprocess.text import count, number
 from postprocess.verdicts import compare
 from postprocess.verdicts.measured import Measured, mean_of, measured, measured_in
+from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
 CERTAIN = 0.995  # one-sided: half of a hundredth of healthy series changed as much
@@ -138,7 +139,7 @@ def compare_windows(
         verdicts[change.place] = _verdict(verdicts[change.place], change, found)
     rows = [row for group in new.values() for row in group]
     verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy)
-    problems = compare.session_problems(newest, cases, latest)
+    problems = problems_of(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
     return Comparison(newest, before[-1], worst_first(verdicts), problems, scope)
 

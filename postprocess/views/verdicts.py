@@ -114,7 +114,7 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
             'against': found.against and found.against.session, 'scope': found.scope,
             'exit_code': (digest or found).exit_code,
             'incidents': [views.to_row(one, digest.day) for one in incidents] if digest else [],
-            'counts': found.counts, 'problems': found.problems, 'hints': found.hints,
+            'counts': found.counts, 'problems': [*map(str, found.problems)], 'hints': found.hints,
             'retire': found.retire and f'plumbline {found.retire}',
             'common': [
                 {'kind': one.kind, 'where': one.where, 'series': len(one.series), 'loss': 100 * one.loss, 'p': one.p}
@@ -158,7 +158,7 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True)
     told = []
     for title, lines in (
         ('Furthest on the bad side of their references', [_distance(row) for row in worst[: 4 if digest else 8]]),
-        ('Problems of the session', [] if digest else found.problems),
+        ('Problems of the session', [] if digest else [*map(str, found.problems)]),
         ('Losses in common', [] if digest else list(map(str, found.common))),
         ('Failures', [] if digest else list(_causes(found.verdicts))),
         ('Warnings', _warnings(found, digest, 2 if known else _FIRST)),
@@ -193,7 +193,7 @@ def _findings(found: Comparison, digest: Digest | None) -> str:
         lines += views.markdown(digest.known, digest.day)
         causes: Iterable[str] = ()
     else:
-        causes = (*found.problems, *map(str, found.common), *_causes(found.verdicts))
+        causes = (*map(str, (*found.problems, *found.common)), *_causes(found.verdicts))
     lines += [f'- {in_markdown(line)}' for line in (*causes, *_warnings(found, digest))]
     return '\n'.join([*lines, '', *_guard(found)])
 

@@ -6,7 +6,7 @@ import pytest
 from rows import each_row
 
 from ci import slurm_nodes
-from postprocess.history.incidents import events
+from postprocess.verdicts import problems
 
 SITE = SimpleNamespace(
     partitions={'p': SimpleNamespace(name='p', entry={'scheduler': 'slurm', 'access': ['-p compute']})}
@@ -62,7 +62,8 @@ def test_a_drain_of_slurm_is_a_finding_and_one_of_a_person_is_planned(state, use
     (node,) = slurm_nodes.nodes_out(SITE)
     assert node.by_slurm == by_slurm
     assert bool(node.problem) == by_slurm, 'planned maintenance is no finding'
-    assert not by_slurm or events._LOST_NODE.fullmatch(node.problem).groups() == ('n1', 'p')
+    found = problems.stored(node.problem or '')
+    assert not by_slurm or (found.kind, found.node, found.partition) == ('node lost', 'n1', 'p')
 
 
 def test_a_node_whose_prolog_failed(recorded, monkeypatch):

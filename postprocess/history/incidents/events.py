@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,12 +11,11 @@ from postprocess.history.fleet import Event, Fleet
 from postprocess.history.incidents.draft import Draft, Night, value_of
 from postprocess.history.incidents.incident import NodeLevel, Scope
 from postprocess.text import percent
-from postprocess.verdicts.compare import NOTHING_MEASURED
+from postprocess.verdicts.problems import Problem
 from postprocess.verdicts.verdict import Verdict
 
 #: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
 CERTAIN = 0.1
-_LOST_NODE = re.compile(r'(\S+) of (\S+) is .*(?:, but not drained| by Slurm itself, not by a person)')
 
 
 def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
@@ -92,27 +90,19 @@ def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list
     return [NodeLevel(event.series, nodes[0], level, event.quantity.better, level / median(others) if others else None)]
 
 
-def add_problems(drafts: list[Draft], problems: Sequence[str], night: Night) -> None:
+def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: Night) -> None:
     """Make drafts of what went wrong outside the series; a broken stack belongs to the cases that needed it."""
     for problem in problems:
         failures = [draft for draft in drafts if draft.sort == 'failure']
-        if any(draft.cause == problem for draft in failures):  # it ended them
+        if any(draft.cause == problem.text for draft in failures):  # it ended them
             continue
-        if failures and problem.endswith(NOTHING_MEASURED):
-            failures[0].evidence.append(problem)
-            continue
-        of_stack = [
-            draft
-            for draft in drafts
-            if draft.sort == 'failure' and draft.where.environ and problem.startswith('fixture ')
-            and f' of {draft.where.partition} with {draft.where.environ}: ' in problem
-        ]  # fmt: skip
-        if of_stack:
-            of_stack[0].evidence.append(problem)
-            continue
-        where = Scope(night.session.site)
-        if lost := _LOST_NODE.fullmatch(problem):
-            where = replace(where, partition=lost[2], nodes=(lost[1],))
-            drafts.append(Draft('NODE', where, 'session', nodes={lost[1]}, cause=problem))
+        place = problem.partition, problem.environ
+        of_stack = [draft for draft in failures if (draft.where.partition, draft.where.environ) == place]
+        because = failures if problem.kind == 'not measured' else of_stack if problem.kind == 'fixture' else []
+        if because:
+            because[0].evidence.append(problem.text)
+        elif problem.kind == 'node lost':
+            where = Scope(night.session.site, problem.partition, nodes=(problem.node,))
+            drafts.append(Draft('NODE', where, 'session', nodes={problem.node}, cause=problem.text))
         else:
-            drafts.append(Draft('CASE', where, 'session', cause=problem))
+            drafts.append(Draft('CASE', Scope(night.session.site), 'session', cause=problem.text))

@@ -15,13 +15,11 @@ from postprocess.history.incidents.draft import Draft, Night, only
 from postprocess.history.incidents.incident import Scope
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
-from postprocess.verdicts.compare import CUT_SHORT
 from postprocess.verdicts.measured import failure, runs_of
 from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
-_ENDED = ' was ended: '  # in what a node sweep says of an allocation, before the reason
 _BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
@@ -80,9 +78,9 @@ def _ended_with(case: dict[str, Any], night: Night) -> str:
     """
     why, problems = failure(case) or '', night.comparison.problems
     if case['result'] == 'abort':
-        return next((problem for problem in problems if problem.startswith(CUT_SHORT)), why)
+        return next((one.text for one in problems if one.kind == 'cut short'), why)
     if case['job_state'] == 'CANCELLED' and not case['job_id']:
-        return next((one for one in problems if _ENDED in one and why.endswith(one.partition(_ENDED)[2])), '')
+        return next((one.text for one in problems if one.kind == 'part ended' and why.endswith(one.why)), '')
     return ''
 
 
@@ -95,7 +93,7 @@ def _ended_drafts(
     """
     began = {CaseId.from_row(case) for case in night.cases}
     missing = [row for (of, _), own in rows.items() if of not in began for row in own]
-    cut = next((one for one in night.comparison.problems if one.startswith(CUT_SHORT)), '')
+    cut = next((one.text for one in night.comparison.problems if one.kind == 'cut short'), '')
     if cut and missing:
         ended.setdefault(cut, [])
     for why, failed in ended.items():

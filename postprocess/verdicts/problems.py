@@ -1,0 +1,81 @@
+"""What went wrong in a session outside its series: what `ci` told the store, and what the cases show."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from plumbline.references import MODES
+from postprocess.results.store import Session
+from postprocess.text import count
+from postprocess.verdicts.measured import Measured, failure, last_runs
+
+# What `ci` says of a session that was ended, of an allocation of a node sweep that was, and of a node that was lost
+_STORED = {
+    'cut short': re.compile(r'the session did not come to its end: .*'),
+    'part ended': re.compile(r'the measurement of \d+ nodes? was ended: (?P<why>.*)'),
+    'node lost': re.compile(
+        r'(?P<node>\S+) of (?P<partition>\S+) is .*(?:, but not drained| by Slurm itself, not by a person)'
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A sentence on what went wrong, and what a program needs of it.
+
+    `kind`: ``cut short``, ``part ended``, ``node lost``, ``not measured`` (nothing of the session), ``fixture``,
+    ``case``, or ``session`` for all others. `partition`, `environ`, `node`: where, as far as it is of one. `why` a part
+    of a node sweep ended.
+    """
+
+    text: str
+    kind: str = 'session'
+    partition: str = ''
+    environ: str = ''
+    node: str = ''
+    why: str = ''
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def stored(text: str) -> Problem:
+    """Return a sentence of the store as what it is: here, and nowhere else, are sentences read."""
+    for kind, pattern in _STORED.items():
+        if found := pattern.fullmatch(text):
+            return Problem(text, kind, **found.groupdict())
+    return Problem(text)
+
+
+def problems_of(session: Session, cases: Iterable[dict[str, Any]], rows: Sequence[Measured]) -> list[Problem]:
+    """Return what went wrong outside the series of a session. `rows`: what it measured."""
+    problems = [stored(text) for text in session.problems]
+    told = any(problem.kind == 'cut short' for problem in problems)
+    if session.expected is not None and session.expected != session.ran and not told:
+        problems.append(Problem(f'{count(session.expected, "case")} expected, {session.ran} ran'))
+    if not session.ran:
+        problems.append(Problem('no case ran'))
+    elif all(row.status != 'measured' for row in rows):
+        nothing = f'{count(session.ran, "case")} ran and nothing was measured that counts'
+        problems.append(Problem(nothing, 'not measured'))
+    if session.mode is not None and session.mode not in MODES:
+        modes = ', '.join(MODES)
+        problems.append(Problem(f'mode {session.mode!r} is none of {modes}: what it should have measured is unknown'))
+    explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}
+    for case in last_runs(cases):
+        where, reason = (case['partition'], case['environ']), case['fail_reason'] or ''
+        at = f'of {case["partition"]} with {case["environ"]}'
+        if case['fixture'] and (failed := failure(case) or reason):
+            problems.append(Problem(f'fixture {case["name"]} {at}: {failed}', 'fixture', *where))
+        # The performance phase fails for what the metrics show, or for something else that no metric shows
+        elif (
+            failure(case) is None
+            and reason
+            and 'failed to meet reference' not in reason
+            and case['case_id'] not in explained
+        ):
+            problems.append(Problem(f'{case["check"]} {case["params"]} {at}: {reason}', 'case', *where))
+    return list(dict.fromkeys(problems))

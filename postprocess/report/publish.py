@@ -1,9 +1,8 @@
 """A static site of all sessions of one or several clusters, for any web server and for a browser's file://.
 
 ``DIR/index.html`` lists the sites. Each has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;
-``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; and ``data/<month>.js``, the numbers
-of the sessions of that month. A file of data is a call around JSON: a browser reads it from a file, too, where it
-forbids to fetch JSON.
+``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; ``data/<month>.js``, the numbers of
+the sessions of that month; and the :mod:`nodes <postprocess.report.site_nodes>`.
 
 What was published is read back, so that a session is added to it and nothing else is rewritten but the files of its
 month and the lists. Sites never write to a file in common but ``DIR/index.html``, which follows from the others.
@@ -22,7 +21,7 @@ from typing import Any
 
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
-from plumbline.identity import SeriesId
+from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import SITES, site_folder
 from plumbline.sites import load_site
 from postprocess.history import ledger
@@ -33,15 +32,14 @@ from postprocess.history.incidents.known import Known, commands, corrected, in_o
 from postprocess.history.provenance import FACTS, matches
 from postprocess.report.charts import Judged
 from postprocess.report.page import judged_series, template, to_html, uplot
-from postprocess.report.plots import drawable
+from postprocess.report.site_data import SCHEMA, Content, read, short, write
+from postprocess.report.site_nodes import Nodes
 from postprocess.results.reports import one_line
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
-SCHEMA = 1
-_BEGIN, _END = 'plumbline(', ')\n'
 _DAYS = 90  # of history on the page of a session
 _VALUES = 3  # of a fact in one session; one with more is of single checks
 _METRICS = 50  # of an incident that are named
@@ -51,7 +49,6 @@ _CODES = {
     'ok': 'o', 'improved': 'i', 'regressed': 'r', 'missing': 'm', 'failed': 'f', 'invalid': 'v', 'warning': 'w',
     'no_reference': 'n',
 }  # fmt: skip
-Content = dict[str, Any]
 
 
 def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: int = 30) -> Iterator[str]:
@@ -62,14 +59,15 @@ def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: in
     what this version cannot read.
     """
     place, last = folder / site, store.find('latest', site)
-    content = _read(place / 'data/site.js') or {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {},
+    content = read(place / 'data/site.js', place) or {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {},
                                                 'series': [], 'months': []}  # fmt: skip
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
     paged = {one.session for one in (*new[-pages:], last)}
+    nodes, known = Nodes(place), {}
     for month, sessions in groupby(new, key=lambda session: session.month):
         data = place / f'data/{month}.js'
-        part = _read(data) or {'schema': SCHEMA, 'name': month, 'rows': {}}
+        part = read(data, place) or {'schema': SCHEMA, 'name': month, 'rows': {}}
         added = 0
         for session in sessions:
             found = answer(store, session.session, site, root, late=False) if session.session in paged else None
@@ -84,13 +82,17 @@ def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: in
                 write_text(place / f'sessions/{session.session}.html', page)
                 yield from found.faults
             if found and session == last:
-                content['incidents'] = _incidents(content['incidents'], store, found, numbers)
+                known = _known(store, found)
+                content['incidents'] = _incidents(content['incidents'], known, found.day, numbers)
             added += session.session not in runs
         content['sessions'] = dict(sorted(content['sessions'].items(), key=lambda item: item[1]['at']))
         content['months'] = sorted({*content['months'], month})
-        write_whole({data: partial(_write, part), place / 'data/site.js': partial(_write, content)})
+        write_whole({data: partial(write, part), place / 'data/site.js': partial(write, content)})
         if added:
             yield f'{site}, {month}: {count(added, "session")}'
+    series = {SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False))): n for n, row in enumerate(content['series'])}
+    nodes.update(store, store.sessions(site), known.values(), series, root)
+    write_whole({path: partial(write, one) for path, one in nodes.files().items()})
     _write_pages(content, last.session, folder, site, root)
 
 
@@ -102,7 +104,7 @@ def _numbers(series: list[list], judged: Iterable[Judged]) -> dict[SeriesId, int
         names = tuple(one.series.to_row().values())
         number = found[one.series] = known.setdefault(names, len(series))
         worst = one.worst
-        row = [*names, one.quantity.unit, one.quantity.better, _short(worst.expected), _short(worst.limit)]
+        row = [*names, one.quantity.unit, one.quantity.better, short(worst.expected), short(worst.limit)]
         series[number : number + 1] = [row]
     return found
 
@@ -117,7 +119,7 @@ def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store
             if matches(fact, FACTS):
                 facts.setdefault(fact, set()).add(one_line(str(value)) or '')
     return {
-        'values': [one and _short(one.value) for one in every],
+        'values': [one and short(one.value) for one in every],
         'verdicts': ''.join(_CODES[one.worst.verdict] if one else ' ' for one in every),
         'facts': {fact: ', '.join(sorted(of)) for fact, of in sorted(facts.items()) if len(of) <= _VALUES},
     }
@@ -135,31 +137,38 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     }  # fmt: skip
 
 
+def _known(store: Store, found: Digest) -> dict[str, Known]:
+    """Return all incidents of the site, by id, as the digest of its last session leaves them."""
+    known = {one.id: one for one in found.known}
+    with suppress(InputError):  # the digest names it
+        known = {one.id: one for one in ledger.read(store.folder.parent, found.comparison.session.site)} | known
+    return known
+
+
 def _incidents(
-    before: Mapping[str, Content], store: Store, found: Digest, numbers: Mapping[SeriesId, int]
+    before: Mapping[str, Content], known: Mapping[str, Known], day: str, numbers: Mapping[SeriesId, int]
 ) -> dict[str, Content]:
     """Return all incidents, what must be acted on first. One that is no longer known is closed, or part of another.
 
     Its address stays.
     """
-    known = {one.id: one for one in found.known}
-    with suppress(InputError):  # the digest names it
-        known = {one.id: one for one in ledger.read(store.folder.parent, found.comparison.session.site)} | known
     held = {id: f'is part of {one.id}' for one in known.values() for id in one.ids - {one.id}}
     gone = {
         id: one | {'state': 'closed', 'since': held.get(id, one['since'])}
         for id, one in before.items()
         if id not in known
     }
-    return {one.id: _incident(one, found.day, numbers) for one in in_order(known.values(), found.day)} | gone
+    return {one.id: _incident(one, day, numbers) for one in in_order(known.values(), day)} | gone
 
 
 def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Content:
-    of = known.incident
+    of, noted = known.incident, known.acknowledged
     return {
         'state': known.state(day), 'kind': of.kind, 'where': str(of.where), 'what': of.what, 'size': of.size,
         'day': of.day, 'since': since(known, day), 'corrected': corrected(known),
         'changed': list(of.changed), 'nodes': list(of.nodes[:_NODES]),
+        'last': known.last_bad.day, 'closed': known.closed,
+        'noted': f'until {noted.until}: {noted.why}' if noted else '',
         'evidence': list(of.evidence[:5]), 'next': commands(known, day)[0],
         'sessions': [uuid for uuid, seen in known.seen.items() if seen.bad],
         'series': [numbers[one] for one in of.series if one in numbers][:_METRICS],
@@ -222,34 +231,5 @@ def _write_assets(folder: Path) -> dict[str, str]:
     return names
 
 
-def _read(path: Path) -> Content | None:
-    """Return the data of a file; None where there is none. Raises InputError."""
-    try:
-        text = path.read_text(encoding='utf-8')
-        content = json.loads(text.removeprefix(_BEGIN).removesuffix(_END))
-        if content['schema'] == SCHEMA:
-            return content
-        why = f'written with schema {content["schema"]}, this version knows {SCHEMA}'
-    except FileNotFoundError:
-        return None
-    except OSError as error:
-        why = f'cannot be read: {error.strerror}'
-    except (ValueError, KeyError, TypeError):
-        why = 'not a file of `plumbline publish`'
-    raise InputError(f'{path}: {why}; remove {path.parent.parent} to publish all of its sessions anew')
-
-
-def _write(content: Content, stream: Any) -> None:
-    stream.write(f'{_BEGIN}{json.dumps(content, separators=(",", ":"), allow_nan=False)}{_END}'.encode())
-
-
 def _write_utf8(text: str, stream: Any) -> None:
     stream.write(text.encode())
-
-
-def _short(value: float | None) -> float | int | None:
-    """Return a number with four significant digits; None for what cannot be drawn."""
-    if not drawable(value):
-        return None
-    rounded = float(f'{value:.4g}')
-    return int(rounded) if rounded.is_integer() else rounded

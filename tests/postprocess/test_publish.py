@@ -12,6 +12,7 @@ from lxml import html
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from postprocess.report import publish as module
+from postprocess.report.site_data import read
 from studies import planted
 
 DAY = 86400
@@ -35,7 +36,7 @@ def published(work, *words):
 
 
 def content(folder, name='site'):
-    return module._read(folder / SITE / f'data/{name}.js')
+    return read(folder / SITE / f'data/{name}.js', folder / SITE)
 
 
 def test_a_night_adds_its_session_and_rewrites_no_other(work):
@@ -48,7 +49,8 @@ def test_a_night_adds_its_session_and_rewrites_no_other(work):
     changed = {str(path) for path in after if after[path] != before.get(path)}
     page = f'{SITE}/sessions/{900:08x}.html'
     of_site = {
-        f'{SITE}/{name}' for name in ('index.html', 'latest.json', 'latest.svg', 'data/site.js', 'data/2026-11.js')
+        f'{SITE}/{name}'
+        for name in ('index.html', 'latest.json', 'latest.svg', 'data/site.js', 'data/nodes.js', 'data/2026-11.js')
     }
     assert changed == {'index.html', page, *of_site} and before.keys() <= after.keys()
     assert [one['word'] for one in content(folder)['sessions'].values()] == ['OK'] * 4 + ['FAILED']
@@ -223,7 +225,8 @@ def test_metrics_are_searched_and_the_keyboard_reaches_every_control(browser, ye
     shown = f'{ALL(".mini")}.filter(box => !box.hidden).length'
     assert 0 < browser.run(shown) < browser.run(f'{ALL(".mini")}.length')
     assert browser.run(f'{ALL(".mini .line")}.length') == 32
-    found = f'{ALL("a[href], button, input, select, summary")}.filter(control => control.checkVisibility())'
+    kinds = ALL('a[href]:not([tabindex]), button, input, select, summary')
+    found = f'{kinds}.filter(control => control.checkVisibility())'
     controls = browser.run(f'(window.controls = {found}).length')
     reached = set()
     for _ in range(controls + 5):

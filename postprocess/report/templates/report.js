@@ -26,22 +26,12 @@
   }
   for (const row of byId('verdicts').tBodies[0].rows) row.querySelector('[data-strip]').innerHTML = strip(data.metrics[idOf(row.querySelector('a[href^="#m"]'))]);
 
-  // The nodes by place, the darker the further behind; the table of nodes says the same
-  const natural = new Intl.Collator('en', {numeric: true}).compare;
+  // The table of nodes says the same as their map
   const nodes = [...byId('fleet')?.tBodies[0].rows ?? []].map(row => {
     const [name, incident, , , , behind, worst, , place] = [...row.cells].map(cell => cell.textContent);
-    return {name, incident, behind, worst, places: Object.fromEntries(place.split(', ').filter(Boolean).map(one => one.split(/ (.*)/)))};
-  }).sort((a, b) => natural(a.name, b.name));
-  const kinds = [...new Set(nodes.flatMap(node => Object.keys(node.places)))].map(kind => [new Set(nodes.map(node => node.places[kind])).size, kind]).sort(([a], [b]) => a - b);
-  const square = node => {
-    const link = make('a', {href: `#n=${encodeURIComponent(node.name)}`, tabIndex: -1, className: node.incident.trim() ? 'found' : '', title: [node.name, node.behind, node.worst, ...Object.entries(node.places).flat()].join(' ')});
-    link.style.setProperty('--h', Math.min(Math.max(-parseFloat(node.behind) || 0, 0), 10) / 10);
-    return link;
-  };
-  const placed = (nodes, [kind, ...inner]) => kind === undefined ? nodes.map(square)
-    : [...new Set(nodes.map(node => node.places[kind] ?? ''))].sort(natural).map(name => make('div', {className: 'place'},
-      make('span', {}, name ? `${kind} ${name}` : `no ${kind}`), make('div', {}, ...placed(nodes.filter(node => (node.places[kind] ?? '') === name), inner))));
-  byId('map')?.append(...kinds.length ? placed(nodes, kinds.map(([, kind]) => kind)) : [make('div', {className: 'place'}, make('div', {}, ...nodes.map(square)))]);
+    return {name, mark: incident.trim() && 'found', behind: parseFloat(behind), text: `${behind} ${worst} ${place}`, href: `#n=${encodeURIComponent(name)}`, places: place.split(', ').filter(Boolean)};
+  });
+  byId('map')?.append(...mapOf(nodes));
 
   // A page in a file or behind plain HTTP may have no clipboard: the command is selected then, and copied as of old
   const copied = code => {
@@ -137,6 +127,7 @@
     figure.querySelector('svg').after(plot.root);
     plot.over.title = 'Drag to zoom, double-click to see all';
   };
+  const [home] = all('[data-home]'); // of a page that is published
   const pages = {
     m: (one, id) => [
       make('p', {}, verdict(one.verdict), ` on ${one.where}${one.cause ? `: ${one.cause}` : ''}`), facts(one.facts), past(make('figure', {}), id),
@@ -149,6 +140,7 @@
       const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
       return [
         facts({Place: one.place, Counted: one.counted}),
+        ...(home ? [make('p', {}, make('a', {href: `${home.href.split('#')[0]}#node=${encodeURIComponent(node)}`}, 'This node in all sessions'))] : []),
         ...Object.entries(one.incidents ?? {}).map(([id, what]) => make('p', {}, make('a', {href: `#i${id}`}, `Incident ${id}`), `: ${what}`)),
         ...(one.steps ?? []).map(command),
         ...ids.map(id => past(make('figure', {}, make('figcaption', {}, make('a', {href: `#m${id}`}, data.metrics[id].name), ...(one.bad?.includes(id) ? [' ', make('b', {className: 'b'}, 'fell short')] : []),

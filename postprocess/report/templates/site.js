@@ -25,11 +25,11 @@
   const readLibrary = () => read(document.body.dataset.uplot);
   if (!byId('cards')) return document.documentElement.dataset.ready = '';
 
-  let site, order;
+  let site, order, fleet;
   const monthOf = uuid => day(site.sessions[uuid].at).slice(0, 7);
   const rows = async months => Object.assign({}, ...await Promise.all(months.map(month)));
   const rowOf = async uuid => (await month(monthOf(uuid)))[uuid];
-  const nameOf = ([, , check, params, metric, dims]) => [check, params, metric, dims === '-' ? '' : dims].filter(Boolean).join(' ');
+  const nameOf = ([, , check, params, metric, dims]) => [check, params, metric, dims].filter(part => part !== '-').join(' ');
   const addressOf = row => `#metric=${encodeURIComponent(row.slice(0, 6).join('/'))}`;
   const link = (href, text, properties = {}) => make('a', {href, ...properties}, text);
   const sessionLink = (uuid, text = day(site.sessions[uuid].at)) => link(`#session=${uuid}`, text);
@@ -45,7 +45,7 @@
     const of = Object.entries(site.incidents), card = ([id, one]) => make('article', {className: `card ${one.state}`, id: `i${id}`},
       make('p', {className: 'state'}, make('b', {}, one.state), ` ${one.kind} `, link(`#incident=${id}`, id)), make('h2', {}, one.where),
       make('p', {className: 'what'}, one.what), make('p', {className: 'u'}, [one.since, ...(one.corrected ?? [])].join('; ')), ...(one.changed.length ? [make('p', {}, make('b', {}, one.changed.join('; ')))] : []));
-    const now = of.filter(([, one]) => ['open', 'intermittent', 'suspected'].includes(one.state)), past = of.filter(one => !now.includes(one));
+    const now = of.filter(([, one]) => failing.includes(one.state)), past = of.filter(one => !now.includes(one));
     byId('cards').append(...(now.length ? now.map(card) : [make('p', {}, 'None is open.')]));
     fold(byId('cards').nextElementSibling, past.map(card), `${past.length} acknowledged, healing or closed`);
   };
@@ -73,6 +73,42 @@
     fold(byId('months').nextElementSibling, drawn.slice(3), `${Math.max(drawn.length - 3, 0)} earlier months`);
   };
 
+  // All nodes: those that an incident ever named first, of which alone a history is kept
+  const failing = ['open', 'intermittent', 'suspected'], percent = value => value == null ? '' : `${(Math.round(10 * value) / 10 + 0).toFixed(1)} %`; // + 0: no "-0.0"
+  const nodeLink = name => fleet[name] ? link(`#node=${encodeURIComponent(name)}`, name) : name;
+  const incidentsOf = name => Object.keys(fleet[name].incidents ?? {}).filter(id => site.incidents[id]).sort((a, b) => fleet[name].incidents[a][0] < fleet[name].incidents[b][0] ? 1 : -1);
+  const openOf = name => incidentsOf(name).filter(id => failing.includes(site.incidents[id].state));
+  const nodes = () => {
+    const names = Object.keys(fleet), many = Object.fromEntries(names.map(name => [name, [openOf(name).length, incidentsOf(name).length]]));
+    const order = (a, b) => many[b][0] - many[a][0] || many[b][1] - many[a][1] || (fleet[a].furthest ?? 0) - (fleet[b].furthest ?? 0) || natural(a, b);
+    const texts = names.sort(order).map(name => [name, [name, ...fleet[name].place ?? [], ...incidentsOf(name)].join(' ').toLowerCase()]);
+    const heads = [...byId('fleet').tHead.rows[0].cells].map(head => head.textContent), [filters] = all('.filters[data-of=nodes]'), [search, output, all_] = filters.querySelectorAll('input, output, button');
+    const row = name => {
+      const one = fleet[name], ids = incidentsOf(name), last = ids.map(id => one.incidents[id][1]).sort().at(-1), series = one.series == null ? '' : link(addressOf(site.series[one.series]), nameOf(site.series[one.series]));
+      return make('tr', {}, ...[nodeLink(name), make('span', {}, ...ids.slice(0, 5).flatMap(id => [link(`#incident=${id}`, id, {className: openOf(name).includes(id) ? 'b' : ''}), ' ']), ids.length > 5 ? `and ${ids.length - 5} more` : ''),
+        last, percent(one.typical), percent(one.furthest), series, one.counted, one.place?.join(', ')].map((part, i) => {
+        const cell = make('td', {className: i > 2 && i < 5 ? 'r' : ''}, part ?? '');
+        cell.dataset.title = heads[i];
+        return cell;
+      }));
+    };
+    let whole = false;
+    const show = () => {
+      const words = search.value.toLowerCase().split(/\s+/), fits = texts.filter(([, text]) => words.every(word => text.includes(word))), shown = whole ? fits : fits.slice(0, 20);
+      byId('fleet').tBodies[0].replaceChildren(...shown.map(([name]) => row(name)));
+      output.textContent = `${shown.length} of ${names.length} nodes`;
+      all_.hidden = shown.length === fits.length;
+    };
+    search.addEventListener('input', show);
+    all_.addEventListener('click', () => { whole = true; show(); });
+    show();
+    const text = name => fleet[name].incidents ? `incidents: ${incidentsOf(name).join(', ')}` : 'never stood out';
+    if (names.length > 1) byId('map').append(...mapOf(names.map(name => ({
+      name, href: `#node=${encodeURIComponent(name)}`, mark: many[name][0] ? 'found' : many[name][1] ? 'before' : '', behind: fleet[name].furthest, places: fleet[name].place ?? [],
+      text: [percent(fleet[name].furthest), ...fleet[name].place ?? [], text(name)].filter(Boolean).join(', '),
+    }))));
+  };
+
   // Two sessions beside each other, and how much neighbouring sessions of their months usually differ
   const form = document.forms[0], table = byId('changes'), [output] = all('output', form), [more] = all('[type=button]', form);
   const usual = (number, of) => {
@@ -89,10 +125,10 @@
       found.push({series, a, b, code, change, spread, far: a == null || b == null || (spread != null && Math.abs(change) > 3 * spread)});
     });
     found.sort((x, y) => y.far - x.far || (x.change ?? -9) - (y.change ?? -9));
-    const percent = value => value == null ? '' : `${(100 * Math.expm1(value)).toFixed(1)} %`, heads = [...table.tHead.rows[0].cells].map(head => head.textContent);
+    const relative = value => value == null ? '' : percent(100 * Math.expm1(value)), heads = [...table.tHead.rows[0].cells].map(head => head.textContent);
     const far = found.filter(one => one.far), facts = [...new Set([...Object.keys(one.facts), ...Object.keys(other.facts)])].filter(name => one.facts[name] !== other.facts[name]).map(name => `${name}: ${one.facts[name] ?? 'nothing'} \u2192 ${other.facts[name] ?? 'nothing'}`);
     const show = of => table.tBodies[0].replaceChildren(...of.map(({series, a, b, code, change, spread, far}) => make('tr', {className: far ? 'far' : ''},
-      ...[link(addressOf(series), nameOf(series)), short(a), short(b), series[6], change > 0 ? `+${percent(change)}` : percent(change), spread == null ? '' : `\u00b1 ${percent(spread)}`, mark(code)].map((part, i) => {
+      ...[link(addressOf(series), nameOf(series)), short(a), short(b), series[6], change > 0 ? `+${relative(change)}` : relative(change), spread == null ? '' : `\u00b1 ${relative(spread)}`, mark(code)].map((part, i) => {
         const cell = make('td', {className: i > 0 && i < 6 && i !== 3 ? 'r' : ''}, part);
         cell.dataset.title = heads[i];
         return cell;
@@ -120,7 +156,7 @@
       checks.set(place, [...checks.get(place) ?? [], box]);
     });
     byId('rows').append(...[...checks].sort(([a], [b]) => a < b ? -1 : 1).map(([place, boxes]) => make('div', {className: 'row'}, make('h3', {}, place), make('div', {}, ...boxes))));
-    const [search] = all('[type=search]'), said = search.closest('.filters').querySelector('output'), boxes = all('.mini');
+    const [search] = all('.filters[data-of=metrics] input'), said = search.closest('.filters').querySelector('output'), boxes = all('.mini');
     const filter = () => {
       const words = search.value.toLowerCase().split(/\s+/);
       for (const box of boxes) box.hidden = !words.every(word => box.dataset.text.includes(word));
@@ -157,7 +193,7 @@
     },
     incident: async id => {
       const one = site.incidents[id];
-      show(`${one.kind} ${one.where}`, make('p', {}, make('b', {}, one.state), `: ${one.what}`), facts({Since: one.since, Began: one.day, Changed: one.changed.join('; '), Corrected: one.corrected?.join('; '), Nodes: one.nodes.join(', '),
+      show(`${one.kind} ${one.where}`, make('p', {}, make('b', {}, one.state), `: ${one.what}`), facts({Since: one.since, Began: one.day, Changed: one.changed.join('; '), Corrected: one.corrected?.join('; '), Nodes: make('span', {}, ...one.nodes.flatMap((name, i) => [...i ? [', '] : [], nodeLink(name)])),
         Sessions: make('span', {}, ...one.sessions.filter(uuid => site.sessions[uuid]).slice(-30).flatMap(uuid => [sessionLink(uuid), ' '])), Next: make('code', {}, one.next)}),
         list(one.evidence), list(one.series.map(number => link(addressOf(site.series[number]), nameOf(site.series[number])))));
     },
@@ -168,6 +204,29 @@
       one.changes = Object.values(site.incidents).filter(incident => incident.size && incident.series.includes(number)).map(incident => [order.findIndex(uuid => day(site.sessions[uuid].at) >= incident.day), [incident.size, incident.day, ...incident.changed.slice(0, 1)].join(', ')]);
       if (one.at.length) await chart(box, one, order.map(uuid => site.sessions[uuid].at));
     },
+    node: async name => {
+      const one = fleet[name], ids = incidentsOf(name), open = openOf(name), last = order.findLast(uuid => site.sessions[uuid].at === one.at), box = make('figure', {}), past = make('div', {});
+      const days = ids.flatMap(id => one.incidents[id].slice(0, 2)).sort(), said = ids.length ? `Named by ${ids.length === 1 ? '1 incident' : `${ids.length} incidents`}, ${open.length || 'none'} open: first on ${days[0]}, last on ${days.at(-1)}.`
+        : `Never stood out in the sessions of this site: only what was measured last is kept of it.`;
+      const rows = ids.map(id => {
+        const {state, kind, what, closed, noted} = site.incidents[id], [from, to, sessions] = one.incidents[id];
+        return [state, make('span', {}, `${kind} `, link(`#incident=${id}`, id)), make('span', {}, what, noted ? ` (acknowledged ${noted})` : ''), from, to, closed ?? '', String(sessions)];
+      });
+      const heads = ['State', 'Incident', 'What', 'From', 'Last bad', 'Closed', 'Bad sessions'], cell = (part, i) => {
+        const made = make('td', {className: [failing.includes(part) && 'b', i === 6 && 'r'].filter(Boolean).join(' ')}, part);
+        made.dataset.title = heads[i];
+        return made;
+      };
+      show(name, make('p', {}, said), facts({Place: one.place?.join(', '), 'Last measured': last ? sessionLink(last) : day(one.at), 'Beside the others': one.furthest == null ? 'too few nodes measured the same' : `half of its metrics are below ${percent(one.typical)}, the furthest behind ${percent(one.furthest)}`,
+        'In metric': one.series == null ? '' : link(addressOf(site.series[one.series]), nameOf(site.series[one.series])), Counted: one.counted}),
+        ...(rows.length ? [make('table', {className: 'full past'}, make('thead', {}, make('tr', {}, ...heads.map(head => make('th', {scope: 'col'}, head)))), make('tbody', {}, ...rows.map(row => make('tr', {}, ...row.map(cell)))))] : []), box, past);
+      if (one.file == null) return;
+      await read(`data/node-${one.file}.js`);
+      const own = received[`node-${one.file}`].rows, at = order.map((_, i) => i).filter(i => own[order[i]]?.[0] != null), counted = order.filter(uuid => own[uuid]?.[3]).reverse();
+      const began = incident => order.findIndex(uuid => day(site.sessions[uuid].at) >= one.incidents[incident][0]);
+      if (at.length) await chart(box, {at, history: at.map(i => own[order[i]][0]), own: at.map(i => own[order[i]][1]), label: 'half of its metrics are below', node: 'the metric furthest behind', unit: '% beside the other nodes', changes: ids.map(id => [began(id), id])}, order.map(uuid => site.sessions[uuid].at));
+      if (counted.length) past.append(make('h3', {}, 'Counted in its jobs'), list(counted.map(uuid => [sessionLink(uuid), ` ${own[uuid][3]}`])));
+    },
     compare: async text => {
       if (dialog.open) dialog.close();
       await compare(...text.split('..'));
@@ -177,11 +236,11 @@
   let search, before = '';
   const follow = async () => {
     const [kind, text = ''] = location.hash.slice(1).replace('metrics?q=', 'metrics=').split(/=(.*)/s), of = decodeURIComponent(text);
-    if (!['session', 'incident', 'metric'].includes(kind)) {
+    if (!['session', 'incident', 'metric', 'node'].includes(kind)) {
       before = location.hash;
       if (dialog.open) dialog.close();
     }
-    const exists = {session: site.sessions[of], incident: site.incidents[of], compare: of.split('..').length === 2 && of.split('..').every(uuid => site.sessions[uuid]), metric: site.series.some(row => row.slice(0, 6).join('/') === of)};
+    const exists = {session: site.sessions[of], node: fleet[of], incident: site.incidents[of], compare: of.split('..').length === 2 && of.split('..').every(uuid => site.sessions[uuid]), metric: site.series.some(row => row.slice(0, 6).join('/') === of)};
     if (kind === 'metrics' && text) search(of);
     else if (views[kind] && !exists[kind]) throw new Error(`This site has no ${kind} ${of}`);
     else await views[kind]?.(of);
@@ -205,10 +264,13 @@
   });
   guarded(async () => {
     await read('data/site.js');
+    await read('data/nodes.js');
     site = received.site;
+    fleet = received.nodes.nodes;
     order = Object.keys(site.sessions).sort((a, b) => site.sessions[a].at - site.sessions[b].at);
     incidents();
     calendar();
+    nodes();
     for (const select of [form.elements.before, form.elements.after]) select.append(...order.toReversed().map(uuid => make('option', {value: uuid}, `${day(site.sessions[uuid].at)} ${site.sessions[uuid].word} ${uuid.slice(0, 8)}`)));
     if (order.length > 1) form.elements.before.selectedIndex = 1;
     search = await overview();

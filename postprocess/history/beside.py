@@ -1,0 +1,77 @@
+"""Each node beside the others that measured the same, by session, and what it counted in its jobs."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from plumbline.identity import SeriesId
+from postprocess.history.nodes import FEWEST_NODES
+from postprocess.results.store import Session, Store
+from postprocess.verdicts.health import counted, facts_by_node
+
+# How far the value of each node is from the median of the nodes that measured the same series alone, in % of it
+_LEVELS = f"""
+    WITH alone AS (
+        SELECT night, "partition", environ, "check", params, metric, metrics.dims AS dims, nodes[1] AS node,
+            any_value(better) AS better, median(mean) AS value
+        FROM metrics JOIN cases USING (night, case_id)
+        WHERE status = 'measured' AND judged AND len(nodes) = 1 AND mean > 0
+        GROUP BY ALL
+    ), beside AS (
+        SELECT *, count(*) OVER same AS n,
+            100 * (value / median(value) OVER same - 1) * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS change
+        FROM alone WINDOW same AS (PARTITION BY night, "partition", environ, "check", params, metric, dims)
+    ), found AS (
+        SELECT night, node, median(change) AS typical, min(change) AS furthest,
+            arg_min(struct_pack("partition", environ, "check", params, metric, dims), change) AS series
+        FROM beside WHERE n >= {FEWEST_NODES} GROUP BY ALL
+    ), ran AS (SELECT DISTINCT night, unnest(nodes) AS node FROM cases WHERE NOT fixture)
+    FROM ran LEFT JOIN found USING (night, node){{wanted}} ORDER BY night, node
+"""
+# Of most jobs nothing was counted: only the others are read
+_COUNTED = """
+    SELECT DISTINCT night, nodes, provenance, health FROM cases
+    WHERE regexp_matches(concat(provenance, health), '"(clock_throttled|health_\\w+)": *"[1-9]')
+"""
+
+
+@dataclass(frozen=True)
+class Beside:
+    """A node in one session: half of its metrics are below `typical`, and that of `series` is `furthest` behind.
+
+    Both in % of the median of the nodes; None where too few others measured the same. `counted`: errors and heat.
+    """
+
+    typical: float | None
+    furthest: float | None
+    series: SeriesId | None
+    counted: str = ''
+
+
+def beside(
+    store: Store, sessions: Sequence[Session], nodes: Collection[str] | None = None
+) -> dict[tuple[int, str], Beside]:
+    """Return each node of each session that it ran in, by the place of the session and its name.
+
+    `nodes`: only these. Raises InputError where the store cannot be read.
+    """
+    only = '' if nodes is None else ' SEMI JOIN wanted USING (node)'
+    wanted = {'wanted': {'node': sorted(nodes or ())}}
+    said = _counted(store, sessions)
+    found = {}
+    for row in store.query(_LEVELS.format(wanted=only), sessions, **wanted).to_pylist():
+        key = row['night'], row['node']
+        series = SeriesId.from_row(row['series']) if row['series'] else None
+        found[key] = Beside(row['typical'], row['furthest'], series, said.get(key, ''))
+    return found
+
+
+def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str], str]:
+    """Return what each node counted in each session, where it counted anything."""
+    facts: dict[tuple[int, str], list[Mapping[str, str]]] = defaultdict(list)
+    for case in store.query(_COUNTED, sessions).to_pylist():
+        for node, own in facts_by_node(case).items():
+            facts[case['night'], node].append(own)
+    return {key: ', '.join(said) for key, own in facts.items() if (said := counted(own))}

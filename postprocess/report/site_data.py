@@ -1,0 +1,44 @@
+"""The files of data of a published site: a call around JSON, which a browser also reads in a page from a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import InputError
+from postprocess.report.plots import drawable
+
+SCHEMA = 1
+_BEGIN, _END = 'plumbline(', ')\n'
+Content = dict[str, Any]
+
+
+def read(path: Path, site: Path) -> Content | None:
+    """Return the data of a file below the folder of its `site`; None where there is none. Raises InputError."""
+    try:
+        text = path.read_text(encoding='utf-8')
+        content = json.loads(text.removeprefix(_BEGIN).removesuffix(_END))
+        if content['schema'] == SCHEMA:
+            return content
+        why = f'written with schema {content["schema"]}, this version knows {SCHEMA}'
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        why = f'cannot be read: {error.strerror}'
+    except (ValueError, KeyError, TypeError):
+        why = 'not a file of `plumbline publish`'
+    raise InputError(f'{path}: {why}; remove {site} to publish all of its sessions anew')
+
+
+def write(content: Content, stream: Any) -> None:
+    """Write the data of a file into `stream`."""
+    stream.write(f'{_BEGIN}{json.dumps(content, separators=(",", ":"), allow_nan=False)}{_END}'.encode())
+
+
+def short(value: float | None) -> float | int | None:
+    """Return a number with four significant digits; None for what cannot be drawn."""
+    if not drawable(value):
+        return None
+    rounded = float(f'{value:.4g}')
+    return int(rounded) if rounded.is_integer() else rounded

@@ -1,0 +1,105 @@
+"""The nodes of a published site: ``data/nodes.js`` holds all of them, ``data/node-<n>.js`` the sessions of one.
+
+Only a node that an incident ever named has a file of its own. So a site grows with its nodes, and with the sessions of
+those nodes, but not with nodes times sessions. Of a node that is named for the first time the sessions before are read
+from the store.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from itertools import groupby
+from pathlib import Path
+
+from plumbline.errors import InputError
+from plumbline.identity import SeriesId, natural
+from plumbline.locations import locations
+from plumbline.paths import SITES
+from postprocess.history.beside import Beside, beside
+from postprocess.history.incidents.known import Known
+from postprocess.report.site_data import SCHEMA, Content, read, short
+from postprocess.results.store import Session, Store
+
+
+class Nodes:
+    """The nodes of a site as they are published in `place`. Raises InputError where a file cannot be read."""
+
+    def __init__(self, place: Path):
+        self._place = place
+        self.content = self._read('nodes') or {'schema': SCHEMA, 'name': 'nodes', 'runs': {}, 'nodes': {}}
+        self._files: dict[str, Content] = {}  # of the nodes that an incident named
+        self._runs: dict[str, int] = self.content['runs']
+        self._nodes: dict[str, Content] = self.content['nodes']
+
+    def files(self) -> dict[Path, Content]:
+        """Return all files with their content; their names are those of the content."""
+        return {self._file(one['name']): one for one in (*self._files.values(), self.content)}
+
+    def update(
+        self, store: Store, sessions: Sequence[Session], known: Iterable[Known], series: Mapping[SeriesId, int],
+        root: Path = SITES,
+    ) -> None:  # fmt: skip
+        """Add what is new in the `sessions` of the store.
+
+        `known`: the incidents of the site. `series`: the numbers of the series. Raises InputError where the store
+        cannot be read.
+        """
+        begun = self._name(known)
+        new = {one.session for one in sessions if one.runs > self._runs.get(one.session, -1)}
+        self._runs |= {one.session: one.runs for one in sessions}
+        for _, own in groupby(sessions, key=lambda one: one.month):
+            of_month = list(own)
+            for wanted, nodes in (([one for one in of_month if one.session in new], None),
+                                  ([one for one in of_month if one.session not in new], begun)):  # fmt: skip
+                if wanted and nodes != set():
+                    for (night, name), row in beside(store, wanted, nodes).items():
+                        self._add(name, wanted[night], row, series)
+        self._locate(sessions[-1].site, root)
+
+    def _name(self, known: Iterable[Known]) -> set[str]:
+        """Enter which incidents named which nodes; return the nodes that none named before."""
+        for one in known:
+            own = one.incident.own_nodes
+            for name in {*own, *(name for seen in one.seen.values() for name in seen.bad if name)}:
+                days = sorted(seen.day for seen in one.seen.values() if {name, ''} & {*seen.bad})
+                if days:
+                    told = self._nodes.setdefault(name, {}).setdefault('incidents', {})
+                    told[one.id] = [min(days[0], one.incident.day or days[0]), days[-1], len(days)]
+        named = [name for name, node in self._nodes.items() if 'incidents' in node]
+        begun = {name for name in named if 'file' not in self._nodes[name]}
+        number = len(named) - len(begun)
+        for name in sorted(begun, key=natural):
+            self._nodes[name]['file'] = number
+            number += 1
+        for name in named:
+            file = f'node-{self._nodes[name]["file"]}'
+            self._files[name] = self._read(file) or {'schema': SCHEMA, 'name': file, 'node': name, 'rows': {}}
+        return begun
+
+    def _add(self, name: str, session: Session, row: Beside, series: Mapping[SeriesId, int]) -> None:
+        values = {
+            'typical': short(row.typical), 'furthest': short(row.furthest),
+            'series': series.get(row.series) if row.series else None, 'counted': row.counted,
+        }  # fmt: skip
+        node = self._nodes.setdefault(name, {})
+        if session.epoch >= node.get('at', 0):
+            kept = {key: node[key] for key in ('incidents', 'file', 'place') if key in node}
+            shown = {key: value for key, value in values.items() if value not in (None, '')}
+            self._nodes[name] = kept | {'at': session.epoch} | shown
+        if name in self._files:
+            self._files[name]['rows'][session.session] = list(values.values())
+
+    def _locate(self, site: str, root: Path) -> None:
+        located: Mapping[str, set[str]] = {}
+        with suppress(InputError):  # the digest names it
+            located = locations(site, root)
+        for name, node in self._nodes.items():
+            if places := sorted(located.get(name, ()), key=natural):
+                node['place'] = places
+
+    def _read(self, name: str) -> Content | None:
+        return read(self._file(name), self._place)
+
+    def _file(self, name: str) -> Path:
+        return self._place / f'data/{name}.js'

@@ -99,6 +99,19 @@ class Browser:
             f'new Promise(done => {{ const look = () => ({condition}) ? done() : setTimeout(look, 10); look(); }})'
         )
 
+    def violations(self, axe: str) -> list[tuple[str, list[str]]]:
+        """Return the rules that the page violates with the elements, all parts unfolded. `axe`: the script of axe-core.
+
+        Also that what is seen of a link is a part of its label: who speaks to the browser says what is seen.
+        """
+        self.run("document.querySelectorAll('details').forEach(details => { details.open = true; })")
+        before = len(self.errors)
+        self.run(f'{axe};0')
+        options = "{resultTypes: ['violations'], rules: {'label-content-name-mismatch': {enabled: true}}}"
+        found = self.run(f'axe.run({options}).then(all => all.violations)')
+        del self.errors[before:]  # Chromium warns of how axe measures letters
+        return [(one['id'], [node['html'] for node in one['nodes']]) for one in found]
+
     def emulate(self, media: str = '', scheme: str = 'light', vision: str = 'none') -> None:
         """Show the page on ``print`` or screen, light or dark, as with a deficiency of colour vision."""
         features = [{'name': 'prefers-color-scheme', 'value': scheme}]

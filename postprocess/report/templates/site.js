@@ -63,7 +63,7 @@
       for (const uuid of own) byDay.get(Number(day(site.sessions[uuid].at).slice(8))).push(uuid);
       const cells = Array.from({length: last}, (_, i) => byDay.get(i + 1) ?? [null]).flatMap((found, i) => found.map(uuid => {
         if (!uuid) return make('li', {className: 'none'});
-        const one = site.sessions[uuid], title = `${day(one.at)}: ${one.word}: ${one.said}`, cell = sessionLink(uuid, String(i + 1));
+        const one = site.sessions[uuid], title = `${day(one.at)}: ${one.word}: ${one.said}`, cell = sessionLink(uuid, day(one.at).slice(8)); // what is seen is a word of the label
         Object.assign(cell, {className: `day ${kinds[one.word]}`, title, ariaLabel: title});
         return make('li', {}, cell);
       }));
@@ -155,7 +155,11 @@
       box.dataset.text = `${place} ${name} ${spoken(names[code] ?? '')}`.toLowerCase();
       checks.set(place, [...checks.get(place) ?? [], box]);
     });
-    byId('rows').append(...[...checks].sort(([a], [b]) => a < b ? -1 : 1).map(([place, boxes]) => make('div', {className: 'row'}, make('h3', {}, place), make('div', {}, ...boxes))));
+    byId('rows').append(...[...checks].sort(([a], [b]) => a < b ? -1 : 1).map(([place, boxes]) => {
+      const row = make('div', {className: 'row'}, make('h3', {}, place), make('div', {}, ...boxes));
+      row.style.setProperty('--boxes', boxes.length);
+      return row;
+    }));
     const [search] = all('.filters[data-of=metrics] input'), said = search.closest('.filters').querySelector('output'), boxes = all('.mini');
     const filter = () => {
       const words = search.value.toLowerCase().split(/\s+/);

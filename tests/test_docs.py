@@ -3,6 +3,7 @@
 import re
 import subprocess
 import sys
+from itertools import chain
 
 import pytest
 import yaml
@@ -26,6 +27,13 @@ def test_the_site_builds_strictly(tmp_path):
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert (tmp_path / 'verdicts/index.html').exists()
+
+
+def test_the_navigation_has_each_page_once_in_a_group_of_at_most_five():
+    groups = yaml.safe_load((ROOT / 'mkdocs.yml').read_text())['nav']
+    pages = [[page for entry in of for page in entry.values()] for group in groups for of in group.values()]
+    expected = {path.name for path in (ROOT / 'docs').glob('*.md')} | {'adr/index.md'}
+    assert sorted(chain.from_iterable(pages)) == sorted(expected) and max(map(len, pages)) <= 5
 
 
 def test_the_page_of_commands_is_that_of_the_code():

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from plumbline.checkout import version
 from plumbline.identity import to_text
 from postprocess.history.digest import Digest
 from postprocess.history.incidents.background import SLURM, again, name_of
@@ -68,6 +69,7 @@ def unfolded(
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
+        'source': {'history': _source(digest.sessions), 'session': _source([session])},
         'sessions': [one.epoch for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
         'cases': {
@@ -76,6 +78,19 @@ def unfolded(
         },
         'nodes': node_pages(fleet, of_bands, {id: of['at'] for id, of in histories.items()}, cases, digest),
     }
+
+
+def _source(sessions: Sequence[Session]) -> str:
+    """Return where the numbers of some sessions are from, for the caption of a picture."""
+    first, last = sessions[0], sessions[-1]
+    span = f'sessions {first.session} to {last.session}, the last one'
+    span = span if len(sessions) > 1 else f'session {last.session} of {last.day},'
+    return f'Site {last.site}; {span} from {of_report(last)}; Plumbline {version()}.'
+
+
+def of_report(session: Session) -> str:
+    """Return the name of the run report that a session was read from, and the beginning of its digest."""
+    return f'{session.report.rpartition("/")[2]} (sha256 {session.report_sha256[:12]})'
 
 
 def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
@@ -113,6 +128,7 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
         'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
         'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.rows[_JOBS:]),
         'limit': _drawn(row.limit), 'expected': _drawn(row.expected),
+        'better': one.quantity.better, 'n': row.measured.n,
     }  # fmt: skip
     if len(one.rows) >= FEWEST_NODES:  # each tick of the strip is a node
         found['values'] = [drawn for other in one.rows if (drawn := _drawn(other.value)) is not None]

@@ -19,6 +19,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
@@ -31,6 +32,7 @@ from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.known import Known, commands, corrected, in_order, since
 from postprocess.history.provenance import FACTS, matches
 from postprocess.report.charts import Judged
+from postprocess.report.details import of_report
 from postprocess.report.page import judged_series, template, to_html, uplot
 from postprocess.report.site_data import SCHEMA, Content, read, short, write
 from postprocess.report.site_nodes import Nodes
@@ -133,7 +135,7 @@ def _session(comparison: Comparison, found: Digest | None) -> Content:
     return {
         'at': session.epoch, 'mode': session.mode, 'ran': session.ran, 'expected': session.expected,
         'runs': session.runs, 'word': (found or comparison).word, 'said': said, 'page': found is not None,
-        'problems': [*map(str, comparison.problems[:5])],
+        'problems': [*map(str, comparison.problems[:5])], 'report': of_report(session),
     }  # fmt: skip
 
 
@@ -189,7 +191,7 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
     texts = {
         'latest.json': json.dumps(state, indent=2) + '\n',
         'latest.svg': template('badge.svg.j2').render(state=state),
-        'index.html': template('site.html.j2').render(state=state, assets=assets),
+        'index.html': template('site.html.j2').render(state=state, assets=assets, version=version()),
     }
     write_whole({place / name: partial(_write_utf8, text) for name, text in texts.items()})
     _write_index(folder, assets)

@@ -34,20 +34,20 @@
     ctx.restore();
   };
 
-  // The chart of a history, whose sessions are at `times`; its library is read when the first is drawn
+  // The chart of a history, whose sessions are at `times`; its library is read when the first is drawn. `about`: as of `savable`
   let library;
-  const chart = async (box, one, times) => {
+  const chart = async (box, one, times, about) => {
     await (library ??= readLibrary());
     const bad = one.history.map((value, i) => beyond(one, (one.own ?? one.history)[i]) ? (one.own ?? one.history)[i] : null);
     if (one.bad != null) bad[bad.length - 1] = one.bad;
     const level = value => value == null ? null : one.history.map(() => value);
     const lines = [
-      [one.label ?? (one.low ? 'median of the nodes' : 'measured'), one.history, {stroke: color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
-      [one.node, one.own, {stroke: color('c1'), width: 1.6}],
+      [one.label ?? (one.low ? 'median of the nodes' : 'measured'), one.history, {stroke: () => color('c0'), width: 1.6, points: {show: one.history.length < 100, size: 4}}],
+      [one.node, one.own, {stroke: () => color('c1'), width: 1.6}],
       ['9 of 10 nodes', one.low, {value: (_, value, __, i) => i == null ? '' : `${short(value)} to ${short(one.high[i])}`}], ['to', one.high, {class: 'none'}],
-      ['expected', level(one.expected), {stroke: color('soft'), dash: [3, 3]}],
-      ['limit', level(one.limit), {stroke: color('soft'), dash: [8, 4]}], ['as far on the other side', level(mirrored(one)), {class: 'none'}],
-      ['beyond the limit', bad.some(value => value != null) ? bad : null, {stroke: color('bad'), paths: () => null}],
+      ['expected', level(one.expected), {stroke: () => color('soft'), dash: [3, 3]}],
+      ['limit', level(one.limit), {stroke: () => color('soft'), dash: [8, 4]}], ['as far on the other side', level(mirrored(one)), {class: 'none'}],
+      ['beyond the limit', bad.some(value => value != null) ? bad : null, {stroke: () => color('bad'), paths: () => null, crossed: true}],
     ].filter(([, values]) => values);
     const place = name => lines.findIndex(([label]) => label === name) + 1;
     const band = (upper, lower, fill) => place(upper) && place(lower) ? [{series: [place(upper), place(lower)], fill}] : [];
@@ -78,10 +78,14 @@
       scales: {y: spread(lines.map(([, values]) => values))}, hooks: {draw: [drawn]},
       axes: [{...axis(), values: days, space: 90}, {...axis(), size: 64, label: one.unit, labelSize: 20}],
       series: [{label: 'Time', value: (_, value) => value == null ? '' : inBoth(value)}, ...lines.map(([label, , options]) => ({label, value: (_, value) => short(value), points: {show: false}, ...options}))],
-      bands: [...band(...ends, `${color('soft')}22`), ...band('to', '9 of 10 nodes', `${color('c1')}40`)],
+      bands: [...band(...ends, () => `${color('soft')}22`), ...band('to', '9 of 10 nodes', () => `${color('c1')}40`)],
     }, [one.at.map(session => times[session]), ...lines.map(([, values]) => values)], box);
     plot.over.title = 'Drag to zoom, double-click to see all';
+    plot.marks = {x: '', y: one.unit, crossed: [bad], changes: (one.changes ?? []).map(([session, text]) => [times[session], text])};
+    savable(plot, () => about(spanOf(plot)));
   };
+
+{% include 'save.js' %}
 
   // Drawn when it is scrolled to, or printed
   const drawings = new Map(), draw = box => {

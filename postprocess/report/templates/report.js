@@ -85,7 +85,9 @@
     return own ? {...one, node, own, bad: node === one.node ? one.bad : null} : one;
   };
   const past = (box, id, node) => {
-    if (data.metrics[id].history) whenSeen(box, () => chart(box, beside(id, node), data.sessions));
+    const one = data.metrics[id];
+    if (one.history) whenSeen(box, () => chart(box, beside(id, node), data.sessions, span => [`${one.name} on ${one.where}`,
+      `${one.unit}, ${one.better} is better; ${one.low ? 'median of the nodes, and where 9 of 10 of them are' : 'median of the jobs'} in each session; ${span}${one.n ? `; n = ${one.n} samples a job in the last one` : ''}.`, data.source.history]));
     return box;
   };
   // A curve over sizes or counts, from its table of numbers: with hover and zoom in place of the drawing for paper
@@ -99,10 +101,10 @@
       const values = cells.map(cell => cell.textContent ? parseFloat(cell.textContent) : null), first = values.findIndex(value => value != null);
       const usual = end => cells.map(cell => cell.dataset.usual ? +cell.dataset.usual.split(' ')[end] : null);
       return {
-        label: table.tHead.rows[0].cells[i + 1].textContent, values, stroke: getComputedStyle(group.querySelector('.line')).stroke,
+        label: table.tHead.rows[0].cells[i + 1].textContent, values, stroke: () => getComputedStyle(group.querySelector('.line')).stroke,
         bad: cells.map((cell, j) => cell.className === 'b' ? values[j] : null),
         ideal: group.querySelector('.ideal') ? xs.map(x => values[first] * x / xs[first]) : null,
-        bands: [[few ? of.map(one => one?.limit ?? null) : null, few ? of.map(one => one && mirrored(one)) : null, color('soft')], [usual(0), usual(1), color('c0')]],
+        bands: [[few ? of.map(one => one?.limit ?? null) : null, few ? of.map(one => one && mirrored(one)) : null, 'soft'], [usual(0), usual(1), 'c0']],
       };
     });
     const quiet = {class: 'none', points: {show: false}, stroke: null}, series = [], bands = [];
@@ -112,7 +114,7 @@
       for (const [low, high, of] of one.bands) {
         if (!low?.some(value => value != null)) continue;
         series.push([quiet, low.map((value, i) => value == null ? null : Math.max(value, high[i] ?? value))], [quiet, low.map((value, i) => value == null ? null : Math.min(value, high[i] ?? value))]);
-        bands.push({series: [series.length - 1, series.length], fill: `${of}26`});
+        bands.push({series: [series.length - 1, series.length], fill: () => `${color(of)}26`});
       }
     }
     const powers = (_, __, low, high) => [...Array(25).keys()].map(i => 10 ** (i - 12)).filter(one => low <= one && one <= high);
@@ -126,6 +128,11 @@
     }, [xs, ...series.map(([, values]) => values)]);
     figure.querySelector('svg').after(plot.root);
     plot.over.title = 'Drag to zoom, double-click to see all';
+    const of = all('a', table).map(link => data.metrics[idOf(link)]), n = of.map(one => one.n).filter(Boolean), [fewest, most] = [Math.min(...n), Math.max(...n)];
+    const shades = [lines.some(one => one.bands[1][0].some(value => value != null)) && 'shaded: the 5th to 95th percentile of earlier sessions', few && 'grey: within the limits'].filter(Boolean);
+    plot.marks = {x: plot.series[0].label, y: of[0].unit ?? '', crossed: lines.map(one => one.bad), changes: []};
+    savable(plot, () => [`${figure.closest('section').dataset.of}: ${figure.querySelector('figcaption').textContent}`,
+      `${of[0].better} is better; one session${n.length ? `; n = ${fewest === most ? most : `${fewest} to ${most}`} samples a point` : ''}${shades.map(part => `; ${part}`).join('')}.`, data.source.session]);
   };
   const [home] = all('[data-home]'); // of a page that is published
   const pages = {

@@ -73,6 +73,12 @@
     fold(byId('months').nextElementSibling, drawn.slice(3), `${Math.max(drawn.length - 3, 0)} earlier months`);
   };
 
+  // Where the numbers of some sessions are from
+  const source = at => {
+    const [first, last] = [order[at[0]], order[at.at(-1)]], {report} = site.sessions[last];
+    return `Site ${document.body.dataset.site}; sessions ${first} to ${last}${report ? `, the last one from ${report}` : ''}; published by Plumbline ${document.body.dataset.version}.`;
+  };
+
   // All nodes: those that an incident ever named first, of which alone a history is kept
   const failing = ['open', 'intermittent', 'suspected'], percent = value => value == null ? '' : `${(Math.round(10 * value) / 10 + 0).toFixed(1)} %`; // + 0: no "-0.0"
   const nodeLink = name => fleet[name] ? link(`#node=${encodeURIComponent(name)}`, name) : name;
@@ -206,7 +212,7 @@
       show(nameOf(row), box, facts({Where: `${row[0]}/${row[1]}`, Unit: `${row[6]}, ${row[7]} is better`, Expected: short(row[8]), Limit: short(row[9])}), list(known(one => one.series.includes(number))));
       const of = await rows(site.months), one = historyOf(number, order, of);
       one.changes = Object.values(site.incidents).filter(incident => incident.size && incident.series.includes(number)).map(incident => [order.findIndex(uuid => day(site.sessions[uuid].at) >= incident.day), [incident.size, incident.day, ...incident.changed.slice(0, 1)].join(', ')]);
-      if (one.at.length) await chart(box, one, order.map(uuid => site.sessions[uuid].at));
+      if (one.at.length) await chart(box, one, order.map(uuid => site.sessions[uuid].at), span => [`${nameOf(row)} on ${row[0]}/${row[1]}`, `${row[6]}, ${row[7]} is better; median of the jobs in each session; ${span}.`, source(one.at)]);
     },
     node: async name => {
       const one = fleet[name], ids = incidentsOf(name), open = openOf(name), last = order.findLast(uuid => site.sessions[uuid].at === one.at), box = make('figure', {}), past = make('div', {});
@@ -228,7 +234,8 @@
       await read(`data/node-${one.file}.js`);
       const own = received[`node-${one.file}`].rows, at = order.map((_, i) => i).filter(i => own[order[i]]?.[0] != null), counted = order.filter(uuid => own[uuid]?.[3]).reverse();
       const began = incident => order.findIndex(uuid => day(site.sessions[uuid].at) >= one.incidents[incident][0]);
-      if (at.length) await chart(box, {at, history: at.map(i => own[order[i]][0]), own: at.map(i => own[order[i]][1]), label: 'half of its metrics are below', node: 'the metric furthest behind', unit: '% beside the other nodes', changes: ids.map(id => [began(id), id])}, order.map(uuid => site.sessions[uuid].at));
+      if (at.length) await chart(box, {at, history: at.map(i => own[order[i]][0]), own: at.map(i => own[order[i]][1]), label: 'half of its metrics are below', node: 'the metric furthest behind', unit: '% beside the other nodes', changes: ids.map(id => [began(id), id])}, order.map(uuid => site.sessions[uuid].at),
+        span => [`Node ${name} beside the other nodes`, `% from the median of the nodes that measured the same in a session, below 0 is slower; ${span}; dashed: where its incidents began.`, source(at)]);
       if (counted.length) past.append(make('h3', {}, 'Counted in its jobs'), list(counted.map(uuid => [sessionLink(uuid), ` ${own[uuid][3]}`])));
     },
     compare: async text => {

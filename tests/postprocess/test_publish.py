@@ -208,11 +208,19 @@ def test_any_two_sessions_are_compared_and_their_address_says_which(browser, add
     browser.run("document.forms[0].querySelector('button').click()")
     browser.until(f"location.hash === '#compare={first}..{last}' && !document.querySelector('#changes').hidden")
     rows = browser.run(f'{ALL("#changes tbody tr")}.map(row => [...row.cells].map(cell => cell.textContent))')
-    found = {row[0]: float(row[4].split()[0]) for row in rows}
+    found = {row[0]: float(row[5].split()[0]) for row in rows}
     slowed = {f'App0 input=3 rate_{j}' for j in range(4)}
     assert slowed <= found.keys() and all(found[name] == pytest.approx(-10, abs=1.5) for name in slowed)
     said = browser.run("document.querySelector('#changes caption').textContent")
     assert 'kernel: 6.1.0-28 \N{RIGHTWARDS ARROW} 6.1.0-37' in said and f'plumbline compare {first} {last}' in said
+    drawn = browser.run(
+        f"""{ALL('#changes tbody tr')}.map(row => [
+            row.querySelector('[role=img]').ariaLabel, row.querySelector('.line').getAttribute('d').split(' ').length,
+            [...row.querySelectorAll('.at')].map(line => line.getAttribute('d')),
+        ])"""
+    )  # a history of all nights, with a line at its first and its last
+    assert all(f'{NIGHTS} sessions, ' in said and n == 2 * NIGHTS for said, n, _ in drawn), 'x and y of each'
+    assert all(marks == ['M0 0V30', 'M100 0V30'] for *_, marks in drawn)
     every = browser.run("document.querySelector('#metrics ~ .filters output').textContent").split()[0]
     browser.run("document.forms[0].querySelector('[type=button]').click()")
     assert browser.run(f'{ALL("#changes tbody tr")}.length') == int(every)

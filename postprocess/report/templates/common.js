@@ -97,14 +97,14 @@
   const whenSeen = (box, task) => { drawings.set(box, task); seen.observe(box); };
   addEventListener('beforeprint', () => [...drawings.keys()].filter(box => box.isConnected).forEach(draw));
 
-  // A small drawing of a history
+  // A small drawing of a history: its last 90 values, or all of them with lines at some places
   const drawing = (width, height, ...paths) => `<svg viewBox="0 0 ${width} ${height}" preserveAspectRatio="none" aria-hidden="true">${paths.map(([kind, path]) => `<path class="${kind}" d="${path}"/>`).join('')}</svg>`;
-  const small = one => {
-    const values = one.history.slice(-90), far = mirrored(one), levels = [...values, one.limit ?? values[0], far ?? values[0]];
+  const small = (one, places) => {
+    const values = places ? one.history : one.history.slice(-90), far = mirrored(one), levels = [...values, one.limit ?? values[0], far ?? values[0]];
     const low = Math.min(...levels), high = Math.max(...levels);
     const y = value => Math.round(28 - 26 * (value - low) / (high - low || 1));
-    const line = values.map((value, i) => `${Math.round(100 * i / (values.length - 1))} ${y(value)}`).join(' ');
-    return drawing(100, 30, ...(far == null ? [] : [['band', `M0 ${y(one.limit)}H100V${y(far)}H0`]]), ['line', `M${line}`]);
+    const x = i => Math.round(100 * i / (values.length - 1 || 1)), line = values.map((value, i) => `${x(i)} ${y(value)}`).join(' ');
+    return drawing(100, 30, ...(far == null ? [] : [['band', `M0 ${y(one.limit)}H100V${y(far)}H0`]]), ['line', `M${line}`], ...(places ?? []).map(i => ['at', `M${x(i)} 0V30`]));
   };
 
   // Squares of nodes by their places, such as `switch s3`, the largest outside; the darker the further `behind`, in %

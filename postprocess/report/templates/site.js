@@ -123,19 +123,27 @@
   };
   const compare = async (before, after) => {
     const [one, other] = [await rowOf(before), await rowOf(after)], near = await rows([...new Set([monthOf(before), monthOf(after)])]);
+    const [begin, end] = [order.indexOf(before), order.indexOf(after)].sort((a, b) => a - b), sessions = order.slice(Math.max(Math.min(begin, end - 89), 0), end + 1);
+    const between = await rows([...new Set(sessions.map(monthOf))]), past = number => {
+      const own = historyOf(number, sessions, between), places = [before, after].map(uuid => own.at.indexOf(sessions.indexOf(uuid))).filter(place => place >= 0);
+      if (own.history.length < 3) return '';
+      const drawn = make('span', {role: 'img', ariaLabel: `${own.history.length} sessions, ${short(Math.min(...own.history))} to ${short(Math.max(...own.history))} ${own.unit}`});
+      drawn.innerHTML = small(own, places);
+      return drawn;
+    };
     const of = order.filter(uuid => near[uuid]).map(uuid => near[uuid]), found = [];
     site.series.forEach((series, number) => {
       const [a, b] = [one, other].map(row => row.values[number]), code = other.verdicts[number] ?? ' ';
       if (a == null && b == null) return;
       const change = a > 0 && b > 0 ? (series[7] === 'higher' ? 1 : -1) * Math.log(b / a) : null, spread = usual(number, of);
-      found.push({series, a, b, code, change, spread, far: a == null || b == null || (spread != null && Math.abs(change) > 3 * spread)});
+      found.push({number, series, a, b, code, change, spread, far: a == null || b == null || (spread != null && Math.abs(change) > 3 * spread)});
     });
     found.sort((x, y) => y.far - x.far || (x.change ?? -9) - (y.change ?? -9));
     const relative = value => value == null ? '' : percent(100 * Math.expm1(value)), heads = [...table.tHead.rows[0].cells].map(head => head.textContent);
     const far = found.filter(one => one.far), facts = [...new Set([...Object.keys(one.facts), ...Object.keys(other.facts)])].filter(name => one.facts[name] !== other.facts[name]).map(name => `${name}: ${one.facts[name] ?? 'nothing'} \u2192 ${other.facts[name] ?? 'nothing'}`);
-    const show = of => table.tBodies[0].replaceChildren(...of.map(({series, a, b, code, change, spread, far}) => make('tr', {className: far ? 'far' : ''},
-      ...[link(addressOf(series), nameOf(series)), short(a), short(b), series[6], change > 0 ? `+${relative(change)}` : relative(change), spread == null ? '' : `\u00b1 ${relative(spread)}`, mark(code)].map((part, i) => {
-        const cell = make('td', {className: i > 0 && i < 6 && i !== 3 ? 'r' : ''}, part);
+    const show = of => table.tBodies[0].replaceChildren(...of.map(({number, series, a, b, code, change, spread, far}) => make('tr', {className: far ? 'far' : ''},
+      ...[link(addressOf(series), nameOf(series)), short(a), short(b), series[6], past(number), change > 0 ? `+${relative(change)}` : relative(change), spread == null ? '' : `\u00b1 ${relative(spread)}`, mark(code)].map((part, i) => {
+        const cell = make('td', {className: [1, 2, 5, 6].includes(i) ? 'r' : ''}, part);
         cell.dataset.title = heads[i];
         return cell;
       }))));
@@ -144,7 +152,7 @@
     more.onclick = () => { show(found); more.hidden = true; };
     table.hidden = false;
     table.caption.replaceChildren(sessionLink(before), ' and ', sessionLink(after), '. ', facts.length ? `Changed between them: ${facts.join('; ')}. ` : 'None of the recorded facts changed. ',
-      `Usual: how much neighbouring sessions differ. Judged by its spread: plumbline compare ${before.slice(0, 8)} ${after.slice(0, 8)}`);
+      `History: the sessions up to the later of the two, which are marked. Usual: how much neighbouring sessions differ. Judged by its spread: plumbline compare ${before.slice(0, 8)} ${after.slice(0, 8)}`);
     output.textContent = `${far.length} of ${found.length} metrics differ more than sessions usually do`;
     [form.elements.before.value, form.elements.after.value] = [before, after];
   };

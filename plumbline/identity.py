@@ -114,6 +114,11 @@ class SeriesId(CaseId):
         """The metric with its dims, ``latency message_bytes=8``: unique within the case."""
         return f'{self.metric} {to_text(self.dims)}' if self.dims else self.metric
 
+    @property
+    def what(self) -> str:
+        """Check, params and name, ``OsuLatency pair=near latency message_bytes=8``: unique at its place."""
+        return f'{self.check} {to_text(self.params)} {self.name}'
+
     def __str__(self) -> str:
         return f'{self.case} {self.name}'
 

@@ -86,6 +86,7 @@ FIGURES = {
     'scaling': 'how its work grows with num_nodes: weak or strong',
     'one_node': 'of strong scaling: the params of the case that solves the same problem on one node',
     'solver': 'whether it is the rate of a dense or a sparse solver',
+    'peak': 'what the hardware of all its nodes can reach at most, in its unit',
     'roof': 'flops or bandwidth: its best rate bounds what programs of the node reach',
     'intensity': 'Flop per byte of its bytes; of its Flop: the metric of their bytes, or high',
     'balance': 'its series are equal work of parts of a node, such as domain',

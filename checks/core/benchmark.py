@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 import reframe as rfm
@@ -220,12 +220,20 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.time_limit = node_sweep.WEEK  # each place has its own limit, and the allocation one for all
         self.executable, self.executable_opts, self.postrun_cmds = 'true', [], []
 
+    def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
+        """Return `figures` with the physical peak of each metric that has one, in its unit."""
+        found = {name: dict(of) for name, of in self.figures.items()}
+        for metric in metrics:
+            if peak := self.peak_of(metric):
+                found.setdefault(metric.name, {})['peak'] = peak / UNITS[metric.unit]
+        return found
+
     def plan(self) -> Plan:
         """Return what the trials of this case must have measured."""
         own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.metering_of(self)
         return Plan(
             check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
-            metrics=[*own, *meter.metrics], meter=meter.read, figures=self.figures,
+            metrics=[*own, *meter.metrics], meter=meter.read, figures=self.figures_with_peaks(own),
             floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,

@@ -11,7 +11,7 @@ from functools import cache, partial
 from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
-from plumbline.identity import Quantity, SeriesId, to_text
+from plumbline.identity import Quantity, SeriesId
 from plumbline.locations import locations
 from plumbline.paths import SITES
 from postprocess.history import ledger
@@ -318,4 +318,4 @@ def _of_changes(changes: Sequence[Change]) -> str:
 
 def _metrics(worst: SeriesId, n: int) -> str:
     others = f' and {count(n - 1, "other metric")}' if n > 1 else ''
-    return f'{worst.check} {to_text(worst.params)} {worst.name}{others}'
+    return f'{worst.what}{others}'

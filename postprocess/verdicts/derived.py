@@ -15,8 +15,10 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import CaseId, Pairs, SeriesId, to_text
 from plumbline.units import UNITS
-from postprocess.text import count, named
+from postprocess.text import count, named, number
 
+#: What a figure is called that tells how close a number is to what the hardware can do at most.
+OF_PEAK = 'share of the peak'
 _SCALING = {'weak': 'Gustafson 1988, doi:10.1145/42411.42415', 'strong': 'Amdahl 1967, doi:10.1145/1465482.1465560'}
 _ROOFLINE = 'Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785'
 
@@ -69,14 +71,29 @@ def derived(rows: Iterable[Any], cases: Iterable[Mapping[str, Any]]) -> list[Der
             places[row.id.partition, row.id.environ].append(
                 _Row(row.id, row.value, row.quantity.unit, row.nodes, figures if of_dims else {})
             )
+    kinds = _of_peaks, _scaling, _sparse_of_dense, _of_roofline, _balance, _under_caps
     return [
         Derived(partition, environ, *figure)
         for (partition, environ), own in sorted(places.items())
-        for figure in (*_scaling(own), *_sparse_of_dense(own), *_of_roofline(own), *_balance(own), *_under_caps(own))
+        for figures in kinds
+        for figure in figures(own)
     ]
 
 
 _Figure = tuple[str, str, float, str, str, str]
+
+
+def _of_peaks(rows: Sequence[_Row]) -> Iterator[_Figure]:
+    """Yield what each metric of a check reaches of its physical peak, in the case where it comes closest."""
+    closest: dict[tuple[str, str], tuple[float, _Row]] = {}
+    for row in rows:
+        if peak := row.figures.get('peak'):
+            share, key = row.value / peak, (row.id.check, row.id.metric)
+            if key not in closest or share > closest[key][0]:
+                closest[key] = share, row
+    for _, (share, row) in sorted(closest.items()):
+        formula = f'{number(row.value)} {row.unit} / {number(row.figures["peak"])} {row.unit}'
+        yield OF_PEAK, row.id.what, share, '1', formula, 'peaks of the partition in site.yaml'
 
 
 def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:

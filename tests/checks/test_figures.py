@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from checks.core.trials import Plan
+from checks.core.trials import Metric, Plan
 from plumbline.record import FIGURES
 
 
@@ -30,6 +30,19 @@ def test_each_check_states_what_follows_in_words_that_are_known(classes, check, 
     figures = next(case.figures for case in cases if all(getattr(case, name) == value for name, value in of.items()))
     assert figures == stated and all(words.keys() <= FIGURES.keys() for words in figures.values())
     assert Plan(check, (), [], figures=figures).empty_record().to_dict()['figures'] == stated
+
+
+def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
+    check = classes['BabelStreamHost']
+    metrics = [Metric('bandwidth', 'GB/s', 'higher', peak='memory_bandwidth'), Metric('time', 's', 'lower')]
+    case = SimpleNamespace(
+        figures={'bandwidth': {'roof': 'bandwidth'}}, num_nodes=4,
+        partition=SimpleNamespace(peaks={'memory_bandwidth': 307.2e9}),
+    )  # fmt: skip
+    case.peak_of = lambda metric: check.peak_of(case, metric)
+    stated = check.figures_with_peaks(case, metrics)
+    assert stated == {'bandwidth': {'roof': 'bandwidth', 'peak': 1228.8}}
+    assert case.figures == {'bandwidth': {'roof': 'bandwidth'}}, 'those of the class stay as they are'
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
     python studies/planted.py year FOLDER    365 nights of 16 nodes and 459 metrics: kernel, network, drift, slow node
     python studies/planted.py fleet FOLDER   20 nights of 1200 nodes with their switches, three of them slow
     python studies/planted.py night FOLDER   30 nights of 1000 metrics, the last with one slower benchmark
+    python studies/planted.py first FOLDER   the first night of 8 nodes: no reference yet, and one slow node
     python studies/planted.py overlap FOLDER 30 nights of 64 nodes: eight causes on the same nodes, nights and series
 
 Each prints its causes, the verdict, and the size of the page, FOLDER/results/report.html. The numbers are made up,
@@ -33,6 +34,7 @@ from postprocess.verdicts.compare import judge_session  # noqa: E402
 DAY = 86400
 LAST = BEGAN  # the last night; one of the future would have a wrong clock
 BYTES = {'message_bytes': ('size', 'B')}
+PEAKS = {'STREAM': 307.2, 'Dgemm': 3379.2}  # of a node, in the unit of the check
 DIMS = {'OsuLatency': BYTES, 'OsuBandwidth': BYTES, 'NumaBandwidth': {'pair': ('pair', '')}}
 # Check, params, nodes, unit, and for each metric its mean and the factor that it has in that night
 Case = tuple[str, str, Sequence[str], str, dict[str, tuple[float, float]]]
@@ -55,11 +57,12 @@ def day(ago: int) -> str:
 
 def store(
     folder: Path, nights: int, night: Callable[[int], Iterable[Case]], kernel: int = 0, scheduler: str = 'local',
-    hot: str = '',
+    hot: str = '', referenced: bool = True,
 ) -> Workplace:  # fmt: skip
     """Make a store; `night` returns the cases so many nights before the last.
 
-    `kernel`: how many nights have the new one; `hot`: a node that is throttled in the last three.
+    `kernel`: how many nights have the new one; `hot`: a node that is throttled in the last three. `referenced`: whether
+    every metric has a baseline, of the mean that is planted.
     """
     folder.mkdir(parents=True, exist_ok=True)
     work, rng, rows = Workplace(folder), random.Random(1), {}
@@ -78,12 +81,14 @@ def store(
         cases = [
             case(row[0], row[1], dict(metrics(*row)), nodes=row[2], dims=DIMS.get(row[0]), scheduler=scheduler,
                  provenance=facts | ({'clock_throttled': '412'} if row[2] == [hot] and ago < 3 else {}),
-                 unique_name=f'{row[0]} {row[1]} {row[2]}')
+                 unique_name=f'{row[0]} {row[1]} {row[2]}',
+                 figures={text.partition(' ')[0]: {'peak': PEAKS[row[0]]} for text in row[4] if row[0] in PEAKS})
             for row in night(ago)
         ]  # fmt: skip
         content = report(*cases, uuid=f'{nights - ago:08x}', mode='nightly', began=LAST - ago * DAY)
         Store(work.results).add(read_report(work.write(content, 'night.json')))
-    work.reference(*rows.values())
+    if referenced:
+        work.reference(*rows.values())
     Store(work.results).compact(SITE)
     return work
 
@@ -150,6 +155,21 @@ def night(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
     return store(folder, 30, night), [Cause('n7', 'App0 input=7', -9, day(0))]
 
 
+def first(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
+    """The first night of 8 nodes, of which one is 12 % slower: what was measured beside the peaks, and no verdict."""
+    nodes = [f'nid{i:06d}' for i in range(1, max(5, round(8 * scale)) + 1)]
+
+    def night(ago: int) -> Iterator[Case]:
+        for node in nodes:
+            own = 0.88 if node == nodes[2] else 1
+            yield 'STREAM', 'size=big', [node], 'GB/s', {'copy': (240, 1), 'triad': (250, 1)}
+            yield 'Dgemm', '-', [node], 'GFlop/s', {'rate': (3000, own)}
+        latency = {f'latency message_bytes={2**i}': (1.5 + 2**i / 2e4, 1) for i in range(20)}
+        yield 'OsuLatency', 'pair=remote', nodes[:2], 'us', latency
+
+    return store(folder, 1, night, referenced=False), [Cause(nodes[2], 'Dgemm', -12, day(0))]
+
+
 def overlap(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
     """64 nodes on four switches: causes that share nodes, nights and series, judged on each of the last 12 nights.
 
@@ -193,12 +213,12 @@ def overlap(folder: Path, scale: float = 1) -> tuple[Workplace, list[Cause]]:
 
 if __name__ == '__main__':
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument('store', choices=('year', 'fleet', 'night', 'overlap'))
+    parser.add_argument('store', choices=('year', 'fleet', 'night', 'first', 'overlap'))
     parser.add_argument('folder', type=Path)
     parser.add_argument('--scale', type=float, default=1)
     parser.add_argument('--publish', action='store_true', help='make a site of all sessions, too: FOLDER/site')
     given = parser.parse_args()
-    stores = {'year': year, 'fleet': fleet, 'night': night, 'overlap': overlap}
+    stores = {'year': year, 'fleet': fleet, 'night': night, 'first': first, 'overlap': overlap}
     work, causes = stores[given.store](given.folder, given.scale)
     for cause in causes:
         print('planted:', *cause)

@@ -26,14 +26,14 @@ from plumbline.units import number_in
 from postprocess.report import plots
 from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable
 from postprocess.text import count, number
-from postprocess.verdicts.verdict import BAD, Verdict
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
 FEW = 8  # lines of a chart that a reader can tell apart
 _FEWEST_POINTS = 3
 _FEWEST_BARS = 4
 _TICK_WIDTH = 44  # pixels between texts of the x axis
-_METRIC = ''  # key of the metric among the facts: no dim or param has an empty name
-_NODES = 'num_nodes'
+METRIC = ''  # key of the metric among the facts: no dim or param has an empty name
+NODES = 'num_nodes'
 _CLASS = 'link_class'
 
 Facts = dict[str, str]  # what tells a series from others of its check: params, dims, and the metric
@@ -75,6 +75,14 @@ class Judged:
         return f'{bad} of {len(self.rows)}' if 0 < bad < len(self.rows) else ''
 
 
+def judged_series(comparison: Comparison) -> list[Judged]:
+    """Return the series of a session with their verdicts, in the order of their first one."""
+    found: dict[SeriesId, list[Verdict]] = {}
+    for row in comparison.verdicts:
+        found.setdefault(row.id, []).append(row)
+    return [Judged(id, rows) for id, rows in enumerate(found.values())]
+
+
 @dataclass(frozen=True)
 class Style:
     """How the records of a check declare their series: `dims` by name, in order, and `draw` by metric."""
@@ -85,7 +93,7 @@ class Style:
     def kind(self, name: str) -> str:
         """Return the kind of a dim or param; ``name`` where it is not declared."""
         declared = self.dims.get(name)
-        return declared.kind if declared else 'count' if name == _NODES else 'name'
+        return declared.kind if declared else 'count' if name == NODES else 'name'
 
     def x_of(self, series: SeriesId) -> str | None:
         """Return the dim or param along the x axis of a series, or None where it has no number."""
@@ -94,10 +102,10 @@ class Style:
         if wanted in numeric:
             return wanted
         for kind in ('size', 'count'):
-            found = [name for name in numeric if name != _NODES and self.kind(name) == kind]
+            found = [name for name in numeric if name != NODES and self.kind(name) == kind]
             if found:
                 return found[0]
-        return _NODES if _NODES in numeric else None
+        return NODES if NODES in numeric else None
 
     def pair_of(self, series: SeriesId) -> str | None:
         """Return the name of the dim that is a pair, or None."""
@@ -111,7 +119,7 @@ class Style:
     def title(self, of: Sequence[Facts]) -> str:
         """Return what all of `of` have in common, the metric first."""
         common = {name: value for name, value in of[0].items() if all(one.get(name) == value for one in of)}
-        metric = common.pop(_METRIC, '')
+        metric = common.pop(METRIC, '')
         metric = str(self.draw.get(metric, {}).get('title') or metric)
         return ' '.join([metric, *(f'{name}={value}' for name, value in common.items())]).strip()
 
@@ -171,14 +179,14 @@ def _sorted_by_shape(
     series: list[Judged], style: Style
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
     """Return curves by x axis and unit, the cells of matrices with their unit, and the points that are neither."""
-    several_nodes = any(name == _NODES for one in series for name, _ in one.series.params)
+    several_nodes = any(name == NODES for one in series for name, _ in one.series.params)
     lines: dict[tuple[str, str], dict[tuple, dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
     squares: dict[tuple[str, tuple], dict[float, dict[tuple[str, str], Point]]] = defaultdict(lambda: defaultdict(dict))
     plain: list[Point] = []
     for one in series:
-        facts = {_NODES: '1'} if several_nodes else {}
-        facts |= dict(one.series.params) | dict(one.series.dims) | {_METRIC: one.series.metric}
-        x, pair = style.x_of(one.series) or (_NODES if several_nodes else None), style.pair_of(one.series)
+        facts = {NODES: '1'} if several_nodes else {}
+        facts |= dict(one.series.params) | dict(one.series.dims) | {METRIC: one.series.metric}
+        x, pair = style.x_of(one.series) or (NODES if several_nodes else None), style.pair_of(one.series)
         place = float(facts[x]) if x else 0.0
         if x:
             lines[x, one.quantity.unit][_without(facts, x)][place] = (facts, one)
@@ -214,11 +222,11 @@ def _measured(curve: Curve) -> Curve | None:
     return (facts, points) if points else None
 
 
-def _varying(of: Sequence[Facts]) -> list[str]:
+def varying(of: Sequence[Facts]) -> list[str]:
     """Return the names whose values differ, without ``num_nodes`` where the other names imply it."""
     every = dict.fromkeys(name for one in of for name in one)
     names = [name for name in every if len({one.get(name) for one in of}) > 1]
-    others = [name for name in names if name != _NODES]
+    others = [name for name in names if name != NODES]
     implied = len({tuple(map(one.get, others)) for one in of}) == len({tuple(map(one.get, names)) for one in of})
     return others if implied else names
 
@@ -230,7 +238,7 @@ def _divided(lines: list[Curve]) -> list[list[Curve]]:
     """
     if not lines:
         return []
-    names = _varying([facts for facts, _ in lines])
+    names = varying([facts for facts, _ in lines])
     if len(lines) <= FEW or len(names) < 2:
         return [lines]
     name = min(names, key=lambda name: len({facts.get(name) for facts, _ in lines}))
@@ -242,11 +250,11 @@ def _divided(lines: list[Curve]) -> list[list[Curve]]:
 
 def _label(facts: Facts, names: Sequence[str]) -> str:
     """Return the values of `names`, the metric first."""
-    shown = sorted((name for name in names if name in facts), key=lambda name: name != _METRIC)
-    return ' '.join(count(int(facts[name]), 'node') if name == _NODES else facts[name] for name in shown)
+    shown = sorted((name for name in names if name in facts), key=lambda name: name != METRIC)
+    return ' '.join(count(int(facts[name]), 'node') if name == NODES else facts[name] for name in shown)
 
 
-def _counted(x: float) -> str:
+def counted(x: float) -> str:
     """Return ``16 Ki`` for a multiple of 1024, other numbers as they are."""
     for power, prefix in ((20, 'Mi'), (10, 'Ki')):
         if x >= 2**power and x % 2**power == 0:
@@ -255,7 +263,7 @@ def _counted(x: float) -> str:
 
 
 def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) -> Plot:
-    names = _varying([facts for facts, _ in curves])
+    names = varying([facts for facts, _ in curves])
     curves = sorted(curves, key=lambda curve: natural(_label(curve[0], names)))
     numbers = sorted({place for _, points in curves for place in points})
     few = len(curves) <= FEW
@@ -264,9 +272,9 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         {place: usual[one.series] for place, one in points.items() if few and one.series in usual}
         for _, points in curves
     ]
-    usually = 'proportional' if x == _NODES and unit.endswith('/s') else 'none'
+    usually = 'proportional' if x == NODES and unit.endswith('/s') else 'none'
     ideals = [
-        _proportional(points) if style.draw.get(facts[_METRIC], {}).get('ideal', usually) == 'proportional' else {}
+        _proportional(points) if style.draw.get(facts[METRIC], {}).get('ideal', usually) == 'proportional' else {}
         for facts, points in curves
     ]
     values = [one.value for one in shown if one.value is not None]
@@ -290,7 +298,7 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
         ]
         lines.append(
             Line(
-                _label(facts, names) or facts[_METRIC], plots.joined(path), dots=plots.dots(path),
+                _label(facts, names) or facts[METRIC], plots.joined(path), dots=plots.dots(path),
                 band=plots.around(outline), limits=plots.around(allowed),
                 bad=plots.crosses((x, y) for x, y, row in at if row.verdict in BAD),
                 ideal=plots.joined((x_axis(place), y_axis(value)) for place, value in sorted(ideal.items())),
@@ -304,10 +312,10 @@ def _plot(curves: list[Curve], unit: str, x: str, style: Style, usual: Usual) ->
     x_ticks: Ticks = []
     for place in numbers:
         if not x_ticks or x_axis(place) - x_ticks[-1][0] >= _TICK_WIDTH:
-            x_ticks.append((x_axis(place), _counted(place)))
+            x_ticks.append((x_axis(place), counted(place)))
     title = style.title([facts for facts, _ in curves])
     return Plot(
-        title, unit, style.axis_text(x), width, height, x_ticks, y_axis.ticks(), lines, tuple(map(_counted, numbers)),
+        title, unit, style.axis_text(x), width, height, x_ticks, y_axis.ticks(), lines, tuple(map(counted, numbers)),
         tuple(numbers), x_axis.logarithmic,
     )  # fmt: skip
 
@@ -360,13 +368,13 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
     for unit, members in units.items():
         if len(members) < _FEWEST_BARS:
             continue
-        names = _varying([facts for facts, _ in members])
+        names = varying([facts for facts, _ in members])
         first = next((name for name in style.dims if name in names and style.kind(name) == 'name'), None)
-        across = [name for name in names if name in (_METRIC, first)]
+        across = [name for name in names if name in (METRIC, first)]
         down = [name for name in names if name not in across]
         nothing = 'all' if down else unit or 'value'
         cells = {
-            (_label(facts, down) or nothing, _label(facts, across) or facts[_METRIC]): one for facts, one in members
+            (_label(facts, down) or nothing, _label(facts, across) or facts[METRIC]): one for facts, one in members
         }
         rows, columns = (sorted({key[side] for key in cells}, key=natural) for side in (0, 1))
         longest = max(max(one.value or 0, one.worst.limit or 0) for one in cells.values()) or 1.0

@@ -4,23 +4,29 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
 from statistics import median
 from typing import Any, NamedTuple
 
 import numpy
 from numpy import ndarray
 
+from plumbline.errors import InputError
 from plumbline.identity import natural
+from plumbline.locations import locations
+from plumbline.paths import SITES
 from postprocess.history.digest import Digest
 from postprocess.history.fleet import drain
 from postprocess.history.incidents import FAILING
 from postprocess.history.incidents.background import SLURM
 from postprocess.history.nodes import FEWEST_NODES
-from postprocess.report.charts import Judged
+from postprocess.report.charts import Judged, judged_series
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.health import counted, facts_by_node
 from postprocess.verdicts.verdict import BAD
+from postprocess.views.table import Row
 
 _COUNTERS = {'clock_at_end', 'clock_throttled', 'counters_lacking'}  # facts of a job that read its counters
 _CELLS = 250_000  # values of nodes on a page, those of the worst nodes first
@@ -51,11 +57,20 @@ class NodeRow(NamedTuple):
     places: str
     drain: str
 
+    def to_row(self) -> Row:
+        """Return the node as plain values by the keys of the columns `NODES`, and the id of its `worst` metric."""
+        counts = {'bad': len(self.bad), 'metrics': len(self.metrics)}
+        worst = {'worst': self.worst.series.what if self.worst else '', 'worst_id': self.worst and self.worst.id}
+        return self._asdict() | counts | worst
+
 
 def nodes(
-    series: Sequence[Judged], cases: Mapping[int, Mapping[str, Any]], digest: Digest, located: Mapping[str, set[str]]
+    series: Sequence[Judged], cases: Mapping[int, Mapping[str, Any]], digest: Digest, root: Path = SITES
 ) -> list[NodeRow]:
     """Return the nodes on which judged series were measured, the worst first."""
+    located: Mapping[str, set[str]] = {}
+    with suppress(InputError):  # the digest names it
+        located = locations(digest.comparison.session.site, root)
     metrics: dict[str, set[int]] = {}
     bad: dict[str, set[int]] = {}
     beside: dict[str, list[tuple[float, Judged]]] = {}
@@ -88,6 +103,13 @@ def nodes(
         theirs, before, short = incidents.get(name, []), digest.before.get(name, []), sorted(bad.get(name, ()))
         found.append(NodeRow(name, sorted(measured), short, typical, worst, furthest, theirs, before, place, why))
     return sorted(found, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
+
+
+def of_session(digest: Digest, store: Store, root: Path = SITES) -> list[NodeRow]:
+    """Return the nodes of the session of a digest. Raises InputError where the store cannot be read."""
+    judged = [one for one in judged_series(digest.comparison) if one.worst.verdict != 'informational']
+    cases = {case['case_id']: case for case in store.rows('cases', digest.comparison.session)}
+    return nodes(judged, cases, digest, root)
 
 
 class Band(NamedTuple):

@@ -20,32 +20,34 @@ from urllib.parse import quote
 import jinja2
 from markupsafe import Markup, escape
 
-from plumbline.errors import InputError, SiteError
+from plumbline.errors import SiteError
 from plumbline.files import write_text
-from plumbline.identity import SeriesId, to_text
-from plumbline.locations import locations
+from plumbline.identity import SeriesId, natural, to_text
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
 from plumbline.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history import kept
 from postprocess.history.digest import Digest, add_history
-from postprocess.history.incidents.known import commands, corrected, lead, since
+from postprocess.history.incidents.known import commands, corrected, lead, since, with_options
 from postprocess.report.cards import cards, of_incidents
-from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of
+from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of, judged_series
 from postprocess.report.details import alike, packed, unfolded
 from postprocess.report.fleet import nodes
+from postprocess.report.overview import leading, overview
 from postprocess.report.plots import Plot
 from postprocess.report.printed import printed
+from postprocess.report.tables import broken, of_changes, of_figures, of_nodes, of_verdicts, of_worst
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
-from postprocess.verdicts.derived import derived
+from postprocess.verdicts.derived import OF_PEAK, Derived, derived
 from postprocess.verdicts.measured import failure
-from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+from postprocess.verdicts.verdict import BAD, Comparison
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
 _CARDS = 12  # incidents on the first screen
+_FEW = 4  # incidents, of which the first command is shown at once
 _ROWS = 100  # of a table that a browser without script shows; the script adds the others
 _FEWEST_SESSIONS = 3  # that make a usual range
 _UPLOT = Path(__file__).resolve().parent / 'uplot'
@@ -79,7 +81,7 @@ def template(name: str) -> jinja2.Template:
         undefined=jinja2.StrictUndefined, bytecode_cache=_compiled(),
     )  # fmt: skip
     environment.filters |= {
-        'number': number, 'percent': percent, 'text': to_text, 'broken': _broken, 'named': _named, 'link': _link,
+        'number': number, 'percent': percent, 'text': to_text, 'broken': broken, 'link': _link,
         'fixed': fixed, 'packed': packed, 'day': _day,
     }  # fmt: skip
     environment.globals |= {
@@ -122,56 +124,42 @@ def to_html(
     cases = {case['case_id']: case for case in store.rows('cases', session)}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
     incidents, told = of_incidents(digest), {one.incident.cause for one in digest.known}
-    places = {(case['partition'], node) for case in cases.values() for node in case['nodes']}
-    sizes = Counter(partition for partition, _ in places)
-    located: dict[str, set[str]] = {}
-    with suppress(InputError):  # the digest names it
-        located = locations(session.site, root)
-    fleet = nodes(judged, cases, digest, located)
+    ran_on = {(case['partition'], node) for case in cases.values() for node in case['nodes']}
+    sizes = Counter(partition for partition, _ in ran_on)
+    fleet = nodes(judged, cases, digest, root)
+    places = _places(series)
+    changes = alike(digest, {(one.series, one.quantity): one.id for one in judged})
+    boxes = overview(judged, places)
+    usable = (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'})
+    figures = derived(usable, cases.values())
+    names = sorted({node for _, node in ran_on}, key=natural)
+    nightly = with_options('ci/nightly', store.folder.parent, session.site)
     outputs = {} if home else printed({one.series: one.id for one in series}, cases, digest, store)
     return template('report.html.j2').render(
-        home=home, folder=folder, cards=cards(digest, store, judged, cases, sizes), incident=incidents,
-        lead=lead(digest.known, digest.day),
+        home=home, folder=folder, cards=cards(digest, store, judged, cases, sizes), lead=lead(digest.known, digest.day),
         problems=[*(one.text for one in comparison.problems if one.text not in told), *digest.faults],
-        comparison=comparison, session=session, digest=digest,
+        comparison=comparison, session=session, digest=digest, sessions=digest.sessions,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
-        first=_FIRST, most=_CARDS, static=_ROWS,
+        first=_FIRST, most=_CARDS, few=_FEW, static=_ROWS,
         guard=comparison.guard, coverage=comparison.standings,
-        hints=[_with_code(hint) for hint in comparison.hints],
-        derived=derived(
-            (row for row in comparison.verdicts if row.verdict not in BAD - {'regressed'}), cases.values()
-        ),
-        worst=_worst([one for one in judged if one.series not in incidents]), judged=judged,
-        places=_places(series), overview=_overview(judged), checks=checks, cases=cases,
-        changes=alike(digest, {(one.series, one.quantity): one.id for one in judged}),
+        hints=[_with_code(hint) for hint in comparison.hints], judged=judged, places=places,
+        metrics=of_verdicts(judged, places, incidents), fleet=of_nodes(fleet), figures=of_figures(figures),
+        worst=of_worst((one for one in judged if one.series not in incidents), cases),
+        changes=changes, change_table=of_changes(changes, digest), checks=checks,
+        overview=boxes, drawn=leading(boxes, _ROWS),
         details=unfolded(
             series, cases, fleet, store, digest, outputs, lambda path: '' if home else _address(path, folder)
         ),
         provenance=_provenance(cases.values()), not_run=_not_run(comparison, cases.values()),
-        nodes=sorted({node for _, node in places}), fleet=fleet, uplot=uplot(),
+        nodes=names, several_nodes=len(names) > 1, is_first=comparison.nothing_to_compare_with,
+        beside=_with_code(_beside(figures)), behind=next((one for one in fleet if one.worst), None),
+        nightly=nightly, uplot=uplot(),
     )  # fmt: skip
 
 
 def uplot() -> dict[str, str]:
     """Return the files of the library that draws histories, by name."""
     return {path.name: path.read_text(encoding='utf-8') for path in _UPLOT.iterdir()}
-
-
-def judged_series(comparison: Comparison) -> list[Judged]:
-    """Return the series of a session with their verdicts, in the order of their first one."""
-    found: dict[SeriesId, list[Verdict]] = {}
-    for row in comparison.verdicts:
-        found.setdefault(row.id, []).append(row)
-    return [Judged(id, rows) for id, rows in enumerate(found.values())]
-
-
-def _overview(series: Sequence[Judged]) -> dict[tuple[str, str], list[Judged]]:
-    """Return the series of each check and place, in an order that stays the same from session to session."""
-    found: dict[tuple[str, str], list[Judged]] = {}
-    for one in sorted(series, key=lambda one: one.series.sort_key):
-        of = one.series
-        found.setdefault((of.check, f'{of.partition}/{of.environ}'), []).append(one)
-    return dict(sorted(found.items()))
 
 
 def _places(series: Sequence[Judged]) -> dict[int, int]:
@@ -185,17 +173,6 @@ def _places(series: Sequence[Judged]) -> dict[int, int]:
         for places in (decimals(value for one in own for value in (one.value, one.worst.expected)),)
         for one in own
     }
-
-
-def _worst(series: Sequence[Judged]) -> list[tuple[Judged, int]]:
-    """Return what fell short or warns; of the series of a case with one cause only the first, and how many they are."""
-    found: dict[tuple, list[Judged]] = {}
-    for one in series:
-        row = one.worst
-        if row.verdict in (*BAD, 'warning'):
-            own = one.series if row.verdict in ('regressed', 'warning') else None
-            found.setdefault((row.verdict, one.series.case, row.cause, own), []).append(one)
-    return [(alike[0], len(alike)) for alike in found.values()]
 
 
 class _Check(NamedTuple):
@@ -305,6 +282,13 @@ def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tu
     return [(named(what, metrics) if metrics else what, why) for (what, why), metrics in found.items()]
 
 
+def _beside(figures: Iterable[Derived]) -> str:
+    """Return where a person finds what the hardware can do at most, or how to state it."""
+    if any(one.what == OF_PEAK for one in figures):
+        return 'The table below has them beside its peaks.'
+    return 'Where site.yaml states the `peaks` of a partition, its numbers stand beside them from then on.'
+
+
 def _day(epoch: int) -> str:
     """Return the day of a time in seconds since 1970, UTC."""
     return f'{datetime.fromtimestamp(epoch, timezone.utc):%Y-%m-%d}'
@@ -313,13 +297,3 @@ def _day(epoch: int) -> str:
 def _with_code(text: str) -> Markup:
     """Return text whose parts in backquotes are shown as code."""
     return Markup(re.sub('`(.+?)`', r'<code>\1</code>', str(escape(text))))  # noqa: S704 # nosec B704  escaped
-
-
-def _broken(text: str) -> Markup:
-    """Return a text that a browser may break at its commas."""
-    return Markup(str(escape(text)).replace(',', ',<wbr>'))  # noqa: S704 # nosec B704  escaped
-
-
-def _named(of: SeriesId) -> Markup:
-    """Return check, params and name of a series. A macro would take most of the time of the page."""
-    return Markup(f'{escape(of.check)} {_broken(to_text(of.params))} {escape(of.name)}')  # noqa: S704 # nosec B704  escaped

@@ -13,21 +13,22 @@ if TYPE_CHECKING:
     from postprocess.history.fleet import Fleet
     from postprocess.history.trend import Change, Trend
 
-_PERFORMANCE = Column('change', 'performance', signed, '%', number=True)
-_TREND = (
-    Column('kind', ''),
-    Column('since', 'since'),
+_PERFORMANCE = Column('change', 'performance', signed, '%', number=True, priority=1)
+#: The columns of a change, in the order of CSV, JSON and the page.
+TREND = (
+    Column('kind', 'kind', width=5, priority=1),
+    Column('since', 'since', width=10, priority=1),
     *QUANTITY,
     *map(Column, ('before', 'session')),
     Column('was', 'was', number, number=True),
     Column('became', 'is', lambda value, unit: f'{number(value)} {unit}', number=True, beside=('unit',)),
     _PERFORMANCE,
-    Column('sessions', 'sessions', number=True),
-    Column('with_it', 'changed with it', '; '.join),
+    Column('sessions', 'sessions', number=True, priority=3),
+    Column('with_it', 'changed with it', '; '.join, width=16),
 )
 _FLEET = (
-    Column('kind', ''),
-    Column('where', 'where'),
+    Column('kind', 'kind', width=8, priority=1),
+    Column('where', 'where', priority=1),
     *QUANTITY,
     _PERFORMANCE,
     Column('count', 'metrics', number=True),
@@ -42,8 +43,8 @@ def trend(found: Trend, recent: int) -> View:
     looked_at = f'{count(found.examined, "metric")} over {count(len(found.sessions), "session")}'
     worse = count(len(found.recent(recent)), 'change')
     return View(
-        _TREND,
-        [_of_change(change) for change in found.changes],
+        TREND,
+        [to_row(change) for change in found.changes],
         before=f'{found.site}: {looked_at}, {first} to {last}',
         after=f'{worse} for the worse in the last {count(recent, "session")}, {len(found.changes)} in all',
         name='changes',
@@ -54,7 +55,8 @@ def trend(found: Trend, recent: int) -> View:
     )  # fmt: skip
 
 
-def _of_change(change: Change) -> Row:
+def to_row(change: Change) -> Row:
+    """Return a change as plain values by the keys of `TREND`."""
     return of_series(change.series, change.quantity) | {
         'kind': change.kind,
         'since': change.since.day,

@@ -16,9 +16,9 @@ def _with_dims(metric: str, dims: str) -> str:
 SERIES = (
     Column('partition', 'partition', '{}/{}'.format, beside=('environ',)),
     Column('environ'),
-    Column('check', 'check'),
-    Column('params', 'params'),
-    Column('metric', 'metric', _with_dims, beside=('dims',)),
+    Column('check', 'check', priority=1),
+    Column('params', 'params', priority=1),
+    Column('metric', 'metric', _with_dims, beside=('dims',), priority=1),
     Column('dims'),
 )
 #: The same and its quantity, of :func:`of_series`.

@@ -6,12 +6,12 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from postprocess.text import to_csv
 
 Row = Mapping[str, Any]
-_NARROWEST = 12  # column of text, in a table that is made to fit
+_NARROWEST = 12  # column of text without a width of its own, in a table that is made to fit
 _COMMENT = 60_000  # characters: a merge request takes 65 536
 
 
@@ -28,9 +28,13 @@ def as_text(value: Any) -> str:
 class Column:
     """A column of a table.
 
-    `key` names its values in the rows, in CSV and in JSON. `title` is its heading for people; None: only programs see
-    it. `format` makes text of the value, and of those under the keys `beside` where several make one cell; `unit`
-    follows it. `number`: aligned to the right. `keep`: shown on a narrow terminal, too, where later columns are not.
+    `key` names its values in the rows, in CSV, in JSON and on the page (``data-column``). `title` is its heading for
+    people; None: only programs see it. `format` makes text of the value, and of those under the keys `beside` where
+    several make one cell; `unit` follows it. `number`: aligned to the right. `width`: characters that a text keeps
+    where it is cut, and where the page breaks it; 0: it is not broken inside a word. `priority` where there is little
+    room: 1 stays, 2 gives way on a narrow terminal, 3 on a telephone and on paper, too. `sort`: key of the number that
+    the page sorts by in place of the text; with a ``-`` before it, the largest first. `on_page`: False for what the
+    page tells elsewhere.
     """
 
     key: str
@@ -39,7 +43,16 @@ class Column:
     unit: str = ''
     number: bool = False
     beside: tuple[str, ...] = ()
-    keep: bool = False
+    width: int = 0
+    priority: Literal[1, 2, 3] = 2
+    sort: str = ''
+    on_page: bool = True
+
+    @property
+    def heading(self) -> str:
+        """The title as the page writes it."""
+        title = self.title or ''
+        return title if len(title) == 1 else title[:1].upper() + title[1:]
 
     def text(self, row: Row) -> str:
         """Return the cell of `row` for people."""
@@ -89,7 +102,8 @@ class View:
 def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None = None) -> str:
     """Return aligned columns below their headings, a line to a row. rich takes seconds for thousands of rows.
 
-    In a `width`, the widest texts are cut, and where that is not enough the last columns are left out, which it says.
+    In a `width`, the widest texts are cut, and where that is not enough columns are left out, which it says: of those
+    of the lowest priority the last one first.
     """
     shown = [column for column in columns if column.title is not None]
     cells = [[column.title or '' for column in shown], *([column.text(row) for column in shown] for row in rows)]
@@ -97,11 +111,11 @@ def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None =
     left_out = 0
     if width:
         while len(widths) > 1 and sum(widths) + 2 * (len(widths) - 1) > width:
-            texts = [i for i, column in enumerate(shown) if not column.number and widths[i] > _NARROWEST]
+            texts = [i for i, of in enumerate(shown) if not of.number and widths[i] > (of.width or _NARROWEST)]
             if texts:
                 widths[max(texts, key=lambda i: widths[i])] -= 1
             else:
-                last = max((i for i, column in enumerate(shown) if not column.keep), default=len(shown) - 1)
+                last = max(range(len(shown)), key=lambda i: (shown[i].priority, i))
                 lines: list[list[Any]] = [shown, widths, *cells]
                 for line in lines:
                     del line[last]

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
 from postprocess.history.incidents.known import told_by
-from postprocess.text import count, number, percent, quantity, signed, wrapped
+from postprocess.text import count, fixed, number, percent, quantity, signed, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views
 from postprocess.views.series import QUANTITY, SERIES, in_percent, interval, of_series
@@ -34,29 +34,42 @@ def _lost(low: float | None, high: float | None, window: int) -> str:
     return f'{said} in {window} sessions' if said and window > 1 else said
 
 
-#: The columns of a verdict, in the order of CSV and JSON.
+def _measured(value: float | None, std: float | None, unit: str, places: int | None) -> str:
+    """Format with the decimals of its column, where it has some, else with significant digits."""
+    if value is None or places is None:
+        return quantity(value, std, unit)
+    return f'{fixed(value, places, std)} {"" if unit == "1" else unit}'.rstrip()
+
+
+def _limit(value: float | None, places: int | None) -> str:
+    return number(value) if places is None else fixed(value, places)
+
+
+#: The columns of a verdict, in the order of CSV, JSON and the page.
 COMPARED = (
-    Column('incident', 'incident'),
-    Column('verdict', 'verdict'),
+    Column('incident', 'incident', width=6, priority=1),
+    Column('verdict', 'verdict', lambda verdict: verdict.replace('_', ' '), width=9, priority=1),
     *QUANTITY,
-    Column('value', 'measured', quantity, number=True, beside=('std', 'unit')),
+    Column('value', 'measured', _measured, number=True, beside=('std', 'unit', 'places')),
     Column('std'),
-    Column('n', 'n', lambda n: str(n or ''), number=True),
+    Column('n', 'n', lambda n: str(n or ''), number=True, priority=3),
     *map(Column, ('min', 'max', 'nodes')),
-    Column('expected', 'expected', quantity, number=True, beside=('expected_std', 'unit')),
+    Column('expected', 'expected', _measured, number=True, beside=('expected_std', 'unit', 'places')),
     *map(Column, ('expected_std', 'expected_n')),
-    Column('limit', 'limit', number, number=True),
-    Column('limit_why', 'limit from'),
-    Column('deviation', 'deviation', signed, '%', number=True, keep=True),
+    Column('limit', 'limit', _limit, number=True, beside=('places',)),
+    Column('limit_why', 'limit from', priority=3, on_page=False),
+    Column('deviation', 'deviation', signed, '%', number=True, priority=1, sort='-worse_by'),
     Column('ratio'),
     Column('loss'),
-    Column('loss_low', 'lost, 95 % interval', _lost, number=True, beside=('loss_high', 'window')),
+    Column(
+        'loss_low', 'lost, 95 % interval', _lost, beside=('loss_high', 'window'), width=14, priority=3, sort='-loss'
+    ),
     *map(Column, ('loss_high', 'window', 'gate', 'sd', 'df', 'p', 'q', 'detectable', 'cause')),
-    Column('reference_kind', 'source', _source, beside=('reference_source',)),
+    Column('reference_kind', 'source', _source, beside=('reference_source',), priority=3, on_page=False),
     *map(Column, ('reference_source', 'epoch', 'session', 'case_id')),
 )
 _OF_VERDICT = (
-    'verdict', 'value', 'expected', 'limit', 'deviation', 'ratio', 'window', 'p', 'q', 'cause', 'session',
+    'verdict', 'value', 'expected', 'limit', 'deviation', 'worse_by', 'ratio', 'window', 'p', 'q', 'cause', 'session',
     'case_id',
 )  # fmt: skip
 _COVERAGE = (
@@ -69,10 +82,11 @@ _COVERAGE = (
 )
 
 
-def to_row(verdict: Verdict) -> Row:
+def to_row(verdict: Verdict, places: int | None = None) -> Row:
     """Return a verdict as plain values by the keys of `COMPARED`, None where there is no such number.
 
-    Numbers are in `unit`; `deviation`, losses and `detectable` in %.
+    Numbers are in `unit`; `deviation`, losses and `detectable` in %. `places`: decimals that its numbers have as text,
+    where they stand in a column of numbers like them.
     """
     reference, bound = verdict.reference, verdict.limits
     loss, low, high = (in_percent(of) for of in (verdict.loss, *(verdict.interval or (None, None))))
@@ -80,6 +94,7 @@ def to_row(verdict: Verdict) -> Row:
         **of_series(verdict.id, verdict.quantity),
         **vars(verdict.measured),
         **{name: getattr(verdict, name) for name in _OF_VERDICT},
+        'places': places,
         'nodes': list(verdict.nodes),
         'expected_std': reference.std if reference and verdict.expected is not None else None,
         'expected_n': reference and reference.n,

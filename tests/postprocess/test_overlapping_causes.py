@@ -113,7 +113,7 @@ def test_every_number_of_a_card_is_of_its_own_rows(planted, measured, whole):
         by_day = {
             day: 100 * (median(row['performance'] ** sign for row in own if row['day'] == day) - 1) for day in days
         }
-        caption = ' '.join(card.find('.//figcaption').text_content().split())
+        caption = card.find('.//figure/svg').get('aria-label')
         assert float(re.search(r'([-+.\d]+) % now', caption)[1]) == pytest.approx(by_day[days[-1]], abs=0.06)
         words = card.find_class('size')[0].text_content()
         size = -sign * float(re.fullmatch(r'([.\d]+) % (?:less|slower)', words)[1])
@@ -150,7 +150,8 @@ def test_rows_map_and_nodes_name_the_incident_of_their_place(planted, whole):
             assert row['incident'] in (switch['id'], of_node.get('cn020'))
     page = html.parse(str(work.results / 'report.html')).getroot()
     table = page.get_element_by_id('nodes').xpath('following::table[1]')[0]
-    cells = {row[0].text_content().strip(): row[1].text_content() for row in table.xpath('.//tbody/tr')}
+    rows = [{cell.get('data-column'): cell.text_content() for cell in row} for row in table.find('tbody')]
+    cells = {row['name']: row['incidents'] for row in rows}
     assert all(switch['id'] in cells[node] for node in switch['nodes'] if node in cells)
     assert sum(switch['id'] in text for text in cells.values()) == 16
 

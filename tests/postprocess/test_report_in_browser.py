@@ -11,9 +11,10 @@ from run_reports import case, metric, reference, report
 from studies import planted
 
 ALL = '[...document.querySelectorAll({!r})]'.format
-ROWS = f'{ALL("#verdicts tbody tr")}.filter(row => !row.hidden)'
-EVERY_ROW = f'{ALL("#verdicts tbody tr")}.length'
-NODES = f'{ALL("#fleet tbody tr")}.filter(row => !row.hidden).map(row => row.cells[0].textContent)'
+ROWS = ALL('#verdicts tbody tr')
+EVERY_ROW = "+document.querySelector('[data-of=metrics] output').textContent.split(' ')[2]"
+CELLS = f"{ROWS}.map(row => row.querySelector('[data-column=%s]'))"
+NODES = f'{ALL("#fleet tbody [data-column=name]")}.map(cell => cell.textContent)'
 TITLE = "document.querySelector('dialog[open] h2')?.textContent"
 TYPE = """{
     const box = document.querySelector('[data-of=%s] input');
@@ -56,6 +57,23 @@ def fleet(tmp_path_factory):
     return made(planted.fleet(tmp_path_factory.mktemp('fleet'), 0.05))
 
 
+@pytest.fixture(scope='module')
+def overlap(tmp_path_factory):
+    return made(planted.overlap(tmp_path_factory.mktemp('overlap')))
+
+
+@pytest.fixture(scope='module')
+def first(tmp_path_factory):
+    work, causes = planted.first(tmp_path_factory.mktemp('first'))
+    assert work.run('report').exit_code == 0
+    return work.results / 'report.html', causes
+
+
+@pytest.fixture(scope='module')
+def thousand(tmp_path_factory):
+    return made(planted.night(tmp_path_factory.mktemp('thousand')))[0]
+
+
 @pytest.mark.parametrize('store', ['year', 'fleet', 'night'])
 def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, request):
     page, causes = request.getfixturevalue(store)
@@ -76,6 +94,59 @@ def test_each_planted_cause_is_one_card_on_the_first_screen(browser, store, requ
         assert card['size'] == pytest.approx(-cause.change, abs=0.8)
         assert abs((date.fromisoformat(card['since']) - date.fromisoformat(cause.day)).days) <= 1
         assert card['top'] < 800
+
+
+@pytest.mark.parametrize('width', [1400, 400])
+def test_eight_cards_fit_the_first_screen_and_unfold_by_mouse_and_keyboard(browser, overlap, width):
+    page, causes = overlap
+    browser.open(page, width=width, height=900)
+    bottoms = browser.run(f'{ALL(".card")}.map(card => card.getBoundingClientRect().bottom)')
+    assert len(bottoms) == len(causes) == 8 and (max(bottoms) < 900 or width == 400)
+    folded = f'{ALL(".card details")}.map(details => details.open)'
+    command = "document.querySelector('.card .next code')"
+    assert not any(browser.run(folded)) and not browser.run(f'{command}.checkVisibility()')
+    place = "(box => [box.x + 20, box.y + 60])(document.querySelector('.card').getBoundingClientRect())"
+    browser.mouse(tuple(browser.run(place)), drag=True)
+    assert browser.run(folded) == [True] + 7 * [False] and browser.run(f'{command}.checkVisibility()')
+    browser.run("document.querySelectorAll('.card summary')[1].focus()")
+    browser.press('Enter')
+    assert browser.run(folded) == [True, True] + 6 * [False]
+    browser.run('scrollTo(0, 0)')
+    browser.mouse(tuple(browser.run(place)), drag=True)
+    assert browser.run(folded) == [False, True] + 6 * [False]
+
+
+def test_a_first_night_says_what_was_measured_beside_the_peaks_and_what_to_do_next(browser, first):
+    page, (cause,) = first
+    browser.open(page)
+    start = browser.run("document.querySelector('.start').innerText")
+    assert f'{cause.where} is furthest behind the others: -1' in start and 'plumbline record propose' in start
+    shares = browser.run(f'{ALL("#figures tbody [data-column=value]")}.map(cell => parseFloat(cell.textContent))')
+    # of 3379.2 GFlop/s and 307.2 GB/s, with the best of eight nodes a little above its mean
+    assert shares == pytest.approx([3000 / 3379.2, 240 / 307.2, 250 / 307.2], rel=0.01)
+    titles = browser.run(f'{ALL("h2")}.filter(title => title.checkVisibility()).map(title => title.textContent)')
+    assert titles == [
+        'The first session: what to do next',
+        'Overview',
+        'Nodes',
+        'By benchmark',
+        'Every metric',
+        'Provenance',
+    ]
+    heads = browser.run(f'{ALL("#verdicts th")}.map(head => head.dataset.column)')
+    assert heads == ['verdict', 'partition', 'check', 'params', 'metric', 'value', 'n'], 'nothing else is known'
+
+
+def test_a_box_of_the_overview_tells_name_value_and_unit(browser, first):
+    browser.open(first[0])
+    boxes = browser.run(
+        f'{ALL(".mini")}.map(box => [box.querySelector("span").textContent, box.querySelector("b").textContent])'
+    )
+    assert [name for name, _ in boxes][:4] == ['rate', 'message_bytes=1', 'message_bytes=2', 'message_bytes=4']
+    assert {name: value.split()[1] for name, value in boxes}.items() >= {
+        'rate': 'GFlop/s', 'message_bytes=512 Ki': 'us', 'copy': 'GB/s', 'triad': 'GB/s'
+    }.items()  # fmt: skip
+    assert browser.run(f'{ALL(".mini > *")}.filter(part => part.scrollWidth > part.clientWidth + 1).length') == 0
 
 
 def test_every_chart_is_drawn_inside_its_box(browser, page):
@@ -113,24 +184,45 @@ def test_words_and_a_verdict_filter_and_the_address_keeps_them(browser, page):
     assert browser.run(f'{ROWS}.length') == found
     browser.run("document.querySelector('.counts a').click()")
     browser.until(f"location.hash === '#metrics?verdict=regressed' && {ROWS}.length !== {found}")
-    assert set(browser.run(f'{ROWS}.map(row => row.cells[0].textContent)')) == {'regressed'}
+    assert set(browser.run(f'{CELLS % "verdict"}.map(cell => cell.textContent)')) == {'regressed'}
 
 
 def test_a_click_on_a_title_sorts_and_a_second_one_turns_the_order(browser, page):
     browser.open(page)
-    values = f'{ROWS}.map(row => parseFloat(row.cells[%d].dataset.v ?? row.cells[%d].textContent))'
-    for title, column, turned in (('Measured', 4, False), ('Measured', 4, True), ('Deviation', 9, True)):
+    values = f'{CELLS}.map(cell => parseFloat(cell.dataset.v ?? cell.textContent))'
+    for title, column, turned in (
+        ('Measured', 'value', False),
+        ('Measured', 'value', True),
+        ('Deviation', 'deviation', True),
+    ):
         browser.run(f"{ALL('#verdicts th button')}.find(button => button.textContent === '{title}').click()")
-        found = browser.run(values % (column, column))
+        found = browser.run(values % column)
         assert len(set(found)) > 10 and found == sorted(found, reverse=turned)
         (by,) = browser.run(f'{ALL("#verdicts [aria-sort]")}.map(head => [head.textContent, head.ariaSort])')
         assert by == [title, 'descending' if turned else 'ascending']
-    assert browser.run('location.hash') == '#metrics?sort=-Deviation'
+    assert browser.run('location.hash') == '#metrics?sort=-deviation'
+
+
+def test_a_page_of_1000_metrics_is_small_and_has_no_more_rows_than_are_looked_at(browser, thousand):
+    assert thousand.stat().st_size < 500_000
+    browser.open(thousand)
+    rows, said = f'{ROWS}.length', "document.querySelector('[data-of=metrics] output').textContent"
+    assert browser.run(f'[{rows}, {said}]') == [100, '100 of 1000 metrics']
+    browser.run(TYPE % ('metrics', 'app3 rate_7'))
+    assert browser.run(f'[{rows}, {said}]') == [10, '10 of 1000 metrics']
+    browser.run(TYPE % ('metrics', ''))
+    browser.run("document.querySelector('#verdicts [data-column=value] button').click()")
+    assert browser.run(rows) == 100
+    values = f'{CELLS % "value"}.map(cell => parseFloat(cell.textContent))'
+    assert browser.run(f'Math.max(...{values})') < 175, 'the smallest of all metrics, not of the first 100'
+    browser.run("document.querySelector('[data-of=metrics] button').click()")
+    assert browser.run(f'[{rows}, {said}]') == [1000, '1000 of 1000 metrics']
 
 
 def test_every_judged_metric_is_drawn_in_the_overview_and_states_differ_without_colour(browser, page):
-    browser.open(page)
-    drawn = f'{ALL(".mini .line")}.filter(line => line.getBoundingClientRect().width > 40).length'
+    browser.open(page, height=20_000)  # a box is drawn when it is seen
+    browser.until(f'{ALL(".mini svg")}.length === {ALL(".mini")}.length')
+    drawn = f'{ALL(".mini .line")}.filter(line => line.getBoundingClientRect().width > 30).length'
     assert browser.run(f'{ALL(".mini")}.length') == browser.run(drawn) == browser.run(EVERY_ROW)
     states = ['ok', 'improved', 'regressed', 'missing', 'warning', 'no_reference']
     box = "document.querySelector('.mini')"
@@ -153,7 +245,7 @@ def test_nodes_are_capped_the_worst_first_and_every_one_is_found(browser, fleet)
 
 def test_details_open_from_a_link_lead_to_the_job_and_give_the_focus_back(browser, page):
     browser.open(page, '#metrics?q=triad')
-    link = f'{ROWS}[0].cells[3].firstElementChild'
+    link = f"{ROWS}[0].querySelector('[data-column=metric] a')"
     browser.run(f'{link}.focus()')
     browser.press('Enter')
     browser.until(f"{TITLE} === 'STREAM size=big triad' && document.querySelector('dialog .u-legend')")
@@ -180,7 +272,7 @@ def test_details_open_of_what_failed_is_missing_or_is_no_number(browser, work):
     work.ingest(report(*entries, mode='quick'))
     assert work.run('report').exit_code == 1
     browser.open(work.results / 'report.html')
-    links = browser.run(f'{ALL("#verdicts td:nth-child(4) a")}.map(link => [link.hash, link.textContent])')
+    links = browser.run(f'{ALL("#verdicts [data-column=metric] a")}.map(link => [link.hash, link.textContent])')
     assert len(links) > 7
     for address, name in links:
         browser.run(f"location.hash = '{address}'")

@@ -42,10 +42,19 @@ def test_markdown_has_as_many_cells_in_every_line():
     assert {line.replace('\\|', '').count('|') for line in lines} == {5}
 
 
+@pytest.mark.parametrize(('width', 'left'), [(40, 'abc'), (34, 'ac'), (18, 'a')])
+def test_columns_give_way_by_their_priority_and_a_text_keeps_its_width(width, left):
+    columns = [Column('a', 'a', priority=1, width=8), Column('b', 'b', priority=3), Column('c', 'c', priority=2)]
+    text = View(columns, [dict.fromkeys('abc', 'x' * 30)]).render('table', width)
+    assert ''.join(text.splitlines()[0].split()) == left
+    first = min(len(cell) for cell in text.splitlines()[2].split('  '))
+    assert first >= 8
+
+
 @pytest.mark.parametrize('width', [200, 60, 40, 20])
 def test_a_table_fits_the_terminal_and_says_what_is_left_out(width):
     names = 'abcdefgh'
-    columns = [Column(name, name * 5, keep=name == 'h') for name in names]
+    columns = [Column(name, name * 5, priority=1 if name == 'h' else 2) for name in names]
     text = View(columns, [{name: name * 20 for name in names}]).render('table', width)
     head, _, row, *note = text.splitlines()
     assert max(map(len, (head, row))) <= width and head.split()[-1] == 'hhhhh'

@@ -6,8 +6,17 @@
   };
   const readLibrary = async () => document.head.append(make('script', {textContent: await unpack(byId('uplot'))}));
   const data = JSON.parse(await unpack(byId('data')));
-  for (const rows of all('[data-rows]')) byId(rows.dataset.rows).tBodies[0].insertAdjacentHTML('beforeend', await unpack(rows));
-  const idOf = link => link?.hash.match(/^#m(\d+)$/)?.[1];
+  const idOf = link => link?.hash.match(/^#m(\d+)$/)?.[1], cell = (row, column) => row.querySelector(`[data-column=${column}]`);
+
+  // What the page has packed. Of a table only the rows that are shown are in it: thousands would make each click slow
+  const unpacked = async id => {
+    const more = make('template');
+    more.innerHTML = byId(`of-${id}`) ? await unpack(byId(`of-${id}`)) : '';
+    return [...more.content.children];
+  };
+  byId('boxes')?.append(...await unpacked('boxes'));
+  const rowsOf = {};
+  for (const id of ['verdicts', 'fleet']) if (byId(id)) rowsOf[id] = [...byId(id).tBodies[0].rows, ...await unpacked(id)];
 
   // The samples of a metric in its row
   const strip = one => {
@@ -19,17 +28,18 @@
     const path = Object.entries(ticks).map(([place, n]) => `M${place} 14v${-4 - 8 * n / most}`).join('');
     return values.length ? drawing(100, 14, ['samples', path], ['e', across(one.expected)], ['l', across(one.limit)]) : '';
   };
-  for (const link of all('.mini')) {
-    const one = data.metrics[idOf(link)];
-    link.title = `${one.name}: ${[spoken(one.verdict), one.deviation].filter(Boolean).join(', ')}`;
-    if (one.history) link.innerHTML = small(one);
-  }
-  for (const row of byId('verdicts').tBodies[0].rows) row.querySelector('[data-strip]').innerHTML = strip(data.metrics[idOf(row.querySelector('a[href^="#m"]'))]);
+  for (const row of all('.row')) whenSeen(row, () => {
+    for (const link of all('.mini', row)) {
+      const one = data.metrics[idOf(link)];
+      link.title = `${one.name}: ${[spoken(one.verdict), one.deviation].filter(Boolean).join(', ')}`;
+      if (one.history) link.insertAdjacentHTML('beforeend', small(one));
+    }
+  });
 
   // The table of nodes says the same as their map
-  const nodes = [...byId('fleet')?.tBodies[0].rows ?? []].map(row => {
-    const [name, incident, , , , behind, worst, , place] = [...row.cells].map(cell => cell.textContent);
-    return {name, mark: incident.trim() && 'found', behind: parseFloat(behind), text: `${behind} ${worst} ${place}`, href: `#n=${encodeURIComponent(name)}`, places: place.split(', ').filter(Boolean)};
+  const nodes = (rowsOf.fleet ?? []).map(row => {
+    const text = column => cell(row, column)?.textContent ?? '', name = text('name'), behind = text('furthest'), place = text('places');
+    return {name, mark: text('incidents').trim() && 'found', behind: parseFloat(behind), text: `${behind} ${text('worst')} ${place}`, href: `#n=${encodeURIComponent(name)}`, places: place.split(', ').filter(Boolean)};
   });
   byId('map')?.append(...mapOf(nodes));
 
@@ -177,29 +187,45 @@
   });
 
   // A table is searched, and sorted by a click on a title; the address keeps both
+  const dressed = new WeakSet(), dress = row => {
+    const one = data.metrics[idOf(cell(row, 'metric')?.querySelector('a'))];
+    if (one && !dressed.has(row)) cell(row, 'value').insertAdjacentHTML('beforeend', strip(one));
+    dressed.add(row);
+  };
   const lists = Object.fromEntries(all('.filters').map(filters => {
-    const [table] = all('table', filters.nextElementSibling), rows = [...table.tBodies[0].rows], heads = [...table.tHead.rows[0].cells];
-    const texts = new Map(rows.map(row => [row, row.textContent.toLowerCase()])), first = [...rows], section = filters.dataset.of;
+    const [table] = all('table', filters.nextElementSibling), rows = rowsOf[table.id], heads = [...table.tHead.rows[0].cells];
+    const texts = new Map(), first = [...rows], section = filters.dataset.of;
     const [search] = all('input', filters), [choice] = all('select', filters), [more] = all('button', filters), [output] = all('output', filters);
-    const most = {nodes: 40, metrics: 100}[section] ?? Infinity;
-    let sorted = '', whole = false;
+    const most = {nodes: 40, metrics: 100}[section];
+    let sorted = '', fits = [], shown = 0;
+    const textOf = row => texts.get(row) ?? texts.set(row, row.textContent.toLowerCase()).get(row);
     const show = () => {
-      const words = search.value.toLowerCase().split(/\s+/), wanted = choice?.value ? spoken(choice.value) : '';
-      const fits = rows.filter(row => (!wanted || row.cells[0].textContent === wanted) && words.every(word => texts.get(row).includes(word)));
-      const shown = new Set(whole ? fits : fits.slice(0, most));
-      for (const row of rows) row.hidden = !shown.has(row);
-      output.textContent = `${shown.size} of ${rows.length} ${section}`;
-      more.hidden = shown.size === fits.length;
+      const words = search.value.toLowerCase().split(/\s+/).filter(Boolean), wanted = choice?.value ? spoken(choice.value) : '';
+      fits = rows.filter(row => (!wanted || cell(row, 'verdict').textContent === wanted) && words.every(word => textOf(row).includes(word)));
+      table.tBodies[0].replaceChildren();
+      shown = 0;
+      add(most);
+    };
+    const add = n => { // as many as a browser lays out while a reader waits
+      const next = fits.slice(shown, shown + n);
+      next.forEach(dress);
+      table.tBodies[0].append(...next);
+      shown += next.length;
+      output.textContent = `${shown} of ${rows.length} ${section}`;
+      more.hidden = shown === fits.length;
     };
     const sort = by => {
-      const column = heads.findIndex(head => head.textContent === by.replace(/^-/, '')), head = heads[column];
+      const column = by.replace(/^-/, ''), head = heads.find(head => head.dataset.column === column), sign = by.startsWith('-') ? -1 : 1;
       for (const other of heads) other.removeAttribute('aria-sort');
-      const value = row => row.cells[column].dataset.v ?? row.cells[column].textContent, sign = by.startsWith('-') ? -1 : 1;
-      const order = (x, y) => !x || !y ? !x - !y : sign * (head.matches('.r') ? parseFloat(x) - parseFloat(y) : x.localeCompare(y));
-      rows.splice(0, rows.length, ...(head ? [...first].sort((x, y) => order(value(x), value(y))) : first));
-      head?.setAttribute('aria-sort', sign === 1 ? 'ascending' : 'descending');
-      table.tBodies[0].append(...rows);
-      sorted = by;
+      sorted = head ? by : '';
+      if (!head) return void rows.splice(0, rows.length, ...first);
+      const isNumber = head.matches('.r, [data-sort]'), values = new Map(first.map(row => {
+        const {dataset, textContent} = cell(row, column), value = dataset.v ?? textContent;
+        return [row, isNumber ? parseFloat(value) : value];
+      }));
+      const lacks = value => value === '' || Number.isNaN(value), order = (x, y) => lacks(x) || lacks(y) ? lacks(x) - lacks(y) : sign * (isNumber ? x - y : natural(x, y));
+      rows.splice(0, rows.length, ...[...first].sort((x, y) => order(values.get(x), values.get(y))));
+      head.setAttribute('aria-sort', sign === 1 ? 'ascending' : 'descending');
     };
     const keep = () => {
       const state = new URLSearchParams(Object.entries({q: search.value, verdict: choice?.value, sort: sorted}).filter(([, value]) => value));
@@ -209,13 +235,12 @@
     };
     search.addEventListener('input', keep);
     choice?.addEventListener('change', keep);
-    more.addEventListener('click', () => { whole = true; show(); });
+    more.addEventListener('click', () => add(1000));
     for (const head of heads) {
-      if (head.textContent === 'Samples') continue;
-      const name = head.textContent, button = make('button', {}, name);
+      const {column} = head.dataset, sign = head.dataset.sort === '-' ? '-' : '', button = make('button', {}, head.textContent);
       head.replaceChildren(button);
       button.addEventListener('click', () => {
-        sort(sorted === name || (sorted !== `-${name}` && head.matches('.worst')) ? `-${name}` : name);
+        sort(sorted === sign + column ? (sign ? column : `-${column}`) : sign + column);
         keep();
       });
     }
@@ -229,6 +254,10 @@
       byId(section).scrollIntoView();
     }];
   }));
+  for (const card of all('.card')) card.addEventListener('click', event => {
+    const [details] = all('details', card);
+    if (!event.target.closest('a, button, details') && getSelection().isCollapsed) details.open = !details.open;
+  });
   const follow = () => {
     const [section, state] = location.hash.slice(1).split('?');
     if (!/^([mc]\d+$|n=)/.test(section)) {

@@ -1,0 +1,70 @@
+"""The overview of the page: a box for each metric, with what tells it from the others of its check."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import accumulate
+from typing import NamedTuple
+
+from postprocess.report.charts import METRIC, NODES, Facts, Judged, counted, varying
+from postprocess.text import count, fixed
+
+
+class Box(NamedTuple):
+    """A metric: what tells it from the others of its row, and its value with its unit, or why it has none."""
+
+    judged: Judged
+    label: str
+    value: str
+
+
+class Row(NamedTuple):
+    """The metrics of a check on a partition with an environ."""
+
+    check: str
+    place: str
+    boxes: list[Box]
+
+
+def overview(judged: Sequence[Judged], places: Mapping[int, int]) -> list[Row]:
+    """Return a row for each check and place, in an order that stays the same from session to session.
+
+    `places`: how many decimals the value of each metric has.
+    """
+    found: dict[tuple[str, str], list[Judged]] = {}
+    for one in sorted(judged, key=lambda one: one.series.sort_key):
+        of = one.series
+        found.setdefault((of.check, f'{of.partition}/{of.environ}'), []).append(one)
+    return [
+        Row(*key, [Box(one, label, _value(one, places[one.id])) for one, label in zip(own, _labels(own), strict=True)])
+        for key, own in sorted(found.items())
+    ]
+
+
+def leading(rows: Sequence[Row], most: int) -> int:
+    """Return how many rows have the first `most` boxes."""
+    before = accumulate((len(row.boxes) for row in rows), initial=0)
+    return sum(n < most for n, _ in zip(before, rows, strict=False))
+
+
+def _labels(own: Sequence[Judged]) -> list[str]:
+    facts = [{METRIC: one.series.metric, **dict(one.series.params), **dict(one.series.dims)} for one in own]
+    names = varying(facts) or [METRIC]
+    return [' '.join(_fact(name, of) for name in names if name in of) for of in facts]
+
+
+def _fact(name: str, of: Facts) -> str:
+    """Return a fact in as few words as tell what it is: ``triad``, ``2 nodes``, ``message_bytes=8``."""
+    value = of[name]
+    if name == METRIC:
+        return 'the case' if value == '*' else value
+    if name == NODES and value.isdigit():
+        return count(int(value), 'node')
+    if name.endswith('bytes') and value.isdigit():
+        value = counted(int(value))
+    return value if value[:1].isalpha() else f'{name}={value}'
+
+
+def _value(one: Judged, places: int) -> str:
+    unit = '' if one.quantity.unit == '1' else one.quantity.unit
+    return one.worst.verdict if one.value is None else f'{fixed(one.value, places)} {unit}'.rstrip()

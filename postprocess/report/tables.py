@@ -1,0 +1,164 @@
+"""Tables of the page, made from the columns that the terminal, Markdown, CSV and JSON have, too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from markupsafe import Markup, escape
+
+from plumbline.identity import NONE, SeriesId
+from postprocess.history.digest import Digest
+from postprocess.report.charts import Judged
+from postprocess.report.details import Alike
+from postprocess.report.fleet import NodeRow
+from postprocess.text import count, percent
+from postprocess.verdicts.derived import Derived
+from postprocess.verdicts.verdict import BAD
+from postprocess.views import history, verdicts
+from postprocess.views.nodes import NODES
+from postprocess.views.table import Column, Row
+
+_NAMED = 4  # nodes of a case
+_WORST = (
+    Column('verdict', 'verdict', width=9),
+    Column('what', 'what', width=24),
+    Column('where', 'where', width=16),
+    Column('deviation', 'deviation', percent, number=True),
+    Column('cause', 'why', width=24),
+)
+_DERIVED = (
+    Column('what', 'figure', width=16),
+    Column('value', 'value', '{:.3g}'.format, number=True),
+    Column('of', 'of', '{}, {}/{}'.format, beside=('partition', 'environ'), width=24),
+    Column('formula', 'formula', width=24),
+    Column('source', 'source', width=24),
+)
+Address = Callable[[Row, str], str]  # of a row and a text in it: where that leads to
+
+
+class Table(NamedTuple):
+    """A table of the page, with the rows ready to be shown."""
+
+    id: str
+    columns: list[Column]
+    rows: list[Markup]
+
+
+def table(
+    id: str, columns: Sequence[Column], rows: Iterable[Row], addresses: Mapping[str, Address] | None = None,
+    classes: Mapping[str, Callable[[Row], str]] | None = None,
+) -> Table:  # fmt: skip
+    """Return a table of those `columns` that the page shows, without those that are empty.
+
+    `addresses`, `classes`: by the key of a column, what its cells lead to and how they look.
+    """
+    rows, to, look = list(rows), addresses or {}, classes or {}
+    wanted = (column for column in columns if column.title is not None and column.on_page)
+    shown = [column for column in wanted if any(map(column.text, rows))]
+    cells = (''.join(_cell(of, row, to.get(of.key), look.get(of.key)) for of in shown) for row in rows)
+    return Table(id, shown, [Markup(f'<tr>{own}</tr>\n') for own in cells])  # noqa: S704 # nosec B704  escaped
+
+
+def of_verdicts(judged: Sequence[Judged], places: Mapping[int, int], incidents: Mapping[SeriesId, str]) -> Table:
+    """Return every metric with its worst verdict. `places`: how many decimals its numbers have."""
+    rows = (
+        {**verdicts.to_row(one.worst, places[one.id]), 'id': one.id, 'incident': incidents.get(one.series, '')}
+        for one in judged
+    )
+    addresses = {'incident': _to_incident, 'metric': _to_metric}
+    return table('verdicts', verdicts.COMPARED, rows, addresses, {'verdict': _as_verdict})
+
+
+def of_nodes(nodes: Iterable[NodeRow]) -> Table:
+    """Return every node."""
+    addresses = {
+        'name': lambda _, name: f'#n={quote(name)}',
+        'incidents': _to_incident,
+        'worst': lambda row, _: f'#m{row["worst_id"]}',
+    }
+    fell_short = {'bad': lambda row: 'b' if row['bad'] else ''}
+    return table('fleet', NODES, (one.to_row() for one in nodes), addresses, fell_short)
+
+
+def of_worst(judged: Iterable[Judged], cases: Mapping[int, Mapping[str, Any]]) -> Table:
+    """Return what fell short or warns; of the series of a case with one cause only the first, and how many they are."""
+    found: dict[tuple, list[Judged]] = {}
+    for one in judged:
+        row = one.worst
+        if row.verdict in (*BAD, 'warning'):
+            own = one.series if row.verdict in ('regressed', 'warning') else None
+            found.setdefault((row.verdict, one.series.case, row.cause, own), []).append(one)
+    rows = (
+        {
+            'id': one.id, 'verdict': one.worst.verdict, 'what': _with_others(one.series.what, len(own)),
+            'where': _where(one, cases), 'deviation': one.worst.deviation, 'cause': one.worst.cause,
+        }
+        for own in found.values()
+        for one in own[:1]
+    )  # fmt: skip
+    return table('worst', _WORST, rows, {'what': _to_metric}, {'verdict': _as_verdict})
+
+
+def of_changes(changes: Iterable[Alike], digest: Digest) -> Table:
+    """Return the changes of the histories, a row for those that are alike."""
+    rows = (
+        {
+            **history.to_row(first), 'kind': f'{first.kind}, new' if first in digest.new else first.kind, 'dims': NONE,
+            'metric': _with_others(first.series.name, len(own.changes)), 'id': own.ids[0],
+        }
+        for own in changes
+        for first in own.changes[:1]
+    )  # fmt: skip
+    return table('changes', history.TREND, rows, {'metric': _to_metric})
+
+
+def of_figures(figures: Iterable[Derived]) -> Table:
+    """Return the figures that follow from the numbers of the session."""
+    return table('figures', _DERIVED, map(vars, figures))
+
+
+def _to_incident(_: Row, id: str) -> str:
+    return f'#i{id}'
+
+
+def _to_metric(row: Row, _: str) -> str:
+    return '' if row['id'] is None else f'#m{row["id"]}'
+
+
+def _as_verdict(row: Row) -> str:
+    return f'v {row["verdict"]}'
+
+
+def _with_others(name: str, n: int) -> str:
+    return name if n == 1 else f'{name} and {count(n - 1, "other metric")}'
+
+
+def _where(one: Judged, cases: Mapping[int, Mapping[str, Any]]) -> str:
+    """Return ``cpu/system on n1, n2, the worst of 4 jobs``."""
+    case = cases.get(-1 if one.worst.case_id is None else one.worst.case_id)
+    nodes = case['nodes'] if case else []
+    on = f' on {", ".join(nodes[:_NAMED])}{" ..." if len(nodes) > _NAMED else ""}' if nodes else ''
+    of = f', the worst of {count(len(one.rows), "job")}' if len(one.rows) > 1 else ''
+    return f'{one.series.partition}/{one.series.environ}{on}{of}'
+
+
+def broken(text: str) -> Markup:
+    """Return a text that a browser may break at its commas."""
+    return Markup(str(escape(text)).replace(',', ',<wbr>'))  # noqa: S704 # nosec B704  escaped
+
+
+def _cell(column: Column, row: Row, address: Address | None, look: Callable[[Row], str] | None) -> str:
+    value, text = row[column.key], column.text(row)
+    parts = value if address and isinstance(value, list) else [text]
+    inside = ' '.join(_linked(part, address(row, part) if address and part else '') for part in parts)
+    kinds = ' '.join(filter(None, ('r' if column.number else '', look(row) if look else '')))
+    kind = f' class="{escape(kinds)}"' if kinds else ''
+    by = row[column.sort.removeprefix('-')] if column.sort else None
+    order = f' data-v="{by:.2f}"' if by is not None and text else ''
+    return f'<td data-column="{column.key}"{kind}{order}>{inside}</td>'
+
+
+def _linked(text: str, address: str) -> Markup:
+    return Markup('<a href="{}">{}</a>').format(address, broken(text)) if address else broken(text)

@@ -16,6 +16,7 @@ from postprocess.cli.app import (
     SessionName,
     SiteName,
     app,
+    complain,
     days_before,
     in_a_folder,
     show,
@@ -52,6 +53,10 @@ def trend(
 def fleet(
     session: SessionName = 'latest',
     days: Annotated[int, days_before('How many days up to the session to compare its nodes over.')] = 30,
+    nodes: Annotated[
+        bool,
+        typer.Option('--nodes', help='Print every node beside those that measured the same, as the page does.'),
+    ] = False,
     site: SiteName = None,
     format: Format = 'table',
     results: Results = DEFAULT,
@@ -66,6 +71,19 @@ def fleet(
     from postprocess.views import history as views
 
     store = Store(results)
+    if nodes:
+        from postprocess.history.answer import answer
+        from postprocess.history.digest import add_history
+        from postprocess.report.fleet import of_session
+        from postprocess.views.nodes import listing
+
+        made = answer(store, session, site, references, late=False)
+        add_history(made, store, references, days)
+        rows = [node.to_row() for node in of_session(made, store, references)]
+        show(listing(rows, made.comparison.session.session), format)
+        for fault in made.faults:
+            complain(fault)
+        raise typer.Exit(2 if made.faults else int(bool(made.fleet and made.fleet.events)))
     found = module.fleet(store, store.find(session, site), days, results, references)
     show(views.fleet(found, module.write_drain(found, results)), format)
     raise typer.Exit(int(bool(found.events)))

@@ -1,9 +1,13 @@
 """`plumbline fleet` on stored sessions, and the ledger of slow nodes."""
 
+import csv
+import io
 import json
+import re
 
 import numpy
 import pytest
+from lxml import html
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from plumbline.references import RECORDED
@@ -36,6 +40,25 @@ def events(work, *words, code=1):
     assert result.exit_code == code, result.output
     document = json.loads(result.stdout)
     return [(event['kind'], event['where']) for event in document['events']], document
+
+
+def test_every_node_is_listed_as_the_page_has_it(work):
+    sessions(work, slow=lambda name, night: 0.9 if name == 'n3' else 1, nights=1)
+    work.reference(reference())
+    answer = work.run('fleet', '--nodes', '--format', 'csv')
+    rows = list(csv.DictReader(io.StringIO(answer.stdout)))
+    assert work.run('report').exit_code < 2
+    table = html.fromstring((work.results / 'report.html').read_text()).get_element_by_id('fleet')
+    named = [head.get('data-column') for head in table.find('thead/tr')]
+    assert named == [name for name in rows[0] if name in named] and {'name', 'furthest', 'worst'} <= set(named)
+    shown = [{cell.get('data-column'): cell.text_content() for cell in row} for row in table.find('tbody')]
+    assert [row['name'] for row in shown] == [row['name'] for row in rows] and len(rows) == 12
+    for on_page, row in zip(shown, rows, strict=True):
+        assert on_page['furthest'] == f'{round(float(row["furthest"]), 1) + 0.0:+.1f} %'
+    heads = re.split('  +', work.run('fleet', '--nodes').stdout.splitlines()[0].strip())
+    titles = dict(zip(rows[0], heads, strict=True))
+    assert [head.text_content().lower() for head in table.find('thead/tr')] == [titles[name] for name in named]
+    assert {name for name in titles if any(row[name] for row in rows)} == set(named), 'what is empty is left out'
 
 
 def test_a_healthy_site(work):

@@ -223,7 +223,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
         """Return `figures` with the physical peak of each metric that has one, in its unit."""
         found = {name: dict(of) for name, of in self.figures.items()}
-        for metric in metrics:
+        for metric in metrics if self.current_partition else ():  # none where ReFrame only describes the check
             if peak := self.peak_of(metric):
                 found.setdefault(metric.name, {})['peak'] = peak / UNITS[metric.unit]
         return found

@@ -37,7 +37,7 @@ def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):
     metrics = [Metric('bandwidth', 'GB/s', 'higher', peak='memory_bandwidth'), Metric('time', 's', 'lower')]
     case = SimpleNamespace(
         figures={'bandwidth': {'roof': 'bandwidth'}}, num_nodes=4,
-        partition=SimpleNamespace(peaks={'memory_bandwidth': 307.2e9}),
+        partition=SimpleNamespace(peaks={'memory_bandwidth': 307.2e9}), current_partition='cpu',
     )  # fmt: skip
     case.peak_of = lambda metric: check.peak_of(case, metric)
     stated = check.figures_with_peaks(case, metrics)

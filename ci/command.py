@@ -22,7 +22,7 @@ from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
-from plumbline.sites import Site, load_site, name_of_this_site
+from plumbline.site.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
 from plumbline.units import seconds
 

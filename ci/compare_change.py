@@ -21,7 +21,7 @@ from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.references import MODES
-from plumbline.sites import Site
+from plumbline.site.sites import Site
 
 
 def main() -> int:

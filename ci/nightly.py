@@ -29,7 +29,7 @@ from plumbline import settings
 from plumbline.files import write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
-from plumbline.sites import UNDESCRIBED, Site, load_site
+from plumbline.site.sites import UNDESCRIBED, Site, load_site
 from postprocess.text import count
 
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given

@@ -27,7 +27,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
-from plumbline.sites import Partition, Site
+from plumbline.site.sites import Partition, Site
 from postprocess.text import count
 
 NODES = 'node-sweep-nodes'  # below the results: the nodes of an allocation, one a line, for ReFrame and for Slurm

@@ -16,7 +16,7 @@ from ci.outcome import Outcome
 from plumbline import settings
 from plumbline.checkout import pip_requirement
 from plumbline.files import write_text
-from postprocess.history.incidents import STATES
+from postprocess.incidents import STATES
 
 
 def take_addresses() -> list[str]:

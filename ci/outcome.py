@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plumbline.errors import InputError, SiteError
-from postprocess.history.incidents import FAILING
+from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
@@ -122,7 +122,7 @@ def store(results: Path, report: Path, expected: int, problems: Sequence[str], s
 
     `expected`: how many cases were to run. `problems`: what went wrong outside the cases.
     """
-    from postprocess.results.ingest import ingest
+    from postprocess.readers.ingest import ingest
     from postprocess.results.store import Store
 
     said = []

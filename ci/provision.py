@@ -20,7 +20,7 @@ from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.paths import ROOT, software_directory, usable
-from plumbline.sites import UNDESCRIBED, Site, load_site
+from plumbline.site.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
 from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack

@@ -15,7 +15,7 @@ from ci import outcome
 from ci.session import Case, Content, Entry, Session, case_of, cases_in, left_out, trials_not_run
 from ci.slurm_nodes import free_nodes, slurm_partitions
 from plumbline.record import OF_NODE
-from plumbline.sites import Site
+from plumbline.site.sites import Site
 from postprocess.text import count
 
 if TYPE_CHECKING:

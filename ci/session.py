@@ -36,7 +36,7 @@ from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import ROOT
-from postprocess.results.cmdline import read_cmdline
+from postprocess.readers.cmdline import read_cmdline
 from postprocess.text import count
 
 STAGE = 'nightly-stage'  # below the results: a folder for each run, which keeps what its failed cases left
@@ -261,7 +261,7 @@ class Session:
         return ended
 
     def _write_cases(self, cases: Mapping[Case, Sequence[str]], part: str, trials: Mapping[Case, int]) -> Path:
-        """Write the file that `checks/core/again.py` reads: no option of ReFrame's selects a partition and environ."""
+        """Write the file that `checks/core/job/again.py` reads: no option of ReFrame selects such a pair."""
         found: dict[str, dict[str, list[str]]] = {}
         left: dict[str, dict[str, int]] = {}
         for (name, place), options in cases.items():

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plumbline.programs import output_of
-from plumbline.sites import Partition, Site
+from plumbline.site.sites import Partition, Site
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
 _ANSWER = 30  # seconds in which a node must answer a controller that was restarted

@@ -1,8 +1,13 @@
 """The present time."""
 
-from datetime import datetime, timezone
+from datetime import datetime, timedelta, timezone
 
 
 def now() -> datetime:
     """Return the present time in UTC, without a time zone."""
     return datetime.now(timezone.utc).replace(tzinfo=None)
+
+
+def is_ahead(time: datetime) -> bool:
+    """Return True if `time` is more than a day ahead: the clock of its host was wrong."""
+    return time > now() + timedelta(days=1)

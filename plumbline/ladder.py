@@ -1,6 +1,6 @@
 """A ladder over the nodes of a job: settings, loopback, rounds of pairs, the largest group that keeps its bandwidth.
 
-The rungs and what is concluded from them; a `Machine` measures: ``checks/core/job/ladder.py`` in a job,
+The rungs and what is concluded from them; a `Machine` measures: ``checks/core/job/parts/ladder.py`` in a job,
 ``studies/ladder.py`` by simulation. A node takes part in a rung if it passed those before. Bandwidths are in MB/s, 0
 where there was no result.
 """

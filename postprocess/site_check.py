@@ -16,17 +16,17 @@ from typing import Any
 
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import CaseId, Quantity, SeriesId, from_text, natural, to_text
-from plumbline.job_directives import RULES
-from plumbline.job_rules import faults_of_script, missing_words
-from plumbline.mpi import FAMILIES
 from plumbline.paths import ROOT, SITES, site_file
 from plumbline.programs import find_reframe, output_of
 from plumbline.record import Record, from_dict
 from plumbline.references import FILES, Reference, read_rows
-from plumbline.site_file import faults_of_site_file, place_of
-from plumbline.sites import Site, load_site, must_exist, site_names
+from plumbline.site.file import faults_of_site_file, place_of
+from plumbline.site.job_directives import RULES
+from plumbline.site.job_rules import faults_of_script, missing_words
+from plumbline.site.mpi import FAMILIES
+from plumbline.site.sites import Site, load_site, must_exist, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
-from postprocess.results.reports import check_and_params
+from postprocess.readers.run_reports import check_and_params
 from postprocess.text import count
 
 _ANY = '*'  # metric of a check of others, whose metrics are known only when it runs

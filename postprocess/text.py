@@ -5,11 +5,13 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 WIDTH = 80  # of a summary
+_COLOUR = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
 _NODES = 32  # named one by one in a sentence; of more the ranges
 
 
@@ -79,3 +81,11 @@ def to_csv(rows: Iterable[Mapping[str, Any]], fields: Sequence[str]) -> str:
     writer.writeheader()
     writer.writerows(rows)
     return out.getvalue()
+
+
+def one_line(text: str | None) -> str | None:
+    """Return a captured message as one line without colours and control characters; None for an empty one."""
+    if not text:
+        return None
+    plain = _COLOUR.sub('', str(text))
+    return ' '.join(''.join(c if c.isprintable() else ' ' for c in plain).split())

@@ -26,7 +26,7 @@ from plumbline import settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
 from plumbline.references import MODES  # noqa: E402
-from plumbline.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
+from plumbline.site.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings import schedulers  # noqa: E402
 from reframe_settings.journal import handlers_of_cases  # noqa: E402
 

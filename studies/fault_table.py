@@ -23,10 +23,11 @@ from types import SimpleNamespace
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
-from checks.core import jobscript, signatures  # noqa: E402
-from checks.core.causes import Ending  # noqa: E402
+from checks.core.job import script as jobscript  # noqa: E402
 from checks.core.placement import Placement  # noqa: E402
-from checks.core.trials import Metric, Plan, read  # noqa: E402
+from checks.core.reading import signatures  # noqa: E402
+from checks.core.reading.causes import Ending  # noqa: E402
+from checks.core.reading.trials import Metric, Plan, read  # noqa: E402
 from plumbline import settings  # noqa: E402
 from plumbline.record import Dim  # noqa: E402
 
@@ -110,7 +111,7 @@ def real(script: str, limit: float = 60, cpus: tuple[int, ...] = (0,)) -> Callab
             starts_ranks=False,
             hurries=False, output='stdout',
         )  # fmt: skip
-        for path in (ROOT / 'checks/core/job').glob('*.sh'):
+        for path in (ROOT / 'checks/core/job/parts').glob('*.sh'):
             shutil.copy(path, folder)
         launch, options = jobscript.command(check)
         lines = [*jobscript.prerun(check, []), ' '.join([launch, *options]), *jobscript.postrun(check)]

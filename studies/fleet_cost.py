@@ -56,7 +56,7 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 
 
 @rfm.simple_test

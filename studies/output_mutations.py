@@ -27,8 +27,8 @@ sys.path.insert(0, str(ROOT))
 
 from checks.compute import hpcg_output as hpcg  # noqa: E402
 from checks.compute import hpl_output as hpl  # noqa: E402
-from checks.core.outputs import plain  # noqa: E402
-from checks.core.trials import Metric  # noqa: E402
+from checks.core.reading.outputs import plain  # noqa: E402
+from checks.core.reading.trials import Metric  # noqa: E402
 from checks.gpu import comm_scope_output as scope  # noqa: E402
 from checks.gpu import xccl_output as xccl  # noqa: E402
 from checks.mpi import osu_output as osu  # noqa: E402

@@ -41,11 +41,11 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
 import yaml  # noqa: E402
 from scratch import ScratchClone  # noqa: E402
 
-from checks.core.jobscript import activation  # noqa: E402
+from checks.core.job.script import activation  # noqa: E402
 from checks.core.placement import granted  # noqa: E402
 from checks.memory.babelstream_base import BINDINGS  # noqa: E402
 from plumbline.machine.detect import detect_machine  # noqa: E402
-from plumbline.sites import Environ  # noqa: E402
+from plumbline.site.sites import Environ  # noqa: E402
 from plumbline.stacks.install import environment, find_spack  # noqa: E402
 from plumbline.stacks.manifest import Installed, known_benchmarks  # noqa: E402
 
@@ -258,7 +258,7 @@ def by_hand(command: str, pattern: str, cwd: Path, **environment: str) -> float:
     return float(re.search(pattern, said, re.MULTILINE)[1])
 
 
-RANK = ROOT / 'checks/core/job/rank.sh'
+RANK = ROOT / 'checks/core/job/parts/rank.sh'
 LIKWID_ITERATIONS = 150
 HPCC_INPUT = Path('/usr/share/doc/hpcc/examples/_hpccinf.txt')
 

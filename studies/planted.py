@@ -27,7 +27,7 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'tests/postprocess')]
 from run_reports import BEGAN, SITE, Workplace, case, metric, reference, report  # noqa: E402
 
 from postprocess.history.digest import digest  # noqa: E402
-from postprocess.results.reports import read_report  # noqa: E402
+from postprocess.readers.run_reports import read_report  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
 from postprocess.verdicts.compare import judge_session  # noqa: E402
 

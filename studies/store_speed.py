@@ -26,7 +26,7 @@ import numpy  # noqa: E402
 import pyarrow as pa  # noqa: E402
 from run_reports import BEGAN, SITE, Workplace, case, metric, report  # noqa: E402
 
-from postprocess.results.reports import read_report  # noqa: E402
+from postprocess.readers.run_reports import read_report  # noqa: E402
 from postprocess.results.store import Store  # noqa: E402
 from postprocess.results.tables import SCHEMA, TABLES  # noqa: E402
 

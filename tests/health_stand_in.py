@@ -7,7 +7,7 @@ from pathlib import Path
 
 from plumbline.paths import ROOT
 
-JOB = ROOT / 'checks/core/job'
+JOB = ROOT / 'checks/core/job/parts'
 CPU, EDAC, IB = 'sys/devices/system/cpu', 'sys/devices/system/edac/mc', 'sys/class/infiniband/mlx5_0/ports/1'
 PCI, CXI, NET = 'sys/bus/pci/devices/0000:3b:00.0', 'sys/class/cxi/cxi0/device/telemetry', 'sys/class/net/eth0'
 OST, CGROUP = 'proc/fs/lustre/osc/scratch-OST0001-osc-ffff', 'sys/fs/cgroup/system.slice/slurmstepd.scope'

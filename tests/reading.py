@@ -1,6 +1,6 @@
 """What the tests of checks need to read outputs without a job."""
 
-from checks.core.trials import Metric, NotMeasured, Run
+from checks.core.reading.trials import Metric, NotMeasured, Run
 from plumbline.record import Record, Series
 
 

@@ -48,7 +48,7 @@ peaks: {memory_bandwidth: 100 GB/s}
 DEMO_CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 from checks.core.placement import Placement
 
 

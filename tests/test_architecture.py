@@ -15,8 +15,8 @@ def test_the_picture_has_the_arrows_of_the_imports():
 @pytest.mark.parametrize(
     ('module', 'room'),
     [
-        ('plumbline.sites', 'plumbline'), ('plumbline.machine.detect', 'plumbline'),
-        ('postprocess.views', 'postprocess.views'), ('checks.core.trials', 'checks.core'), ('ci.session', 'ci'),
+        ('plumbline.site.sites', 'plumbline'), ('plumbline.machine.detect', 'plumbline'),
+        ('postprocess.views', 'postprocess.views'), ('checks.core.reading.trials', 'checks.core'), ('ci.session', 'ci'),
     ],
 )  # fmt: skip
 def test_room_of_a_module(module, room):

@@ -11,8 +11,8 @@ from rows import each_row
 from scratch import ROOT
 from typer.testing import CliRunner
 
-from plumbline.site_file import faults_of_site_file
-from plumbline.sites import load_site
+from plumbline.site.file import faults_of_site_file
+from plumbline.site.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.cli import app
 from postprocess.verdicts.verdict import BAD, VERDICTS

@@ -9,8 +9,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for, one_rank_per_core
+from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, node_counts, on_this_system
-from checks.core.trials import Metric
 
 GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', 'sm_'), 'rocm': ('heffte-rocm', 'speed3d_c2c', 'gfx')}
 FEATURES = {'cpu': 'heffte-fftw'} | {model: feature for model, (feature, *_) in GPUS.items()}

@@ -11,8 +11,8 @@ from checks.compute.hpl_input import nearly_square, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
+from checks.core.reading.trials import Metric
 from checks.core.topology import Topology
-from checks.core.trials import Metric
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')

@@ -9,8 +9,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.compute.hpcg_output import BYTES_PER_POINT, accepts, faults_of, local_grid, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
+from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import ranks_with_threads
-from checks.core.power_cap import UnderPowerCap
 from plumbline.errors import SiteError
 
 

@@ -7,7 +7,7 @@ it ``  key: value``. Patterns include the end of the line, so that a number cut 
 import math
 import re
 
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 
 NUMBER = r'([0-9.eE+-]+)'
 FINAL = '(?:_+ )?Final Summary(?: _+)?'

@@ -13,9 +13,9 @@ from checks.compute import hpl_input as dat
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
-from checks.core.outputs import text_of
+from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
-from checks.core.power_cap import UnderPowerCap
+from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit

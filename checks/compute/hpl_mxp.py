@@ -11,8 +11,8 @@ from checks.compute.hpl_input import nearly_square
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import cpus_of_devices
+from checks.core.reading.trials import Metric
 from checks.core.topology import node_counts
-from checks.core.trials import Metric
 
 BLOCK = 1024
 _RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'

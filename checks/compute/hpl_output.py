@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from checks.compute.hpl_input import Configuration, operations
-from checks.core.trials import Metric, NotMeasured, Row
+from checks.core.reading.trials import Metric, NotMeasured, Row
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(

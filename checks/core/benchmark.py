@@ -16,12 +16,16 @@ from reframe.core.builtins import loggable, run_after, run_before, sanity_functi
 from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 
-from checks.core import again, budget, causes, energy, jobscript, node_sweep, source
-from checks.core.causes import Ending
+from checks.core import budget, source
+from checks.core.job import again, node_sweep
+from checks.core.job import script as jobscript
+from checks.core.meters import energy
 from checks.core.placement import Placement, nodes_of
+from checks.core.reading import causes
+from checks.core.reading.causes import Ending
+from checks.core.reading.trials import Metric, Plan, Run, mean, read, variable_name
 from checks.core.report import RecordOf
 from checks.core.topology import Topology, current_site, environs_with, topologies, topology_of
-from checks.core.trials import Metric, Plan, Run, mean, read, variable_name
 from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
@@ -29,7 +33,7 @@ from plumbline.limits import judges, tolerance_for
 from plumbline.paths import results_directory
 from plumbline.record import Dim, Record
 from plumbline.references import load_references
-from plumbline.sites import Partition
+from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
 from plumbline.units import UNITS
 
@@ -87,7 +91,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     before_trials: list[str] = []  # lines of the job after its stack was activated
     after_trials: list[str] = []
     expected_settings = 'required.tsv'  # file of the settings without which no program runs on a node
-    sourcesdir = str(Path(__file__).parent / 'job')
+    sourcesdir = str(Path(__file__).parent / 'job' / 'parts')
     exclusive_access = True
     maintainers = ['plumbline']
 

@@ -14,8 +14,8 @@ from fnmatch import fnmatchcase
 import reframe as rfm
 from reframe.core.builtins import loggable, variable
 
+from checks.core.reading.trials import Metric
 from checks.core.topology import Topology, current_site
-from checks.core.trials import Metric
 from plumbline import settings
 from plumbline.errors import SiteError
 

@@ -8,9 +8,9 @@ from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-from checks.core.health import short
+from checks.core.meters.health import short
+from checks.core.reading.watched import Watched, parse, parse_cpu_list
 from checks.core.topology import Topology, features_of_this_system, on_this_system
-from checks.core.watched import Watched, parse, parse_cpu_list
 
 _BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
 # Launcher or library -> what keeps it from binding the ranks, for job/rank.sh binds them. Each name with its source:
@@ -170,10 +170,10 @@ class Granted:
 
 
 def granted(trial: Path) -> dict[str, Granted]:
-    """Return what each rank of a trial got, by ``<node>.<local rank>``, from the files that ``job/rank.sh`` wrote.
+    """Return what each rank of a trial got, by ``<node>.<local rank>``, from the files that ``parts/rank.sh`` wrote.
 
     Their first line is the list of CPUs; ``host n1``, ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``switch spine.leaf``,
-    ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the lines of ``job/watch.sh``.
+    ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the lines of ``parts/watch.sh``.
     """
     return {
         path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8', errors='replace').splitlines())

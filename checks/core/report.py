@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from reframe.core.logging import getlogger
 
-from checks.core import node_sweep
+from checks.core.job import node_sweep
 
 if TYPE_CHECKING:
     from checks.core.benchmark import Benchmark

@@ -12,7 +12,7 @@ import reframe.core.runtime as rt
 from reframe.core.logging import getlogger
 
 from plumbline.errors import SiteError
-from plumbline.sites import FileSystem, LinkClass, Site, load_site, reframe_feature
+from plumbline.site.sites import FileSystem, LinkClass, Site, load_site, reframe_feature
 from plumbline.units import in_base_unit
 
 #: The largest last-level cache of a core on the market is 48 MiB (EPYC 9184X: 768 MiB, 16 cores). A virtual machine may

@@ -8,8 +8,8 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
+from checks.core.reading.trials import Metric, by_trial, series_of
 from checks.core.topology import on_this_system
-from checks.core.trials import Metric, by_trial, series_of
 from plumbline.record import Dim
 
 OUTPUT = 'clpeak.xml'

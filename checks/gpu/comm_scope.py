@@ -17,8 +17,8 @@ from reframe.core.exceptions import SanityError
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, devices_of_this_system, models_of_this_system
+from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
-from checks.core.trials import Metric, by_trial, mean, series_of
 from checks.gpu import comm_scope_output as scope
 from plumbline.record import Dim, Record, Series
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from checks.core.trials import Metric, NotMeasured, Row
+from checks.core.reading.trials import Metric, NotMeasured, Row
 from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')

@@ -15,8 +15,8 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, models_of_this_system
+from checks.core.reading.trials import Metric, NotMeasured, Row, by_trial, series_of
 from checks.core.topology import Topology
-from checks.core.trials import Metric, NotMeasured, Row, by_trial, series_of
 from plumbline.record import Dim
 
 MODELS: Models = {

@@ -8,11 +8,11 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.health import state_of
+from checks.core.meters.health import state_of
 from checks.core.nodes import ByModel
-from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_of_this_system
-from checks.core.trials import by_trial, series_of
+from checks.core.reading.outputs import text_of
+from checks.core.reading.trials import by_trial, series_of
 from checks.gpu import gemm_output as gemm
 from plumbline.record import Dim
 

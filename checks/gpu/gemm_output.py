@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from checks.core.trials import Metric, NotMeasured, Row
+from checks.core.reading.trials import Metric, NotMeasured, Row
 
 #: Precision -> types of A and B, of C, and of the sums, in CoralGemm's words; further words.
 CORAL = {

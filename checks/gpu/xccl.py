@@ -5,8 +5,8 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
-from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
+from checks.core.reading.outputs import text_of
 from checks.core.topology import node_counts
 from checks.gpu import xccl_output as xccl
 from plumbline.record import Dim

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from checks.core import trials
-from checks.core.trials import Metric, NotMeasured
+from checks.core.reading import trials
+from checks.core.reading.trials import Metric, NotMeasured
 
 #: Collective -> bytes that cross a link for each byte, on so many ranks.
 FACTORS = {

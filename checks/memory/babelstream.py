@@ -8,10 +8,10 @@ from reframe.core.builtins import parameter, run_after, run_before
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
+from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement
-from checks.core.power_cap import UnderPowerCap
+from checks.core.reading.trials import Metric, mean, series_of
 from checks.core.topology import Topology, on_this_system, topologies
-from checks.core.trials import Metric, mean, series_of
 from checks.memory.babelstream_base import BINDINGS, KERNEL, PASSES, START, BabelStream, bandwidth
 from plumbline.record import Dim
 

@@ -10,7 +10,7 @@ import re
 from reframe.core.builtins import variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 from plumbline.record import Dim
 
 KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')

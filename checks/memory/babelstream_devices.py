@@ -5,7 +5,7 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
-from checks.core.trials import Metric, by_trial, mean, series_of
+from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream, bandwidth
 from plumbline.record import Dim
 

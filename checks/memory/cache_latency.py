@@ -5,7 +5,7 @@ from reframe.core.builtins import run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_on
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 from checks.memory.numa_matrix import LATENCY
 from plumbline.record import Dim
 

@@ -12,8 +12,8 @@ from reframe.core.builtins import parameter, run_after
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
+from checks.core.reading.trials import Metric
 from checks.core.topology import Topology, layouts, on_this_system, topologies
-from checks.core.trials import Metric
 from checks.memory import likwid_base as likwid
 from plumbline.record import Dim
 

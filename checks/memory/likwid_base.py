@@ -7,7 +7,7 @@ from reframe.core.builtins import variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
-from checks.core.jobscript import ShellText
+from checks.core.job.script import ShellText
 from checks.core.topology import Topology
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)

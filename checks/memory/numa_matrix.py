@@ -12,7 +12,7 @@ from reframe.core.builtins import run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import Placement
-from checks.core.trials import Metric, by_trial, series_of
+from checks.core.reading.trials import Metric, by_trial, series_of
 from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS

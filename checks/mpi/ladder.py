@@ -12,15 +12,15 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, run_before, variable
 
 import plumbline
-from checks.core import jobscript
 from checks.core.benchmark import Benchmark
+from checks.core.job import script as jobscript
 from checks.core.placement import LISTS, Placement, cpus_of_devices, models_for, one_rank_on
+from checks.core.reading.trials import Metric, series_of
 from checks.core.topology import on_this_system
-from checks.core.trials import Metric, series_of
 from checks.mpi.osu_devices import MODELS
 from plumbline.ladder import rounds_within, seconds_of
-from plumbline.locations import locations
 from plumbline.record import Dim
+from plumbline.site.locations import locations
 
 # Launcher -> what starts ranks on some nodes of a job, at the same time as on others
 STARTS = {
@@ -61,7 +61,7 @@ def rails_of(topology, buffers):
 
 
 def plan_of(check):
-    """Return what ``job/ladder.py`` needs to know."""
+    """Return what ``parts/ladder.py`` needs to know."""
     size, repeat = check.message_bytes, ['-i', str(check.iterations), '-x', '2']
     device = ['-d', check.placement.gpu] if check.placement.gpu else []
     return {

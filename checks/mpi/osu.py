@@ -11,8 +11,8 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
-from checks.core.outputs import text_of
 from checks.core.placement import APART, one_rank_each, one_rank_on
+from checks.core.reading.outputs import text_of
 from checks.core.topology import node_counts, on_this_system, pairs
 from checks.mpi import osu_output as osu
 from plumbline.record import Dim

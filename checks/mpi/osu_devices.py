@@ -12,10 +12,10 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
-from checks.core.outputs import text_of
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
+from checks.core.reading.outputs import text_of
+from checks.core.reading.trials import Metric, Run, by_trial, series_of
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
-from checks.core.trials import Metric, Run, by_trial, series_of
 from checks.mpi import osu_output as osu
 from checks.mpi.osu_staging import WORDS, fault_of, staging_of
 from plumbline.record import Dim

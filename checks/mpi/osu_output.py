@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 
 _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'

@@ -1,7 +1,7 @@
 """Whether MPI stages the buffers of GPUs through the memory of their hosts: a fallback that no error tells."""
 
 from checks.mpi.osu_output import time_of
-from plumbline.mpi import FAMILIES
+from plumbline.site.mpi import FAMILIES
 
 _TWO_COPIES = 8.0  # us: of a short message from a GPU to its host, and from a host to its GPU (003, Table 7)
 WORDS = {True: 'staged through the host', False: 'direct', None: 'not decided: the path has no peak, or a low one'}

@@ -5,7 +5,7 @@ from reframe.core.builtins import run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.placement import Placement
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 
 
 @rfm.simple_test

@@ -6,8 +6,8 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import one_rank_on
+from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, on_this_system
-from checks.core.trials import Metric
 from checks.storage.storage import (
     CLIENT_COUNTS,
     FILE_SYSTEMS,

@@ -7,7 +7,7 @@ import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.placement import one_rank_on
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 from checks.storage.storage import CLIENT_COUNTS, FILE_SYSTEMS, StorageBenchmark, in_job_directory, mapped
 from checks.storage.storage_output import mdtest_faults, mdtest_rows
 from plumbline.record import Dim

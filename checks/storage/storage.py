@@ -10,14 +10,14 @@ from typing import NamedTuple
 from reframe.core.builtins import run_after, run_before
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
-from checks.core.jobscript import ShellText
-from checks.core.node_sweep import swept_nodes
-from checks.core.outputs import text_of
+from checks.core.job.node_sweep import swept_nodes
+from checks.core.job.script import ShellText
 from checks.core.placement import Placement, ranks_with_threads
+from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology, node_counts, on_this_system
 from checks.storage.storage_output import complaint_of
 from plumbline.paths import results_directory
-from plumbline.sites import FileSystem
+from plumbline.site.sites import FileSystem
 
 HERE = '"$storage_dir"'  # the job's directory, which gets its name when the job runs
 

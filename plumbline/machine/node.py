@@ -13,7 +13,7 @@ from plumbline.paths import ROOT
 from plumbline.programs import output_of
 
 SCRIPT = Path(__file__).with_name('node.sh')
-SETTINGS = ('bash', str(ROOT / 'checks/core/job/settings.sh'), 'facts')
+SETTINGS = ('bash', str(ROOT / 'checks/core/job/parts/settings.sh'), 'facts')
 _COUNTS = ('numa_domains', 'hugepages', 'gpus', 'nics')
 _SWITCHES = ('smt_active', 'turbo', 'gpu_ecc')
 _OF_THIS_BOOT = ('BOOT_IMAGE=', 'root=', 'initrd=')  # words that differ between equal nodes

@@ -52,7 +52,7 @@ def propose(
     Refuses series that are invalid, failed or missing and, without --although, what is no good baseline. Exit code 1
     if something was refused that a reason would let in, or if nothing can be recorded.
     """
-    from postprocess.history.ledger import accused
+    from postprocess.incidents.ledger import accused
     from postprocess.results.store import Store
     from postprocess.verdicts import baseline as module
     from postprocess.verdicts.advice import more_sessions
@@ -79,7 +79,7 @@ def propose(
 def accept(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
     """Merge the proposal into the baseline.csv of its site. Rows that are not in the proposal stay."""
     from plumbline.limits import tolerance_for
-    from plumbline.sites import UNDESCRIBED
+    from plumbline.site.sites import UNDESCRIBED
     from postprocess.results.store import Store
     from postprocess.verdicts import proposals
     from postprocess.verdicts.advice import more_sessions
@@ -119,7 +119,7 @@ def retire(
     What is still measured has no reference then, until a session after that is recorded.
     """
     from plumbline.clock import now
-    from plumbline.sites import name_of_this_site
+    from plumbline.site.sites import name_of_this_site
     from postprocess.results.store import Store
     from postprocess.text import count
     from postprocess.verdicts import retire as module

@@ -24,9 +24,8 @@ def list_all(
     """List what is wrong at a site, by cause; show, acknowledge and correct them. Exit code 1 while one is open."""
     if context.invoked_subcommand:
         return
-    from postprocess.history import ledger
-    from postprocess.history.incidents import FAILING
-    from postprocess.history.incidents.known import in_order, last_day
+    from postprocess.incidents import FAILING, ledger
+    from postprocess.incidents.known import in_order, last_day
     from postprocess.results.store import Store
     from postprocess.views import incidents as views
 
@@ -41,8 +40,8 @@ def list_all(
 @incidents.command('show')
 def show_one(id: Id, site: SiteName = None, format: Format = 'table', results: Results = DEFAULT) -> None:
     """Show one incident: what, where, since when, what changed, evidence, what to do next, what the program printed."""
-    from postprocess.history import ledger
-    from postprocess.history.incidents.known import last_day
+    from postprocess.incidents import ledger
+    from postprocess.incidents.known import last_day
     from postprocess.report.printed import printed_of
     from postprocess.views import incidents as views
 
@@ -60,7 +59,7 @@ def acknowledge(
     results: Results = DEFAULT,
 ) -> None:
     """Note that an incident is known: it fails no session until it gets worse or the day is over."""
-    from postprocess.history import ledger
+    from postprocess.incidents import ledger
 
     known = ledger.acknowledge(results, id, why, until, site)
     day = known.acknowledged.until if known.acknowledged else ''
@@ -77,7 +76,7 @@ def merge(
     results: Results = DEFAULT,
 ) -> None:
     """Make several incidents one, which they stay in the sessions that follow."""
-    from postprocess.history import corrections
+    from postprocess.incidents import corrections
 
     known = corrections.merge(results, ids, why, site)
     typer.echo(f'{known.id} holds {", ".join(sorted(known.ids - {known.id}))}, too: {known.incident.title}')
@@ -101,8 +100,8 @@ def split(
 
     Which part it is, shell patterns say: of cases, of metrics or of both, or of nodes.
     """
-    from postprocess.history import corrections
-    from postprocess.history.incidents.correction import Selection
+    from postprocess.incidents import corrections
+    from postprocess.incidents.correction import Selection
 
     part, rest = corrections.split(results, id, Selection(case, metric, node), why, site)
     for known in (part, rest):
@@ -120,7 +119,7 @@ def date_it(
     results: Results = DEFAULT,
 ) -> None:
     """Note on which day an incident began, whatever the sessions that follow say."""
-    from postprocess.history import corrections
+    from postprocess.incidents import corrections
     from postprocess.text import count
 
     known = corrections.date_it(results, id, day, why, site)

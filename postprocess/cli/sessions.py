@@ -53,7 +53,7 @@ def ingest(
     results: Results = DEFAULT,
 ) -> None:
     """Put run reports into the results store. A report that is there already changes nothing."""
-    from postprocess.results import ingest as module
+    from postprocess.readers import ingest as module
     from postprocess.results.store import Store
 
     failed = False
@@ -93,7 +93,7 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
 
 
 def _sites(results: Path, site: str | None, references: Path) -> list[str]:
-    from plumbline.sites import must_exist, name_of_this_site
+    from plumbline.site.sites import must_exist, name_of_this_site
     from postprocess.results.store import Store
 
     if site:

@@ -64,7 +64,7 @@ def probe(
     import tempfile
 
     from plumbline.files import write_text
-    from plumbline.machine import probe as module
+    from plumbline.site import probe as module
 
     path = module.destination(name, output, force)
     with tempfile.TemporaryDirectory() as folder:
@@ -96,7 +96,7 @@ def tables(
     Style efficiency: speed-up, parallel efficiency, share of the roofline and balance that follow from a session.
     """
     from plumbline.paths import site_folder
-    from plumbline.sites import must_exist
+    from plumbline.site.sites import must_exist
     from postprocess.papers import efficiency
     from postprocess.papers import tables as published_tables
     from postprocess.results.store import Store

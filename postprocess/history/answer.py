@@ -8,9 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from plumbline.paths import SITES
-from postprocess.history import kept, ledger
+from postprocess.history import kept
 from postprocess.history.digest import Digest, digest
-from postprocess.history.incidents.known import Known, in_order
+from postprocess.incidents import ledger
+from postprocess.incidents.known import Known, in_order
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.compare import judge_session
 

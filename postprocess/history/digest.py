@@ -12,23 +12,22 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
-from plumbline.locations import locations
 from plumbline.paths import SITES
-from postprocess.history import ledger
+from plumbline.site.locations import locations
 from postprocess.history.fleet import Fleet, fleet, write_drain
-from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.background import Background
-from postprocess.history.incidents.division import apart, begun
-from postprocess.history.incidents.draft import Night
-from postprocess.history.incidents.events import add_events, add_problems
-from postprocess.history.incidents.failures import failures
-from postprocess.history.incidents.healing import is_recorded, seen_again
-from postprocess.history.incidents.incident import Incident
-from postprocess.history.incidents.known import Known, in_order, judge, of_parts, until
-from postprocess.history.incidents.losses import losses
-from postprocess.history.late import enter
+from postprocess.history.fleet_events import add_events, add_problems
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
+from postprocess.incidents import FAILING, ledger
+from postprocess.incidents.background import Background
+from postprocess.incidents.division import apart, begun
+from postprocess.incidents.draft import Night
+from postprocess.incidents.failures import failures
+from postprocess.incidents.healing import is_recorded, seen_again
+from postprocess.incidents.incident import Incident
+from postprocess.incidents.known import Known, in_order, judge, of_parts, until
+from postprocess.incidents.late import enter
+from postprocess.incidents.losses import losses
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST
 from postprocess.text import count, named, number, percent

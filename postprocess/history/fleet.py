@@ -15,13 +15,13 @@ from plumbline.files import write_text
 from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, Quantity, SeriesId, natural
 from plumbline.limits import limits
-from plumbline.locations import locations
 from plumbline.paths import SITES
 from plumbline.references import References, load_references
-from postprocess.history import ledger
+from plumbline.site.locations import locations
 from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
-from postprocess.history.provenance import ALL, Difference, Provenance
 from postprocess.history.series import by_node
+from postprocess.incidents import ledger
+from postprocess.incidents.provenance import ALL, Difference, Provenance
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import quantile
 from postprocess.statistics.spread import LARGE

@@ -10,13 +10,13 @@ from pathlib import Path
 from plumbline.limits import tolerance_for
 from plumbline.paths import SITES
 from plumbline.references import Reference
-from plumbline.sites import UNDESCRIBED, load_site
+from plumbline.site.sites import UNDESCRIBED, load_site
 from postprocess.history import kept
 from postprocess.history.answer import answer
 from postprocess.history.digest import Digest
-from postprocess.history.incidents import FAILING, STATES
-from postprocess.history.incidents.known import with_options
 from postprocess.history.kept import Standing
+from postprocess.incidents import FAILING, STATES
+from postprocess.incidents.known import with_options
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.advice import narrowing, sessions_of

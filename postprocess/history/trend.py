@@ -10,8 +10,8 @@ from pathlib import Path
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.paths import SITES
-from postprocess.history.provenance import Provenance
 from postprocess.history.series import History, by_session
+from postprocess.incidents.provenance import Provenance
 from postprocess.results.store import Session, Store
 from postprocess.statistics.changepoints import SHORTEST, Control, Found, changes, medians
 from postprocess.text import count

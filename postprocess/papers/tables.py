@@ -16,7 +16,7 @@ from plumbline.identity import NONE, to_text
 from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
-from plumbline.sites import Partition, Site, load_site
+from plumbline.site.sites import Partition, Site, load_site
 from plumbline.units import UNITS, dimension, in_base_unit
 from postprocess.papers.annex import entries
 from postprocess.papers.annex import rows as rows_of_annex

@@ -10,9 +10,9 @@ import numpy
 
 from plumbline.identity import SeriesId
 from postprocess.history.digest import Digest
-from postprocess.history.incidents.incident import Incident, Value
-from postprocess.history.incidents.known import Known
-from postprocess.history.incidents.levels import levels
+from postprocess.incidents.incident import Incident, Value
+from postprocess.incidents.known import Known
+from postprocess.incidents.levels import levels
 from postprocess.report.charts import Judged
 from postprocess.report.plots import Axis, joined
 from postprocess.report.printed import Cases, archives_of

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from plumbline.checkout import version
 from plumbline.identity import to_text
 from postprocess.history.digest import Digest
-from postprocess.history.incidents.background import SLURM, again, name_of
-from postprocess.history.incidents.known import with_options
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
+from postprocess.incidents.background import SLURM, again, name_of
+from postprocess.incidents.known import with_options
 from postprocess.report.charts import Judged
 from postprocess.report.fleet import Band, NodeRow, bands, node_pages
 from postprocess.report.plots import drawable

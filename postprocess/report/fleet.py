@@ -14,13 +14,13 @@ from numpy import ndarray
 
 from plumbline.errors import InputError
 from plumbline.identity import natural
-from plumbline.locations import locations
 from plumbline.paths import SITES
+from plumbline.site.locations import locations
 from postprocess.history.digest import Digest
 from postprocess.history.fleet import drain
-from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.background import SLURM
 from postprocess.history.nodes import FEWEST_NODES
+from postprocess.incidents import FAILING
+from postprocess.incidents.background import SLURM
 from postprocess.report.charts import Judged, judged_series
 from postprocess.results.store import Session, Store
 from postprocess.text import count

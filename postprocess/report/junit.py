@@ -10,14 +10,14 @@ from itertools import product
 from typing import TYPE_CHECKING
 
 from plumbline.identity import SeriesId
-from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.known import since
+from postprocess.incidents import FAILING
+from postprocess.incidents.known import since
 from postprocess.text import named
 from postprocess.verdicts.verdict import BAD, VERDICTS, Comparison, Verdict
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
-    from postprocess.history.incidents.known import Known
+    from postprocess.incidents.known import Known
 
 # Characters that XML 1.0 cannot hold, not even escaped; terminal colours in a captured message are such.
 _NO_XML = re.compile('[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]')

@@ -25,11 +25,11 @@ from plumbline.files import write_text
 from plumbline.identity import SeriesId, natural, to_text
 from plumbline.paths import SITES, site_folder
 from plumbline.record import Dim
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history import kept
 from postprocess.history.digest import Digest, add_history
-from postprocess.history.incidents.known import commands, corrected, lead, since, with_options
+from postprocess.incidents.known import commands, corrected, lead, since, with_options
 from postprocess.report.cards import cards, of_incidents
 from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of, judged_series
 from postprocess.report.details import alike, packed, unfolded

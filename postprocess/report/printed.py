@@ -9,7 +9,7 @@ from typing import Any
 from plumbline.errors import InputError
 from plumbline.identity import CaseId, SeriesId, to_text
 from postprocess.history.digest import Digest
-from postprocess.history.incidents.known import Known
+from postprocess.incidents.known import Known
 from postprocess.results.excerpts import MOST_LINES, Excerpt, Wanted, excerpt
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end

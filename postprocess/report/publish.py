@@ -24,21 +24,19 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import SITES, site_folder
-from plumbline.sites import load_site
-from postprocess.history import ledger
+from plumbline.site.sites import load_site
 from postprocess.history.answer import answer
 from postprocess.history.digest import Digest, add_history
-from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.known import Known, commands, corrected, in_order, since
-from postprocess.history.provenance import FACTS, matches
+from postprocess.incidents import FAILING, ledger
+from postprocess.incidents.known import Known, commands, corrected, in_order, since
+from postprocess.incidents.provenance import FACTS, matches
 from postprocess.report.charts import Judged
 from postprocess.report.details import of_report
 from postprocess.report.page import judged_series, template, to_html, uplot
 from postprocess.report.site_data import SCHEMA, Content, read, short, write
 from postprocess.report.site_nodes import Nodes
-from postprocess.results.reports import one_line
 from postprocess.results.store import Session, Store
-from postprocess.text import count
+from postprocess.text import count, one_line
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 

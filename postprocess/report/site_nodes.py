@@ -14,10 +14,10 @@ from pathlib import Path
 
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId, natural
-from plumbline.locations import locations
 from plumbline.paths import SITES
+from plumbline.site.locations import locations
 from postprocess.history.beside import Beside, beside
-from postprocess.history.incidents.known import Known
+from postprocess.incidents.known import Known
 from postprocess.report.site_data import SCHEMA, Content, read, short
 from postprocess.results.store import Session, Store
 

@@ -28,14 +28,25 @@ from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_whole
 from plumbline.paths import SITES, results_directory
-from plumbline.sites import name_of_this_site
+from plumbline.site.sites import name_of_this_site
+from postprocess.readers.cmdline import read_cmdline
 from postprocess.results import older
-from postprocess.results.cmdline import read_cmdline
-from postprocess.results.reports import RunReport, is_ahead
-from postprocess.results.tables import SCHEMA, TABLES, Gone, listed, opened, read_table, rows_of, table_of, write_table
+from postprocess.results.tables import (
+    SCHEMA,
+    TABLES,
+    Gone,
+    RunReport,
+    listed,
+    opened,
+    read_table,
+    rows_of,
+    table_of,
+    write_table,
+)
 
 if TYPE_CHECKING:
     import duckdb

@@ -6,6 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -59,6 +60,17 @@ TABLES = {
 
 #: ReFrame's result of a case whose fixture failed.
 NEEDED_FAILED = 'fail_deps'
+
+
+@dataclass(frozen=True)
+class RunReport:
+    """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`."""
+
+    site: str
+    session: dict[str, Any]
+    cases: list[dict[str, Any]]
+    metrics: list[dict[str, Any]]
+    samples: list[dict[str, Any]]
 
 
 def reached_its_end(result: str, fail_phase: str | None) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy
 
+from plumbline.clock import is_ahead
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
@@ -18,7 +19,6 @@ from plumbline.paths import SITES, site_file
 from plumbline.record import summarize
 from plumbline.references import FILES, Reference, load_references, read_references
 from plumbline.units import UNITS
-from postprocess.results.reports import is_ahead
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
 from postprocess.text import count

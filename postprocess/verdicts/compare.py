@@ -19,8 +19,8 @@ from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import NOTHING, OF_NODE
 from plumbline.references import KINDS, MODES, Reference, References, load_references
-from plumbline.site_file import read_site_file
-from postprocess.results.reports import read_report
+from plumbline.site.file import read_site_file
+from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Session, Store
 from postprocess.statistics import night
 from postprocess.statistics.groups import Groups

@@ -16,14 +16,14 @@ from plumbline.units import number_in
 from postprocess.text import number
 from postprocess.verdicts.verdict import Verdict
 
-#: Facts that ``checks/core/job/load.sh`` records of a node, the most that a quiet node shows, and what more means.
+#: Facts that ``parts/load.sh`` of a job records of a node, the most that a quiet node shows, and what more means.
 LOADS = {
     'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
     'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
     'clock_throttled': (0.0, 'heat lowered the clock {} times'),
 }
 _SLOW = 0.95  # of the clock that other nodes had in the same cases: less is told
-# ``checks/core/job/health.sh`` records a count, and on which devices
+# ``checks/core/job/parts/health.sh`` records a count, and on which devices
 _FAULT = re.compile(r'([0-9]+)(?: on (.+))?')
 _CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that any node knows counts: an idle CPU may be slow
 

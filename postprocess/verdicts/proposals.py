@@ -12,7 +12,7 @@ from plumbline.evidence import keep
 from plumbline.files import write_text
 from plumbline.paths import site_file
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
-from plumbline.sites import site_names
+from plumbline.site.sites import site_names
 from postprocess.text import to_csv
 from postprocess.verdicts.baseline import Proposal, digits, read_baseline
 

@@ -11,7 +11,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.paths import site_file
 from plumbline.references import FILES, Reference, read_references
-from plumbline.sites import site_names
+from plumbline.site.sites import site_names
 from postprocess.verdicts.baseline import RETIRED, part, read_baseline, read_retired
 from postprocess.verdicts.proposals import proposal_file, to_baseline, validate
 from postprocess.verdicts.selection import selected

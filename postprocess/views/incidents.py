@@ -7,15 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from postprocess.history.incidents import FAILING
-from postprocess.history.incidents.known import commands, corrected, since, with_options
+from postprocess.incidents import FAILING
+from postprocess.incidents.known import commands, corrected, since, with_options
 from postprocess.text import WIDTH, count, named, quantity, wrapped
 from postprocess.views.series import SERIES, in_percent, interval
 from postprocess.views.table import Column, Row, View, in_markdown
 
 if TYPE_CHECKING:
-    from postprocess.history.incidents.incident import Value
-    from postprocess.history.incidents.known import Known
+    from postprocess.incidents.incident import Value
+    from postprocess.incidents.known import Known
     from postprocess.results.excerpts import Excerpt
 
 _LINES = 16  # on the incidents of a session

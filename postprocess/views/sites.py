@@ -9,7 +9,7 @@ from typing import Any
 from plumbline.errors import SiteError
 from plumbline.paths import SITES, site_file
 from plumbline.references import FILES, read_references
-from plumbline.sites import Partition, load_site, must_exist, site_names
+from plumbline.site.sites import Partition, load_site, must_exist, site_names
 from postprocess.site_check import Checked
 from postprocess.text import count, number
 from postprocess.views.table import Column, View

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from plumbline.identity import CaseId
-from postprocess.history.incidents.known import told_by
+from postprocess.incidents.known import told_by
 from postprocess.text import count, fixed, number, percent, quantity, signed, wrapped
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 from postprocess.views import incidents as views

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from reading import run_of, values_of
 from scratch import OUTPUTS
 
+from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology
-from checks.core.trials import NotMeasured
 
 WHOLE = (OUTPUTS / 'babelstream-5.0-omp-100.txt').read_text()
 RATES = {'copy': 43.393133, 'mul': 43.919899, 'add': 45.602291, 'triad': 45.644122, 'dot': 38.308549}

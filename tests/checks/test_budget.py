@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from rows import each_row
 
 from checks.core import budget
+from checks.core.reading.trials import Metric
 from checks.core.topology import LARGEST_CACHE_OF_CORE, Topology, topology_of
-from checks.core.trials import Metric
 from plumbline.errors import SiteError
-from plumbline.sites import load_site, site_names
+from plumbline.site.sites import load_site, site_names
 
 GIB = 2**30
 STREAM = Metric('bandwidth', 'GB/s', 'higher', 'x', peak='memory_bandwidth')

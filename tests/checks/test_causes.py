@@ -6,10 +6,10 @@ import pytest
 from rows import each_row
 from test_trials import CURVE, ROWS, folder_of, plan
 
-from checks.core import signatures
-from checks.core.causes import Ending
-from checks.core.outputs import first_words, text_of
-from checks.core.trials import Metric, read
+from checks.core.reading import signatures
+from checks.core.reading.causes import Ending
+from checks.core.reading.outputs import first_words, text_of
+from checks.core.reading.trials import Metric, read
 from plumbline.outputs import plain
 from studies import fault_table
 

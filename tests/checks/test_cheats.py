@@ -12,9 +12,9 @@ from cheats import compiled
 from scratch import ROOT
 
 from checks.core.placement import UNBOUND, Placement, binding_faults, granted
-from checks.core.watched import parse_cpu_list
+from checks.core.reading.watched import parse_cpu_list
 
-RANK = ROOT / 'checks/core/job/rank.sh'
+RANK = ROOT / 'checks/core/job/parts/rank.sh'
 CPUS = sorted(os.sched_getaffinity(0))
 pytestmark = pytest.mark.skipif(len(CPUS) < 2, reason='needs two CPUs')
 FIRST, SECOND = (CPUS * 2)[:2]

@@ -7,7 +7,7 @@ from reading import values_of
 from rows import each_row
 from scratch import OUTPUTS
 
-from checks.core.trials import NotMeasured
+from checks.core.reading.trials import NotMeasured
 
 TESTS = ('bandwidth', 'single', 'transfer', 'launch')
 WHOLE = {test: (OUTPUTS / f'clpeak-1.1.2-{test}.txt').read_text() for test in TESTS}
@@ -62,7 +62,7 @@ def test_a_file_that_was_cut_anywhere_fails(clpeak, test, data):
 
 
 def test_a_number_without_a_vector_is_the_best_of_its_trial(clpeak):
-    from checks.core.trials import Plan
+    from checks.core.reading.trials import Plan
 
     check = clpeak.ClPeak
     case = type('Case', (), {'tests': ['bandwidth', 'single'], 'derive': check.derive})()

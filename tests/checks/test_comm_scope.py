@@ -14,8 +14,8 @@ from reading import value_of
 from rows import each_row
 from scratch import OUTPUTS
 
+from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology
-from checks.core.trials import NotMeasured
 from checks.gpu import comm_scope_output as scope
 
 SMALL, LARGE = 2**8, 2**30

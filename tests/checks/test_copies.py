@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
 
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 
 @pytest.fixture(scope='module')

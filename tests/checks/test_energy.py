@@ -15,10 +15,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scratch import ROOT
 
-from checks.core import node_sweep
-from checks.core.energy import Meter, Metering, metering_of
-from checks.core.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
-from checks.core.trials import Metric, Plan, read
+from checks.core.job import node_sweep
+from checks.core.meters.energy import Meter, Metering, metering_of
+from checks.core.meters.energy_sources import SOURCES, Count, Look, counted, doubt_of, of_command, sampled
+from checks.core.reading.trials import Metric, Plan, read
 
 RANGE = 262_143.328_85  # J, of a Xeon
 BEGAN = 1_700_000_000.0
@@ -353,7 +353,7 @@ def test_in_a_node_sweep_each_place_looks_at_its_own_nodes(monkeypatch):
 # The job's side, for real
 
 
-ENERGY = ROOT / 'checks/core/job/energy.sh'
+ENERGY = ROOT / 'checks/core/job/parts/energy.sh'
 
 
 def test_each_source_is_read_at_the_marks_by_its_own_command(tmp_path):

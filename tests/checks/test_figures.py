@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from checks.core.trials import Metric, Plan
+from checks.core.reading.trials import Metric, Plan
 from plumbline.record import FIGURES
 
 

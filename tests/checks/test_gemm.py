@@ -11,7 +11,7 @@ from reading import values_of
 from rows import each_row
 from scratch import OUTPUTS, ROOT
 
-from checks.core.health import state_of
+from checks.core.meters.health import state_of
 from checks.gpu import gemm_output as gemm
 
 CORAL = (OUTPUTS / 'coralgemm-2025.11-two-devices.txt').read_text()
@@ -87,7 +87,7 @@ def test_the_state_of_the_gpus_is_sampled_until_the_run_has_ended(tmp_path):
     smi.parent.mkdir()
     smi.write_text('#!/bin/sh\necho "0, 1410, 398.25, 61"\necho "1, 1395, [Not Supported], 60"\n')
     smi.chmod(0o755)
-    script = ['bash', str(ROOT / 'checks/core/job/gpus.sh'), '0']
+    script = ['bash', str(ROOT / 'checks/core/job/parts/gpus.sh'), '0']
     env = {'PATH': f'{smi.parent}:/usr/bin:/bin'}
     with subprocess.Popen(script, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as sampler:
         said = ''.join(itertools.islice(sampler.stdout, 2))

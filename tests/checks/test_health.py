@@ -8,7 +8,7 @@ import pytest
 from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
 
 from checks.core.placement import one_rank_on
-from checks.core.trials import Plan, read
+from checks.core.reading.trials import Plan, read
 
 # As drivers 550 to 580 print it; of some GPUs a part is N/A
 SMI = """\

@@ -18,9 +18,9 @@ from checks.compute.hpcg_output import (
     metrics_of,
     process_grid,
 )
-from checks.core.trials import NotMeasured
+from checks.core.reading.trials import NotMeasured
 from plumbline.errors import SiteError
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 # file -> (local grid, ranks, threads), and what it says: rating, raw read, write and total, SpMV, total with overhead
 RUNS = {

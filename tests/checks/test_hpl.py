@@ -14,10 +14,10 @@ from scratch import ROOT
 
 from checks.compute.hpl_input import LINES, configurations, lines_of, matrix_order, nearly_square, operations, text_of
 from checks.compute.hpl_output import errors_of, faults_of, metrics_of, results_of
+from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology
-from checks.core.trials import NotMeasured
 from plumbline.errors import SiteError
-from plumbline.site_file import read_site_file
+from plumbline.site.file import read_site_file
 
 ONE = 'hpl-2.3.txt'
 ASKED = ((2000, 192, 1, 2),)  # of ONE

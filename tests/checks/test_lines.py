@@ -6,8 +6,8 @@ import tarfile
 from test_trials import ROWS, folder_of, plan
 
 from checks.compute.hpl_output import metrics_of
-from checks.core.node_sweep import read_place
-from checks.core.trials import Metric, read
+from checks.core.job.node_sweep import read_place
+from checks.core.reading.trials import Metric, read
 from checks.gpu import xccl_output
 from checks.memory.babelstream_base import bandwidth
 from plumbline.identity import to_text

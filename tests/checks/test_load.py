@@ -12,7 +12,7 @@ import pytest
 
 from plumbline.paths import ROOT
 
-LOAD = ROOT / 'checks/core/job/load.sh'
+LOAD = ROOT / 'checks/core/job/parts/load.sh'
 
 
 def look(folder, *words):

@@ -8,8 +8,8 @@ import pytest
 from rows import each_row
 from scratch import ROOT
 
+from checks.core.reading.trials import Plan
 from checks.core.topology import topology_of
-from checks.core.trials import Plan
 from plumbline.ladder import rounds_within
 from plumbline.record import Dim
 
@@ -117,7 +117,7 @@ def test_why_a_step_has_no_result_is_told(tmp_path, nodes, scheduler):
         'tolerance': 0.1, 'sustain': 0.7,
     }))  # fmt: skip
     answer = subprocess.run(
-        [sys.executable, ROOT / 'checks/core/job/ladder.py', 'plan.json', 'rails 1'], cwd=tmp_path, text=True,
+        [sys.executable, ROOT / 'checks/core/job/parts/ladder.py', 'plan.json', 'rails 1'], cwd=tmp_path, text=True,
         env={'PATH': f'{tmp_path}:/usr/bin:/bin', 'PYTHONPATH': str(ROOT)} | scheduler,
         capture_output=True, check=False,
     )  # fmt: skip

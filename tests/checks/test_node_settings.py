@@ -9,7 +9,7 @@ from rows import each_row
 
 from plumbline.paths import ROOT
 
-SCRIPT = ROOT / 'checks/core/job/settings.sh'
+SCRIPT = ROOT / 'checks/core/job/parts/settings.sh'
 FILES = {
     'proc/cmdline': 'BOOT_IMAGE=/vmlinuz-5.14 root=UUID=1 mitigations=off nosmt=force',
     'proc/cpuinfo': 'processor\t: 0\nmodel name\t: AMD EPYC 7A53 64-Core Processor\nmicrocode\t: 0xa001173\n',

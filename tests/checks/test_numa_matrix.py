@@ -10,12 +10,12 @@ from reading import run_of, value_of
 
 from checks.core import topology as topology_module
 from checks.core.placement import Placement
+from checks.core.reading.trials import NotMeasured, variable_name
 from checks.core.topology import topology_of
-from checks.core.trials import NotMeasured, variable_name
 from checks.memory.likwid_base import allocated_from, repetitions
 from checks.memory.numa_matrix import coefficient_of_variation, distance_classes, normalized_range
 from plumbline.errors import SiteError
-from plumbline.sites import Partition
+from plumbline.site.sites import Partition
 
 
 @pytest.fixture(scope='module')

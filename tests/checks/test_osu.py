@@ -14,8 +14,8 @@ from rows import each_row
 from scratch import OUTPUTS
 
 from checks.core.placement import one_rank_each
+from checks.core.reading.trials import NotMeasured
 from checks.core.topology import Topology, pairs
-from checks.core.trials import NotMeasured
 from checks.mpi.osu_output import (
     LARGEST_BUFFER,
     PROGRAMS,

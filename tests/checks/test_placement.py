@@ -13,7 +13,7 @@ from scratch import ROOT
 
 from checks.core.placement import Granted, Placement, binding_faults, granted, nodes_of, parse_cpu_list
 
-RANK = ROOT / 'checks/core/job/rank.sh'
+RANK = ROOT / 'checks/core/job/parts/rank.sh'
 TWO = Placement(2, ((0,), (1,)))
 GPUS = Placement(2, None, devices=((0,), (3,)), gpu='cuda')
 # As nvidia-smi 550 prints it, a GPU with an instance of MIG among them

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from scratch import ROOT
 
-CAP = ROOT / 'checks/core/job/cap.sh'
+CAP = ROOT / 'checks/core/job/parts/cap.sh'
 # Keeps the cap in a file; `stuck`: it cannot be set any more
 COMMAND = """\
 #!/bin/bash

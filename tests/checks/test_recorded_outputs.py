@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reading import value_of
 
-from checks.core.trials import NotMeasured
+from checks.core.reading.trials import NotMeasured
 from checks.memory.likwid_base import cpus_faults
 
 

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from reading import run_of, value_of
 from rows import each_row
 
+from checks.core.reading.trials import Metric, NotMeasured
 from checks.core.topology import Topology
-from checks.core.trials import Metric, NotMeasured
 from checks.storage.storage_output import Requested, ior_faults, ior_spread, mdtest_faults, mdtest_rows
 from plumbline.errors import SiteError
 from plumbline.machine import detect
-from plumbline.sites import FileSystem, load_site
+from plumbline.site.sites import FileSystem, load_site
 
 MIB = 2**20
 VERSIONS = ('3.3.0', '4.0.0')

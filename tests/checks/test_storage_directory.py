@@ -18,7 +18,7 @@ MIB = 2**20
 
 def script(folder, text: str, check=False):
     """Runs `text` in `folder` after storage.sh was sourced."""
-    lines = f'source {ROOT}/checks/core/job/storage.sh\n{text}'
+    lines = f'source {ROOT}/checks/core/job/parts/storage.sh\n{text}'
     return subprocess.run(['bash', '-c', lines], cwd=folder, capture_output=True, text=True, check=check, timeout=60)
 
 
@@ -233,7 +233,7 @@ def test_permission_denied_is_a_refusal():
         (place / 'job').chmod(0o777)
         words = ['setpriv', '--reuid=65534', '--regid=65534', '--clear-groups'] if os.geteuid() == 0 else []
         for name in ('storage.sh', 'storage_system.sh'):  # the checkout may be readable by root alone
-            shutil.copy(ROOT / 'checks/core/job' / name, place / 'job')
+            shutil.copy(ROOT / 'checks/core/job/parts' / name, place / 'job')
         text = f"source ./storage.sh; storage_open {place}/fs '*' 1 1 50 1 9"
         answer = subprocess.run([*words, 'bash', '-c', text], cwd=place / 'job', capture_output=True, text=True,
                                 timeout=60, check=False)  # fmt: skip

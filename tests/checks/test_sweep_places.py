@@ -4,8 +4,8 @@ import subprocess
 
 import pytest
 
-from checks.core.node_sweep import read_place
-from checks.core.trials import Plan
+from checks.core.job.node_sweep import read_place
+from checks.core.reading.trials import Plan
 from plumbline.paths import ROOT
 
 
@@ -23,7 +23,7 @@ def test_a_place_that_was_killed_before_its_limit_did_not_reach_it(tmp_path, job
     (tmp_path / 'rounds').mkdir()
     (tmp_path / 'rounds/1').write_text('n1 n1,n2\nn3 n3,n4\n')
     (tmp_path / 'place.sh').write_text(f'{job}\n')
-    script = ['bash', ROOT / 'checks/core/job/sweep.sh', '1', f'{seconds}']
+    script = ['bash', ROOT / 'checks/core/job/parts/sweep.sh', '1', f'{seconds}']
     subprocess.run(script, cwd=tmp_path, env={'SLURMD_NODENAME': 'n3', 'PATH': '/usr/bin:/bin'}, check=True)
     record, faults = read_place(tmp_path / 'places', ('n3', 'n4'), Plan('HPL', (), []), late=False)
     assert record.job['state'] == state

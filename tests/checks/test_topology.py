@@ -18,7 +18,7 @@ from checks.core.topology import (
     topology_of,
 )
 from plumbline.errors import SiteError
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 # two sockets of two cores with two threads each, numbered as Linux does, one NUMA domain a socket
 MASKS = {

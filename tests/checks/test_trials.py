@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from reading import value_of, values_of
 from rows import each_row
 
-from checks.core.node_sweep import worst_of
+from checks.core.job.node_sweep import worst_of
 from checks.core.placement import Placement
-from checks.core.trials import Metric, NotMeasured, Plan, by_trial, read, series_of
+from checks.core.reading.trials import Metric, NotMeasured, Plan, by_trial, read, series_of
 from plumbline.record import Dim, from_dict
 
 RATE = Metric('rate', 'GB/s', 'higher', r'^rate=(\S+)$')

@@ -2,7 +2,7 @@
 
 from statistics import median
 
-from checks.core.trials import usual_spread_of
+from checks.core.reading.trials import usual_spread_of
 from plumbline.paths import SITES
 from plumbline.references import load_references
 

@@ -9,7 +9,7 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import Granted, Placement, add_actual, binding_faults
-from checks.core.watched import cpu_list, parse, parse_cpu_list
+from checks.core.reading.watched import cpu_list, parse, parse_cpu_list
 
 SECOND = 1_000_000_000  # of the times in nanoseconds
 BOUND = frozenset({4, 5})
@@ -187,7 +187,7 @@ done
 
 @pytest.mark.parametrize('cost', [300, 4000, 19_000, 75_000, 2_000_000])
 def test_looks_take_a_thousandth_of_a_cpu_whatever_one_costs(cost):
-    script = LOOKS.replace('COST', str(cost)).replace('WATCH', str(ROOT / 'checks/core/job/watch.sh'))
+    script = LOOKS.replace('COST', str(cost)).replace('WATCH', str(ROOT / 'checks/core/job/parts/watch.sh'))
     said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True).stdout
     looks = [tuple(map(int, line.split())) for line in said.splitlines()]
     assert looks[0] == (20_000, cost)

@@ -4,7 +4,7 @@ import time
 
 from ci.rerun import complete
 from ci.session import cases_in
-from plumbline.sites import Site
+from plumbline.site.sites import Site
 
 SITE = Site('s', '', (), {}, {})
 

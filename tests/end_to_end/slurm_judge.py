@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from plumbline.sites import Partition, Site
+from plumbline.site.sites import Partition, Site
 
 PATHS = f'{os.environ["PATH"]}:/usr/sbin:/sbin'
 # No job of a published number has more than 1024 nodes; the start of slurmctld takes as long as there are nodes.

@@ -9,7 +9,7 @@ from scratch import cases_in
 CHECK = r'''import reframe as rfm
 
 from checks.core.benchmark import Benchmark
-from checks.core.trials import Metric
+from checks.core.reading.trials import Metric
 from checks.core.placement import Placement
 
 

@@ -8,7 +8,7 @@ import sys
 import pytest
 from scratch import ROOT, ScratchClone
 
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 STAND_IN = ROOT / 'tests/data/comm_scope_stand_in.py'
 CHECK = 'checks/gpu'

@@ -6,7 +6,7 @@ import shutil
 import pytest
 from scratch import ScratchClone
 
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 # OMP_NUM_THREADS (n cores, t hardware threads), OMP_PROC_BIND, OMP_PLACES: Table 1 of 003
 BINDINGS = {

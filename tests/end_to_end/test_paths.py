@@ -51,7 +51,7 @@ def test_a_results_directory_that_cannot_be_used_is_refused(name, clone, tmp_pat
 @pytest.mark.parametrize('name', ['+a,b=c@d~é-', 'a blank'])
 def test_a_case_runs_and_is_stored_from_other_names(name, clone, tmp_path):
     """A clone with a blank keeps its results elsewhere, as ReFrame runs no job there. The clone may be read-only."""
-    (clone.root / 'checks/core/job').chmod(0o555)
+    (clone.root / 'checks/core/job/parts').chmod(0o555)
     clone.program(f'{GOOD_PROGRAM}; stat -c %A "$0" . .. ../.. | sort -u > {tmp_path}/modes')
     there = tmp_path / name
     shutil.move(clone.root, there)

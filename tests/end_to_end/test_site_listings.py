@@ -19,10 +19,10 @@ from scratch import ROOT, ScratchClone
 from slurm_judge import judge_of
 
 from plumbline.identity import SeriesId, pairs, to_text
-from plumbline.job_rules import faults_of_script
 from plumbline.references import MODES, load_references
-from plumbline.sites import load_site, site_names
-from postprocess.results.reports import read_report
+from plumbline.site.job_rules import faults_of_script
+from plumbline.site.sites import load_site, site_names
+from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Store
 from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Verdict

@@ -9,7 +9,7 @@ import sys
 import pytest
 from scratch import ROOT, cases_in
 
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 SLURM_PARTITION = """\
   - name: compute

@@ -8,7 +8,7 @@ from rows import each_row
 
 from plumbline.machine import detect
 from plumbline.machine.node import Node
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 TWO_SOCKETS = {
     'arch': 'zen4', 'num_cpus': 8, 'num_cpus_per_core': 2, 'num_cpus_per_socket': 4, 'num_sockets': 2,

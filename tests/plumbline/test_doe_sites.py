@@ -12,7 +12,7 @@ from checks.core.topology import topology_of
 from plumbline.identity import SeriesId, pairs
 from plumbline.paths import SITES
 from plumbline.references import load_references
-from plumbline.sites import load_site, name_of_this_site
+from plumbline.site.sites import load_site, name_of_this_site
 from plumbline.stacks.manifest import SPACK_ENVS, features_of, read_manifest
 
 # Typed again from the tables: memory bandwidth in GB/s of one thread and of all (mean, standard deviation), peak

@@ -19,7 +19,7 @@ from plumbline.machine.gpu_links import (
     nvidia_links,
 )
 from plumbline.machine.node import Node
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 SITE = """\
 descr: eight GPUs

@@ -6,8 +6,8 @@ import pytest
 from rows import each_row
 from scratch import OUTPUTS
 
-from plumbline.job_rules import faults_of_script, missing_words
-from plumbline.sites import load_site
+from plumbline.site.job_rules import faults_of_script, missing_words
+from plumbline.site.sites import load_site
 
 SLURM = """\
 #!/bin/bash

@@ -12,7 +12,7 @@ from scipy import stats
 from plumbline.identity import Quantity, SeriesId, from_text
 from plumbline.limits import Tolerance, expected_spread, judges, limits, quantile_t, tolerance_for
 from plumbline.references import Reference, References
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 WIDE = Tolerance(1e-9, 0.999999)
 ID = SeriesId('node', 'system', 'HPCC', (), 'HPL')

@@ -17,7 +17,7 @@ from postprocess.verdicts.proposals import accept
 CODE = """
 from plumbline.paths import SITES, SUITE_SITES
 from plumbline.references import load_references
-from plumbline.sites import load_site, name_of_this_site, site_names
+from plumbline.site.sites import load_site, name_of_this_site, site_names
 from postprocess.verdicts.proposals import accept
 
 assert {'ours', 'theirs', 'perlmutter'} <= set(site_names()) and load_site('ours').descr != 'of others'

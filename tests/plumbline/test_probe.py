@@ -10,9 +10,10 @@ from scratch import OUTPUTS
 from test_node import tree
 from typer.testing import CliRunner
 
-from plumbline.machine import detect, probe, schedulers
+from plumbline.machine import detect
 from plumbline.machine.node import SCRIPT, SETTINGS
-from plumbline.sites import load_site
+from plumbline.site import probe, schedulers
+from plumbline.site.sites import load_site
 from postprocess.cli import app
 
 GPU = 'gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-12:30:00'

@@ -9,7 +9,7 @@ from rows import each_row
 from plumbline.identity import SeriesId, from_text, pairs, to_text
 from plumbline.paths import SITES
 from plumbline.references import load_references, read_references
-from plumbline.sites import load_site
+from plumbline.site.sites import load_site
 
 SITE = 'marenostrum5'
 ROWS = read_references(SITES / SITE / 'published.csv', 'published')

@@ -9,7 +9,7 @@ from checks.core import topology
 from plumbline.errors import SiteError
 from plumbline.paths import SITES
 from plumbline.references import COLUMNS, NO_LIMIT, load_references, read_references
-from plumbline.sites import load_site, site_names
+from plumbline.site.sites import load_site, site_names
 
 OF_003 = (
     'trinity', 'theta', 'sawtooth', 'eagle', 'manzano', 'frontier', 'summit', 'sierra', 'perlmutter', 'polaris',

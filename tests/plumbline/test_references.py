@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId, pairs, to_text
 from plumbline.references import COLUMNS, RECORDED, Reference, References, load_references, read_references
-from plumbline.sites import site_names
+from plumbline.site.sites import site_names
 
 HEADER = ','.join(COLUMNS)
 ROW = 'node,system,HPCC,size=quick,HPL,-,GFlop/s,higher,90,1.5,10,baseline,session x,2026-11-21,quick,'

@@ -8,7 +8,7 @@ from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.references import COLUMNS, read_rows
-from plumbline.site_file import faults_of_site_file, read_site_file
+from plumbline.site.file import faults_of_site_file, read_site_file
 
 GOOD = """\
 descr: a cluster
@@ -186,8 +186,8 @@ def test_schedulers_and_launchers_are_those_of_reframe_and_our_own():
     from reframe.core import backends
 
     import reframe_settings.launchers  # noqa: F401  registers ours
-    from plumbline.mpi import FAMILIES
     from plumbline.paths import SCHEMAS
+    from plumbline.site.mpi import FAMILIES
 
     schema = json.loads((SCHEMAS / 'site.schema.json').read_text())['$defs']
     assert set(schema['stack']['properties']['mpi']['enum']) == set(FAMILIES)

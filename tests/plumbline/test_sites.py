@@ -4,9 +4,9 @@ import platform
 
 import pytest
 
-from plumbline import sites as loader
 from plumbline.errors import SiteError
-from plumbline.sites import load_site, name_of_this_site, site_names
+from plumbline.site import sites as loader
+from plumbline.site.sites import load_site, name_of_this_site, site_names
 from plumbline.units import in_base_unit
 
 GOOD = """\

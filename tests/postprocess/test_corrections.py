@@ -334,7 +334,7 @@ def test_each_output_tells_who_split_when_and_why(site):
 def test_a_crash_between_the_files_of_a_split_leaves_the_whole(site, monkeypatch):
     site.run(slow_checks)
     (one,) = site.judged(1)
-    import postprocess.history.ledger as ledger
+    import postprocess.incidents.ledger as ledger
 
     first = ledger.write_text
     with monkeypatch.context() as patch:

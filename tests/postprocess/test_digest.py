@@ -6,7 +6,7 @@ import pytest
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, report
 
-from postprocess.history import ledger
+from postprocess.incidents import ledger
 
 DAY = 86400
 NODES = [f'n{i}' for i in range(12)]

@@ -11,7 +11,7 @@ from lxml import html
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
 from plumbline.references import RECORDED
-from postprocess.history import ledger
+from postprocess.incidents import ledger
 
 DAY = 86400
 RECORDED_ROW = reference() | dict.fromkeys(RECORDED, '')

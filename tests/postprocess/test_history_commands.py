@@ -6,8 +6,8 @@ import pytest
 from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.identity import CaseId
-from postprocess.history import ledger
-from postprocess.history.provenance import ALL, Provenance, difference
+from postprocess.incidents import ledger
+from postprocess.incidents.provenance import ALL, Provenance, difference
 
 DAY = 86400
 COMMANDS = ('compare', 'trend', 'fleet', 'report')

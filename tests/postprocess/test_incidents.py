@@ -17,10 +17,10 @@ from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_ca
 from plumbline.grouping import explain
 from plumbline.identity import SeriesId
 from postprocess.history.digest import digest
-from postprocess.history.incidents.incident import Incident, Scope, Value
-from postprocess.history.incidents.known import Known, Seen, since
-from postprocess.history.incidents.levels import began
-from postprocess.history.incidents.losses import losses
+from postprocess.incidents.incident import Incident, Scope, Value
+from postprocess.incidents.known import Known, Seen, since
+from postprocess.incidents.levels import began
+from postprocess.incidents.losses import losses
 from postprocess.results.store import Store
 from postprocess.statistics.pooled import pooled
 from postprocess.verdicts.compare import judge_session

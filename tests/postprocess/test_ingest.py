@@ -14,7 +14,7 @@ from plumbline.errors import InputError
 from plumbline.identity import pairs
 from plumbline.record import MetricRecord, Record, Series
 from postprocess import open_results
-from postprocess.results.reports import ReportError, check_and_params, read_report
+from postprocess.readers.run_reports import ReportError, check_and_params, read_report
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES
 from postprocess.verdicts.measured import measured_in

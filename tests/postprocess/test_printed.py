@@ -16,7 +16,7 @@ from rows import each_row
 from run_reports import SITE, case, metric, reference, report
 
 from checks.core.placement import Placement
-from checks.core.trials import Metric, Plan, read
+from checks.core.reading.trials import Metric, Plan, read
 from plumbline import evidence
 from postprocess.report import printed
 from postprocess.results import excerpts

@@ -2,7 +2,7 @@
 
 from rows import each_row
 
-from postprocess.results.cmdline import read_cmdline
+from postprocess.readers.cmdline import read_cmdline
 
 
 @each_row(

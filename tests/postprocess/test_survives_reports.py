@@ -10,7 +10,7 @@ from run_reports import SITE, Workplace, case, metric, report
 from test_survives import contents, run
 
 from plumbline.errors import InputError
-from postprocess.results.reports import read_report
+from postprocess.readers.run_reports import read_report
 from postprocess.results.store import Store
 
 GOOD = report(

@@ -10,7 +10,7 @@ from data.recipes import packages_of
 from rows import each_row
 
 from plumbline.errors import SiteError
-from plumbline.sites import load_site, site_names
+from plumbline.site.sites import load_site, site_names
 from plumbline.stacks.manifest import SPACK_ENVS, backs, features_of, known_benchmarks, package_of, read_manifest
 
 MANIFESTS = sorted(SPACK_ENVS.glob('*/*/spack.yaml'))

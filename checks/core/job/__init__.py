@@ -1,0 +1,1 @@
+"""The job script of a case: what it sets up, its node sweep, its further jobs; `parts/` is copied into each case."""

@@ -1,0 +1,167 @@
+"""A node sweep: the whole job of a case on every node of an allocation, or on every pair of its nodes.
+
+`ci/node-sweep` holds the allocation and names its nodes in the file ``PLUMBLINE_NODE_SWEEP``. Each node runs the job in
+a folder of its own, so that a thousand nodes take as long as one, and a failed node does not affect the others. Pairs
+run in the rounds of a tournament. No job runs after ``PLUMBLINE_NODE_SWEEP_UNTIL``, in seconds since 1970.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import tarfile
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from checks.core.reading.causes import Ending
+from checks.core.reading.outputs import text_of
+from checks.core.reading.trials import Plan, mean, read, variable_name
+from plumbline import settings
+from plumbline.outputs import NUMBERS
+from plumbline.record import Record
+from plumbline.rounds import Place, number_of_rounds, rounds_of
+
+_IN_MEMORY = '/dev/shm' if os.access('/dev/shm', os.W_OK) else None  # noqa: S108 # nosec B108
+WEEK = 7 * 86400
+# Exit code of `timeout` in job/sweep.sh -> Slurm's state; no code: the node failed
+_STATES = {'0': 'COMPLETED', '': 'NODE_FAIL', '124': 'TIMEOUT'}
+_LATE = Ending('CANCELLED', None, 'the job of this place', refused='the time of the allocation was used up')
+
+
+def swept_nodes() -> list[str]:
+    """Return the nodes of the sweep that this ReFrame is part of; an empty list outside a sweep."""
+    path = settings.NODE_SWEEP.get()
+    return _words_of(path) if path else []
+
+
+@functools.cache
+def _words_of(path: str) -> list[str]:
+    return Path(path).read_text(encoding='utf-8').split()
+
+
+def fits(num_nodes: int) -> bool:
+    """Return whether a case on `num_nodes` nodes can be part of the sweep: one node, or two where pairs are swept."""
+    nodes = len(swept_nodes())
+    return num_nodes == 1 or (num_nodes == 2 <= nodes and number_of_rounds(nodes) > 0)
+
+
+def step(num_nodes: int, num_tasks: int, num_tasks_per_node: int) -> str:
+    """Return the command that starts the ranks of a place, from within the step of its round."""
+    return (
+        f'srun --overlap --nodes={num_nodes} --nodelist=$PLUMBLINE_PLACE '
+        f'--ntasks={num_tasks} --ntasks-per-node={num_tasks_per_node} --kill-on-bad-exit=1 '
+    )
+
+
+def on_each_node(num_nodes: int) -> str:
+    """Return the command that starts one process on each node of a job of Slurm, or of a place of a node sweep."""
+    of_place = '--nodelist=$PLUMBLINE_PLACE ' if swept_nodes() else ''
+    return (
+        f'srun --overlap --nodes={num_nodes} {of_place}--ntasks={num_nodes} --ntasks-per-node=1 --cpu-bind=none '
+        '--mpi=none '
+    )
+
+
+def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int, mpi: bool) -> list[str]:
+    """Write the job of one place and the rounds to `folder`; return the lines of the job of all places."""
+    lines = ["trap 'exit $?' ERR"]
+    if mpi:
+        # without the variables of the round's step, of which srun and PMIx would take the numbers of nodes and tasks
+        lines.append('unset ${!SLURM_*} ${!PMI*}; . ./slurm.env')
+    (folder / 'place.sh').write_text('\n'.join([*lines, *job, '']))
+    (folder / 'rounds').mkdir()
+    number = 0
+    for number, places in enumerate(rounds_of(swept_nodes(), num_nodes), start=1):
+        (folder / f'rounds/{number}').write_text(''.join(f'{place[0]} {",".join(place)}\n' for place in places))
+    return [
+        'exec 9>> "$PLUMBLINE_NODE_SWEEP" && flock 9',  # one case at a time, while ReFrame reads the one before
+        'declare -px ${!SLURM_*} > slurm.env',
+        f'for ((round = 1; round <= {number}; round++)); do bash ./sweep_round.sh $round {seconds}; done',
+    ]
+
+
+def began(stage: str | None) -> bool:
+    """Return whether the job of a case in this stage directory was one of all places."""
+    return bool(swept_nodes() and stage and Path(stage, 'rounds').is_dir())
+
+
+def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[list[dict[str, Any]], Record]:
+    """Return the record of each place, with its ``faults`` and ``breaches``, and that of the worst place by series.
+
+    `limits`: name of the performance variable -> the worst value that passes.
+    """
+    found, records = [], []
+    for number, places in enumerate(rounds_of(swept_nodes(), plan.num_nodes), start=1):
+        late = (folder / f'rounds/{number}.late').exists()
+        for place in places:
+            record, faults = read_place(folder / 'places', place, plan, late)
+            records.append(record)
+            found.append(record.to_dict() | {'faults': faults, 'breaches': breaches_of(record, limits)})
+    return found, worst_of(records, plan)
+
+
+def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Record, list[str]]:
+    """Return the record of a place and its faults, the worst first."""
+    with opened(places, ','.join(place)) as folder:
+        code, said = (text_of(folder / name).strip() for name in ('place.exit', 'place.err'))
+        number = int(code) if code else None
+        ending = Ending(_STATES.get(code, 'FAILED'), number, 'the job of this place', errors=said)
+        ending = _LATE if late else ending
+        record, faults = read(folder, plan, ','.join(place), ending)
+    record.job = {
+        'id': os.environ.get('SLURM_JOB_ID', ''), 'nodes': list(place), 'exitcode': number, 'state': ending.state,
+    }  # fmt: skip
+    return record, faults
+
+
+@contextmanager
+def opened(places: Path, name: str) -> Iterator[Path]:
+    """Yield the folder of a place, which ``parts/sweep.sh`` has packed if the job ended well.
+
+    The lines that were read there are added to what is packed.
+    """
+    packed = places / f'{name}.tar'
+    if not packed.exists():
+        yield places / name
+        return
+    with tempfile.TemporaryDirectory(dir=_IN_MEMORY) as folder, tarfile.open(packed, 'r:') as archive:
+        archive.extractall(folder)  # noqa: S202 # nosec B202  packed by our own job
+        yield Path(folder)
+        if (numbers := Path(folder, NUMBERS)).exists():
+            with suppress(OSError), tarfile.open(packed, 'a:') as archive:
+                archive.add(numbers, NUMBERS)
+
+
+def breaches_of(record: Record, limits: Mapping[str, float]) -> list[str]:
+    """Return one sentence for each series of a place that is invalid or beyond its limit."""
+    found = []
+    for metric, facts, series in record.series():
+        name = variable_name(metric, series.dims)
+        if series.invalid:
+            found.append(f'invalid: {name}: {series.invalid}')
+        elif series.samples and name in limits:
+            value, limit = mean(series), limits[name]
+            if value < limit if facts.better == 'higher' else value > limit:
+                found.append(f'failed to meet reference: {name}={value:.6g} {facts.unit}, limit {limit:.6g}')
+    return found
+
+
+def worst_of(records: Sequence[Record], plan: Plan) -> Record:
+    """Return a record that has, of each series, the samples of the place with the worst mean."""
+    worst = plan.empty_record()
+    for (_, facts, series), *places in zip(worst.series(), *(record.series() for record in records), strict=True):
+        measured = [one for _, _, one in places if one.samples]
+        if measured:
+            chosen = (min if facts.better == 'higher' else max)(measured, key=mean)
+            series.samples = chosen.samples
+        else:
+            series.missing = 'no place measured it'
+    return worst
+
+
+def summary(places: Sequence[Mapping[str, Any]], key: str) -> list[str]:
+    """Return the first two ``faults`` or ``breaches`` of each place that has some, with its nodes."""
+    return [f'{",".join(place["job"]["nodes"])}: {"; ".join(place[key][:2])}' for place in places if place[key]]

@@ -1,0 +1,295 @@
+"""What measures energy: the command of each source, how its output is read, and the energy between two marks.
+
+A counter (J) is read at the marks of a phase, and between them where it might wrap. Power (W) is sampled. EAR tells the
+mean power of each job step afterwards. Imports no ReFrame.
+"""
+
+from __future__ import annotations
+
+import csv
+import itertools
+import math
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+from checks.core.reading.outputs import first_words, text_of
+
+LEAST_SAMPLES = 40  # in a phase: 001 section 4 asks for as many, for an error below 5 %
+_MOST_POWER = 500.0  # W of what one counter of RAPL counts; more is a reset
+_RAISE = 'where samples cost more than 0.1 % of a core they come later: raise `interval`'
+_MARKS = 0.05  # seconds by which the marks of a phase and the looks at its meter may differ
+_POWERCAP = '/sys/class/powercap'
+_PM_COUNTERS = '/sys/cray/pm_counters'
+_FOOTER = re.compile(r'look ([0-9]+\.[0-9]+) ([0-9]+) ([0-9]+)')
+
+
+class Count(NamedTuple):
+    """A counter in J, or a power in W; `top`: where the counter begins again at 0, None for 64 bits."""
+
+    value: float
+    top: float | None = None
+
+
+class Look(NamedTuple):
+    """What a meter said at `time`, in seconds since 1970, by part of the node; `own`: s of CPU time of its sampler."""
+
+    time: float
+    counts: Mapping[str, Count]
+    own: float = 0.0
+
+
+class Spent(NamedTuple):
+    """The energy of a phase in J, the seconds of it that were seen, its samples, and the mean of their powers in W."""
+
+    joules: float
+    seconds: float
+    samples: float
+    watts: float
+    doubt: str = ''
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kind of meter. `read`: output and boundary -> counts; it raises ValueError with the remedy.
+
+    `interval`: seconds between two values of the source, unless site.yaml states them. `wraps`: seconds within which a
+    counter may wrap twice at most power, so that it is looked at between the marks, too.
+    """
+
+    command: str
+    read: Callable[[str, str], Mapping[str, Count]]
+    interval: float
+    unit: str = 'J'
+    wraps: float = math.inf
+    of_job: bool = False  # tells the energy of all nodes together
+
+
+def _rapl(output: str, boundary: str) -> dict[str, Count]:
+    """Read packages and memory; other zones are parts of a package, or count it again (psys, core, uncore)."""
+    zones: dict[str, dict[str, str]] = {}
+    for match in re.finditer(rf'{_POWERCAP}/(intel-rapl:[0-9:]+)/(\w+):(.*)', output):
+        zones.setdefault(match[1], {})[match[2]] = match[3]
+    if not zones:
+        raise ValueError(f'this node has no {_POWERCAP}/intel-rapl:*, the energy counters that site.yaml names')
+    found, parts = {}, set()
+    for zone, files in zones.items():
+        part = re.sub(r'-\d+.*', '', files.get('name', ''))
+        if part not in boundary.split('+'):
+            continue
+        if 'energy_uj' not in files:
+            raise ValueError(
+                f'{_POWERCAP}/{zone}/energy_uj cannot be read: since Linux 5.10 root alone may; let all users read '
+                'it, such as by a rule of udev or tmpfiles.d, or remove `energy` from site.yaml'
+            )
+        found[zone] = Count(int(files['energy_uj']) / 1e6, int(files['max_energy_range_uj']) / 1e6)
+        parts.add(part)
+    if lacking := set(boundary.split('+')) - parts:
+        raise ValueError(f'{_POWERCAP} has no intel-rapl zone of {", ".join(sorted(lacking))}, as site.yaml says')
+    return found
+
+
+def _pm_counters(output: str, boundary: str) -> dict[str, Count]:
+    """Read lines such as ``/sys/cray/pm_counters/cpu_energy:12345 J 1700000000000000 us``."""
+    files = {name: float(joules) for name, joules in re.findall(r'/(\w*energy):([0-9]+) J', output)}
+    found = {}
+    for part in boundary.split('+'):
+        name = 'energy' if part == 'node' else rf'{"accel[0-9]+" if part == "accel" else part}_energy'
+        of_part = {file: Count(joules) for file, joules in files.items() if re.fullmatch(name, file)}
+        if not of_part:
+            raise ValueError(f'{_PM_COUNTERS} has no counter of {part}, as site.yaml says; it has {_listed(files)}')
+        found |= of_part
+    return found
+
+
+def _gpus(output: str, _: str) -> dict[str, Count]:
+    found = {name: Count(float(joules)) for name, joules in re.findall(r'^(gpu[0-9]+) ([0-9.]+)$', output, re.M)}
+    if not found:
+        *_, said = ['nothing', *output.split('\n')]
+        raise ValueError(
+            f'no GPU told its energy: "{said}"; `pip install nvidia-ml-py` (nvml), or amdsmi of the ROCm release, for '
+            f'{sys.executable}, which the node must be able to run'
+        )
+    return found
+
+
+def _slurm(output: str, _: str) -> dict[str, Count]:
+    joules = [float(line) for line in output.split('\n') if re.fullmatch(r'[0-9]+', line.strip())]
+    if not joules:
+        raise ValueError(f'sstat told no ConsumedEnergyRaw: "{first_words(output)}"')
+    if joules[0] == 0:
+        raise ValueError(
+            'Slurm counts no energy here: AcctGatherEnergyType of slurm.conf says what does (none: nothing)'
+        )
+    return {'job': Count(joules[0])}
+
+
+def _number(output: str, _: str) -> dict[str, Count]:
+    if not (match := re.search(r'^\s*([0-9]+\.?[0-9]*)\s*$', output, re.M)):
+        raise ValueError(f'expected a line with a number alone, found "{first_words(output) or "nothing"}"')
+    return {'node': Count(float(match[1]))}
+
+
+def _listed(names: Mapping[str, object]) -> str:
+    return ', '.join(sorted(names)) or 'none'
+
+
+def _python(statements: str) -> str:
+    """Return a command that prints the J of each GPU, in a process of its own.
+
+    AMD's library reads a counter once in a process (ROCm/rocm_smi_lib issue 180).
+    """
+    return f'env -u PYTHONHOME -u PYTHONPATH {shlex.quote(sys.executable)} -c {shlex.quote(statements)}'
+
+
+# nvmlDeviceGetTotalEnergyConsumption: mJ, of Volta and later. amdsmi_get_energy_count: its resolution is in uJ.
+_NVML = (
+    'import pynvml as n; n.nvmlInit(); '
+    'all_of = map(n.nvmlDeviceGetHandleByIndex, range(n.nvmlDeviceGetCount())); '
+    "[print(f'gpu{i}', n.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3) for i, gpu in enumerate(all_of)]"
+)
+_AMDSMI = (
+    'import amdsmi as n; n.amdsmi_init(); '
+    'all_of = map(n.amdsmi_get_energy_count, n.amdsmi_get_processor_handles()); '
+    "[print(f'gpu{i}', gpu['energy_accumulator'] * gpu['counter_resolution'] / 1e6) for i, gpu in enumerate(all_of)]"
+)
+_SSTAT = 'sstat --noheader --parsable2 --format=ConsumedEnergyRaw --jobs="$SLURM_JOB_ID.$([ "$SLURM_NNODES" = 1 ] && '
+SOURCES = {
+    # the smallest counters, of 65 kJ, wrap after 131 s of _MOST_POWER
+    'rapl': Source(
+        f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=120
+    ),
+    'pm_counters': Source(f"grep -s -H '' {_PM_COUNTERS}/*energy; true", _pm_counters, 0.1),
+    'nvml': Source(_python(_NVML), _gpus, 0.1),
+    'amdsmi': Source(_python(_AMDSMI), _gpus, 0.1),
+    'slurm': Source(f'{_SSTAT}echo batch || echo extern)"', _slurm, 30.0, of_job=True),
+}
+#: Reads what EAR has stored of the job's steps; its daemons store it within a minute.
+EAR = 'sleep 60; eacct -j "$SLURM_JOB_ID" -l -c ear.csv && cat ear.csv'
+EAR_INTERVAL = 60.0  # the daemon's; its library takes a sample every 10 s (000 section 2.6)
+
+
+def of_command(command: str, unit: str) -> Source:
+    """Return the source of a command of the site, that prints W or J."""
+    return Source(command, _number, 1.0, unit)
+
+
+def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
+    """Return all looks of a meter at a node. Raises ValueError where one could not be read."""
+    found, said = [], []
+    for line in text_of(path).splitlines():
+        if not (match := _FOOTER.fullmatch(line)):
+            said.append(line)
+            continue
+        output, said = '\n'.join(said), []
+        try:
+            counts = source.read(output, boundary)
+        except ValueError as error:
+            failed = f' (exit code {match[2]} of `{source.command}`)' if match[2] != '0' else ''
+            raise ValueError(f'{error}{failed}') from None
+        found.append(Look(float(match[1]), counts, int(match[3]) / 1000))
+    if not found:
+        raise ValueError(f'expected what the meter said in {path.name}, found nothing')
+    return found
+
+
+def counted(looks: Sequence[Look], start: float, end: float, interval: float) -> Spent:
+    """Return what counters counted between the looks nearest to `start` and `end`, in seconds since 1970.
+
+    A counter that wrapped begins again at 0. Raises ValueError where the counters stand still.
+    """
+    early = [look.time <= (start + end) / 2 for look in looks]
+    if len(set(early)) < 2:
+        raise ValueError('expected a look at the counters at the beginning and at the end of the phase')
+    first = min((i for i, is_early in enumerate(early) if is_early), key=lambda i: abs(looks[i].time - start))
+    last = min((i for i, is_early in enumerate(early) if not is_early), key=lambda i: abs(looks[i].time - end))
+    joules, doubt = 0.0, ''
+    for before, after in zip(looks[first:last], looks[first + 1 : last + 1], strict=True):
+        seconds = after.time - before.time
+        if seconds <= 0:
+            doubt = doubt or 'the clock was set back between two looks at the counters'
+        for zone, was in before.counts.items():
+            now = after.counts.get(zone)
+            if now is None:
+                raise ValueError(f'the counter {zone} was gone at the next look')
+            more = now.value - was.value
+            if was.top and seconds * _MOST_POWER > was.top:
+                doubt = doubt or f'a counter of {was.top:.0f} J may wrap more than once in {seconds:.0f} s'
+            if more < 0 and was.top:
+                more += was.top
+            if more < 0 or (was.top and more > max(seconds, _MARKS) * _MOST_POWER):
+                doubt = doubt or f'{more:.0f} J in {seconds:.3g} s cannot be: the counter {zone} was reset'
+            joules += more
+    seconds = looks[last].time - looks[first].time
+    if joules <= 0 and not doubt:
+        raise ValueError('the counters stand still')
+    return Spent(joules, seconds, seconds / interval, joules / seconds, doubt)
+
+
+def sampled(looks: Sequence[Look], start: float, end: float, interval: float, accuracy: float) -> Spent:
+    """Return the integral of the power samples from `start` to `end`, by the trapezoid rule.
+
+    The first and the last sample stand for the time to the marks. Raises ValueError where no sample lies between.
+    """
+    inside = [(look.time, sum(count.value for count in look.counts.values())) for look in looks]
+    inside = [(time, watts) for time, watts in inside if start <= time <= end]
+    if not inside:
+        raise ValueError('no sample of the power lies between the marks')
+    times = [start, *(time for time, _ in inside), end]
+    powers = [inside[0][1], *(watts for _, watts in inside), inside[-1][1]]
+    steps = [after - before for before, after in itertools.pairwise(times)]
+    joules = sum(step * (powers[i] + powers[i + 1]) / 2 for i, step in enumerate(steps))
+    if joules <= 0:
+        raise ValueError('the power is 0 W')
+    doubt = ''
+    if min(steps) < 0:
+        doubt = 'the clock was set back between two samples'
+    elif max(steps) - interval > accuracy * (end - start):
+        doubt = f'no sample for {max(steps):.3g} of {end - start:.3g} s, expected one every {interval:g} s: {_RAISE}'
+    return Spent(joules, end - start, len(inside), fmean(watts for _, watts in inside), doubt)
+
+
+def of_steps(table: str, start: float, end: float, boundary: str, interval: float) -> dict[str, Spent]:
+    """Return the energy by node of the job steps that EAR saw between the marks; `table`: eacct's CSV of each node.
+
+    Raises ValueError where there are none.
+    """
+    columns = {'node': ['DC'], 'package': ['PCK'], 'package+dram': ['PCK', 'DRAM']}[boundary]
+    found: dict[str, list[tuple[float, float]]] = {}
+    rows = itertools.dropwhile(lambda line: 'JOB_START_TIME' not in line, table.splitlines())  # eacct speaks first
+    for row in csv.DictReader(rows, delimiter=';'):
+        try:
+            begin, over = float(row['JOB_START_TIME']), float(row['JOB_END_TIME'])
+            watts = sum(float(row[f'NODEMGR_{name}{"_NODE" * (name == "DC")}_POWER_W']) for name in columns)
+            seconds = float(row['NODEMGR_TIME_SEC'])
+        except (KeyError, TypeError, ValueError):
+            continue
+        if start - 1 <= begin and over <= end + 1 and watts > 0 and seconds > 0:  # EAR has whole seconds of the time
+            found.setdefault(row['NODENAME'], []).append((watts, seconds))
+    if not found:
+        raise ValueError(f'eacct knows no job step between the marks; it sees what srun starts: "{first_words(table)}"')
+    return {
+        node: Spent(
+            joules := sum(watts * seconds for watts, seconds in steps),
+            seconds := sum(seconds for _, seconds in steps), seconds / interval, joules / seconds,
+        )
+        for node, steps in found.items()
+    }  # fmt: skip
+
+
+def doubt_of(spent: Spent, seconds: float, accuracy: float) -> str:
+    """Return why the energy of a phase is invalid; `seconds`: of the phase, by a clock that cannot be set."""
+    if spent.doubt:
+        return spent.doubt
+    if spent.samples < LEAST_SAMPLES:
+        return f'{spent.samples:.0f} samples of the power in {spent.seconds:.3g} s, expected at least {LEAST_SAMPLES}'
+    # power x time of the phase against the energy, each by its own clock
+    allowed = accuracy + spent.watts * _MARKS / spent.joules
+    if (off := abs(spent.watts * seconds - spent.joules) / spent.joules) > allowed:
+        return f'power x time is {off:.1%} off the energy, expected at most {accuracy:.1%}'
+    return ''

@@ -1,0 +1,92 @@
+"""What the nodes of a job counted, by what `job/load.sh` wrote of each, and their clock. Imports no ReFrame."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean, median
+
+from checks.core.reading import causes
+from checks.core.reading.causes import Cause
+from checks.core.reading.outputs import seconds_of, text_of
+from plumbline.record import Record
+
+
+def short(host: str) -> str:
+    """Return a name of a host without its domain."""
+    return host.partition('.')[0].lower()
+
+
+def facts_in(text: str) -> dict[str, str]:
+    """Return the lines ``key=value`` of a text."""
+    return dict(line.split('=', 1) for line in text.splitlines() if '=' in line)
+
+
+def add_health(
+    folder: Path, record: Record, nodes: Sequence[str], clocks: Mapping[str, Sequence[int]],
+    host_of: Callable[[str], str] | None,
+) -> list[Cause]:  # fmt: skip
+    """Add what each node counted but the first, whose facts are in the provenance, and the median clock of each in MHz.
+
+    `clocks`: kHz at each look, by node. Return a cause for each error of a node, and each setting that was changed.
+    """
+    names = {short(name): node for node in nodes for name in (node, (host_of or str)(node))}
+    first = nodes[0]
+
+    def said(file: str, node: str, weight: int) -> list[Cause]:
+        return [Cause(weight, f'{node}: {line}') for line in text_of(folder / file).splitlines()]
+
+    found = [*said('health.txt', first, causes.NODE), *said('changes.txt', first, causes.OUTPUT)]
+    for path in sorted(folder.glob('facts.*')):
+        at = path.name.removeprefix('facts.')
+        node = names.get(short(at), at)
+        if node != first:
+            record.health[node] = facts_in(text_of(path))
+            found += said(f'health.{at}.txt', node, causes.NODE)
+    if said_of_gpus := state_of(text_of(folder / 'gpus.txt')):
+        record.provenance['gpus_in_run'] = said_of_gpus
+    lost = [node for node in nodes[1:] if node not in record.health]
+    if lost and any(folder.glob('counts.*')):
+        record.provenance['counters_not_read'] = f'of {len(lost)} of {len(nodes)} nodes: {", ".join(lost[:8])}'
+    for at, looks in clocks.items():
+        node = names.get(short(at), first)
+        if looks:
+            of_node = record.provenance if node == first else record.health.setdefault(node, {})
+            of_node['clock_in_run'] = f'{median(looks) / 1000:.0f}'
+    for facts in record.health.values():
+        if facts.get('counters_lacking') == record.provenance.get('counters_lacking'):
+            facts.pop('counters_lacking', None)  # of nodes alike it is said once
+    return found
+
+
+def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
+    """Add the seconds of each trial to the record; yield a cause for each in which the clock was set."""
+    for trial in range(1, record.trials + 1):
+        if times := seconds_of(folder / f'trial_{trial}'):
+            by_time_of_day, by_uptime = times
+            record.trial_seconds.append(by_uptime)
+            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
+                what = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
+                yield Cause(causes.OUTPUT, what, (trial,), record.trials, nodes)
+
+
+def state_of(samples: str) -> str:
+    """Return the means of what `job/gpus.sh` sampled: ``0: 1410 MHz, 398 W, 61 C; 1: ...``; empty without samples.
+
+    The first tenth of the samples, when a GPU is still cold or idle, is not counted.
+    """
+    found: dict[str, list[list[str]]] = {}
+    for words in map(str.split, samples.splitlines()):
+        if len(words) == 4:
+            found.setdefault(words[0], []).append(words[1:])
+    means = {device: _means(rows[len(rows) // 10 :]) for device, rows in found.items()}
+    return '; '.join(f'{device}: {said}' for device, said in means.items() if said)
+
+
+def _means(rows: Sequence[Sequence[str]]) -> str:
+    said = []
+    for values, unit in zip(zip(*rows, strict=True), ('MHz', 'W', 'C'), strict=True):
+        numbers = [float(one) for one in values if re.fullmatch(r'[0-9]{1,7}(\.[0-9]{1,3})?', one)]
+        said += [f'{fmean(numbers):.0f} {unit}'] if numbers else []
+    return ', '.join(said)

@@ -1,0 +1,1 @@
+"""From what a job left behind to numbers: trials, outputs, why it failed, what its threads did."""

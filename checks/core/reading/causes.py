@@ -1,0 +1,198 @@
+"""Why a job or a program of it failed: one sentence for each cause. Imports no ReFrame."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from checks.core.reading import signatures
+from checks.core.reading.outputs import first_words, text_of
+
+_DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
+_OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended, and its exit code says how
+_SHOWN = 3  # faults of a kind that are named of one run, beyond which the rest is counted
+_LONGEST = 200  # characters of a line that is quoted
+_LOOKED_AT = 2**20  # characters at the beginning and at the end of an output that are searched for a signature
+# Weights of causes, the worst first; a fault of the node may be why the job or a program failed
+NODE, JOB, PROGRAM, SCRIPT, OUTPUT, RESULT = range(6)
+
+
+class Cause(NamedTuple):
+    """One cause: ``<what> in trial 1 of 3 on n1<detail>``; `trials` and `nodes` where they are known."""
+
+    weight: int
+    what: str
+    trials: tuple[int, ...] = ()
+    of_trials: int = 0
+    nodes: str = ''
+    detail: str = ''
+
+    @property
+    def brief(self) -> str:
+        """What happened and in which trial."""
+        numbers = ', '.join(map(str, self.trials[:5])) + f' and {len(self.trials) - 5} more' * (len(self.trials) > 5)
+        if len(self.trials) == self.of_trials > 1:
+            return f'{self.what} in all {self.of_trials} trials'
+        several = 's' * (len(self.trials) > 1)
+        return f'{self.what} in trial{several} {numbers} of {self.of_trials}' if self.trials else self.what
+
+    def __str__(self) -> str:
+        return self.brief + (f' on {self.nodes}' if self.nodes else '') + self.detail
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a job ended: state and exit code of the scheduler.
+
+    `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials.
+    `remark`: what else the scheduler was told.
+    """
+
+    state: str = 'COMPLETED'
+    exitcode: int | None = 0
+    name: str = 'the job'
+    limit: float | None = None
+    errors: str = ''
+    refused: str = ''
+    remark: str = ''
+
+    @classmethod
+    def of(cls, job: Any, stage: Path, patience: float | None) -> Ending:
+        """Return how a job of ReFrame ended, which was to be pending for at most `patience` seconds."""
+        code, remark = job.exitcode, ''
+        if code is None and getattr(job, 'signal', None):  # of a local job
+            code = 128 + job.signal
+        if job.state == 'CANCELLED' and not job.nodelist and patience:
+            remark = f'it may be pending for at most {patience:.0f} s'
+        return cls(job.state, code, f'job {job.jobid}', job.time_limit, text_of(stage / job.stderr), remark=remark)
+
+    @property
+    def well(self) -> bool:
+        """Whether the job came to its end."""
+        return self.state in _DONE and self.exitcode == 0
+
+
+WELL = Ending()
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run of a trial: its folder, and what started in it, such as ``likwid-bench (triad)``."""
+
+    folder: Path
+    who: str
+    trial: int
+
+    @property
+    def exit_code(self) -> int | None:
+        """The exit code of the program; None if it did not end, or did not start."""
+        text = text_of(self.folder / 'exit_code').strip()
+        return int(text) if text.isdecimal() and len(text) < 4 else None
+
+    @property
+    def running(self) -> bool:
+        """Whether it had started and not ended when its job ended."""
+        return self.folder.is_dir() and self.exit_code is None
+
+
+def how_it_ended(code: int | None) -> tuple[str, str]:
+    """Return the words for an exit code of a shell, and the name of the signal that it stands for, if any."""
+    if code is not None and code > 128 and code - 128 in signal.valid_signals():
+        name = signal.Signals(code - 128).name if code - 128 in iter(signal.Signals) else f'signal {code - 128}'
+        return f'was killed by {name} (exit code {code})', name
+    return f'ended with exit code {code}', ''
+
+
+def what_it_said(errors: str, output: str, environ: str, code: int | None) -> str:
+    """Return the end of a sentence: what standard error or output mean, the line that says so, the usual remedy.
+
+    `code`: the exit code, which may tell more where neither has a line that is known.
+    """
+    own = next((line for line in errors.splitlines() if line.startswith('plumbline: ')), '')
+    if own and not signatures.of_text(own, environ):
+        return f': {own.removeprefix("plumbline: ")}'
+    errors, output = (f'{text[:_LOOKED_AT]}\n{text[-_LOOKED_AT:]}' for text in (own or errors, output))
+    if found := signatures.of_text(errors, environ) or signatures.of_text(output, environ):
+        return f': {found.means} ("{found.line[:_LONGEST]}"); {found.remedy}'
+    says = f': "{words}"' if (words := first_words(errors)) else '; it printed no error'
+    if not words and (lines := output.split('\n')) and (last := next(filter(str.strip, reversed(lines)), '')):
+        says += f', its output ends "{last.strip()[:_LONGEST]}"'
+    _, name = how_it_ended(code)
+    usual = signatures.of_signal(name) or signatures.of_exit_code(code, environ)
+    return f'{says}; {usual.means}; {usual.remedy}' if usual else says
+
+
+def of_program(
+    run: Started, of_trials: int, nodes: str, environ: str, complaints: Callable[[Path], list[str]]
+) -> Cause | None:
+    """Return why the program of a run died; None if it ended with 0, did not end, or did not start.
+
+    `complaints`: what the check finds in the folder of the run.
+    """
+    code = run.exit_code
+    if not code:
+        return None
+    how, _ = how_it_ended(code)
+    errors, output = (text_of(run.folder / name) for name in ('stderr', 'stdout'))
+    of_check = complaints(run.folder)
+    detail = f': {of_check[0]}' if of_check else what_it_said(errors, output, environ, code)
+    return Cause(PROGRAM, f'{run.who} {how}', (run.trial,), of_trials, nodes, detail)
+
+
+def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, environ: str) -> Cause | None:
+    """Return why a job ended early; None if it ended well. `runs`: all that it was to start, in order."""
+    if ending.well:
+        return None
+    if ending.refused:
+        return Cause(JOB, f'{ending.name} did not run its trials', nodes=nodes, detail=f': {ending.refused}')
+    when = _when(runs, of_trials) if nodes or any(run.folder.exists() for run in runs) else 'before it had a node'
+    if ending.state in _OWN_FAULT:
+        ended = f'ended in state {ending.state}, exit code {ending.exitcode}'
+        how = how_it_ended(ending.exitcode)[0] if ending.exitcode else ended
+        said = what_it_said(ending.errors, '', environ, ending.exitcode)
+        return Cause(SCRIPT, f'{ending.name} {how} {when}', nodes=nodes, detail=said)
+    usual = signatures.of_state(ending.state, f' of {ending.limit:.0f} s' if ending.limit else '')
+    words = first_words(next((text_of(run.folder / 'stderr') for run in runs if run.running), ending.errors))
+    detail = f' ({ending.name}, state {ending.state})' + (f': "{words}"' if words else '')
+    what = f'{usual.means} {when}' + f'; {ending.remark}' * bool(ending.remark)
+    return Cause(JOB, what, nodes=nodes, detail=f'{detail}; {usual.remedy}')
+
+
+def _when(runs: list[Started], of_trials: int) -> str:
+    """Return what a job was doing when it ended."""
+    if running := [run for run in runs if run.running]:
+        return f'while {running[0].who} ran in trial {running[0].trial} of {of_trials}'
+    if ended := [run for run in runs if run.exit_code is not None]:
+        return f'after {ended[-1].who} of trial {ended[-1].trial} of {of_trials}'
+    return 'before its first trial'
+
+
+def merged(found: list[Cause]) -> list[Cause]:
+    """Return the causes, the worst first; one for all trials of which all but the trial is the same."""
+    alike: dict[Cause, list[int]] = {}
+    for cause in sorted(found, key=lambda cause: cause.weight):
+        alike.setdefault(cause._replace(trials=()), []).extend(cause.trials)
+    return [cause._replace(trials=tuple(trials)) for cause, trials in alike.items()]
+
+
+def some(faults: list[str]) -> list[str]:
+    """Return the first faults of a kind, and how many more there are."""
+    return faults[:_SHOWN] + [f'and {len(faults) - _SHOWN} more'] * (len(faults) > _SHOWN)
+
+
+def of_output(output: str, times: set[int], name: str) -> str:
+    """Return the one fault that leaves nothing to read of an output, or nothing.
+
+    `times`: how often its results were found. `name`: of its file.
+    """
+    if not output.strip():
+        return f'it ended with exit code 0 and left an empty {name}'
+    if len(times) == 1 and (count := times.pop()) > 1:
+        return (
+            f'its results are there {count} times: {count} programs wrote into one output, each as if it were alone; '
+            'look whether launcher and program use the same MPI'
+        )
+    return ''

@@ -1,0 +1,421 @@
+"""The metrics of a check, and how the folders of a job become a record. Imports no ReFrame."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from checks.core.meters.health import add_health, clock_steps, facts_in
+from checks.core.placement import Placement, add_actual, binding_faults, granted
+from checks.core.reading import causes, signatures
+from checks.core.reading.causes import WELL, Cause, Ending, Started
+from checks.core.reading.outputs import cut_of, first_words, text_of
+from plumbline.identity import Pairs, pairs, to_text
+from plumbline.outputs import Lines, write_numbers
+from plumbline.record import Dim, MetricRecord, Record, Sample, Series
+
+_TIMES = ('s', 'ms', 'us', 'ns')
+_NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
+_LONGEST = 64  # characters of a number; programs print fewer
+
+
+class Row(NamedTuple):
+    """A number in an output with the dims that its row names. `lines`: where it was read, from 1; none: not known."""
+
+    dims: Mapping[str, str]
+    number: str | float
+    lines: tuple[int, ...] = ()
+
+
+class NotMeasured(ValueError):
+    """Report that an output has no usable number for a metric, and why."""
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One kind of quantity that a run of a check measures, and how to read it from the output of that run.
+
+    `rows`: a regular expression (``^`` and ``$`` match at lines). Its group ``value``, or its only group, is the
+    number; each other named group is a dim, whose value is taken in lower case. Without `rows` the check's `derive`
+    computes the metric.
+    `dims`: the dims that all rows of this run share. `expected`: dim -> the values that must appear, each exactly once;
+    of several dims, each combination.
+    The value is the number times `scale`, divided by the number that each pattern of `per` finds once in the output.
+    `run`: name of the run that prints it. `peak`: entry of the partition's peaks that no value may exceed.
+    `judged`: whether a series needs a reference, or a function of its dims; others are informational.
+    `draw`: how to draw it where the kinds of its dims do not say so, see :class:`plumbline.record.Record`.
+    """
+
+    name: str
+    unit: str
+    better: str
+    rows: str | None = None
+    dims: Mapping[str, object] = field(default_factory=dict)
+    expected: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    per: tuple[str, ...] = ()
+    scale: float = 1.0
+    run: str = 'run'
+    peak: str | None = None
+    judged: bool | Callable[[Mapping[str, str]], bool] = True
+    draw: Mapping[str, Any] | None = None
+
+    @property
+    def computed(self) -> bool:
+        """True if `derive` computes it instead of reading it from an output."""
+        return self.rows is None
+
+    def points(self) -> list[Pairs]:
+        """Return the dims of each series that must be measured."""
+        found = product(*self.expected.values())
+        return [pairs({**self.dims, **dict(zip(self.expected, values, strict=True))}) for values in found]
+
+    def is_judged(self, dims: Pairs) -> bool:
+        """Return whether the series at `dims` needs a reference."""
+        return self.judged(dict(dims)) if callable(self.judged) else self.judged
+
+    def found(self, output: str) -> list[Row]:
+        """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
+        return _rows(self.rows, output)
+
+    def read(self, output: str) -> Reading:
+        """Return the value of each expected point or why it has none, and faults: unexpected rows."""
+        points = self.points()
+        try:
+            rows = self.found(output)
+            divisors = [_rows(pattern, output) for pattern in self.per]
+            divisor = math.prod(map(_only, self.per, ([row.number for row in of] for of in divisors)))
+        except NotMeasured as reason:
+            return Reading({}, dict.fromkeys(points, str(reason)), [], set(), {})
+        of_divisors = [line for of in divisors for row in of for line in row.lines]
+        found: dict[Pairs, list[str | float]] = {}
+        lines: dict[Pairs, list[int]] = {}
+        for row in rows:
+            point = pairs({**self.dims, **row.dims})
+            found.setdefault(point, []).append(row.number)
+            lines.setdefault(point, of_divisors[:]).extend(row.lines)
+        unexpected = [f'unexpected row: {to_text(dims)[:80]}' for dims in found if dims not in points]
+        times = {len(found.get(point, [])) for point in points}
+        reading = Reading({}, {}, unexpected, times, {point: lines[point] for point in points if lines.get(point)})
+        for point in points:
+            try:
+                reading.values[point] = self._value(found.get(point, []), divisor)
+            except NotMeasured as reason:
+                reading.missing[point] = str(reason)
+        return reading
+
+    def _value(self, numbers: list[str | float], divisor: float) -> float:
+        """Return the value of the only one of `numbers`, finite and above zero. Raises NotMeasured."""
+        value = _only(self.rows, numbers) * self.scale
+        value = value / divisor if divisor else math.nan
+        if not (math.isfinite(value) and value > 0):
+            raise NotMeasured(f'{value} {self.unit} is not a measurement: expected a finite number above zero')
+        return value
+
+
+def _only(pattern: str | None, numbers: Sequence[str | float]) -> float:
+    """Return the only one of the numbers that `pattern` matched. Raises NotMeasured."""
+    if len(numbers) != 1:
+        times = f'{len(numbers)} times' if numbers else 'nothing'
+        raise NotMeasured(f'pattern {pattern!r} matched {times}, expected one number')
+    (number,) = numbers
+    if isinstance(number, str) and not (len(number) <= _LONGEST and _NUMBER.fullmatch(number)):
+        raise NotMeasured(f'{number[:_LONGEST]!r} is not a number')
+    return float(number)
+
+
+def _rows(pattern: str, output: str) -> list[Row]:
+    """Return the numbers that a pattern matches, with the dims of its named groups."""
+    rows, line, before = [], 1, 0
+    for match in re.finditer(pattern, output, re.MULTILINE):
+        named = {'value': match[1]} | match.groupdict()
+        value = named.pop('value') + _cut_off(match)
+        at = match.start('value' if 'value' in match.re.groupindex else 1)
+        line, before = line + output.count('\n', before, at), at
+        rows.append(Row({name: text.lower() for name, text in named.items()}, value, (line,)))
+    return rows
+
+
+def _cut_off(match: re.Match[str]) -> str:
+    """Return words that make a number none if it stands in a last line without a newline: digits may be missing."""
+    return ' (the output ends here)' if match.end() == len(match.string) and not match[0].endswith('\n') else ''
+
+
+class Reading(NamedTuple):
+    """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output.
+
+    `times`: how often the points were found, such as {1}. `lines`: of the output in which their numbers stand, as far
+    as the metric knows them.
+    """
+
+    values: dict[Pairs, float]
+    missing: dict[Pairs, str]
+    faults: list[str]
+    times: set[int]
+    lines: dict[Pairs, list[int]]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One execution of the program: its folder, its output and its standard error.
+
+    `provenance` is that of the case; a check adds what it learns from an output, such as a version.
+    """
+
+    name: str
+    output: str
+    errors: str = ''
+    trial: int = 1
+    folder: Path = Path()
+    provenance: dict[str, str] = field(default_factory=dict)
+
+
+def _nothing(*_: Any) -> Any:
+    return []
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a job was requested to measure, and the functions of its check that judge what it wrote.
+
+    `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
+    folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
+    provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. For
+    `figures`, `usual_spread` and the four functions see :class:`checks.core.benchmark.Benchmark`.
+    """
+
+    check: str
+    params: Pairs
+    metrics: Sequence[Metric]
+    placement: Placement | None = None
+    trials: int = 1
+    dims: Mapping[str, Dim] = field(default_factory=dict)
+    figures: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    runs: Mapping[str, Mapping[str, str]] = field(default_factory=lambda: {'run': {}})
+    programs: Mapping[str, str] = field(default_factory=dict)
+    environ: str = ''
+    output: str = 'stdout'
+    num_nodes: int = 1
+    tags: Sequence[str] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict)
+    facts: Sequence[str] = ('provenance.txt',)
+    floor: float | None = None
+    usual_spread: float | Mapping[str, float] | None = None
+    sanity_faults: Callable[[Run], list[str]] = _nothing
+    complaints: Callable[[Path], list[str]] = _nothing
+    invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
+    derive: Callable[[Record], None] = _nothing
+    meter: Callable[[Path, Record, str], None] = _nothing
+    host_of: Callable[[str], str] | None = None
+
+    def who(self, run: str) -> str:
+        """Return the program of a run, with the name of the run where that says more."""
+        program = self.programs.get(run, self.check)
+        return program if run in ('run', program) else f'{program} ({run})'
+
+    def problems(self) -> list[str]:
+        """Return one sentence for each metric that contradicts the plan or another metric."""
+        found = [] if self.metrics else ['the check declares no metric']
+        seen: dict[str, Metric] = {}
+        points: set[tuple[str, Pairs]] = set()
+        for metric in self.metrics:
+            where = f'metric {metric.name}'
+            if unknown := sorted({*metric.dims, *metric.expected} - set(self.dims)):
+                found.append(f'{where}: dim {", ".join(unknown)}: expected one of the dims that the check declares')
+            if not metric.computed and metric.run not in self.runs:
+                found.append(f'{where}: run {metric.run!r}: expected one of {", ".join(self.runs)}')
+            first = seen.setdefault(metric.name, metric)
+            if (metric.unit, metric.better) != (first.unit, first.better):
+                found.append(f'{where}: expected {first.unit}, {first.better}; found {metric.unit}, {metric.better}')
+            for point in metric.points():
+                if (metric.name, point) in points:
+                    found.append(f'{where}: {to_text(point)} is declared twice')
+                points.add((metric.name, point))
+        return found
+
+    def empty_record(self) -> Record:
+        """Return the record of a case that has measured nothing."""
+        record = Record(
+            self.check, self.params, tags=sorted(self.tags), trials=self.trials, dims=dict(self.dims),
+            provenance=dict(self.provenance), figures={metric: dict(of) for metric, of in self.figures.items()},
+        )  # fmt: skip
+        if self.placement:
+            record.placement = {'requested': self.placement.env_vars.get('PLUMBLINE_CPUS', ''), 'actual': {}}
+        for metric in self.metrics:
+            if metric.name not in record.metrics:
+                floor = 0.05 if metric.unit in _TIMES else 0.02
+                record.metrics[metric.name] = MetricRecord(
+                    metric.unit, metric.better, usual_spread=usual_spread_of(metric.name, self.usual_spread),
+                    floor=floor if self.floor is None else self.floor,
+                )  # fmt: skip
+            points = metric.points()
+            record.metrics[metric.name].series += [Series(at, judged=metric.is_judged(at)) for at in points]
+            if metric.draw:
+                record.draw[metric.name] = dict(metric.draw)
+        return record
+
+
+def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> float | None:
+    """Return the usual spread that a check states of a metric: one number, or that of the first pattern that fits."""
+    if not isinstance(stated, Mapping):
+        return stated
+    return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
+
+
+def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
+    """Read the trials below `folder` of a job that ran on `nodes`.
+
+    Return the record, and one sentence for each cause of what is wrong, the worst first. What is missing because a
+    program died or the job ended has this cause as its reason. The lines in which the numbers stand are written to
+    `folder`, see :mod:`plumbline.outputs`.
+    """
+    record = plan.empty_record()
+    for name in plan.facts:
+        record.provenance |= facts_in(text_of(folder / name))
+    record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer where the queue allows no more time
+    runs = [
+        Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
+        for trial in range(1, record.trials + 1)
+        for run in plan.runs
+    ]
+    died = {
+        run: cause
+        for run in runs
+        if (cause := causes.of_program(run, record.trials, nodes, plan.environ, plan.complaints))
+    }
+    job = causes.of_job(ending, runs, record.trials, nodes, plan.environ)
+    if job and died and job.weight > causes.PROGRAM:
+        job = None  # the job script ended because the program did
+    found = [cause for cause in (job, *died.values()) if cause]
+    fatal = found[0] if found else None
+    clocks: dict[str, list[int]] = defaultdict(list)
+    series = {(name, one.dims): one for name, _, one in record.series()}
+    lines: Lines = {}
+    for run in runs:
+        because = died.get(run) or (None if run.exit_code == 0 else fatal)
+        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines))
+        if faults and not because:
+            detail = f': {"; ".join(faults)}'
+            words = first_words(text_of(run.folder / 'stderr'))
+            if words and 'its stderr says' not in detail:
+                detail += f'; its stderr begins: "{words}"'
+            found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
+    with suppress(OSError):  # without them the report looks for the digits of the values
+        write_numbers(folder, lines)
+    found += clock_steps(folder, record, nodes)
+    found += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
+    plan.derive(record)
+    plan.meter(folder, record, nodes)
+    lost: dict[str, list[str]] = {}
+    for metric in plan.metrics:
+        for point in metric.points() if metric.computed else ():
+            if not (one := series[metric.name, point]).samples:
+                one.missing = one.missing or (fatal.brief if fatal else 'what it is computed from is missing')
+                lost.setdefault(one.missing, []).append(variable_name(metric.name, point))
+    for why, (name, *more) in () if fatal else lost.items():
+        words = f'{name} and {len(more)} more' if more else name
+        found.append(Cause(causes.RESULT, f'metric {words} not measured: {why}'))
+    record.causes = [str(cause) for cause in causes.merged(found)]
+    return record, list(record.causes)
+
+
+def _read_run(
+    run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
+    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines,
+) -> Iterator[str]:  # fmt: skip
+    """Add the samples of one run of a trial to the record, and the clocks that its ranks saw; yield each fault.
+
+    `lines` gets those of its output in which the numbers stand. `because`: why the program or its job failed, which is
+    then the reason of all that is missing.
+    """
+    name, folder = run.folder.name, run.folder
+    metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
+
+    def lose(metric: Metric, point: Pairs, reason: str) -> None:
+        one = series[metric.name, point]
+        one.missing = one.missing or (because.brief if because else f'trial {run.trial}: {reason}')
+
+    yield from plan.complaints(folder)
+    written = sorted(folder.glob(plan.output))
+    if len(written) != 1:
+        for metric in metrics:
+            for point in metric.points():
+                lose(metric, point, f'it wrote no {plan.output}')
+        yield f'expected one file {plan.output}, found {len(written)}' if folder.exists() else 'did not start'
+        return
+    output, errors = text_of(written[0]), text_of(folder / 'stderr')
+    what = Run(name, output, errors, run.trial, folder, record.provenance)
+    readings = [(metric, metric.read(output)) for metric in metrics]
+    lines[str(written[0].relative_to(folder.parents[1]))] = {
+        variable_name(metric.name, point): at for metric, reading in readings for point, at in reading.lines.items()
+    }
+    actual, own = granted(folder), plan.runs[name]
+    add_actual(record.placement, actual, name if 'PLUMBLINE_CPUS' in own else '')
+    for rank, has in actual.items():
+        clocks[rank.rpartition('.')[0]] += has.watched.clocks
+    of_job = nodes.split(',') if nodes else []
+    bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
+    if run.running:
+        yield 'expected its exit code in the file exit_code, found none'
+    lines = errors.splitlines()
+    if run.exit_code == 0 and (line := signatures.of_death(errors)):
+        yield f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
+    yield from causes.some([line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')])
+    yield from causes.some(bound)
+    cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
+    yield from cuts
+    times = set().union(*(reading.times for _, reading in readings))
+    faults = plan.sanity_faults(what)
+    one_fault = causes.of_output(output, times, plan.output)
+    yield from [one_fault] * bool(one_fault)
+    yield from causes.some(faults) if len(faults) == 1 or not one_fault else []
+    lost = []
+    for metric, reading in readings:
+        yield from causes.some([f'metric {metric.name}: {fault}' for fault in reading.faults])
+        for point, value in reading.values.items():
+            one = series[metric.name, point]
+            one.samples.append((run.trial, nodes, value))
+            if reason := plan.invalid_reason(metric, value, what):
+                one.invalid = one.invalid or f'trial {run.trial}: {reason}'
+        for point, reason in reading.missing.items():
+            reason = cuts[0] if cuts else one_fault or reason
+            lose(metric, point, reason)
+            lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
+    if not (one_fault or cuts):
+        yield from lost[:1]
+        yield from [f'{len(lost) - 1} metrics more not measured'] * (len(lost) > 1)
+
+
+def series_of(record: Record, metric: str, **dims: object) -> Series:
+    """Return the series of a metric at these dims. Raises KeyError where the plan declares none."""
+    wanted = pairs(dims)
+    for one in record.metrics[metric].series:
+        if one.dims == wanted:
+            return one
+    raise KeyError(f'{metric} {to_text(wanted)}')
+
+
+def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
+    """Return a sample for each trial that all `inputs` have measured: `function` of their values."""
+    measured = [{trial: value for trial, _, value in one.samples} for one in inputs]
+    nodes = {trial: node for one in inputs for trial, node, _ in one.samples}
+    trials = sorted(set.intersection(*map(set, measured))) if measured else []
+    return [(trial, nodes[trial], function([each[trial] for each in measured])) for trial in trials]
+
+
+def mean(series: Series) -> float:
+    """Return the mean of the samples of a series that has some."""
+    return fmean(value for _, _, value in series.samples)
+
+
+def variable_name(metric: str, dims: Pairs) -> str:
+    """Return the name of ReFrame's performance variable of a series: ``latency message_bytes=8``."""
+    return f'{metric} {to_text(dims)}' if dims else metric

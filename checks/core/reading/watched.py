@@ -1,0 +1,234 @@
+"""What the threads of a rank did while its program ran, as ``parts/watch.sh`` saw it, and what is wrong with it."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+# Parts of an interval in which a thread ran or waited for a CPU
+_RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may be anywhere
+_BUSY = 0.5  # from which it needs a CPU of its own
+_USED = 0.02  # part of the CPUs that busy threads run on, at least: below it, others than the rank have them
+_ALIKE = (
+    0.1  # part of what the busiest ran: threads that share a CPU run alike, one that starts or ends only waits for it
+)
+_MOMENT = 0.25  # s, in which a thread may be elsewhere
+_LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
+_SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
+_OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
+_MARK = 'PLUMBLINE_SEES'  # in the environment of the program, and not in that of the wrapper
+Cpus = frozenset[int]
+
+
+def parse_cpu_list(text: str) -> Cpus:
+    """Parse the kernel's list format: ``0-3,8`` is 0, 1, 2, 3, 8; an empty text is no CPU."""
+    cpus: set[int] = set()
+    for part in filter(None, text.strip().split(',')):
+        first, _, last = part.partition('-')
+        cpus.update(range(int(first), int(last or first) + 1))
+    return frozenset(cpus)
+
+
+def cpu_list(cpus: Cpus) -> str:
+    """Return CPUs in the kernel's list format."""
+    starts = [cpu for cpu in sorted(cpus) if cpu - 1 not in cpus]
+    ends = [cpu for cpu in sorted(cpus) if cpu + 1 not in cpus]
+    return ','.join(f'{a}' if a == b else f'{a}-{b}' for a, b in zip(starts, ends, strict=True))
+
+
+class Thread(NamedTuple):
+    """A thread at one look: `process` is ``.`` or the number of a child; `ran` and `waited` for a CPU in seconds."""
+
+    process: str
+    number: int
+    ran: float
+    waited: float
+    cpus: Cpus
+    name: str
+
+
+@dataclass(frozen=True)
+class Look:
+    """All threads of a rank, `at` seconds after its start; `environs`: process -> its variables of visible GPUs."""
+
+    at: float
+    threads: list[Thread] = field(default_factory=list)
+    environs: dict[str, dict[str, str]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Watched:
+    """The looks at a rank; the first is at the wrapper that became its program.
+
+    `ended`: seconds after the start; None if it was not seen. `own`: CPU seconds of all looks. `closed`: the program
+    closed the pipe to the process that looks, and ran on. `only_itself`: the kernel does not tell children. `variables`
+    that bind, of the environment. `clocks`: in kHz, of the CPU that the first thread ran on, at each look.
+    """
+
+    looks: tuple[Look, ...] = ()
+    ended: float | None = None
+    own: float | None = None
+    closed: bool = False
+    only_itself: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    clocks: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        """Return how much was looked at; never that all is well."""
+        seen = [look for _, _, look in self._intervals()]
+        if not seen and self.closed:
+            return f'not looked at: it closed all its files after {self.ended:.2f} s, and ran on'
+        if not seen and self.ended is not None:
+            return f'too short to look at: {self.ended:.2f} s'
+        if not seen:
+            return 'not looked at'
+        if not any(thread.ran for thread in seen[-1].threads):
+            return 'not looked at: this kernel does not tell which threads ran'
+        of = ' s' if self.ended is None or self.closed else f' of {self.ended:.2f} s'
+        words = [f'{len(seen)} look{"s" * (len(seen) > 1)}, the last after {seen[-1].at:.2f}{of}']
+        words += ['it then closed all its files, and ran on'] * self.closed
+        words += ['this kernel does not tell its children'] * self.only_itself
+        return '; '.join(words)
+
+    def faults(self, bound: Cpus, ours: Mapping[str, str]) -> list[str]:
+        """Return a sentence for each set of CPUs that threads had and should not, `ours` being the job's variables."""
+        found = [*self._moved(bound), *self._shared(bound)]
+        more = [f'and {len(found) - _SHOWN} more'] if len(found) > _SHOWN else []
+        return [f'{fault}{self._cause(ours)}' for fault in found[:_SHOWN]] + more
+
+    def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], Look]]:
+        """Yield the seconds since the look before, its threads, and the look."""
+        for before, look in pairwise(self.looks):
+            if look.at > before.at:  # not where the clock was set back
+                yield look.at - before.at, {(one.process, one.number): one for one in before.threads}, look
+
+    def _moved(self, bound: Cpus) -> Iterator[str]:
+        """Find threads that really ran and were allowed on CPUs outside `bound`, for more than a moment.
+
+        While an MPI library starts, hwloc moves its thread to each CPU of the node and back.
+        """
+        seen: dict[Cpus, list[tuple[float, Look, set[Thread]]]] = defaultdict(list)
+        spent: dict[Cpus, float] = defaultdict(float)
+        in_all: dict[tuple[str, int], float] = defaultdict(float)
+        for seconds, before, look in self._intervals():
+            outside: dict[Cpus, set[Thread]] = defaultdict(set)
+            for one in look.threads:
+                wanted = _wanted(one, before)
+                in_all[one.process, one.number] += wanted
+                if not one.cpus <= bound and wanted > _RAN * seconds:
+                    outside[one.cpus].add(one)
+                    spent[one.cpus] += wanted
+            for cpus, threads in outside.items():
+                seen[cpus].append((look.at - seconds, look, threads))
+        for cpus, found in seen.items():
+            (begin, first, _), (_, last, _) = found[0], found[-1]
+            whole = sum(in_all[key] for key in {(one.process, one.number) for _, _, some in found for one in some})
+            stayed = last is self.looks[-1] or len(found) > 1
+            if not stayed or last.at - begin < _MOMENT or spent[cpus] < _RAN * whole:
+                continue
+            _, look, threads = max(reversed(found), key=lambda one: len(one[2]))  # the latest: after a wrapper
+            since = f'since {first.at:.2f} s' if last is self.looks[-1] else f'from {first.at:.2f} to {last.at:.2f} s'
+            where = f'may run on CPU {cpu_list(cpus)} {since}; the rank was bound to CPU {cpu_list(bound)}'
+            yield f'{_who(look, threads)} {where}'
+
+    def _shared(self, bound: Cpus) -> Iterator[str]:
+        """Find sets of CPUs with more busy threads than CPUs, each named once."""
+        worst: dict[Cpus, tuple[float, int]] = {}
+        for seconds, before, look in self._intervals():
+            busy: dict[Cpus, list[float]] = defaultdict(list)
+            for one in look.threads:
+                if _wanted(one, before) >= _BUSY * seconds:
+                    busy[one.cpus].append(_ran(one, before))
+            for cpus, ran in busy.items():
+                number = sum(one >= _ALIKE * max(ran) for one in ran)
+                used = sum(ran) >= _USED * seconds * len(cpus)
+                if cpus <= bound and number > len(cpus) and used and seconds >= _LONG_ENOUGH:
+                    since, most = worst.get(cpus, (look.at, 0))
+                    worst[cpus] = since, max(most, number)
+        for cpus, (since, number) in worst.items():
+            whole = '' if cpus == bound else f'; the rank was bound to CPU {cpu_list(bound)}'
+            yield f'{number} busy threads share CPU {cpu_list(cpus)} since {since:.2f} s{whole}'
+
+    def _cause(self, ours: Mapping[str, str]) -> str:
+        found = [
+            f'{name}={value}'
+            for name, value in self.variables.items()
+            if ours.get(name) != value and value.lower() not in _OFF
+        ]
+        if found:
+            return f' (set in its environment: {", ".join(found)})'
+        return ' (no variable explains it: look for taskset, numactl or affinity calls in the program and its wrappers)'
+
+    def device_faults(self, variable: str, expected: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
+        """Compare the visible GPUs of each process: `variable` is one of `expected`, and `others` are not set."""
+        found: dict[str, str] = {}
+        for _, _, look in self._intervals():
+            for process, variables in look.environs.items():
+                if process == '.' and _MARK not in variables:
+                    continue  # rank.sh, which has not become the program yet
+                value = variables.get(variable)
+                other = [f'{name}={variables[name]}' for name in others if name in variables]
+                if value not in expected or other:
+                    shown = ', '.join([f'{variable}={value}' if value is not None else f'no {variable}', *other])
+                    who = 'the program' if process == '.' else f'child process {process}'
+                    found.setdefault(process, f'{who} has {shown} since {look.at:.2f} s')
+        return [f'{fault}; the rank was given {variable}={expected[0]}' for fault in found.values()][:_SHOWN]
+
+
+def _wanted(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
+    """Return the seconds in which a thread ran, or waited for a CPU, since the look before; 0 if it only waited."""
+    last = before.get((one.process, one.number))
+    ran = _ran(one, before)
+    return ran + one.waited - (last.waited if last else 0) if ran > 0 else 0
+
+
+def _ran(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
+    """Return the seconds in which a thread ran since the look before."""
+    last = before.get((one.process, one.number))
+    return one.ran - (last.ran if last else 0)
+
+
+def _who(look: Look, threads: set[Thread]) -> str:
+    """Name threads among those of a look: ``thread 2 of 4 (xhpl)``."""
+    names = ', '.join(sorted({one.name for one in threads})[:3])
+    child = ', a child process' if all(one.process != '.' for one in threads) else ''
+    if len(threads) == 1:
+        return f'thread {look.threads.index(*threads) + 1} of {len(look.threads)} ({names}{child})'
+    return f'{len(threads)} of {len(look.threads)} threads ({names}{child})'
+
+
+def parse(lines: list[str]) -> Watched:
+    """Parse what ``parts/watch.sh`` wrote; a line that was cut when a job was killed is left out."""
+    looks: list[Look] = []
+    clocks: list[int] = []
+    variables: dict[str, str] = {}
+    ended, own, closed, only_itself = None, None, False, False
+    for line in lines:
+        key, _, rest = line.partition(' ')
+        try:
+            if key == 'look':
+                looks.append(Look(int(rest) / 1e6))
+            elif key == 'clock':
+                clocks.append(int(rest))
+            elif key == 'end':
+                at, took, *state = rest.split()
+                ended, own, closed = int(at) / 1e6, int(took) / 1e9, bool(state)
+            elif key == 'set':
+                name, _, variables[name] = rest.partition('=')
+            elif key == 'children':
+                only_itself = True
+            elif key == 'sees' and looks:
+                process, _, entry = rest.partition(' ')
+                name, is_set, value = entry.partition('=')
+                looks[-1].environs.setdefault(process, {}).update({name: value} if is_set else {})
+            elif looks and (key == '.' or key.isdecimal()):
+                number, ran, waited, cpus, name = rest.split(' ', 4)
+                thread = Thread(key, int(number), int(ran) / 1e9, int(waited) / 1e9, parse_cpu_list(cpus), name)
+                looks[-1].threads.append(thread)
+        except ValueError:
+            continue
+    looks[1:] = [look for look in looks[1:] if look.threads]  # others came just after the end
+    return Watched(tuple(looks), ended, own, closed, only_itself, variables, tuple(clocks))

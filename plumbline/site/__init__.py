@@ -1,0 +1,1 @@
+"""What a site is: its file, its places, its schedulers and their job rules, and how it is probed."""

@@ -1,0 +1,286 @@
+"""The sites of ``site_configs/``: which one this is, and each with its partitions and environments."""
+
+import functools
+import platform
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plumbline import checkout, settings
+from plumbline.errors import InputError, SiteError
+from plumbline.files import read_yaml
+from plumbline.paths import SITE_PATH, SITES, site_file
+from plumbline.site.file import read_site_file
+from plumbline.units import in_base_unit, seconds
+
+UNDESCRIBED = 'localhost'  # the site of a host that no other site describes
+
+# The keys that ReFrame has too; they go to it unchanged, the processor after detection.
+_REFRAME_PARTITION_KEYS = (
+    'name', 'descr', 'scheduler', 'launcher', 'access', 'environs', 'max_jobs', 'time_limit', 'modules', 'env_vars',
+    'prepare_cmds', 'sched_options', 'container_platforms', 'resources', 'features', 'extras', 'devices',
+)  # fmt: skip
+_REFRAME_PROCESSOR_KEYS = (
+    'arch', 'vendor', 'model', 'platform', 'num_cpus', 'num_cpus_per_core', 'num_cpus_per_socket', 'num_sockets',
+    'topology',
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Environ:
+    """One ReFrame environment of a site: where its benchmarks come from, and which it has."""
+
+    name: str
+    provider: str
+    features: tuple[str, ...] = ()
+    prefix: str | None = None
+    mpi: str | None = None  # family, a key of plumbline.site.mpi.FAMILIES
+    modules: tuple[str, ...] = ()
+    env_vars: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class FileSystem:
+    """One file system of a partition that the storage checks may write to, and how much. Sizes in bytes."""
+
+    path: str
+    kind: str
+    size: float | None = None  # written by each node in the full cases; None: twice its memory
+    max_percent_of_free: int = 5
+    min_percent_left: int = 10
+    stripe_count: int | None = None
+    stripe_size: float | None = None
+    if_free: float | None = None  # in a site that is detected: only where this much is free
+
+
+@dataclass(frozen=True)
+class LinkClass:
+    """A kind of path between two GPUs of a node. Pairs of device numbers; peak in bytes/s, one way."""
+
+    pairs: tuple[tuple[int, int], ...]
+    descr: str = ''
+    peak: float | None = None
+    both_directions: bool = False  # measure a pair both ways, since its path is not symmetric
+
+
+@dataclass(frozen=True)
+class Partition:
+    """A set of equal nodes. Sizes in bytes, rates in bytes/s, Flop/s and Hz, all of one node."""
+
+    name: str
+    entry: dict[str, Any] = field(repr=False)
+    environs: tuple[str, ...] = ()
+    memory_bytes: float | None = None
+    peaks: dict[str, float] = field(default_factory=dict)
+    flop_per_cycle: dict[str, float] = field(default_factory=dict)
+    num_nodes: int = 1
+    max_time: int | None = None  # seconds; no job of it asks for more
+    memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
+    benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
+    file_systems: dict[str, FileSystem] = field(default_factory=dict)
+    link_classes: dict[str, LinkClass] = field(default_factory=dict)  # best first
+    energy: dict[str, dict[str, Any]] = field(default_factory=dict)  # meters by name
+    power_cap: dict[str, Any] = field(default_factory=dict)
+    expects: tuple[tuple[str, str], ...] = ()  # settings of a node and their values, as job/settings.sh compares them
+
+    @property
+    def processor(self) -> dict[str, Any]:
+        return self.entry.get('processor', {})
+
+    def reframe(self) -> dict[str, Any]:
+        """Return this partition as an entry of ReFrame's ``partitions``."""
+        known = {key: self.entry[key] for key in _REFRAME_PARTITION_KEYS if key in self.entry}
+        if 'devices' in known:
+            known['devices'] = [
+                {k: v for k, v in device.items() if k not in ('numa_domains', 'unified')} for device in known['devices']
+            ]
+        if self.processor:
+            known['processor'] = {k: v for k, v in self.processor.items() if k in _REFRAME_PROCESSOR_KEYS}
+        return known
+
+
+@dataclass(frozen=True)
+class Site:
+    """One cluster as its ``site.yaml`` describes it."""
+
+    name: str
+    descr: str
+    hostnames: tuple[str, ...]
+    partitions: dict[str, Partition]
+    environs: dict[str, Environ]
+    tolerance: dict[str, Any] = field(default_factory=dict)
+    retired: int | None = None
+    modules_system: str | None = None
+    env_vars: tuple[tuple[str, str], ...] = ()
+    not_found: dict[str, str] = field(default_factory=dict)  # benchmark -> why detection did not find it
+
+    def matches(self, hostname: str) -> bool:
+        """Return True if one of the site's patterns matches the beginning of `hostname`."""
+        return any(re.match(pattern, hostname) for pattern in self.hostnames)
+
+    def reframe(self) -> dict[str, Any]:
+        """Return this site as an entry of ReFrame's ``systems``, without its environments."""
+        system = {
+            'name': self.name,
+            'descr': self.descr,
+            'hostnames': list(self.hostnames),
+            'env_vars': [list(pair) for pair in self.env_vars],
+            'partitions': [partition.reframe() for partition in self.partitions.values()],
+        }
+        return system | ({'modules_system': self.modules_system} if self.modules_system else {})
+
+    def reframe_environments(self) -> list[dict[str, Any]]:
+        """Return the entries of ReFrame's ``environments``."""
+        return [
+            {
+                'name': environ.name,
+                'features': [reframe_feature(name) for name in environ.features],
+                'modules': list(environ.modules),
+                'env_vars': [list(pair) for pair in environ.env_vars],
+                'target_systems': [self.name],
+            }
+            for environ in self.environs.values()
+        ]
+
+
+def reframe_feature(name: str) -> str:
+    """Return a feature as ReFrame names it: from version 4.11 on without hyphens."""
+    return name.replace('-', '_')
+
+
+def site_names(root: Path = SITES) -> list[str]:
+    """Return the folders of `root` that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
+    if root == SITES and (wrong := checkout.fault()):
+        raise SiteError(wrong)
+    roots = SITE_PATH if root == SITES else (root,)
+    if names := sorted({path.parent.name for one in roots for path in one.glob('*/site.yaml')}):
+        return names
+    raise SiteError(f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one')
+
+
+def must_exist(name: str, root: Path) -> None:
+    """Raise InputError unless `root` has the site `name`."""
+    if name not in (names := site_names(root)):
+        raise InputError(f'{root}: has no site {name!r}; it has {", ".join(names) or "none"}')
+
+
+def name_of_this_site(root: Path = SITES) -> str:
+    """Return ``$PLUMBLINE_SITE``, else the first site with a pattern of this host's name, else :data:`UNDESCRIBED`.
+
+    Raises SiteError if there is no such site, or if the site of this host may be one that does not load.
+    """
+    names = site_names(root)
+    if chosen := settings.SITE.get():
+        if chosen not in names:
+            raise SiteError(f'--site or PLUMBLINE_SITE={chosen}: expected one of {", ".join(names)}')
+        return chosen
+    host, doubtful = platform.node(), None
+    for name in names:
+        # a complete check of every site would take three times as long
+        if name == UNDESCRIBED or not _may_describe(site_file(name, 'site.yaml', root), host):
+            continue
+        try:
+            if load_site(name, root).matches(host):
+                return name
+        except SiteError as error:
+            doubtful = doubtful or error
+    if doubtful:
+        raise SiteError(f'{doubtful} (to go on without that site: PLUMBLINE_SITE={UNDESCRIBED})')
+    return UNDESCRIBED
+
+
+def _may_describe(path: Path, host: str) -> bool:
+    """Return True if the hostnames of a site.yaml match `host`, or cannot be read."""
+    try:
+        patterns = read_yaml(path)['hostnames']
+        return any(re.match(pattern, host) for pattern in patterns)
+    except (SiteError, KeyError, TypeError, re.error):
+        return True
+
+
+@functools.cache
+def load_site(name: str, root: Path = SITES) -> Site:
+    """Return the site `name`, completed from this machine where it says ``detect: true``. Raises SiteError."""
+    entry = read_site_file(site_file(name, 'site.yaml', root))
+    not_found = {}
+    if entry.get('detect'):
+        from plumbline.machine import detect  # a described site does not pay for the import
+
+        not_found = detect.complete(name, entry)
+    return Site(
+        name=name,
+        descr=entry['descr'],
+        hostnames=tuple(entry['hostnames']),
+        partitions={item['name']: _partition(item) for item in entry['partitions']},
+        environs={item['name']: _environ(item) for item in entry['environments']},
+        tolerance=entry.get('tolerance', {}),
+        retired=entry.get('retired'),
+        modules_system=entry.get('modules_system'),
+        env_vars=_env_vars(entry),
+        not_found=not_found,
+    )
+
+
+def _environ(item: dict[str, Any]) -> Environ:
+    fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
+    return Environ(**fields | {'env_vars': _env_vars(item)})
+
+
+def _partition(item: dict[str, Any]) -> Partition:
+    peaks = dict(item.get('peaks', {}))
+    flop_per_cycle = peaks.pop('flop_per_cycle', {})
+    return Partition(
+        name=item['name'],
+        entry=item | {'env_vars': [list(pair) for pair in _env_vars(item)]},
+        environs=tuple(item['environs']),
+        memory_bytes=in_base_unit(item['memory_per_node']) if 'memory_per_node' in item else None,
+        peaks={key: in_base_unit(value) for key, value in peaks.items()},
+        flop_per_cycle=flop_per_cycle,
+        num_nodes=item.get('num_nodes', 1),
+        max_time=_max_time(item),
+        memory_kinds=item.get('memory_kinds', {}),
+        benchmarks=item.get('benchmarks', {}),
+        energy=item.get('energy', {}),
+        power_cap=item.get('power_cap', {}),
+        file_systems={name: _file_system(found) for name, found in item.get('file_systems', {}).items()},
+        link_classes={name: _link_class(found) for name, found in item.get('link_classes', {}).items()},
+        expects=tuple(_expected(item.get('expects', {}))),
+    )
+
+
+def _expected(expects: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield each setting that is expected as text; one of several values for each."""
+    for key, value in expects.items():
+        if isinstance(value, dict):
+            yield from ((key, f'{path} {kind}') for path, kind in value.items())
+        elif key == 'core_clock':
+            yield key, f'{in_base_unit(value) / 1e6:.0f} MHz'
+        else:
+            yield from ((key, str(int(one) if isinstance(one, bool) else one)) for one in _listed(value))
+
+
+def _listed(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _max_time(item: dict[str, Any]) -> int | None:
+    """Return the seconds that a job may ask for: no batch scheduler is asked for weeks. None on the machine itself."""
+    stated = item.get('max_time') or (None if item['scheduler'] in ('local', 'ssh') else '1d')
+    return seconds(stated) if stated else None
+
+
+def _link_class(item: dict[str, Any]) -> LinkClass:
+    peak = {'peak': in_base_unit(item['peak'])} if 'peak' in item else {}
+    return LinkClass(**item | peak | {'pairs': tuple(map(tuple, item['pairs']))})
+
+
+def _file_system(item: dict[str, Any]) -> FileSystem:
+    sizes: dict[str, Any] = {key: in_base_unit(item[key]) for key in ('size', 'stripe_size', 'if_free') if key in item}
+    return FileSystem(**item | sizes)
+
+
+def _env_vars(item: dict[str, Any]) -> tuple[tuple[str, str], ...]:
+    """Return the environment variables as text, as ReFrame wants them; YAML has numbers and booleans too."""
+    return tuple((str(key), str(value)) for key, value in item.get('env_vars', []))

@@ -1,0 +1,108 @@
+"""What the comparison of nodes shows, and what went wrong outside the series of a session, as incidents."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from postprocess.history.fleet import Event, Fleet
+from postprocess.incidents.draft import Draft, Night, value_of
+from postprocess.incidents.incident import NodeLevel, Scope
+from postprocess.text import percent
+from postprocess.verdicts.problems import Problem
+from postprocess.verdicts.verdict import Verdict
+
+#: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
+CERTAIN = 0.1
+
+
+def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
+    """Add the events of the fleet to the drafts of the same scope; make drafts of the others."""
+    for event in _system_of_nodes(fleet):
+        of_place = event.where in night.all_places
+        of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
+        nodes = () if of_place or of_system else tuple(event.where.split(','))
+        said = f'{percent(event.change)} in {event.series.check} {event.series.name}, compared with {event.how}'
+        evidence = ['; '.join([said, *event.evidence])]
+        same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
+        if same:
+            same.evidence += evidence
+            continue
+        of = event.series
+        where = Scope(night.session.site, of.partition, '' if nodes else of.environ, nodes)
+        if of_place:
+            where = replace(where, environ='', place=event.where)
+        elif nodes:
+            where = replace(where, device=event.part)
+        rows = [row for row in night.comparison.verdicts if row.id == of]
+        own = [row for row in rows if nodes and set(row.nodes) == set(nodes)]
+        levels = _levels(event, nodes, rows)
+        expected = levels[0].value if levels else None
+        loss = -event.change / 100
+        drafts.append(
+            Draft(
+                'DEVICE' if where.device else event.kind, where, 'loss', cases={of.case}, series={of},
+                nodes=set(nodes) or {node for row in rows for node in row.nodes}, loss=loss, evidence=evidence,
+                levels=levels, certain=loss >= CERTAIN or event.sessions > 1,
+                values={of: value_of(own[0], expected, loss)} if own else {},
+            )
+        )  # fmt: skip
+
+
+def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
+    if draft.sort != 'loss':
+        return False
+    if nodes:
+        return bool(set(nodes) & set(draft.where.nodes))
+    of = event.series
+    return not draft.where.nodes and of.partition == draft.where.partition and of in draft.series
+
+
+def _system_of_nodes(fleet: Fleet) -> list[Event]:
+    """Return the events; where most nodes stand out alike in a check, one of the system takes their place."""
+    groups: dict[tuple, list[Event]] = defaultdict(list)
+    for event in fleet.events:
+        of_node = event.kind == 'NODE' and ',' not in event.where
+        groups[(event.series.partition, event.series.check) if of_node else (id(event),)].append(event)
+    found = []
+    for alike in groups.values():
+        if len(alike) > 1 and len(alike) > fleet.nodes / 2:
+            worst = sorted(alike, key=lambda event: event.change)[len(alike) // 2]
+            found.append(replace(worst, kind='SYSTEM', where=worst.series.partition))
+        else:
+            found += alike
+    return found
+
+
+def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[NodeLevel]:
+    """Return the values that nodes should have in the worst series of an event, and those relative to other nodes."""
+    if len(nodes) != 1:
+        return []
+    values = {
+        row.nodes[0]: row.value for row in rows if len(row.nodes) == 1 and row.value is not None and row.value > 0
+    }
+    if nodes[0] not in values or event.change <= -100:
+        return []
+    level = values[nodes[0]] * (1 + event.change / 100) ** -event.quantity.sign
+    others = [value for node, value in values.items() if node != nodes[0]]
+    return [NodeLevel(event.series, nodes[0], level, event.quantity.better, level / median(others) if others else None)]
+
+
+def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: Night) -> None:
+    """Make drafts of what went wrong outside the series; a broken stack belongs to the cases that needed it."""
+    for problem in problems:
+        failures = [draft for draft in drafts if draft.sort == 'failure']
+        if any(draft.cause == problem.text for draft in failures):  # it ended them
+            continue
+        place = problem.partition, problem.environ
+        of_stack = [draft for draft in failures if (draft.where.partition, draft.where.environ) == place]
+        because = failures if problem.kind == 'not measured' else of_stack if problem.kind == 'fixture' else []
+        if because:
+            because[0].evidence.append(problem.text)
+        elif problem.kind == 'node lost':
+            where = Scope(night.session.site, problem.partition, nodes=(problem.node,))
+            drafts.append(Draft('NODE', where, 'session', nodes={problem.node}, cause=problem.text))
+        else:
+            drafts.append(Draft('CASE', Scope(night.session.site), 'session', cause=problem.text))

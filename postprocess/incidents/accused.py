@@ -1,0 +1,57 @@
+"""What a job itself names as bad, such as the node ladder: nodes, their rails, pairs, and what lies between nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from plumbline.identity import CaseId, to_text
+from plumbline.ladder import Named
+from postprocess.incidents.draft import Draft, Night
+from postprocess.incidents.incident import Incident, Scope
+from postprocess.text import named
+from postprocess.verdicts.verdict import Verdict
+
+_OF_NODES = ('settings', 'loopback', 'node', 'group')
+
+
+def names_in(case: Mapping[str, Any]) -> list[Named]:
+    """Return who a case names, by the JSON of `named` in its provenance; most cases name none."""
+    text = case['provenance'] or ''
+    if '"named"' not in text:
+        return []
+    named = json.loads(json.loads(text)['named'])
+    return [Named(kind, where, tuple(nodes), *more) for kind, where, nodes, *more in named]
+
+
+def scope_of(site: str, partition: str, one: Named) -> Scope:
+    """Return where it is: nodes, a rail as a part of its node, or a place such as a pair or an uplink."""
+    where = Scope(site, partition, nodes=one.nodes)
+    if one.kind == 'rail':
+        return Scope(site, partition, nodes=one.nodes, device=one.where if one.rail is None else f'rail {one.rail}')
+    return where if one.kind in _OF_NODES else Scope(site, partition, place=one.where)
+
+
+def drafts_of(case: Mapping[str, Any], rows: Sequence[Verdict], passed: Sequence[str], night: Night) -> Iterator[Draft]:
+    """Yield a draft for each that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
+    of = CaseId.from_row(case)
+    job = f'{of.check} {to_text(of.params)}: job {case["job_id"]} on {named(case["nodes"])}: {case["fail_reason"]}'
+    again = [f'passed when it ran again on {named(passed)}'] if passed else []
+    for one in names_in(case):
+        where = scope_of(night.session.site, of.partition, one)
+        kind = 'NODE' if one.kind in _OF_NODES else 'DEVICE' if where.device else 'FABRIC'
+        series = {row.id for row in rows} or {of.series('*')}
+        yield Draft(
+            kind, where, 'failure', list(rows), cases={of}, series=series, nodes=set(one.nodes), cause=one.text,
+            evidence=[job, *again], named=True,
+        )  # fmt: skip
+
+
+def accuses(case: Mapping[str, Any], incident: Incident, node: str) -> bool | None:
+    """Return whether a case names what an incident is of, there `node`; None where it names none."""
+    wanted = incident.where.device, incident.where.place
+    scopes = [scope_of(incident.where.site, case['partition'], one) for one in names_in(case)]
+    if not scopes:
+        return None
+    return any((of.device, of.place) == wanted and (not of.nodes or node in of.nodes) for of in scopes)

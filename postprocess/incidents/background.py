@@ -1,0 +1,289 @@
+"""What is known about an incident: since when it lasts, what changed then, the evidence, and commands that go on."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from plumbline.identity import CaseId, natural, to_text
+from postprocess.incidents.draft import Draft
+from postprocess.incidents.incident import Incident
+from postprocess.incidents.levels import began, levels
+from postprocess.incidents.provenance import ALL, Difference, Provenance, matches
+from postprocess.results.store import Session, Store
+from postprocess.text import count, named, number, quantity
+from postprocess.verdicts.health import Health
+from postprocess.verdicts.verdict import Comparison, Verdict
+
+#: Sessions in which the beginning of an incident is looked for.
+BACK = 400
+_AROUND = 3  # sessions before and after its beginning whose provenance is compared
+_SERIES = 20  # cases and nodes of an incident, the worst, whose provenance is read
+SLURM = ('slurm', 'squeue')
+_SHOWN = 3  # series, cases and archives in the evidence
+WELL = ('ok', 'improved')
+# The first session that shows an incident, by its `number`, of those before the last without a healthy one after it.
+# `wanted`: its cases and nodes.
+_FIRST_FAILURE = """
+    WITH seen AS (
+        SELECT number, cases.night AS night,
+            bool_or(NOT (result IN ('pass', 'xfail', 'xpass') OR result = 'fail' AND fail_phase = 'performance'))
+                AS is_bad
+        FROM wanted JOIN cases USING ("partition", environ, "check", params)
+        WHERE cases.night < (SELECT max(night) FROM nights) AND (node = '' OR list_contains(cases.nodes, node))
+        GROUP BY ALL
+    ), healthy AS (
+        SELECT number, coalesce(max(night) FILTER (NOT is_bad), -1) AS last FROM seen GROUP BY number
+    )
+    SELECT number, min(night) AS night FROM seen JOIN healthy USING (number) WHERE night > last GROUP BY number
+"""
+
+
+class Background:
+    """What a session and those before it tell of its incidents. `sessions`: up to this one, the last."""
+
+    def __init__(
+        self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]]
+    ):
+        self.store, self.sessions, self.comparison = store, list(sessions)[-BACK:], comparison
+        self.cases, self.health = cases, Health(cases)
+        self.by_id = {case['case_id']: case for case in cases}
+        self.slurm = {case['partition'] for case in cases if case['scheduler'] in SLURM}
+
+    def add(self, drafts: Sequence[Draft], begun: Callable[[Incident], str]) -> list[Incident]:
+        """Return the finished drafts with beginning, changes, evidence and next steps.
+
+        `begun`: the session in which an incident began, as a person said; empty where nobody did.
+        """
+        found = [draft.finish() for draft in drafts]
+        places = {session.session: place for place, session in enumerate(self.sessions)}
+        by_itself = self._begins(drafts, found)
+        begins = [places.get(begun(one), place) for one, place in zip(found, by_itself, strict=True)]
+        changes = self._changes(drafts, begins)
+        done = []
+        for draft, incident, begin, (changed, follows) in zip(drafts, found, begins, changes, strict=True):
+            since = self.sessions[begin]
+            kind = 'SOFTWARE' if follows and incident.kind in ('SYSTEM', 'NODE', 'FABRIC', 'CASE') else incident.kind
+            if kind == 'SOFTWARE' and not follows:
+                kind = 'NODE' if incident.where.nodes else 'SYSTEM'
+            incident = replace(
+                incident, kind=kind, since=since.session, day=since.day,
+                sessions=len(self.sessions) - begin, changed=tuple(map(str, changed)),
+                evidence=(*self._evidence(draft, incident), *incident.evidence), archives=self._archives(draft),
+            )  # fmt: skip
+            of_stack = any(matches(one.fact, ('stack*',)) for one in changed)
+            done.append(replace(incident, next_steps=tuple(self._next_steps(draft, incident, begin, of_stack))))
+        return done
+
+    # Since when
+
+    def _begins(self, drafts: Sequence[Draft], found: Sequence[Incident]) -> list[int]:
+        """Return the place of the session since which each incident is seen, without a healthy one between."""
+        last = len(self.sessions) - 1
+        known = levels(self.store, self.sessions, {str(i): [one] for i, one in enumerate(found)})
+        losses = {int(i): began(level, found[int(i)].loss or 0.0, last) for i, level in known.items()}
+        begins = self._failed_first(drafts) | losses
+        return [begins.get(i, last) for i in range(len(found))]
+
+    def _failed_first(self, drafts: Sequence[Draft]) -> dict[int, int]:
+        """Return the place of the first session of each failure, by the place of its draft."""
+        wanted = [row for i, draft in enumerate(drafts) if draft.failed for row in _failed_cases(i, draft)]
+        if len(self.sessions) < 2 or not wanted:
+            return {}
+        columns = {name: [one[name] for one in wanted] for name in wanted[0]}
+        rows = self.store.query(_FIRST_FAILURE, self.sessions, wanted=columns)
+        return dict(zip(rows['number'].to_pylist(), rows['night'].to_pylist(), strict=True))
+
+    # What changed
+
+    def _changes(self, drafts: Sequence[Draft], begins: Sequence[int]) -> list[tuple[tuple[Difference, ...], bool]]:
+        """Return what changed when each incident began, and whether it is software that changed just there."""
+        asked = []
+        for draft, begin in zip(drafts, begins, strict=True):
+            own = {row.id for row in draft.rows}
+            bad = self._ran(draft.rows, draft.failed) or [(case, ALL) for case in sorted(draft.cases)[:_SERIES]]
+            well = self._ran([row for row in self.comparison.verdicts if row.id in own and row.verdict in WELL], [])
+            before, after = range(max(begin - _AROUND, 0), begin), range(begin, len(self.sessions))[:_AROUND]
+            asked.append((draft, bad, well, before, after))
+        wanted = [(case, n) for _, bad, well, *sides in asked for case, _ in bad + well for side in sides for n in side]
+        provenance = Provenance.read(self.store, self.sessions, wanted)
+        return [self._changed(provenance, *one) for one in asked]
+
+    def _ran(self, rows: Sequence[Verdict], failed: Sequence[Mapping[str, Any]]) -> list[tuple[CaseId, str]]:
+        """Return cases with the nodes that they ran on."""
+        found = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
+        found |= {(CaseId.from_row(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
+        return list(found)[:_SERIES]
+
+    def _changed(
+        self, provenance: Provenance, draft: Draft, bad: Sequence[tuple[CaseId, str]],
+        well: Sequence[tuple[CaseId, str]], before: range, after: range,
+    ) -> tuple[tuple[Difference, ...], bool]:  # fmt: skip
+        def changes(case: CaseId, node: str) -> list[Difference]:
+            found = provenance.change(case, before, after, node)
+            if draft.where.nodes:
+                found = [one for one in found if one not in provenance.change(case, before, after, ALL)]
+                return found or provenance.unlike(case, len(self.sessions) - 1, node)
+            return found or provenance.change(case, before, after, ALL)  # the case ran on other nodes before
+
+        said = Counter(one for case, node in bad for one in changes(case, node) if one.now)
+        elsewhere = {one for case, node in well for one in changes(case, node)}
+        changed = tuple(one for one, n in said.items() if 2 * n >= len(bad))
+        follows = any(one.of_software and said[one] == len(bad) and one not in elsewhere for one in changed)
+        return changed, follows and draft.sort == 'loss'
+
+    # Evidence
+
+    def _evidence(self, draft: Draft, incident: Incident) -> list[str]:
+        rows = sorted(draft.rows, key=lambda row: -row.worse_by)
+        if incident.loss is not None and len({row.nodes for row in rows}) > 1 and not draft.where.nodes:
+            told = incident.loss  # what is usual there first: the worst of many nodes may have a cause beside it
+            rows.sort(key=lambda row: abs((row.loss or 0.0) - told))
+        said = self._health(draft, incident)
+        if draft.sort == 'loss':
+            said += [self._values(row) for row in rows[:_SHOWN]]
+        elif draft.failed:
+            said += [draft.cause] if '; ' in draft.cause else []  # the incident is named by the first part
+            ran = [case for case in draft.failed if case['job_id'] and case['nodes']]
+            said += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
+            more = len(ran) - _SHOWN
+            said += [f'and {count(more, "other job")} that failed'] if more > 0 else []
+        if rows and draft.sort == 'loss' and (siblings := self._siblings(rows[0], draft.nodes)):
+            said.append(siblings)
+        if (draft.rows or draft.failed) and (healthy := self._healthy(draft)):
+            said.append(healthy)
+        return said
+
+    def _health(self, draft: Draft, incident: Incident) -> list[str]:
+        """Return ``HPL -9.0 % on n17: 1.9 GHz against 2.6, thermal throttle +412`` of each node that was slowed."""
+        nodes = sorted(set(draft.where.nodes) or draft.nodes, key=natural)
+        what = f'{incident.series[0].check} {incident.size}'.strip() if incident.series else ''
+        found = self.health.of(draft.cases, nodes)
+        said = [f'{what} on {node}: {words}'.lstrip() for node, words in found.items()]
+        more = len(said) - _SHOWN
+        return said[:_SHOWN] + [f'{count(more, "other node")} counted faults or were busy'] * (more > 0)
+
+    def _archives(self, draft: Draft) -> tuple[str, ...]:
+        """Return the archives with the output of the worst cases."""
+        worst = [row.case_id for row in sorted(draft.rows, key=lambda row: -row.worse_by)]
+        cases = [*draft.failed, *(self.by_id[id] for id in worst if id in self.by_id)]
+        return tuple(dict.fromkeys([case['evidence'] for case in cases if case['evidence']][:_SHOWN]))
+
+    def _values(self, row: Verdict) -> str:
+        """Return what each job measured of a series, beside what was expected."""
+        unit, jobs = row.quantity.unit, [job for job in row.jobs if job.status == 'measured']
+        again: dict[str, list[str]] = defaultdict(list)
+        for job in jobs[1:]:
+            again[_on(job.nodes)].append(number(job.value))
+        said = f'{quantity(jobs[0].value, None, unit)}{_on(jobs[0].nodes)}' if jobs else quantity(row.value, None, unit)
+        if again:
+            said += ', run again: ' + '; '.join(f'{", ".join(found)} {unit}{nodes}' for nodes, found in again.items())
+        expected = quantity(row.expected, row.reference.std if row.reference else None, unit)
+        source = f' ({row.reference.kind})' if row.reference else ''
+        return f'{_of_case(row.id.case)} {row.id.name}: {said}; expected {expected}{source}'
+
+    def _job(self, case: Mapping[str, Any], cause: str) -> str:
+        """Return which job failed, and why unless that is what the incident says already."""
+        where = f' on {named(case["nodes"])}'
+        state = f', state {case["job_state"]}' if case['job_state'] else ''
+        why = case['fail_reason'] or case['result']
+        said = f'{case["check"]} {case["params"]}: job {case["job_id"]}{where}{state}'
+        return said if why in cause else f'{said}: {why}'
+
+    def _siblings(self, row: Verdict, nodes: set[str]) -> str:
+        """Return the range of the values of the same series on nodes without a loss."""
+        others = [
+            one
+            for one in self.comparison.verdicts
+            if one.id == row.id and one.value is not None and one.verdict in WELL and not nodes & set(one.nodes)
+        ]
+        if not others:
+            return ''
+        values = [one.value for one in others if one.value is not None]
+        elsewhere = {node for one in others for node in one.nodes}
+        spread = f'{number(min(values))} to {quantity(max(values), None, row.quantity.unit)}'
+        return f'{row.id.name} on {count(len(elsewhere), "other node")}: {spread}'
+
+    def _healthy(self, draft: Draft) -> str:
+        """Return which other metrics of the same scope are as they should be."""
+        of = draft.where
+        bad = {one.check for one in draft.series} | {one.check for one in draft.cases}
+        well = {
+            row.id
+            for row in self.comparison.series
+            if row.verdict in WELL and row.id.check not in bad
+            and of.partition in ('', row.id.partition) and of.environ in ('', row.id.environ)
+            and (not of.nodes or set(of.nodes) & set(row.nodes))
+        }  # fmt: skip
+        checks = sorted({one.check for one in well})
+        shown = ', '.join(checks[:5]) + (f' and {count(len(checks) - 5, "other check")}' if len(checks) > 5 else '')
+        return f'healthy there: {count(len(well), "other metric")} of {shown}' if well else ''
+
+    # Next steps
+
+    def _next_steps(self, draft: Draft, incident: Incident, begin: int, of_stack: bool) -> Iterable[str]:
+        of = incident.where
+        nodes = of.nodes or (incident.nodes if len(incident.nodes) == 1 else ())
+        few = nodes[:4]
+        if of.partition in self.slurm:
+            yield from (f'scontrol show node {shlex.quote(node)}' for node in few)
+        names = self._names(draft)
+        if names and incident.sort != 'session':
+            yield again(self.sessions[-1], of.partition, names, few if of.partition in self.slurm else ())
+        if (
+            self.comparison.retire
+            and not draft.failed
+            and any(row.verdict == 'missing' and row.case_id is None for row in draft.rows)
+        ):
+            yield f'plumbline {self.comparison.retire}'
+        if incident.sort == 'loss' and begin and not of.nodes:
+            before, now = self.sessions[begin - 1], self.sessions[-1]
+            yield f'plumbline compare {before.session[:8]} {now.session[:8]}'
+        if incident.kind == 'SOFTWARE' and of.environ and of_stack:
+            yield f'git log -p -- {shlex.quote(f"spack_envs/{of.site}/{of.environ}")}'
+
+    def _names(self, draft: Draft) -> list[str]:
+        """Return the names of the cases; of the checks where they are many."""
+        names: dict[CaseId, str] = {}
+        for case in self.cases:
+            names[CaseId.from_row(case)] = own = name_of(case)
+            names[replace(CaseId.from_row(case), params=())] = own.partition('%')[0]
+        known = [names.get(case, case.check) for case in sorted(draft.cases)]
+        if len(known) > _SHOWN:
+            known = sorted({name.partition('%')[0] for name in known})
+        return list(dict.fromkeys(known))
+
+
+def name_of(case: Mapping[str, Any]) -> str:
+    """Return the name of a case for ReFrame's option ``--name``, without the params of its fixtures."""
+    check, *params = case['name'].split(' %')
+    return '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
+
+
+def again(session: Session, partition: str, names: Sequence[str], nodes: Sequence[str] = ()) -> str:
+    """Return the command that runs cases of these names, or beginnings of names, again. `nodes`: of Slurm."""
+    mode = f' --mode {session.mode}' if session.mode else ''
+    where = f'{session.site}:{partition}' if partition else session.site
+    chosen = shlex.quote('|'.join(f'^{re.escape(name)}' for name in names))
+    at = ' -J ' + shlex.quote('nodelist=' + ','.join(nodes)) if nodes else ''
+    return f'ci/nightly --no-provision{mode} -- --system={where} -n {chosen}{at}'
+
+
+def _failed_cases(number: int, draft: Draft) -> Iterator[dict[str, Any]]:
+    """Yield the cases of an incident on each of its nodes."""
+    for case in sorted(draft.cases)[:_SERIES]:
+        names = {'partition': case.partition, 'environ': case.environ, 'check': case.check}
+        known = names | {'number': number, 'params': to_text(case.params)}
+        yield from (known | {'node': node} for node in draft.where.nodes[:_SERIES] or ('',))
+
+
+def _on(nodes: Sequence[str]) -> str:
+    return f' on {named(nodes)}' if nodes else ''
+
+
+def _of_case(case: CaseId) -> str:
+    return f'{case.check} {to_text(case.params)}'

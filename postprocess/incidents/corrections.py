@@ -1,0 +1,194 @@
+"""Correct incidents of the ledger: merge several, split one, tell when one began. The next sessions keep it so."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from plumbline import clock
+from plumbline.errors import InputError
+from postprocess.incidents import ledger
+from postprocess.incidents.background import BACK
+from postprocess.incidents.correction import Began, Correction, Selection, Was
+from postprocess.incidents.division import part_of
+from postprocess.incidents.incident import Incident
+from postprocess.incidents.known import ID_DIGITS, Known, of_parts, started
+from postprocess.incidents.levels import began, levels
+from postprocess.results.store import Session, Store
+from postprocess.text import count
+
+_SORTS = {'loss': 'a loss of performance', 'failure': 'a failure', 'session': 'a problem of a session'}
+_NAMED = 5  # cases, metrics or nodes in an error
+
+
+def merge(results: Path, ids: Sequence[str], why: str, site: str | None = None) -> Known:
+    """Make the first of some incidents hold the others, and return it. Raises InputError."""
+    why = ledger.reason(why)
+    found = [ledger.find(results, id, site) for id in ids]
+    known = [one for _, one in found]
+    if len({one.id for one in known}) < max(2, len(known)):
+        raise InputError(f'ID: expected at least two different incidents, found {", ".join(one.id for one in known)}')
+    (name, first), *others = found
+    for other, one in others:
+        if other != name:
+            raise InputError(f'incident {first.id} is of site {name}, {one.id} of {other}: one site has no part of it')
+    for one in known:
+        _must_last(one)
+    for one in known[1:]:
+        if (one_is := _SORTS[one.incident.sort]) != (first_is := _SORTS[first.incident.sort]):
+            raise InputError(f'incident {first.id} is {first_is}, {one.id} {one_is}: expected incidents of one sort')
+    parts = [
+        replace(leaf, dated=one.dated or leaf.dated, acknowledged=None, corrections=())
+        for one in known
+        for leaf in one.leaves
+    ]
+    before = dict.fromkeys(id for one in known for id in one.before)
+    done = dict.fromkeys(correction for one in known for correction in one.corrections)
+    done[_correction('merged', why, known)] = None
+    whole = Known(first.id, first.incident, before=tuple(before), results=results, corrections=tuple(done))
+    whole = of_parts(whole, parts)
+    noted = [one.acknowledged for one in known]
+    if all(noted):  # else someone knows of a part of it alone
+        last = min((one for one in noted if one), key=lambda one: one.until)
+        said = '; '.join(dict.fromkeys(one.why for one in noted if one))
+        last = replace(last, why=said, seen=whole.last_bad, series=len(whole.incident.series))
+        whole = replace(whole, acknowledged=last)
+    ledger.write(results, name, known, [whole])
+    return whole
+
+
+def split(results: Path, id: str, by: Selection, why: str, site: str | None = None) -> tuple[Known, Known]:
+    """Make a part of an incident one of its own; return that and what is left. Raises InputError."""
+    why = ledger.reason(why)
+    if bool(by.node) == bool(by.case or by.metric):
+        raise InputError('expected --case or --metric or both, or --node alone: which part becomes an incident')
+    name, known = ledger.find(results, id, site)
+    _must_last(known)
+    if known.incident.sort == 'session':
+        raise InputError(f'incident {known.id} is a problem of a session: it has no parts')
+    sides = [[part for leaf in known.leaves if (part := part_of(leaf, by, taken))] for taken in (True, False)]
+    if not all(sides):
+        how_much = 'all' if sides[0] else 'nothing'
+        raise InputError(f'{by} takes {how_much} of incident {known.id}: expected a part of {_parts_in(known, by)}')
+    store = Store(results)
+    sessions = store.sessions(name)
+    taken = {one for other in ledger.read(results, name) for one in other.ids}
+    new = _new_id(f'{known.id} {by}', taken)
+    correction = _correction('split', why, [known], new, str(by))
+    inside = [replace(leaf, id=_new_id(f'{leaf.id} {by}', {*taken, new})) for leaf in sides[0]]
+    dates = [one for one in known.corrections if one.what == 'dated']  # the others are told by what is left
+    part = _side(replace(known, id=new, corrections=(*dates, correction)), inside, store, sessions)
+    rest = _side(replace(known, corrections=(*known.corrections, correction)), sides[1], store, sessions)
+    ledger.write(results, name, [known], [part, rest])  # without the correction of the rest, the part does not count
+    return part, rest
+
+
+def date_it(results: Path, id: str, day: str, why: str, site: str | None = None) -> Known:
+    """Note that an incident began on a day, or in a session, and return it. Raises InputError."""
+    why = ledger.reason(why)
+    name, known = ledger.find(results, id, site)
+    sessions = Store(results).sessions(name)
+    since, day = _since(sessions, day)
+    first = next(one for one in known.seen.values() if one.bad)
+    if day > first.day or started(since) > first.started:
+        raise InputError(f'DAY: {day} is after {first.day}, when a session showed incident {known.id} first')
+    until_found = sum(started(since) <= started(one) <= first.started for one in sessions)
+    correction = _correction('dated', why, [known])
+    dated = replace(
+        known.each(lambda leaf: replace(leaf, incident=_undated(leaf.incident))),
+        dated=Began(day, since.session, until_found), corrections=(*known.corrections, correction),
+    )  # fmt: skip
+    ledger.write(results, name, [known], [dated])
+    return dated
+
+
+def _undated(incident: Incident) -> Incident:
+    """Return an incident without what changed when it seemed to begin; the next judged session looks again."""
+    kind = incident.kind
+    if kind == 'SOFTWARE':
+        kind = 'NODE' if incident.where.nodes else 'SYSTEM'
+    return replace(incident, kind=kind, changed=())
+
+
+def _must_last(known: Known) -> None:
+    if known.closed:
+        raise InputError(f'incident {known.id} was closed on {known.closed}: only those that last can be corrected so')
+
+
+def _correction(what: str, why: str, known: Sequence[Known], made: str = '', part: str = '') -> Correction:
+    before = tuple(
+        Was(one.id, one.incident.title, one.incident.day, one.incident.since, one.incident.changed) for one in known
+    )
+    return Correction(what, why, ledger.user(), f'{clock.now():%Y-%m-%d}', before, made, part)
+
+
+def _new_id(text: str, taken: set[str]) -> str:
+    """Return an id that the same correction gives again."""
+    number = 0
+    while (id := hashlib.sha256(f'{text} {number}'.encode(errors='replace')).hexdigest()[:ID_DIGITS]) in taken:
+        number += 1
+    return id
+
+
+def _parts_in(known: Known, by: Selection) -> str:
+    """Return the names that a selection has to choose from."""
+    series = sorted(known.incident.series, key=lambda of: of.sort_key)
+    names = (
+        known.incident.nodes if by.node
+        else dict.fromkeys(of.name for of in series) if by.metric
+        else dict.fromkeys(str(of.case) for of in series)
+    )  # fmt: skip
+    shown = list(names)[:_NAMED]
+    more = f' and {count(len(names) - len(shown), "other")}' if len(names) > len(shown) else ''
+    return (', '.join(shown) or 'its nodes, and it names none') + more
+
+
+def _side(known: Known, leaves: Sequence[Known], store: Store, sessions: Sequence[Session]) -> Known:
+    """Return one of the two that `known` was split into."""
+    leaves = [leaf if known.dated or leaf.dated else _begun(leaf, store, sessions) for leaf in leaves]
+    if len(leaves) == 1:
+        side = replace(
+            leaves[0], id=known.id, acknowledged=known.acknowledged, before=known.before,
+            dated=known.dated or leaves[0].dated, corrections=known.corrections,
+        )  # fmt: skip
+    else:
+        side = of_parts(known, leaves)
+    if side.acknowledged:
+        noted = replace(side.acknowledged, seen=side.last_bad, series=len(side.incident.series))
+        side = replace(side, acknowledged=noted)
+    return side
+
+
+def _begun(known: Known, store: Store, sessions: Sequence[Session]) -> Known:
+    """Return a part of a loss since the session in which its own series fell."""
+    sessions = [one for one in sessions if started(one) <= known.last_bad.started][-BACK:]
+    level = levels(store, sessions, {known.id: [known.incident]})
+    if not level:
+        return known
+    since = sessions[began(level[known.id], known.incident.loss or 0.0, len(sessions) - 1)]
+    seen = {uuid: one for uuid, one in known.seen.items() if one.started >= started(since)}
+    first = next(one for one in seen.values() if one.bad).started
+    until_found = sum(started(since) <= started(one) <= first for one in sessions)
+    incident = replace(known.incident, since=since.session, day=since.day, sessions=until_found)
+    return replace(known, incident=incident, seen=seen)
+
+
+def _since(sessions: Sequence[Session], text: str) -> tuple[Session, str]:
+    """Return the first session since a day, or the one whose uuid begins so, and the day. Raises InputError."""
+    try:
+        day = date.fromisoformat(text).isoformat()
+    except ValueError:
+        found = [one for one in sessions if text and one.session.startswith(text)]
+        if len(found) == 1:
+            return found[0], found[0].day
+        is_it = 'the beginning of several' if found else 'neither'
+        expected = 'expected a day such as 2026-11-22, or the beginning of the uuid of a session'
+        raise InputError(f'DAY: {expected}; {text!r} is {is_it}') from None
+    if day < sessions[0].day:
+        raise InputError(f'DAY: {day} is before the first session of the store, which was on {sessions[0].day}')
+    if day > sessions[-1].day:
+        raise InputError(f'DAY: {day} is after the last session of the store, which was on {sessions[-1].day}')
+    return next(one for one in sessions if one.day >= day), day

@@ -1,0 +1,136 @@
+"""Take the parts of incidents apart that a person split, those of tonight and those that are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from plumbline.identity import CaseId, SeriesId, natural
+from postprocess.incidents.correction import Selection
+from postprocess.incidents.draft import Draft
+from postprocess.incidents.failures import summary_of
+from postprocess.incidents.incident import Incident, NodeLevel, Scope
+from postprocess.incidents.known import Known, Seen, likeness
+from postprocess.statistics.pooled import pooled
+
+
+def apart(drafts: Iterable[Draft], known: Sequence[Known]) -> list[Draft]:
+    """Return drafts of a session, those that are like incidents which a person split as their parts."""
+    leaves = [leaf for one in known for leaf in one.leaves if leaf.only or leaf.without]
+    found = []
+    for draft in drafts:
+        like = draft.finish() if leaves else None
+        alike = [leaf for leaf in leaves if like and likeness(leaf.incident, like)]
+        parts = [draft]
+        for by in dict.fromkeys(by for leaf in alike for by in (*leaf.only, *leaf.without)):
+            parts = [part for one in parts for part in _parts_of(one, by)]
+        found += parts
+    return found
+
+
+def begun(known: Sequence[Known], incident: Incident) -> str:
+    """Return the session in which an incident began that a person dated and `incident` is like; empty for others."""
+    for one in known:
+        for leaf in one.leaves:
+            dated = one.dated or leaf.dated
+            if dated and leaf.likeness(incident):
+                return dated.session
+    return ''
+
+
+def _parts_of(draft: Draft, by: Selection) -> list[Draft]:
+    inside, outside = (_part_of(draft, by, taken) for taken in (True, False))
+    return [inside, outside] if inside and outside else [draft]
+
+
+def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
+    """Return what a selection takes of a draft, or what it leaves; None where that is nothing.
+
+    A failed job is where its verdicts are.
+    """
+    rows = [row for row in draft.rows if by.takes(row.id, row.nodes) == taken]
+    judged, own = {row.case_id for row in draft.rows}, {row.case_id for row in rows}
+    failed = [
+        case
+        for case in draft.failed
+        if (
+            case['case_id'] in own
+            if case['case_id'] in judged
+            else by.takes(CaseId.from_row(case).series('*'), case['nodes']) == taken
+        )
+    ]
+    of_rows = {row.id for row in draft.rows}
+    series = {row.id for row in rows} | set(_series(draft.series - of_rows, by, taken))
+    nodes = {node for row in rows for node in row.nodes} | {node for case in failed for node in case['nodes']}
+    nodes = {node for node in draft.nodes if by.takes_node(node) == taken} if by.node else nodes or draft.nodes
+    if not series or (by.node and not nodes):
+        return None
+    kind, where = _scope(draft.kind, draft.where, nodes, by, taken)
+    return replace(
+        draft, kind=kind, where=where, rows=rows, failed=failed, cases={of.case for of in series}, series=series,
+        nodes=nodes, cause=summary_of(failed) if failed else draft.cause,
+        loss=None if rows else draft.loss, interval=None if rows else draft.interval,
+        evidence=[] if rows and draft.sort == 'loss' else draft.evidence, levels=_levels(draft.levels, series, nodes),
+        values={of: value for of, value in draft.values.items() if of in series},
+    )  # fmt: skip
+
+
+def part_of(known: Known, by: Selection, taken: bool) -> Known | None:
+    """Return what a selection takes of a known incident without parts, or what it leaves; None where that is nothing.
+
+    Its loss is that of its series in the last session that showed it. What the others lost is not known of a part, nor
+    which evidence is of it: the next session that is judged tells that.
+    """
+    incident = known.incident
+    series = _series(incident.series, by, taken)
+    nodes = tuple(node for node in incident.nodes if by.takes_node(node) == taken) if by.node else incident.nodes
+    if not series or (by.node and not nodes):
+        return None
+    kind, where = _scope(incident.kind, incident.where, nodes, by, taken)
+    seen = {uuid: row for uuid, one in known.seen.items() if (row := _seen(one, incident.where, nodes, by, taken))}
+    if not any(one.bad for one in seen.values()):
+        return None
+    values = {of: value for of, value in incident.values.items() if of in series}
+    told = [(value.loss, value.interval) for value in values.values() if value.loss is not None and value.loss < 1]
+    loss, interval = pooled(told) if told and incident.sort == 'loss' else (None, None)
+    share = len(series) / len(incident.series) * len(nodes) / max(len(incident.nodes), 1)
+    incident = replace(
+        incident, kind=kind, where=where, series=series, nodes=nodes, values=values, loss=loss, interval=interval,
+        checks=tuple(sorted({of.check for of in series})), cost=share * incident.cost, evidence=(),
+        levels=tuple(_levels(incident.levels, series, nodes)),
+    )  # fmt: skip
+    last = [uuid for uuid, one in seen.items() if one.bad][-1]
+    seen[last] = replace(seen[last], loss=loss, interval=interval, worst=incident.worst)
+    side = replace(known, incident=incident, seen=seen)
+    return replace(side, only=(*known.only, by)) if taken else replace(side, without=(*known.without, by))
+
+
+def _series(series: Iterable[SeriesId], by: Selection, taken: bool) -> tuple[SeriesId, ...]:
+    """Return the series of a side; each node may have all of them."""
+    return tuple(of for of in series if by.node or by.takes_series(of) == taken)
+
+
+def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> tuple[str, Scope]:
+    """Return the kind and scope of a side of something of these."""
+    if not by.node:
+        return kind, where
+    if not taken:
+        return kind, replace(where, nodes=tuple(node for node in where.nodes if not by.takes_node(node)))
+    own = tuple(sorted(nodes, key=natural))
+    return 'DEVICE' if where.device else 'NODE', replace(where, environ='', nodes=own, place='', link_class='')
+
+
+def _levels(levels: Iterable[NodeLevel], series: Iterable[SeriesId], nodes: Iterable[str]) -> list[NodeLevel]:
+    series, nodes = set(series), set(nodes)
+    return [level for level in levels if level.series in series and level.node in nodes]
+
+
+def _seen(one: Seen, where: Scope, nodes: Iterable[str], by: Selection, taken: bool) -> Seen | None:
+    """Return what a session says of a side; what it lost is not known of it."""
+    bad, healthy = one.bad, one.healthy
+    if by.node and where.nodes:
+        bad, healthy = (tuple(name for name in of if by.takes_node(name) == taken) for of in (bad, healthy))
+    elif by.node and taken:  # all of its nodes showed it
+        own = tuple(sorted(nodes, key=natural))
+        bad, healthy = own if bad else (), own if healthy and not bad else ()
+    return Seen(one.started, bad, healthy) if bad or healthy else None

@@ -1,0 +1,115 @@
+"""Incidents in the making, and what one session gives to make them from."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+from plumbline.identity import CaseId, SeriesId, natural
+from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
+from postprocess.results.store import Session, Store
+from postprocess.statistics.pooled import pooled
+from postprocess.verdicts.verdict import Comparison, Verdict
+
+
+@dataclass
+class Night:
+    """What one session gives: its cases, what they measured, and its verdicts."""
+
+    store: Store
+    comparison: Comparison
+    before: Sequence[Session]
+    places: Mapping[str, set[str]]  # of each node, such as ``switch s3``
+
+    def __post_init__(self) -> None:
+        self.session = self.comparison.session
+        self.cases = self.store.rows('cases', self.session)
+        self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
+        for case in self.cases:
+            self.nodes[case['partition']] |= set(case['nodes'])
+
+    def several(self, partition: str) -> bool:
+        """Return True if the session used several nodes of a partition: only then can one of them stand out."""
+        return len(self.nodes[partition]) > 1
+
+    @cached_property
+    def all_places(self) -> set[str]:
+        return set().union(*self.places.values())
+
+    def places_of(self, nodes: Iterable[str]) -> set[str]:
+        return {place for node in nodes for place in self.places.get(node, ())}
+
+
+@dataclass
+class Draft:
+    """An incident in the making: verdicts, or jobs that failed, with one cause.
+
+    `sort`: ``loss``, ``failure`` or ``session``. `nodes`: where it was seen. `certain`: False for what only the
+    comparison of nodes shows, the first time. `named`: by a job itself.
+    """
+
+    kind: str
+    where: Scope
+    sort: str
+    rows: list[Verdict] = field(default_factory=list)
+    failed: list[dict[str, Any]] = field(default_factory=list)
+    cases: set[CaseId] = field(default_factory=set)
+    series: set[SeriesId] = field(default_factory=set)
+    nodes: set[str] = field(default_factory=set)
+    cause: str = ''
+    loss: float | None = None
+    interval: tuple[float, float] | None = None
+    evidence: list[str] = field(default_factory=list)
+    levels: list[NodeLevel] = field(default_factory=list)
+    certain: bool = True
+    values: dict[SeriesId, Value] = field(default_factory=dict)
+    named: bool = False
+
+    def finish(self) -> Incident:
+        """Return the incident, without what only its history tells."""
+        checks = {of.check for of in self.series} | {of.check for of in self.cases}
+        losses = {of: row.loss or 0.0 for of, row in self._worst.items()}
+        by_loss = sorted(self.series, key=lambda of: (-losses.get(of, 0.0), of))
+        loss, interval = (self.loss, self.interval) if self.loss is not None else pooled_loss(self.rows)
+        return Incident(
+            self.kind, self.where, self.sort, tuple(sorted(checks)), tuple(by_loss),
+            tuple(sorted(self.nodes, key=natural)), self.cause, loss, interval, evidence=tuple(self.evidence),
+            levels=tuple(self.levels), certain=self.certain, named=self.named,
+            values=self.values | {of: value_of(row) for of, row in self._worst.items() if of in self.series},
+            cost=self._cost(loss),
+        )  # fmt: skip
+
+    def _cost(self, loss: float | None) -> float:
+        if self.sort == 'loss':
+            told = sum(max(row.loss, 0.0) for row in self.rows if row.loss is not None)
+            return float(max(told, loss or 0.0))  # only the comparison of nodes may have seen it
+        return float(max(len(self.rows), len(self.failed), 1))
+
+    @property
+    def _worst(self) -> dict[SeriesId, Verdict]:
+        """The verdict of each series, of several the one with the largest loss."""
+        return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
+
+
+def value_of(row: Verdict, expected: float | None = None, loss: float | None = None) -> Value:
+    """Return what a series measured; `expected` and `loss`: where they are not those of its reference."""
+    against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, None)
+    return Value(row.quantity.unit, row.value, row.measured.n, *against, row.quantity.better)
+
+
+def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:
+    """Return the mean loss of several series with its 95 % interval; both None without any.
+
+    What one job measured has one error: that of its node, its session and its job.
+    """
+    told = [(row.loss, row.interval) for row in rows if row.loss is not None and row.loss < 1]
+    alike = 1.0 if len({row.case_id for row in rows}) == 1 else None
+    return pooled(told, alike) if told else (None, None)
+
+
+def only(names: set[str]) -> str:
+    """Return the one name of a set; empty where there are several."""
+    return next(iter(names)) if len(names) == 1 else ''

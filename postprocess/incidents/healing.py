@@ -1,0 +1,116 @@
+"""Whether a session shows a known incident to be over: healthy where it was bad, or still bad."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import median
+from typing import Any
+
+from postprocess.incidents.accused import accuses
+from postprocess.incidents.incident import Incident, NodeLevel
+from postprocess.incidents.known import Known
+from postprocess.verdicts.measured import failure
+from postprocess.verdicts.verdict import BAD, Comparison, Verdict
+
+_NO_NUMBER = BAD - {'regressed'}
+_MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
+
+
+def seen_again(known: Known, comparison: Comparison, cases: Sequence[dict[str, Any]]) -> tuple[set[str], set[str]]:
+    """Return the nodes of an incident that a session shows to be bad, and those to be healthy.
+
+    One empty name stands for an incident of no node. What the session did not measure is in neither.
+    """
+    incident = known.incident
+    own = [row for row in comparison.verdicts if known.takes(row.id, row.nodes)]
+    if incident.sort == 'session':
+        return set(), set(incident.where.nodes) or {''}
+    bad: set[str] = set()
+    healthy: set[str] = set()
+    for node in incident.where.nodes or ('',):
+        if incident.sort == 'loss':
+            state = _of_loss(incident, node, own, comparison.verdicts)
+        else:
+            state = _of_failure(incident, node, own, cases)
+        if state is not None:
+            (healthy if state else bad).add(node)
+    return bad, healthy
+
+
+def is_recorded(known: Known, comparison: Comparison) -> bool:
+    """Return True if a baseline was recorded from sessions that show an incident: it is what is expected now.
+
+    Never of nodes: a session that shows these may be recorded without them.
+    """
+    wanted, bad = set(known.incident.series), {uuid[:8] for uuid, seen in known.seen.items() if seen.bad}
+    rows = (row for row in comparison.verdicts if row.id in wanted and row.reference)
+    of_all = known.incident.sort == 'loss' and not known.incident.where.nodes
+    return of_all and any(row.reference and bad & set(row.reference.sessions) for row in rows)
+
+
+def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Sequence[Verdict]) -> bool | None:
+    """Return True for healthy: within the limits of its references, and at the level that the node had before.
+
+    `own`: the verdicts that may be of it, `every`: of all nodes.
+    """
+    wanted = set(incident.series)
+    rows = [row for row in own if row.id in wanted and (not node or node in row.nodes)]
+    back = {
+        level.series: _is_back(level, every, incident.loss or 0.0) for level in incident.levels if level.node == node
+    }
+    if any(row.verdict == 'regressed' for row in rows) or False in back.values():
+        return False
+    well = {row.id for row in rows if row.verdict in ('ok', 'improved')} | {
+        of for of, is_back in back.items() if is_back
+    }
+    return True if well and 2 * len(well) >= len(wanted) else None
+
+
+def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:
+    """Return True if a node is at its own level again, and beside the other nodes where it was; None: not measured."""
+    values = {
+        row.nodes[0]: row.value for row in verdicts if row.id == level.series and len(row.nodes) == 1 and row.value
+    }
+    value = values.pop(level.node, None)
+    if value is None:
+        return None
+    sign = 1 if level.better == 'higher' else -1
+    ratios = [value / level.value]
+    if level.ratio is not None and values:
+        ratios.append(value / median(values.values()) / level.ratio)
+    return all(ratio > 0 and ratio**sign > 1 - loss / 2 for ratio in ratios)
+
+
+def _of_failure(
+    incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
+) -> bool | None:
+    if incident.named:
+        return _of_named(incident, node, cases)
+    if node:
+        ran = [case for case in cases if node in case['nodes'] and not case['fixture']]
+        if any(failure(case) for case in ran if case['check'] in incident.checks):
+            return False
+    wanted, of = set(incident.series), {series.case for series in incident.series if series.metric == '*'}
+    rows = [
+        row
+        for row in verdicts
+        if (row.id in wanted or row.id.case in of) and (not node or node in row.nodes or row.case_id is None)
+    ]
+    if any(row.verdict in _NO_NUMBER for row in rows):
+        return False
+    if node and any(not failure(case) for case in ran):
+        return True
+    measured = {row.id for row in rows if row.verdict in _MEASURED}
+    expected = {series for series in wanted if series.metric != '*'}
+    return True if measured and 2 * len(measured) >= len(expected) else None
+
+
+def _of_named(incident: Incident, node: str, cases: Sequence[dict[str, Any]]) -> bool | None:
+    """Return True if a job of the same checks ran there, one that passed or names others; of a place on two nodes."""
+    own = [case for case in cases if case['check'] in incident.checks and not case['fixture']]
+    named = [(case, accuses(case, incident, node)) for case in own]
+    there = [case for case, bad in named if bad is False or (bad is None and not failure(case))]
+    wanted, needed = ({node}, 1) if node else (set(incident.nodes), 2)
+    if any(bad for _, bad in named):
+        return False
+    return any(len(wanted & set(case['nodes'])) >= needed for case in there) or None

@@ -1,0 +1,576 @@
+"""An incident over the sessions of a site: what each of them shows of it, and its state.
+
+What a session says is kept by session, so judging a session again replaces what it said before; the state follows from
+all of it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import shlex
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import date
+from fractions import Fraction
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+from plumbline.identity import SeriesId, natural
+from plumbline.paths import ROOT
+from postprocess.incidents import FAILING, STATES
+from postprocess.incidents.correction import Began, Correction, Selection
+from postprocess.incidents.incident import Incident, Scope, together
+from postprocess.results.store import Session, Store
+from postprocess.statistics.pooled import pooled
+from postprocess.text import count
+
+#: Chance that an incident that is closed is not over.
+_NOT_OVER = Fraction(1, 100)
+#: How many times the loss of an acknowledged incident makes it a new one.
+WORSE = 1.5
+#: Of an id.
+ID_DIGITS = 6
+_PLACES = ('partition', 'environ', 'device', 'link_class', 'place')  # of a scope
+_BESIDE = 3  # places beside the first in the sentence on all
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What one session says of an incident. `bad`, `healthy`: nodes, or one empty name where it is of no node.
+
+    `loss` with its `interval` is that of all its series, `worst` as `Incident.worst`.
+    """
+
+    started: str
+    bad: tuple[str, ...]
+    healthy: tuple[str, ...]
+    loss: float | None = None
+    interval: tuple[float, float] | None = None
+    worst: tuple[float, float] | None = None
+
+    @property
+    def day(self) -> str:
+        """The day of the session, UTC."""
+        return self.started[:10]
+
+
+@dataclass(frozen=True)
+class Acknowledged:
+    """Who knows of an incident, why it may stay and until when; `seen`: what it was then, of so many `series`."""
+
+    why: str
+    until: str
+    by: str
+    day: str
+    seen: Seen
+    series: int
+
+
+class _Course(NamedTuple):
+    """How an incident went on a node: `bad` of so many sessions (`of`) up to the last bad one, then `healthy` days."""
+
+    bad: int
+    of: int
+    healthy: tuple[str, ...] = ()
+
+    @property
+    def needed(self) -> int:
+        """The healthy sessions in a row that a fault shows in less than 1 %, being bad as often as it was.
+
+        (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of how often it is bad: 5 after one bad session,
+        3 after five in a row, 10 for one that is bad in two sessions of five.
+        """
+        chance = 1 - Fraction(self.bad + 1, self.of + 2)  # exact: a tenth, twice, is a hundredth
+        healthy = max(int(math.log(_NOT_OVER) / math.log(chance)) - 1, 1)
+        while chance**healthy >= _NOT_OVER:
+            healthy += 1
+        return healthy
+
+
+@dataclass(frozen=True)
+class Known:
+    """An incident in the ledger of `results`: as its last bad session tells it, and what each session says of it.
+
+    `closes_after`: healthy sessions, of one whose level was recorded or that an earlier version closed; 0: as many as
+    it needs by its course. `before`: ids of incidents like it that were closed when it was found, the last one first.
+
+    What a person corrected: `parts`, incidents that are one, of which `incident` and `seen` are made, see `of_parts`.
+    `only`, `without`: it is of the series that all of the first and none of the second take. `dated`: when it began.
+    """
+
+    id: str
+    incident: Incident
+    seen: dict[str, Seen] = field(default_factory=dict)
+    acknowledged: Acknowledged | None = None
+    closes_after: int = 0
+    before: tuple[str, ...] = ()
+    results: Path = field(default=Path(), compare=False)
+    parts: tuple[Known, ...] = ()
+    only: tuple[Selection, ...] = ()
+    without: tuple[Selection, ...] = ()
+    dated: Began | None = None
+    corrections: tuple[Correction, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.dated:  # whatever a session says
+            day, session, sessions = self.dated.day, self.dated.session, self.dated.sessions
+            object.__setattr__(self, 'incident', replace(self.incident, day=day, since=session, sessions=sessions))
+
+    @property
+    def leaves(self) -> tuple[Known, ...]:
+        """The incidents that sessions are asked about: its parts, or itself."""
+        return self.parts or (self,)
+
+    @property
+    def told(self) -> list[Incident]:
+        """The incidents that `incident` is made of: those of its parts that are not over, or that alone."""
+        return [one.incident for one in _lasting(self.parts)] or [self.incident]
+
+    @property
+    def ids(self) -> set[str]:
+        """Its id and those of the incidents that were merged into it."""
+        return {self.id, *(one.id for one in self.parts)}
+
+    def each(self, change: Callable[[Known], Known]) -> Known:
+        """Return it with each of its parts changed; changed itself where it has none."""
+        return of_parts(self, [change(one) for one in self.parts]) if self.parts else change(self)
+
+    def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
+        """Return it with what some sessions said of it."""
+        return self.each(
+            lambda one: replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if wanted(uuid, seen)})
+        )
+
+    def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
+        """Return True unless a person split it so that a series, measured on some nodes, is of another incident."""
+        nodes = list(nodes)
+        return all(by.takes(of, nodes) for by in self.only) and not any(by.takes(of, nodes) for by in self.without)
+
+    def holds(self, of: SeriesId, nodes: Iterable[str]) -> bool:
+        """Return True if it is of a series on some nodes."""
+        nodes = list(nodes)
+        return any(one.incident.holds(of, nodes) and one.takes(of, nodes) for one in self.leaves)
+
+    def likeness(self, tonight: Incident) -> float:
+        """Return how much it has in common with an incident of a session; 0: they are different ones."""
+        if self.parts:
+            return max(one.likeness(tonight) for one in self.parts)
+        if (self.only or self.without) and not any(self.takes(of, tonight.nodes) for of in tonight.series):
+            return 0.0
+        return likeness(self.incident, tonight)
+
+    @property
+    def first(self) -> str:
+        """The session that found it."""
+        return next(iter(self.seen))
+
+    @property
+    def _bad(self) -> list[Seen]:
+        """What each session said that shows it."""
+        return [one for one in self.seen.values() if one.bad]
+
+    @property
+    def last_bad(self) -> Seen:
+        """What the last session said that shows it."""
+        return self._bad[-1]
+
+    @property
+    def sessions(self) -> int:
+        """In how many sessions it is known, with those before it was found."""
+        return self.incident.sessions + len(self._bad) - 1
+
+    @property
+    def is_new(self) -> bool:
+        """Whether the last session is the first that shows it, or that shows it worse than was acknowledged."""
+        before = replace(self, seen=dict(list(self.seen.items())[:-1]))
+        return not before._bad or (bool(self.worse()) and not self.healthy_for and not before.worse())
+
+    @property
+    def closed(self) -> str:
+        """The day on which it was closed; empty while it is not."""
+        return '' if self.unhealed else max(one.healthy[of._needed(one) - 1] for of, _, one in self._courses)
+
+    @property
+    def unhealed(self) -> list[str]:
+        """The nodes, or one empty name, that have not been healthy for long enough."""
+        return sorted({name for of, name, one in self._courses if len(one.healthy) < of._needed(one)}, key=natural)
+
+    @property
+    def closes_in(self) -> int:
+        """How many more healthy sessions close it."""
+        return max(0, *(of._needed(one) - len(one.healthy) for of, _, one in self._courses))
+
+    @property
+    def returned(self) -> bool:
+        """Whether it was bad again, on the same node, after a session in which it was healthy."""
+        return any(one.bad < one.of for _, _, one in self._courses)
+
+    @property
+    def course(self) -> str:
+        """Return ``intermittent: bad in 6 of 14 sessions``; empty where it was bad in all of them until it healed."""
+        return f'intermittent: bad in {len(self._bad)} of {count(len(self.seen), "session")}' if self.returned else ''
+
+    @property
+    def healthy_for(self) -> int:
+        """In how many sessions it was healthy since it was last bad."""
+        return next(i for i, one in enumerate(reversed(self.seen.values())) if one.bad)
+
+    @property
+    def _suspected(self) -> bool:
+        return not self.incident.certain and len(self._bad) < 2
+
+    @property
+    def _courses(self) -> list[tuple[Known, str, _Course]]:
+        """How it, or each of its parts, went on each of its nodes, or without a name."""
+        if self.parts:
+            return [course for one in self.parts for course in one._courses]
+        found: dict[str, _Course] = {}
+        for one in self.seen.values():
+            for name in one.bad:
+                before = found.get(name, _Course(0, 0))
+                if before.bad and len(before.healthy) >= self._needed(before):  # another fault, of a node that healed
+                    before = _Course(0, 0)
+                found[name] = _Course(before.bad + 1, before.of + len(before.healthy) + 1)
+            for name in one.healthy:
+                if name in found and name not in one.bad:
+                    found[name] = found[name]._replace(healthy=(*found[name].healthy, one.day))
+        return [(self, name, course) for name, course in found.items()]
+
+    def _needed(self, course: _Course) -> int:
+        if self.incident.sort == 'session' or self._suspected:
+            return 1
+        return self.closes_after or course.needed
+
+    def worse(self) -> str:
+        """Return how it is worse than what was acknowledged; empty where it is not."""
+        then, now = self.acknowledged, self.last_bad
+        if then is None:
+            return ''
+        if further := sorted(set(now.bad) - set(then.seen.bad), key=natural):
+            return f'not only {", ".join(then.seen.bad)}, but {", ".join(further)} too'
+        if now.loss is not None and then.seen.loss is not None:
+            beyond = now.interval and then.seen.interval and now.interval[0] > then.seen.interval[1]
+            if beyond or now.loss > WORSE * then.seen.loss:
+                return f'a loss of {100 * now.loss:.1f} %, acknowledged with {100 * then.seen.loss:.1f} %'
+        if now.worst and then.seen.worst and now.worst[0] > WORSE * then.seen.worst[1]:
+            most = f'{100 * then.seen.worst[1]:.1f} % at most'
+            return f'a loss of {100 * now.worst[1]:.1f} % in one metric, acknowledged with {most}'
+        if (n := len(self.incident.series)) > WORSE * then.series + 1:
+            return f'{n} metrics, acknowledged with {then.series}'
+        return ''
+
+    def state(self, day: str) -> str:
+        """Return which of `STATES` it has on a day (``2026-11-22``)."""
+        if self.closed:
+            return 'closed'
+        if all(one.healthy for _, _, one in self._courses):
+            return 'healing'
+        if self._suspected:
+            return 'suspected'
+        if self.acknowledged and day <= self.acknowledged.until and not self.worse():
+            return 'acknowledged'
+        return 'intermittent' if self.returned else 'open'
+
+
+def started(session: Session) -> str:
+    """Return when a session started, as `Seen` has it."""
+    return f'{session.started:%Y-%m-%dT%H:%M:%S}'
+
+
+def of_parts(known: Known, parts: Sequence[Known]) -> Known:
+    """Return an incident as its `parts` tell it; a part that no session shows any more still takes what is like it."""
+    if not (shown := _shown(parts)):
+        return replace(known, parts=tuple(parts), seen={})
+    rows: dict[str, list[Seen]] = {}
+    for one in shown:
+        for uuid, seen in one.seen.items():
+            rows.setdefault(uuid, []).append(seen)
+    whole = _in_order({uuid: _as_one(of) for uuid, of in rows.items()})
+    begun = min(shown, key=lambda one: one.incident.day)
+    # what the others showed before the one that began first was found is among its sessions
+    before = sum(bool(one.bad) for one in whole.values() if one.started < begun.seen[begun.first].started)
+    now = replace(
+        _at_all_places([one.incident for one in _lasting(parts)]), since=begun.incident.since, day=begun.incident.day,
+        sessions=max(begun.incident.sessions - before, 1),
+    )  # fmt: skip
+    return replace(known, incident=now, seen=whole, parts=tuple(parts))
+
+
+def _shown(parts: Iterable[Known]) -> list[Known]:
+    return [one for one in parts if any(seen.bad for seen in one.seen.values())]
+
+
+def _lasting(parts: Iterable[Known]) -> list[Known]:
+    """Return the parts that are not over; all that were seen where none lasts."""
+    shown = _shown(parts)
+    return [one for one in shown if one.unhealed] or shown
+
+
+def _at_all_places(incidents: Sequence[Incident]) -> Incident:
+    """Return incidents of one sort as one, of the place that they have in common."""
+    if len(incidents) == 1:
+        return incidents[0]
+    now, scopes = together(incidents), [one.where for one in incidents]
+    common = {name: {getattr(of, name) for of in scopes} for name in _PLACES}
+    nodes = now.where.nodes if all(of.nodes for of in scopes) else ()
+    where = Scope(now.where.site, nodes=nodes, **{name: of.pop() for name, of in common.items() if len(of) == 1})
+    kind = now.kind
+    if len({one.kind for one in incidents}) > 1 or (kind == 'DEVICE' and not where.device):
+        kind = 'NODE' if nodes else 'SYSTEM'
+    told = [(one.loss, one.interval) for one in incidents if one.loss is not None]
+    loss, interval = pooled(told) if told else (None, None)
+    return replace(
+        now, kind=kind, where=where, loss=loss, interval=interval, certain=any(one.certain for one in incidents),
+        changed=tuple(dict.fromkeys(what for one in incidents for what in one.changed)),
+    )  # fmt: skip
+
+
+def _as_one(rows: Sequence[Seen]) -> Seen:
+    """Return what a session says of all parts of an incident."""
+    bad = {name for one in rows for name in one.bad}
+    told = [(one.loss, one.interval) for one in rows if one.bad and one.loss is not None]
+    loss, interval = pooled(told) if told else (None, None)
+    worst = max((one.worst for one in rows if one.worst), key=lambda of: of[1], default=None)
+    healthy = {name for one in rows for name in one.healthy} - bad
+    return Seen(rows[0].started, _sorted(bad), _sorted(healthy), loss, interval, worst)
+
+
+#: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
+Again = Callable[[Known], tuple[set[str], set[str]]]
+#: Return whether a person recorded the level of an incident as what is expected.
+Accepted = Callable[[Known], bool]
+
+
+def judge(
+    known: Sequence[Known], session: Session, tonight: Sequence[Incident], again: Again, accepted: Accepted,
+    results: Path,
+) -> list[Known]:  # fmt: skip
+    """Return the incidents of the ledger after a session, which shows those of `tonight`; closed ones stay as they are.
+
+    What the session said before is replaced. An incident of tonight is the same as a known one, or as a part of it, if
+    it is of the same sort and scope and they have checks in common, and is a new one otherwise.
+    """
+    done, active = [], {}
+    for one in known:
+        one = one.of_sessions(lambda uuid, _: uuid != session.session).each(_if_shown)
+        if one.seen and one.closed:
+            done.append(one)
+        else:
+            active[one.id] = one
+    found: dict[str, list[Incident]] = {}
+    earlier = [leaf for one in active.values() for leaf in one.leaves]
+    for incident in tonight:
+        like, id = max(((one.likeness(incident), one.id) for one in earlier), default=(0.0, ''))
+        if not like:
+            id = _id(incident, session, {id for one in (*done, *active.values()) for id in one.ids})
+            over = sorted((one for one in done if one.likeness(incident)), key=lambda one: one.closed)
+            active[id] = Known(id, incident, before=tuple(one.id for one in reversed(over)), results=results)
+        found.setdefault(id, []).append(incident)
+    for one in active.values():
+        one = one.each(lambda leaf: _after(leaf, found.get(leaf.id, ()), session, again, accepted))
+        if one.seen:  # one that only this session showed, and no longer does, is gone
+            done.append(one)
+    return done
+
+
+def _if_shown(known: Known) -> Known:
+    return known if _shown([known]) else replace(known, seen={})
+
+
+def _after(known: Known, tonight: Sequence[Incident], session: Session, again: Again, accepted: Accepted) -> Known:
+    """Return a known incident without parts after a session, which shows it as `tonight`."""
+    if tonight:
+        return _seen_again(known, tonight, session, again)
+    if not known.seen:
+        return known
+    bad, healthy = again(known)
+    known = replace(known, closes_after=1) if accepted(known) else known
+    now = {
+        session.session: Seen(started(session), _sorted(bad), _sorted(healthy), known.last_bad.loss if bad else None)
+    }
+    return replace(known, seen=_in_order(known.seen | (now if bad or healthy else {})))
+
+
+def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, again: Again) -> Known:
+    """Return a known incident with what tonight shows of it."""
+    now = together(tonight)
+    bad = set(now.where.nodes) or {''}
+    if known.seen:
+        old = known.incident
+        _, healthy = again(known)
+        levels = {(level.series, level.node): level for level in (*now.levels, *old.levels)}  # the first ones count
+        begun_before = old.day <= now.day
+        now = replace(
+            now, kind=old.kind if old.kind == 'SOFTWARE' else now.kind, levels=tuple(levels.values()),
+            changed=old.changed or now.changed, certain=old.certain or now.certain, sessions=old.sessions,
+            since=old.since if begun_before else now.since, day=min(old.day, now.day),
+            where=replace(now.where, nodes=_sorted({*now.where.nodes, *filter(None, known.unhealed)})),
+        )  # fmt: skip
+    else:
+        healthy = set()
+    seen = Seen(started(session), _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
+    known = replace(known, incident=now, seen=_in_order(known.seen | {session.session: seen}))
+    told = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
+    if known.returned and told:  # what it costs when it is there
+        loss, interval = pooled(told)
+        return replace(known, incident=replace(now, loss=loss, interval=interval))
+    return known
+
+
+def likeness(known: Incident, tonight: Incident) -> float:
+    """Return how much a known incident and one of tonight have in common; 0: they are different ones."""
+    one, other = known.where, tonight.where
+    if known.sort != tonight.sort or bool(one.nodes) != bool(other.nodes):
+        return 0.0
+    if known.sort == 'session':
+        return float(known.cause == tonight.cause or bool(one.nodes and one.nodes == other.nodes))
+    if one.nodes and not set(one.nodes) & set(other.nodes):
+        return 0.0
+    if any(
+        getattr(one, name) and getattr(other, name) and getattr(one, name) != getattr(other, name) for name in _PLACES
+    ):
+        return 0.0
+    if (one.device, one.link_class) != (other.device, other.link_class) or not set(known.checks) & set(tonight.checks):
+        return 0.0
+    cases = ({of.case for of in both.series} for both in (known, tonight))
+    of_part = one.nodes or one.device or one.link_class or one.place
+    if known.sort == 'loss' and not of_part and set.isdisjoint(*cases):
+        return 0.0  # another case of the same check
+    shared = len(set(known.series) & set(tonight.series))
+    named = all(of.metric != '*' for of in (*known.series, *tonight.series))
+    return 0.0 if known.sort == 'failure' and named and not shared else 1.0 + shared
+
+
+def _id(incident: Incident, session: Session, taken: set[str]) -> str:
+    """Return an id that the same incident gets again when its first session is judged again."""
+    number = 0
+    while True:
+        text = f'{incident.where} {incident.sort} {incident.checks} {incident.cause} {session.session} {number}'
+        id = hashlib.sha256(text.encode(errors='replace')).hexdigest()[:ID_DIGITS]
+        if id not in taken:
+            return id
+        number += 1
+
+
+def _in_order(seen: dict[str, Seen]) -> dict[str, Seen]:
+    return dict(sorted(seen.items(), key=lambda item: (item[1].started, item[0])))
+
+
+def _sorted(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(sorted(names, key=natural))
+
+
+def until(known: Iterable[Known], session: Session) -> list[Known]:
+    """Return the incidents as they were known up to a session; without those that were found later."""
+    last = started(session)
+    found = (one.of_sessions(lambda _, seen: seen.started <= last).each(_if_shown) for one in known)
+    return [one for one in found if one.seen]
+
+
+def in_order(known: Iterable[Known], day: str) -> list[Known]:
+    """Return the incidents by state, the worst first, and those that were closed last first."""
+
+    def place(one: Known) -> tuple:
+        state = one.state(day)
+        closed = -date.fromisoformat(one.closed).toordinal() if state == 'closed' else 0
+        return STATES.index(state), closed, -one.incident.severity, one.id
+
+    return sorted(known, key=place)
+
+
+def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
+    """Return the look-up of the incident that a series on some nodes belongs to; empty where it is of none.
+
+    One of those nodes comes before one of all, and what is not closed counts.
+    """
+    of_series: dict[SeriesId, list[Known]] = {}
+    for one in sorted((one for one in known if not one.closed), key=lambda one: not one.incident.own_nodes):
+        for of in one.incident.series:
+            of_series.setdefault(of, []).append(one)
+
+    def found(of: SeriesId, nodes: Sequence[str]) -> str:
+        return next((one.id for one in of_series.get(of, ()) if one.holds(of, nodes)), '')
+
+    return found
+
+
+def last_day(known: Iterable[Known]) -> str:
+    """Return the day of the last session that said anything of some incidents; empty without any."""
+    return max((seen.day for one in known for seen in one.seen.values()), default='')
+
+
+# In words
+
+
+def since(known: Known, day: str) -> str:
+    """Return since when an incident is known, and what became of it."""
+    incident, noted, state = known.incident, known.acknowledged, known.state(day)
+    lasts = f'in {count(known.sessions, "session")} since {incident.day}'
+    is_new = known.sessions == 1 and not known.healthy_for and known.last_bad.day >= day
+    parts = ['new in this session' if is_new else lasts]
+    if known.course:
+        parts = [f'since {incident.day}', known.course]
+    if known.before:
+        parts.append(f'seen before: {", ".join(known.before[:_BESIDE])}')
+    if state == 'suspected':
+        parts.append('suspected: it counts when it is seen again')
+    if state == 'healing':
+        last = 'session' if known.healthy_for == 1 else f'{known.healthy_for} sessions'
+        parts.append(f'healthy in the last {last}; it is closed after {known.closes_in} more')
+    elif state != 'closed' and known.last_bad.day < day:
+        parts.append(f'last seen on {known.last_bad.day}')
+    if noted and state == 'acknowledged':
+        parts.append(f'acknowledged until {noted.until}{f" by {noted.by}" if noted.by else ""}: {noted.why}')
+    if noted and state in FAILING:
+        worse = known.worse()
+        before = f'worse than acknowledged: {worse}' if worse else f'acknowledged until {noted.until}, which is over'
+        parts.append(f'{before}; the reason was: {noted.why}')
+    return '; '.join(parts)
+
+
+def corrected(known: Known) -> list[str]:
+    """Return what a person corrected, a sentence each, the first one first."""
+    return [one.says(known.id) for one in known.corrections]
+
+
+def lead(known: Sequence[Known], day: str) -> str:
+    """Return what fails in one sentence, that which costs most first; empty where its card says it all."""
+    failing = [one for one in known if one.state(day) in FAILING]
+    if len(failing) < 2:
+        return ''
+    first, *others = (one.incident for one in failing)
+    on = f' on {count(len(first.nodes), "node")}' if len(first.nodes) > 1 and not first.where.nodes else ''
+    changed = f', with {first.changed[0]}' if first.changed else ''
+    said = f'{first.where}: {first.what}{on}{changed}'
+    beside = list(dict.fromkeys(one.name for one in others))[:_BESIDE]
+    more = sum(one.name not in beside for one in others)
+    return f'{said}; besides {", ".join(beside)}' + (f' and {count(more, "other incident")}' if more else '')
+
+
+def commands(known: Known, day: str) -> list[str]:
+    """Return what to run next; where all is healthy, nothing has to be measured."""
+    state = known.state(day)
+    measure = () if state in ('healing', 'closed') else known.incident.next_steps
+    found = [*measure, f'plumbline incidents show {known.id}']
+    if state in (*FAILING, 'suspected'):
+        found.append(f'plumbline incidents acknowledge {known.id} --why REASON --until DAY')
+    return [with_options(command, known.results, known.incident.where.site) for command in found]
+
+
+@lru_cache
+def _options(results: Path, site: str) -> str:
+    """Return the options of commands on a site: none where they are those of the checkout and its only site."""
+    results = results.absolute()
+    elsewhere = [f'--results {shlex.quote(str(results))}'] if results != ROOT / 'results' else []
+    return ' '.join([*elsewhere, f'--site {shlex.quote(site)}'] if elsewhere or len(Store(results).sites()) > 1 else [])
+
+
+def with_options(command: str, results: Path, site: str) -> str:
+    """Return one of our commands with the options that find the results of a site; others as they are."""
+    options = _options(results, site)
+    if not options or command.split()[0] not in ('plumbline', 'ci/nightly'):
+        return command
+    own, separator, of_reframe = command.partition(' -- ')
+    return f'{own} {options}{separator}{of_reframe}'

@@ -1,0 +1,124 @@
+"""Enter a session that is judged after newer ones into the ledger, at its place in time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from postprocess.incidents.incident import Incident
+from postprocess.incidents.known import Known, Seen, judge, started
+from postprocess.results.store import Session
+
+#: Later sessions that are judged again for an incident that the late session shows.
+LATER = 14
+
+#: Return the nodes (or one empty name) of an incident that a session shows to be bad, and those to be healthy.
+Shows = Callable[[Session, Known], tuple[set[str], set[str]]]
+
+
+def enter(
+    ledger: Sequence[Known], then: Sequence[Known], session: Session, later: Sequence[Session], shows: Shows
+) -> tuple[list[Known], dict[str, str], list[str]]:
+    """Return the ledger with what a late session says, the ids that changed, and what could not be looked at.
+
+    `then`: its incidents as they were known when it ran, judged. `later`: the sessions since then, in order. What they
+    say of an incident of this session is looked up in them, in the first `LATER`; one that a later session found is the
+    same incident and keeps its id.
+    """
+    whole = {one.id: one for one in ledger}
+    ids: dict[str, str] = {}
+    notes: list[str] = []
+    for id in {one.id for one in ledger if session.session in one.seen} - {one.id for one in then}:
+        _put(whole, _without(whole[id], session))
+    for one in then:
+        known, row = whole.get(one.id), one.seen.get(session.session)
+        if known is None:
+            known = one
+        else:
+            known = _without(known, session)
+            known = _with(known, one, session)
+        if row and row.bad:
+            followed = _followed(known, later[:LATER], shows, whole)
+            if followed.id != one.id:
+                ids[one.id] = followed.id
+            known = followed
+            unseen = [of for of in later[LATER:] if of.session not in known.seen]
+            if unseen and not known.closed:
+                notes.append(
+                    f'incident {known.id}: only the first {LATER} of the {len(later)} sessions after session '
+                    f'{session.session[:8]} were looked at for it; the next session that measures it tells its state'
+                )
+        _put(whole, known)
+    return list(whole.values()), ids, notes
+
+
+def _put(whole: dict[str, Known], one: Known) -> None:
+    """Replace an incident; one that no session shows any more is gone."""
+    if any(seen.bad for seen in one.seen.values()):
+        whole[one.id] = one
+    else:
+        whole.pop(one.id, None)
+
+
+def _without(one: Known, session: Session) -> Known:
+    return one.of_sessions(lambda uuid, _: uuid != session.session)
+
+
+def _with(known: Known, told: Known, session: Session) -> Known:
+    """Return a known incident with what a session says of it, or of its parts, as `told` has it."""
+    own = {one.id: one for one in told.leaves}
+
+    def more(leaf: Known) -> Known:
+        row = own[leaf.id].seen.get(session.session) if leaf.id in own else None
+        return _with_rows(leaf, own[leaf.id].incident, {session.session: row}) if row else leaf
+
+    return known.each(more)
+
+
+def _with_rows(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
+    """Return a known incident with what other sessions say of it; `incident`: as the last of these tells it."""
+    seen = dict(sorted((known.seen | rows).items(), key=lambda item: (item[1].started, item[0])))
+    last = [uuid for uuid, one in seen.items() if one.bad][-1:]
+    told = incident if not known.seen or (last and last[0] in rows) else known.incident
+    first = min(known.incident, incident, key=lambda one: one.day)
+    return replace(known, seen=seen, incident=replace(told, since=first.since, day=first.day))
+
+
+def _followed(one: Known, later: Sequence[Session], shows: Shows, whole: dict[str, Known]) -> Known:
+    """Return an incident with what later sessions say of it until it is closed, or another session found it, too."""
+    for session in later:
+        before = _before(one, session)
+        if before.closed:
+            break
+        for other in whole.values():
+            if other.id != one.id and not one.parts and (same := _same_leaves(before, other, session)):
+                return other.each(partial(_joined, before=before, ids=same))
+        if session.session not in one.seen:
+            (now,) = judge([before], session, [], partial(shows, session), lambda _: False, one.results)
+            one = _with(one, now, session)
+    return one
+
+
+def _before(known: Known, session: Session) -> Known:
+    return known.of_sessions(lambda _, seen: seen.started < started(session))
+
+
+def _joined(known: Known, before: Known, ids: set[str]) -> Known:
+    """Return an incident with that of the sessions before it was found; others, whose id is not of `ids`, as it is."""
+    if known.id not in ids:
+        return known
+    joined = _with_rows(known, before.incident, before.seen)
+    return replace(joined, incident=replace(joined.incident, sessions=before.incident.sessions))
+
+
+def _same_leaves(one: Known, other: Known, session: Session) -> set[str]:
+    """Return the ids of those parts of an incident that `session` found and that were known as `one` before it."""
+    found = (leaf for leaf in other.leaves if leaf.seen and leaf.first == session.session)
+    return {leaf.id for leaf in found if _same(one, leaf, session)}
+
+
+def _same(one: Known, other: Known, session: Session) -> bool:
+    """Return True if what `session` found is an incident that was known before it."""
+    found = judge([one], session, [other.incident], lambda _: (set(), set()), lambda _: False, one.results)
+    return len(found) == 1 and other.likeness(one.incident) > 0

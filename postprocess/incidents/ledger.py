@@ -1,0 +1,285 @@
+"""The ledger: a JSON file for each incident of a site, ``<results>/incidents/<site>/<id>.json``."""
+
+from __future__ import annotations
+
+import csv
+import getpass
+import json
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, replace
+from datetime import date
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from plumbline.errors import InputError
+from plumbline.files import write_text
+from postprocess.incidents import correction
+from postprocess.incidents.correction import Began, Selection
+from postprocess.incidents.incident import from_dict, frozen
+from postprocess.incidents.known import Acknowledged, Known, Seen, last_day
+from postprocess.results.store import Session
+
+_SCHEMA = 3  # of incidents that a person corrected: an earlier version would undo it
+_OF_OTHERS = 2
+_OF_SCHEMA_1 = 3  # healthy sessions closed an incident
+
+
+def read(results: Path, site: str) -> list[Known]:
+    """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used.
+
+    Of a correction that was not written to its end, the file that was to go and the one that is too early do not count.
+    """
+    found = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
+    done = {(one.id, made) for one in found for made in one.corrections}
+    held = {id for one in found for id in one.ids - {one.id}}
+    early = {
+        made.made
+        for id, made in done
+        if id == made.made and any(other.id == made.before[0].id and (other.id, made) not in done for other in found)
+    }
+    found = [one for one in found if one.id not in held | early]
+    return sorted(found, key=lambda one: (one.seen[one.first].started, one.id))
+
+
+def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Known]) -> None:
+    """Replace the files of the incidents that changed; remove those of incidents that are gone."""
+    old = {one.id: one for one in before}
+    for one in after:
+        if old.pop(one.id, None) != one:
+            write_text(_folder(results, site) / f'{one.id}.json', _to_json(one))
+    for id in {*old, *(id for one in after for id in one.ids - {one.id})}:
+        (_folder(results, site) / f'{id}.json').unlink(missing_ok=True)
+
+
+def was_judged(results: Path, session: Session, known: Sequence[Known]) -> bool:
+    """Return True if what the session says was kept before, as it is now. Raises InputError.
+
+    Earlier versions did not note it: all sessions up to the last one that their ledger names count as judged.
+    """
+    until, judged = _judged(results, session.site)
+    return f'{session.session} {session.runs}' in judged or _started(session) <= (until or _last(known))
+
+
+def note_judged(results: Path, session: Session, known: Sequence[Known]) -> None:
+    """Note that what a session says was kept; `known`: the ledger before it. Raises InputError for a damaged file.
+
+    Where it cannot be written, the session is judged anew the next time.
+    """
+    until, judged = _judged(results, session.site)
+    name = f'{session.session} {session.runs}'
+    if name not in judged:
+        with suppress(InputError):
+            lines = [f'until {until or _last(known) or "-"}', *sorted(judged), name]
+            write_text(_judged_file(results, session.site), ''.join(f'{line}\n' for line in lines))
+
+
+def _judged(results: Path, site: str) -> tuple[str, set[str]]:
+    """Return up to when sessions count as judged, empty where nothing was noted, and which later ones were judged.
+
+    A later report of a session, in which cases ran again, is judged anew.
+    """
+    path = _judged_file(results, site)
+    try:
+        first, *names = path.read_text(encoding='utf-8').splitlines()
+    except FileNotFoundError:
+        return '', set()
+    except (OSError, ValueError) as error:
+        raise InputError(f'{path}: cannot be read: {error}; remove it, or repair it') from None
+    return first.partition(' ')[2], set(names)
+
+
+def _judged_file(results: Path, site: str) -> Path:
+    return results / 'judged' / f'{site}.txt'
+
+
+def _started(session: Session) -> str:
+    return f'{session.started:%Y-%m-%dT%H:%M:%S}'
+
+
+def _last(known: Sequence[Known]) -> str:
+    """Return when the last session started that an incident names; empty without any."""
+    return max((seen.started for one in known for seen in one.seen.values()), default='')
+
+
+def sites(results: Path) -> list[str]:
+    """Return the names of the sites that have incidents."""
+    folder = results / 'incidents'
+    return sorted(path.name for path in folder.iterdir() if path.is_dir()) if folder.is_dir() else []
+
+
+def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
+    """Return the incident whose id, or that of a part, begins with `id`, and its site.
+
+    Raises InputError where it is not one.
+    """
+    found = [
+        (name, one)
+        for name in ([site] if site else sites(results))
+        for one in read(results, name)
+        if any(known.startswith(id) for known in one.ids)
+    ]
+    if len(found) == 1 and id:
+        return found[0]
+    if found and id:
+        raise InputError(f'{id!r} is the beginning of several incidents: {", ".join(one.id for _, one in found)}')
+    raise InputError(f'{results / "incidents"}: no incident has the id {id!r}; `plumbline incidents` lists them')
+
+
+def acknowledge(results: Path, id: str, why: str, until: str, site: str | None = None) -> Known:
+    """Note why an incident may stay, and until which day. Raises InputError."""
+    name, known = find(results, id, site)
+    day = last_day(read(results, name))
+    why = reason(why)
+    try:
+        until = date.fromisoformat(until).isoformat()
+    except ValueError:
+        raise InputError(f'--until: expected a day such as 2026-12-31, found {until!r}') from None
+    if until < day:
+        raise InputError(f'--until: {until} is before the last session, which was on {day}')
+    if known.closed:
+        raise InputError(f'incident {known.id} was closed on {known.closed}: there is nothing to acknowledge')
+    noted = Acknowledged(why, until, user(), day, known.last_bad, len(known.incident.series))
+    done = replace(known, acknowledged=noted)
+    write(results, name, [known], [done])
+    return done
+
+
+def reason(why: str) -> str:
+    """Return why a person does something, on one line. Raises InputError for an empty text."""
+    if not why.strip():
+        raise InputError('--why: expected a reason, found an empty text')
+    return ' '.join(why.split())
+
+
+def user() -> str:
+    """Return who runs this; empty for a user without a name, as in a container."""
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return ''
+
+
+def _folder(results: Path, site: str) -> Path:
+    return results / 'incidents' / site
+
+
+def _to_json(known: Known) -> str:
+    schema = _SCHEMA if known.corrections else _OF_OTHERS
+    return json.dumps({'schema': schema, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
+
+
+def _to_dict(known: Known) -> dict[str, Any]:
+    values: dict[str, Any] = {'id': known.id, 'incident': known.incident.to_dict()}
+    values |= {'seen': {uuid: vars(seen) for uuid, seen in known.seen.items()}}
+    values |= {'acknowledged': known.acknowledged and asdict(known.acknowledged), 'closes_after': known.closes_after}
+    corrected = {
+        'before': known.before, 'parts': [_to_dict(one) for one in known.parts],
+        'only': [asdict(one) for one in known.only], 'without': [asdict(one) for one in known.without],
+        'dated': known.dated and asdict(known.dated), 'corrections': [asdict(one) for one in known.corrections],
+    }  # fmt: skip
+    return values | {name: value for name, value in corrected.items() if value}
+
+
+def _read(results: Path, path: Path) -> Known:
+    try:
+        values = json.loads(path.read_text(encoding='utf-8'))
+        if values['schema'] > _SCHEMA:
+            raise InputError(f'{path}: was written with schema {values["schema"]}: update Plumbline')
+        known = _from_dict(results, values)
+        # What was closed stays closed
+        return known if 'closes_after' in values or known.closed else replace(known, closes_after=0)
+    except OSError as error:
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
+    except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
+        raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
+
+
+def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:
+    """Return what :func:`_to_dict` wrote. Raises AttributeError, KeyError, TypeError or ValueError."""
+    noted = values['acknowledged']
+    return Known(
+        values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
+        Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
+        values.get('closes_after', _OF_SCHEMA_1), tuple(values.get('before', ())), results,
+        tuple(_from_dict(results, part) for part in values.get('parts', ())),
+        tuple(Selection(**one) for one in values.get('only', ())),
+        tuple(Selection(**one) for one in values.get('without', ())),
+        Began(**values['dated']) if 'dated' in values else None,
+        tuple(correction.from_dict(one) for one in values.get('corrections', ())),
+    )  # fmt: skip
+
+
+def _seen(values: dict[str, Any]) -> Seen:
+    return Seen(**{name: frozen(value) for name, value in values.items()})
+
+
+# Nodes by session
+
+
+class Entry(NamedTuple):
+    """A node, or several joined by commas, that stood out in a session. `how`: its incident."""
+
+    date: str
+    session: str
+    node: str
+    kind: str
+    how: str
+
+
+def entries(results: Path, site: str) -> list[Entry]:
+    """Return the nodes that stood out, by session, the oldest first.
+
+    Earlier versions kept them below ``<results>/ledger/<site>/``, a CSV file a session; their `how` is what the node
+    was compared with. Raises InputError for a file that cannot be used.
+    """
+    found = _older(results, site)
+    for one in read(results, site):
+        for uuid, seen in one.seen.items():
+            found += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
+    return sorted(found)
+
+
+def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
+    """Return what incidents say against sessions: session -> node, or case where they are of no node -> which incident.
+
+    Against those in which it was bad, and all since then until it healed. An `epoch`, a change of the machine, explains
+    the incidents that began in these sessions.
+    """
+    found: dict[str, dict[str, str]] = defaultdict(dict)
+    own = {session.session for session in sessions}
+    for site in {session.site for session in sessions}:
+        for entry in _older(results, site):
+            found[entry.session] |= {
+                node: f'{entry.how}: {entry.kind} of {entry.date}' for node in entry.node.split(',')
+            }
+        for one in read(results, site):
+            if epoch and one.first in own:
+                continue
+            what = f'incident {one.id}: {one.incident.kind}{"" if one.closed else ", not healed"}'
+            cases = {str(of.case) for of in one.incident.series} if one.incident.sort == 'loss' else set()
+            began = min(seen.started for seen in one.seen.values())
+            for session in sessions:
+                bad = set(one.seen[session.session].bad) if session.session in one.seen else set()
+                lasts = session.session == one.incident.since or f'{session.started:%Y-%m-%dT%H:%M:%S}' >= began
+                bad |= set(one.unhealed) if lasts and not one.closed else set()
+                names = bad - {''} | (cases if '' in bad else set())
+                found[session.session] = dict.fromkeys(names, what) | found[session.session]
+    return found
+
+
+def _older(results: Path, site: str) -> list[Entry]:
+    return [entry for path in sorted((results / 'ledger' / site).glob('*.csv')) for entry in _of_csv(path)]
+
+
+def _of_csv(path: Path) -> list[Entry]:
+    try:
+        with path.open(encoding='utf-8', newline='') as lines:
+            found = [Entry(*(row.get(name) or '' for name in Entry._fields)) for row in csv.DictReader(lines)]
+    except OSError as error:
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
+    except (ValueError, csv.Error):
+        found = [Entry('', '', '', '', '')]
+    if not all(map(all, found)):
+        raise InputError(f'{path}: expected the columns {",".join(Entry._fields)}, all filled in; remove or repair it')
+    return found

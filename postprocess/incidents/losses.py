@@ -1,0 +1,246 @@
+"""Losses of performance by cause: a node, a device, what lies between them, a check, an environ, a partition."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from statistics import median
+
+from plumbline.grouping import Group, Key, explain
+from plumbline.identity import CaseId, SeriesId, natural
+from postprocess.incidents.draft import Draft, Night, only
+from postprocess.incidents.incident import Scope
+from postprocess.incidents.provenance import Difference, Provenance
+from postprocess.verdicts.verdict import Common, Verdict
+
+_BEFORE = 3  # sessions whose provenance is compared with tonight's
+_FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
+_MORE = 3  # how many times a loss in common a series has surely lost that has a cause of its own
+_OF_CASE = ('check', 'curve')  # kinds of losses in common
+_OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes
+_DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
+_FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu, Numa, Babel
+
+
+def losses(night: Night) -> Iterator[Draft]:
+    """Yield a draft for each cause of what regressed, and of losses that several series have in common.
+
+    First the losses that groups have in common; then the scopes most of whose series regressed; what remains is of its
+    case. That two losses are alike says nothing of their causes.
+    """
+    bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed']
+    together: set[int] = set()
+    for common, rows in _in_common(night, bad):
+        together |= {id(row) for row in rows}
+        yield _common_draft(common, rows, night)
+    bad = [row for row in bad if id(row) not in together]
+    if not bad:
+        return
+    healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved')]
+    software = _Software(night, {row.id.case for row in bad})
+    cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
+    guilty = [_guilty(row, cases[row.id], slow[row.id]) for row in bad]
+    scopes = [_loss_keys(row, night, software, *of) for row, of in zip(bad, guilty, strict=True)]
+    well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
+    groups = explain(scopes, well, {'software': _FEW})
+    besides: dict[Key, set[str]] = {}  # nodes that show the cause of a group, and one of their own
+    if more := {place for group in groups for place in _lost_more(group, bad) if cases[bad[place].id] > 1}:
+        # it is slow there alone, whatever the others lost
+        for place in more:
+            guilty[place] = bad[place].nodes, True
+            scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
+        besides = {
+            group.key: {node for place in more & set(group.places) for node in bad[place].nodes} for group in groups
+        }
+        groups = _apart(groups, more, scopes, well)
+    for group in groups:
+        rows = [bad[place] for place in group.places]
+        draft = _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
+        draft.nodes |= besides.get(group.key, set())
+        yield draft
+
+
+def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
+    """Return the places of those of a group that surely lost much more than most of it: they have a cause beside it.
+
+    Of a node, all is one cause.
+    """
+    if group.key[0] in _OF_NODE:
+        return set()
+    most = _MORE * median(bad[place].loss or 0.0 for place in group.places)
+    return {place for place in group.places if (bad[place].interval or (0.0,))[0] > most}
+
+
+def _apart(
+    groups: Sequence[Group], more: set[int], scopes: Sequence[Sequence[Key]], well: Sequence[Sequence[Key]]
+) -> list[Group]:
+    """Return the groups that hold some of the places `more` without these, and anew what explains all that is left."""
+    kept = [
+        Group(group.key, tuple(place for place in group.places if place not in more))
+        for group in groups
+        if more & set(group.places)
+    ]
+    left = sorted(set(range(len(scopes))) - {place for group in kept for place in group.places})
+    again = explain([scopes[place] for place in left], well, {'software': _FEW})
+    return kept + [Group(group.key, tuple(left[place] for place in group.places)) for group in again]
+
+
+def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
+    """Yield the losses in common that tell different causes, each with its verdicts.
+
+    A job of which one is most, or a part of a curve, belongs to it with all that regressed there.
+    """
+    chosen: dict[Common, dict[int, Verdict]] = {}
+    for common in night.comparison.common:  # the first ones count
+        shared = {id(row): row for row in _shared(common, night)}
+        # A part of a curve may be a little less likely than its whole check
+        parts = [one for one, own in chosen.items() if one.kind == 'curve' and own.keys() <= shared.keys()]
+        others = {place for one, own in chosen.items() if one not in parts for place in own}
+        if 2 * len(shared.keys() & others) < len(shared):
+            own = {place: row for place, row in shared.items() if place not in others}
+            chosen = {one: own for one, own in chosen.items() if one not in parts} | {common: own}
+    held = {place for own in chosen.values() for place in own}
+    jobs = Counter(row.case_id for row in bad if id(row) not in held)
+    for common, own in chosen.items():
+        there = Counter(row.case_id for row in own.values())
+        joined = [
+            row
+            for row in bad
+            if id(row) not in held
+            and (there[row.case_id] if common.kind in _OF_CASE else there[row.case_id] > jobs[row.case_id])
+        ]
+        held |= {id(row) for row in joined}
+        yield common, [*own.values(), *joined]
+
+
+def _shared(common: Common, night: Night) -> list[Verdict]:
+    """Return the verdicts of the series that share a loss, of one node where it is of that.
+
+    Not what surely lost much more, except on a slow node, where it is the same cause.
+    """
+    most = math.inf if common.kind == 'node' else _MORE * common.loss
+    rows = night.comparison.verdicts
+    return [row for row in rows if row.loss is not None and common.holds(row) and (row.interval or (0.0,))[0] <= most]
+
+
+def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
+    where = Scope(night.session.site, only({row.id.partition for row in rows}), only({row.id.environ for row in rows}))
+    kind = {'node': 'NODE', 'link_class': 'FABRIC'}.get(common.kind, 'SYSTEM')
+    if common.kind == 'node':
+        where = replace(where, environ='', nodes=(common.where,))
+    elif common.kind == 'link_class':
+        where = replace(where, environ='', link_class=only({_link_class(row.id) for row in rows}))
+    elif common.kind == 'partition':
+        where = replace(where, environ='')
+    draft = _of_rows(kind, where, rows, {node for row in rows for node in row.nodes})
+    draft.loss, draft.interval = common.loss, common.interval
+    draft.evidence.append(str(common))
+    return draft
+
+
+class _Software:
+    """What changed tonight in the software of the checks that fell short, by case and node."""
+
+    def __init__(self, night: Night, cases: Iterable[CaseId]):
+        checks = {case.check for case in cases}
+        sessions = [*night.before[-_BEFORE:], night.session]
+        self._before, self._tonight = range(len(sessions) - 1), len(sessions) - 1
+        wanted = {CaseId.from_row(case) for case in night.cases if not case['fixture'] and case['check'] in checks}
+        self._facts = Provenance.read(
+            night.store, sessions, [(case, place) for case in wanted for place in range(len(sessions))]
+        )
+
+    def changes(self, case: CaseId, nodes: Iterable[str]) -> list[Difference]:
+        name = ','.join(sorted(nodes))
+        return [one for one in self._facts.change(case, self._before, [self._tonight], name) if one.of_software]
+
+
+def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
+    """Return the nodes that all slow jobs of a series ran on, and whether jobs on other nodes were fast.
+
+    No node: the jobs on different nodes are slow. `cases`: how many cases measured the series, as each on a node of its
+    own, and in how many of these it is slow.
+    """
+    if cases > 1:
+        return (row.nodes, True) if row.nodes and 2 * slow_cases < cases else ((), False)
+    loss, expected = row.loss, row.expected
+    known = [job for job in row.jobs if job.status == 'measured' and job.value > 0]
+    if len(known) < 2 or loss is None or not expected:
+        return row.nodes, False
+    slow: list[set[str]] = []
+    fast: list[set[str]] = []
+    for job in known:
+        lost = 1 - (job.value / expected) ** row.quantity.sign
+        (slow if lost > loss / 2 else fast).append(set(job.nodes))
+    if not slow:
+        return row.nodes, False
+    common = set.intersection(*slow) - set().union(*fast)
+    return tuple(sorted(common)), bool(common and fast)
+
+
+def _link_class(of: SeriesId) -> str:
+    return dict((*of.params, *of.dims)).get('link_class', '')
+
+
+def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[str], only_there: bool) -> list[Key]:
+    """Return the scopes that a series lies in, narrow ones first. `only_there`: other nodes are healthy."""
+    of = row.id
+    place, pairs = (of.partition, of.environ), dict((*of.params, *of.dims))
+    keys: list[Key] = []
+    if not only_there:
+        keys += [('case', of.case), ('check', *place, of.check)]
+        if family := _FAMILY.match(of.check):
+            keys.append(('family', *place, family[0]))
+        keys += [('environ', *place), ('partition', of.partition)]
+        if link_class := _link_class(of):
+            keys.append(('link', of.partition, link_class))
+        keys += [('software', change) for change in software.changes(of.case, row.nodes)]
+    single = nodes[0] if len(nodes) == 1 else ''
+    if len(nodes) <= 1:
+        named = [(name, pairs[name]) for name in _DEVICES if name in pairs]
+        named += [('device', part) for part in pairs.get('pair', '').split('-') if part]
+        keys += [('device', of.partition, single, f'{name} {value}') for name, value in named]
+    if night.several(of.partition):
+        # a node is slow by itself, or by what connects it to others
+        keys += [('node' if single else 'connection', node) for node in nodes]
+        kind = 'place' if len(row.nodes) == 1 else 'fabric'
+        keys += [(kind, one) for one in sorted(night.places_of(nodes or row.nodes))]
+        if only_there:
+            keys.insert(0, ('job', *nodes))
+    return keys
+
+
+def _loss_draft(group: Group, rows: list[Verdict], nodes: set[str], night: Night) -> Draft:
+    kind, *names = group.key
+    site = night.session.site
+    partitions, environs = {row.id.partition for row in rows}, {row.id.environ for row in rows}
+    where = Scope(site, only(partitions), only(environs))
+    seen = {node for row in rows for node in row.nodes} | nodes
+    if kind in ('node', 'connection'):
+        return _of_rows('NODE', replace(where, environ='', nodes=(str(names[0]),)), rows, {str(names[0])})
+    if kind == 'job':
+        by = tuple(sorted(map(str, names), key=natural))
+        return _of_rows('FABRIC' if len(by) > 1 else 'NODE', replace(where, environ='', nodes=by), rows, set(by))
+    if kind == 'device':
+        by = (str(names[1]),) if names[1] else ()
+        return _of_rows('DEVICE', replace(where, environ='', nodes=by, device=str(names[2])), rows, seen)
+    if kind == 'link':
+        return _of_rows('FABRIC', replace(where, environ='', link_class=str(names[1])), rows, seen)
+    if kind in ('place', 'fabric'):
+        by = tuple(sorted(nodes or seen, key=natural)) if kind == 'place' else ()
+        scope = replace(where, environ='', nodes=by, place=str(names[0]))
+        there = {node for node in seen if names[0] in night.places.get(node, ())}
+        return _of_rows('NODE' if kind == 'place' else 'FABRIC', scope, rows, there or seen)
+    if kind == 'partition':
+        where = replace(where, environ='')
+    if kind == 'case' and night.several(where.partition) and len({row.case_id for row in rows}) == 1:
+        return _of_rows('CASE', where, rows, seen)  # one job of many, and the others are healthy
+    return _of_rows('SOFTWARE' if kind == 'software' else 'SYSTEM', where, rows, seen)
+
+
+def _of_rows(kind: str, where: Scope, rows: list[Verdict], nodes: set[str]) -> Draft:
+    series = {row.id for row in rows}
+    return Draft(kind, where, 'loss', rows, cases={of.case for of in series}, series=series, nodes=nodes)

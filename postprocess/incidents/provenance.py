@@ -1,0 +1,126 @@
+"""The provenance of cases over sessions, and what is different between two times or two nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from typing import NamedTuple
+
+from plumbline.identity import CaseId, from_text, to_text
+from postprocess.results.store import Session, Store
+from postprocess.text import one_line
+from postprocess.verdicts.candidates import NODE
+
+ALL = '*'  # in place of the name of a node: all of them together
+#: Facts that stay as they are until someone changes the machine, as shell patterns. All others, such as the load
+#: average, free memory, temperatures, and names of jobs, differ from session to session and explain nothing.
+SOFTWARE = (
+    'stack', 'stack_*', 'binary', 'binary_*', 'package', 'library_*', 'kernel', 'driver*', '*_driver', 'firmware*',
+    '*_firmware', 'microcode',
+)  # fmt: skip
+_SETTINGS = (
+    'suite_version', 'check_code', 'site_file*', 'governor', 'smt_active', 'transparent_hugepages', 'cpu_model',
+    'bios*', '*_version', 'numa_distances', 'nearest_numa_domain', 'hpl_dat',
+)  # fmt: skip
+#: All facts that are compared.
+FACTS = SOFTWARE + _SETTINGS
+Facts = Mapping[str, tuple[str, ...]]  # each fact with the values it took, sorted
+_CASE = ('partition', 'environ', 'check', 'params', 'night')
+_COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
+
+
+class Difference(NamedTuple):
+    """A fact that is not the same: `was`, earlier or on all other nodes, and `now`; empty where it is not known."""
+
+    fact: str
+    was: tuple[str, ...]
+    now: tuple[str, ...]
+    elsewhere: bool = False
+
+    @property
+    def of_software(self) -> bool:
+        """Whether it is of the software that ran."""
+        return matches(self.fact, SOFTWARE)
+
+    def __str__(self) -> str:
+        """Return ``kernel: 6.1 -> 6.5`` or ``governor: powersave, elsewhere performance``."""
+        was, now = (' and '.join(values) or 'nothing' for values in (self.was, self.now))
+        return f'{self.fact}: {now}, elsewhere {was}' if self.elsewhere else f'{self.fact}: {was} -> {now}'
+
+
+class Provenance:
+    """The facts of some cases in some sessions, by node; nodes are named as in ``series.by_node``, or `ALL`."""
+
+    def __init__(self, found: Mapping[tuple[CaseId, int], Mapping[str, Facts]]):
+        self._found = found
+
+    @classmethod
+    def read(cls, store: Store, sessions: Sequence[Session], wanted: Iterable[tuple[CaseId, int]]) -> Provenance:
+        """Read the facts of `wanted`: cases, and places of sessions among `sessions`."""
+        wanted = list(wanted)
+        places = sorted({n for _, n in wanted})  # of the sessions to read, which are few of a year
+        at = {n: place for place, n in enumerate(places)}
+        keys = sorted({(case.partition, case.environ, case.check, to_text(case.params), at[n]) for case, n in wanted})
+        if not keys:
+            return cls({})
+        rows = store.query(
+            f'SELECT DISTINCT {_COLUMNS}, {NODE} AS node, provenance FROM cases JOIN wanted USING ({_COLUMNS})',
+            [sessions[n] for n in places],
+            wanted=dict(zip(_CASE, map(list, zip(*keys, strict=True)), strict=True)),
+        )
+        values: dict[tuple[CaseId, int], dict[str, dict[str, set[str]]]] = {}
+        columns = (column.to_pylist() for column in rows.columns)
+        for partition, environ, check, params, place, node, provenance in zip(*columns, strict=True):
+            key = CaseId(partition, environ, check, from_text(params)), places[place]
+            for fact, value in json.loads(provenance).items():
+                if not matches(fact, FACTS):
+                    continue
+                for name in (node, ALL):
+                    facts = values.setdefault(key, {}).setdefault(name, {})
+                    facts.setdefault(fact, set()).add(one_line(str(value)) or '')
+        return cls(
+            {
+                key: {node: {fact: tuple(sorted(of)) for fact, of in facts.items()} for node, facts in nodes.items()}
+                for key, nodes in values.items()
+            }
+        )
+
+    def change(self, case: CaseId, before: Iterable[int], after: Iterable[int], node: str = ALL) -> list[Difference]:
+        """Return what is different between two groups of sessions.
+
+        Only facts that were the same in all sessions of either group count.
+        """
+        sides = [[facts for n in side if (facts := self._facts(case, n).get(node))] for side in (before, after)]
+        return difference(*sides)
+
+    def unlike(self, case: CaseId, session: int, node: str) -> list[Difference]:
+        """Return what is different at a node where all others agree."""
+        nodes = self._facts(case, session)
+        others = [facts for name, facts in nodes.items() if name not in (node, ALL)]
+        found = []
+        for fact, mine in sorted(nodes.get(node, {}).items()):
+            theirs = {facts.get(fact, ()) for facts in others}
+            if len(theirs) == 1 and len(others) > 1 and mine not in theirs:
+                found.append(Difference(fact, theirs.pop(), mine, elsewhere=True))
+        return found
+
+    def _facts(self, case: CaseId, session: int) -> Mapping[str, Facts]:
+        return self._found.get((case, session), {})
+
+
+@lru_cache(2**12)
+def matches(fact: str, patterns: tuple[str, ...]) -> bool:
+    """Return True if the name of a fact matches one of the patterns."""
+    return any(fnmatchcase(fact, pattern) for pattern in patterns)
+
+
+def difference(before: Sequence[Facts], after: Sequence[Facts]) -> list[Difference]:
+    """Return the facts with one value in all of `before` and another in all of `after`; none if either is empty."""
+    found = []
+    for fact in sorted({fact for facts in (*before, *after) for fact in facts}) if before and after else ():
+        old, new = ({facts.get(fact, ()) for facts in side} for side in (before, after))
+        if len(old) == len(new) == 1 and old != new:
+            found.append(Difference(fact, old.pop(), new.pop()))
+    return found

@@ -1,0 +1,1 @@
+"""What ReFrame and other suites wrote, as rows of the store: run reports, results databases, performance logs."""

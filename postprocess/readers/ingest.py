@@ -1,0 +1,62 @@
+"""Put run reports, ReFrame's results database, or performance logs of other suites into the results store."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from plumbline.errors import InputError
+from postprocess.readers.performance_logs import read_perflogs
+from postprocess.readers.run_reports import clock_problems, is_database, read_report, sessions_in
+from postprocess.results.store import Store
+from postprocess.results.tables import RunReport
+from postprocess.text import count, one_line
+
+
+def ingest(
+    store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
+    problems: tuple[str, ...] = (), perflogs: bool = False,
+) -> Iterator[str | InputError]:  # fmt: skip
+    """Yield a sentence for each session, an error for each file or session that cannot be used.
+
+    `expected` and `problems` are of the sessions of run reports.
+    """
+    sites, found_any = set(), False
+    for found in read_perflogs(paths, store) if perflogs else _reports(store, paths, site):
+        found_any = True
+        if isinstance(found, InputError):
+            yield found
+            continue
+        session = found.session
+        if session['source'] == 'report':
+            said = [line for problem in problems if (line := one_line(problem))]
+            session |= {'expected': expected, 'problems': said + session['problems']}
+        try:
+            added = store.add(found)
+        except InputError as error:
+            yield error
+            continue
+        sites.add(found.site)
+        name = f'{session["report"]}: session {session["session"]} of {found.site}'
+        if added:
+            of = f' of {expected}' if expected not in (None, session['ran']) else ''
+            ran, samples = count(session['ran'], 'case') + of, count(len(found.samples), 'sample')
+            yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
+        else:
+            ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
+            yield f'{name} is in the store already: nothing changed{ignored}'
+    if not found_any:
+        yield 'nothing new: the store has all of it already'
+    for name in sites:
+        store.compact(name)
+
+
+def _reports(store: Store, paths: Sequence[Path], site: str | None) -> Iterator[RunReport | InputError]:
+    for path in paths:
+        try:
+            if is_database(path):
+                yield from sessions_in(path, {session.session for session in store.sessions('*')}, site)
+            else:
+                yield read_report(path, site)
+        except InputError as error:
+            yield error

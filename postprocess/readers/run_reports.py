@@ -1,0 +1,262 @@
+"""Read ReFrame's JSON run report, from its file or from ReFrame's results database, into rows of the store."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import sqlite3
+from collections.abc import Container, Iterator
+from contextlib import closing
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+from plumbline import clock
+from plumbline.errors import InputError
+from plumbline.identity import pairs, to_text
+from plumbline.record import Record, RecordError, from_dict, summarize
+from postprocess.readers.cmdline import read_cmdline
+from postprocess.results.tables import RunReport, metric_row
+from postprocess.text import one_line
+
+_NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # in place of the record of a case that ended too early
+_IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # of a case in a run report
+_AS_THEY_ARE = (
+    'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
+)  # fmt: skip
+_NUMBER = (int, float)
+NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
+_NO_NIGHT = re.compile(r'/reports/parts/[^/]*$|/changes/[^/]*/reports/[^/]*$')
+
+
+class ReportError(InputError):
+    """Report that a file is not a usable run report of ReFrame; the message names it and says why."""
+
+
+def read_report(path: Path, site: str | None = None) -> RunReport:
+    """Return the run report at `path`. `site` counts only if no case ran: cases name theirs. Raises ReportError."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
+    return _parse(content, str(path), path, 'report', site)
+
+
+def is_database(path: Path) -> bool:
+    """Return True if the file is an SQLite database."""
+    try:
+        with path.open('rb') as stream:
+            return stream.read(16) == b'SQLite format 3\0'
+    except OSError:
+        return False
+
+
+def sessions_in(path: Path, known: Container[str], site: str | None = None) -> Iterator[RunReport | ReportError]:
+    """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
+
+    Reruns, parts of a node sweep and comparisons of a change are no nights: where `ci` runs ReFrame, their reports are
+    in folders of their own. One session at a time is in memory: a year takes 450 MB. Raises ReportError where it is not
+    such a database.
+    """
+    try:
+        with closing(sqlite3.connect(f'{path.absolute().as_uri()}?mode=ro', uri=True)) as database:
+            query = 'SELECT uuid, report_file FROM sessions ORDER BY session_start_unix'
+            for uuid, report in database.execute(query).fetchall():
+                if uuid in known or _NO_NIGHT.search(report or ''):
+                    continue
+                blob = 'SELECT CAST(json_blob AS BLOB) FROM sessions WHERE uuid = ?'
+                ((content,),) = database.execute(blob, (uuid,)).fetchall()
+                try:
+                    yield _parse(content, f'{path}: session {uuid}', path, 'database', site)
+                except ReportError as error:
+                    yield error
+    except sqlite3.Error as error:
+        raise ReportError(f"{path}: not a usable results database of ReFrame's: {error}") from None
+
+
+def _parse(content: bytes, name: str, path: Path, source: str, site: str | None) -> RunReport:
+    """Return the report in `content`; messages call it `name`."""
+    origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
+    try:
+        return _read(json.loads(content), site, origin)
+    except _Unexpected as error:
+        raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
+    except (ValueError, RecursionError) as error:
+        raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
+
+
+def check_and_params(display_name: str) -> tuple[str, str]:
+    """Return check and params of ReFrame's display name, such as ``HPCC %size=quick %stack.x=1``.
+
+    Parameters with a dot belong to fixtures or were put there by ``--distribute``; they are not the check's own.
+    """
+    check, *parameters = display_name.split(' %')
+    found = (parameter.partition('=') for parameter in parameters)
+    return check, to_text(pairs({key: value for key, _, value in found if '.' not in key}))
+
+
+class _Unexpected(ValueError):
+    """Something in the report is not as expected."""
+
+
+def _get(mapping: Any, key: str, kind: type | tuple[type, ...], where: str) -> Any:
+    """Return ``mapping[key]``, which must be there and of `kind`."""
+    if not isinstance(mapping, dict) or key not in mapping:
+        raise _Unexpected(f'{where} has no {key!r}')
+    value = mapping[key]
+    if not isinstance(value, kind):
+        expected = ' or '.join(k.__name__ for k in (kind if isinstance(kind, tuple) else (kind,)))
+        raise _Unexpected(f'{where}: {key}: expected {expected}, found {value!r:.80}')
+    return value
+
+
+def _words(value: Any, where: str) -> list[str]:
+    """Return a list of texts, empty where there is none."""
+    words = value or []
+    if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+        raise _Unexpected(f'{where}: expected a list of names, found {value!r:.80}')
+    return words
+
+
+def _name(text: str, what: str) -> str:
+    """Return `text` if it can name a file or folder of the store."""
+    if not NAME.fullmatch(text):
+        raise _Unexpected(f'{what}: expected letters, digits, "-", "_" and ".", found {text!r}')
+    return text
+
+
+def _utc(seconds: float) -> datetime:
+    try:
+        if seconds < 0:
+            raise ValueError
+        return datetime.fromtimestamp(seconds, timezone.utc).replace(tzinfo=None)
+    except (ValueError, OverflowError, OSError):
+        raise _Unexpected(f'{seconds!r:.80} is no time: expected seconds since 1970') from None
+
+
+def clock_problems(started: datetime, ended: datetime) -> list[str]:
+    """Return what was wrong with the clock of a session's host, a sentence each."""
+    problems = []
+    if clock.is_ahead(started):
+        problems.append(f'the clock was wrong: the session began on {started:%Y-%m-%d}, which was in the future')
+    if ended < started:
+        gone_back = (started - ended).total_seconds()
+        problems.append(f'the clock went back during the session: it ended {gone_back:.0f} s before it began')
+    return problems
+
+
+def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
+    info = _get(report, 'session_info', dict, 'the file')
+    version = _get(info, 'data_version', str, 'session_info')
+    if version.partition('.')[0] != '4':
+        raise _Unexpected(f'session_info: data_version: expected 4.x, found {version}')
+    entries: list[tuple[int, dict[str, Any]]] = []  # with the number of their run: a case may run again
+    identities = set()
+    runs = _get(report, 'runs', list, 'the file')
+    for number, run in enumerate(runs):
+        for entry in _get(run, 'testcases', list, f'runs[{number}]'):
+            where = f'a case of runs[{number}]'
+            identity = tuple(_get(entry, key, str, where) for key in _IDENTITY)
+            if not _get(entry, 'fixture', bool, where) and entry.get('result') != 'abort':
+                identities.add(identity)
+            entries.append((number, entry))
+
+    mode = _get({'plumbline_mode': None} | info, 'plumbline_mode', (str, type(None)), 'session_info')
+    cmdline = _get(info, 'cmdline', str, 'session_info')
+    selection = read_cmdline(cmdline, mode)
+    sites = {entry['system'] for _, entry in entries} or {site or selection.site}
+    if len(sites) > 1 or None in sites:
+        found = (
+            'no case ran, so no site is named: give --site' if None in sites else f'found {", ".join(sorted(sites))}'
+        )
+        raise _Unexpected(f'expected one site, {found}')
+    started, ended = (_utc(_get(info, f'time_{key}_unix', _NUMBER, 'session_info')) for key in ('start', 'end'))
+    narrowed_by = _chosen(info, 'narrowed_by')
+    session = {
+        'session': _name(_get(info, 'uuid', str, 'session_info'), 'session_info: uuid'), 'started': started,
+        'ended': ended, 'hostname': _get(info, 'hostname', str, 'session_info'), 'user': info.get('user'),
+        'reframe': _get(info, 'version', str, 'session_info'), 'mode': selection.mode, 'cmdline': cmdline,
+        'selection': _chosen(info, 'selection') or list(selection.selection),
+        'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
+        'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
+    }  # fmt: skip
+    cases, metrics, samples = [], [], []
+    for number, (run, entry) in enumerate(entries):
+        where = f'case {entry["display_name"]!r}'
+        record = _record(entry, where)
+        cases.append(
+            _case(number, entry, record, where) | {'round': run, 'purpose': entry.get('plumbline_purpose', '')}
+        )
+        for metric, facts, series in record.series() if record else ():
+            dims = to_text(series.dims)
+            row = vars(summarize([value for *_, value in series.samples])) | {
+                'metric': metric, 'dims': dims, 'unit': facts.unit, 'better': facts.better, 'judged': series.judged,
+                'invalid': one_line(series.invalid), 'missing': one_line(series.missing),
+                'usual_spread': facts.usual_spread, 'floor': facts.floor,
+            }  # fmt: skip
+            metrics.append(metric_row(cases[-1], row))
+            samples += [
+                {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
+                for trial, node, value in series.samples
+            ]
+    return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+
+
+def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
+    """Return a list that the session's driver wrote; None where it wrote none, as a plain ``reframe`` command."""
+    key = f'plumbline_{name}'
+    try:
+        return None if key not in info else _words(json.loads(info[key]), key)
+    except (TypeError, ValueError):
+        raise _Unexpected(f'session_info: {key}: expected a JSON list of texts, found {info[key]!r:.80}') from None
+
+
+def _record(entry: dict[str, Any], where: str) -> Record | None:
+    """Return what the case recorded; None for fixtures, other tests, and cases that ended too early."""
+    if entry.get('record') in _NO_RECORD:
+        return None
+    try:
+        return from_dict(entry['record'])
+    except RecordError as error:
+        raise _Unexpected(f'{where}: {error}') from None
+
+
+def _case(number: int, entry: dict[str, Any], record: Record | None, where: str) -> dict[str, Any]:
+    """Return the row of one test case."""
+    check, params = check_and_params(entry['display_name'])
+    if record is None:
+        record = Record(check, ())
+    else:
+        check, params = record.check, to_text(record.params)
+    job = record.job
+    completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
+    nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
+    return {
+        'case_id': number, 'partition': entry['partition'], 'environ': entry['environ'], 'check': check,
+        'params': params, 'name': entry['display_name'], 'fixture': entry['fixture'],
+        'benchmark': 'record' in entry and not entry['fixture'], 'result': _get(entry, 'result', str, where),
+        'fail_phase': entry.get('fail_phase'), 'fail_reason': _fail_reason(entry),
+        'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,
+        'job_id': job.get('id') or entry.get('jobid'), 'job_state': job.get('state'),
+        'job_exitcode': job.get('exitcode', entry.get('job_exitcode')), 'nodes': nodes,
+        'completed': _utc(completed) if completed else None, 'trial_seconds': record.trial_seconds,
+        'dims': json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared
+        'draw': _json(record.draw), 'figures': _json(record.figures), 'placement': _json(record.placement),
+        'provenance': _json(record.provenance), 'health': _json(record.health),
+        'evidence': record.evidence, **{key: entry.get(key) for key in _AS_THEY_ARE},
+    }  # fmt: skip
+
+
+def _fail_reason(entry: dict[str, Any]) -> str | None:
+    """Return why a case failed; one that a session ended has ReFrame's word for each way unless `ci` wrote its own."""
+    if entry['result'] == 'abort' and 'aborted due to' in (entry.get('fail_reason') or 'aborted due to'):
+        return 'not run to its end: the session was aborted'
+    return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None
+
+
+def _json(value: dict[str, Any]) -> str:
+    """Return JSON that any encoding can hold: text from a file that is not UTF-8 has surrogates."""
+    if not value:
+        return '{}'
+    return json.dumps(value, sort_keys=True, ensure_ascii=False).encode(errors='replace').decode()

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from plumbline.programs import output_of
+from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Partition, Site
 
 _CANCELLED = 60  # seconds in which cancelled jobs must leave the queue
@@ -112,7 +113,7 @@ def nodes_of(partition: Partition, form: str) -> list[tuple[str, ...]]:
 
 def slurm_partitions(site: Site) -> list[Partition]:
     """Return the partitions whose jobs Slurm schedules."""
-    return [one for one in site.partitions.values() if one.entry['scheduler'] in ('slurm', 'squeue')]
+    return [one for one in site.partitions.values() if scheduler(one.entry['scheduler']).is_slurm]
 
 
 def access_options(partition: Partition) -> list[str]:

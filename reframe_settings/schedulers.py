@@ -22,6 +22,7 @@ from reframe.core.schedulers.slurm import (
 from reframe.utility import osext
 
 from plumbline import settings
+from plumbline.site.schedulers import scheduler
 
 CLOCK_STEP = 10  # seconds; a smaller step of the clock delays ReFrame by no more than that
 
@@ -224,7 +225,7 @@ def register(word: str) -> str:
     except ConfigError:
         return word  # ReFrame says so itself, and of which partition
     base = {'local': Local, 'slurm': Slurm, 'squeue': Squeue}.get(word, theirs)
-    mixins = (SteadyClock, OnWholeNodes) if word in ('pbs', 'pbspro') else (SteadyClock,)
+    mixins = (SteadyClock, OnWholeNodes) if scheduler(word).places_ranks else (SteadyClock,)
     ours = type(f'Steady{base.__name__}', (*mixins, base), {})
     register_scheduler(f'plumbline-{word}', local=theirs.is_local)(ours)
     ours.registered_name = word  # in reports, logs and `%scheduler=` of a check it keeps ReFrame's word

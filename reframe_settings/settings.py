@@ -26,6 +26,7 @@ from plumbline import settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
 from plumbline.references import MODES  # noqa: E402
+from plumbline.site.schedulers import scheduler  # noqa: E402
 from plumbline.site.sites import Site, load_site, name_of_this_site, site_names  # noqa: E402
 from reframe_settings import schedulers  # noqa: E402
 from reframe_settings.journal import handlers_of_cases  # noqa: E402
@@ -77,7 +78,7 @@ _SLURM_OPTIONS = {
 def _system(site: Site) -> dict:
     system = site.reframe() | {'prefix': str(_RESULTS)}
     for partition in system['partitions']:
-        if partition['scheduler'] in ('slurm', 'squeue'):
+        if scheduler(partition['scheduler']).is_slurm:
             partition['sched_options'] = _SLURM_OPTIONS | partition.get('sched_options', {})
             # A second run of a job would find in its directory what the first one left
             partition['access'] = ['--no-requeue', *partition.get('access', [])]

@@ -12,16 +12,11 @@ from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
 from plumbline.paths import SCHEMAS
+from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
 #: The path of keys in the file, and what is wrong there.
 Fault = tuple[list[Any], str]
-#: The launchers that need a job of one of these schedulers; the others may be used with all.
-_NEEDS = {
-    'srun': ('slurm', 'squeue', 'flux'), 'srunalloc': ('local',), 'jsrun': ('lsf',), 'lrun': ('lsf',),
-    'lrun-gpu': ('lsf',), 'pals': ('pbs', 'pbspro'), 'alps': ('slurm', 'pbs', 'pbspro', 'torque'),
-    'ibrun': ('slurm', 'squeue'),
-}  # fmt: skip
 _GPU_ARCH = re.compile(r'(sm_[0-9]{2,3}[af]?|gfx[0-9]{1,2}[0-9a-f]{2}|(intel|xe)[a-z0-9_-]*)')
 _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
 
@@ -168,10 +163,10 @@ def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> It
     for name, file_system in item.get('file_systems', {}).items():
         if 'if_free' in file_system and not detect:
             yield ['file_systems', name, 'if_free'], 'needs detect: true, as only then the machine is read'
-    needed = _NEEDS.get(item['launcher'])
+    needed = launched_by(item['launcher'])
     if needed and item['scheduler'] not in needed:
         yield ['launcher'], f'{item["launcher"]} needs scheduler {" or ".join(needed)}, found {item["scheduler"]}'
-    if 'power_cap' in item and item['scheduler'] not in ('local', 'ssh', 'slurm', 'squeue'):
+    if 'power_cap' in item and not scheduler(item['scheduler']).ends_cleanly:
         yield (
             ['power_cap'],
             f'needs Slurm or no scheduler: {item["scheduler"]} would not restore the cap after a killed job',

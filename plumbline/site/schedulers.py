@@ -1,4 +1,4 @@
-"""The nodes of a cluster as its scheduler lists them: Slurm, PBS, LSF, Flux; and what a job of Slurm must state.
+"""What is known of each scheduler, in one table, and the nodes of a cluster as Slurm, PBS, LSF and Flux list them.
 
 Outputs of real clusters, which the tests read: `tests/outputs`.
 """
@@ -16,6 +16,49 @@ from plumbline.errors import InputError
 from plumbline.programs import output_of
 
 SINFO = ['sinfo', '--noheader', '--exact', '--format=%R|%D|%X|%Y|%Z|%m|%G|%l']
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """What is known of a scheduler.
+
+    `queued`: jobs wait for nodes, so each needs a time limit. `is_slurm`: its commands tell the state of nodes and
+    jobs, send a job to named nodes, and start a process on each node of a job. `ends_cleanly`: what a job leaves to be
+    done at its end is done though it is killed. `places_ranks`: ReFrame's directives for it ask for ranks, not for
+    whole nodes. `launchers`: those that need a job of it, or of another one that names them.
+    """
+
+    queued: bool = True
+    is_slurm: bool = False
+    ends_cleanly: bool = False
+    places_ranks: bool = False
+    launchers: tuple[str, ...] = ()
+
+
+#: By ReFrame's name; those that site.yaml may name.
+SCHEDULERS = {
+    'local': Scheduler(queued=False, ends_cleanly=True, launchers=('srunalloc',)),
+    'ssh': Scheduler(queued=False, ends_cleanly=True),
+    'slurm': Scheduler(is_slurm=True, ends_cleanly=True, launchers=('srun', 'alps', 'ibrun')),
+    'squeue': Scheduler(is_slurm=True, ends_cleanly=True, launchers=('srun', 'ibrun')),
+    'pbs': Scheduler(places_ranks=True, launchers=('pals', 'alps')),
+    'pbspro': Scheduler(places_ranks=True, launchers=('pals', 'alps')),
+    'torque': Scheduler(launchers=('alps',)),
+    'lsf': Scheduler(launchers=('jsrun', 'lrun', 'lrun-gpu')),
+    'flux': Scheduler(launchers=('srun',)),
+    'oar': Scheduler(),
+    'sge': Scheduler(),
+}
+
+
+def scheduler(name: str | None) -> Scheduler:
+    """Return what is known of a scheduler; the defaults for one that is not in the table, as of another suite."""
+    return SCHEDULERS.get(name or '', Scheduler())
+
+
+def launched_by(launcher: str) -> tuple[str, ...]:
+    """Return the schedulers of which a launcher needs a job; none where any will do."""
+    return tuple(name for name, one in SCHEDULERS.items() if launcher in one.launchers)
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
 from plumbline.paths import SITE_PATH, SITES, site_file
 from plumbline.site.file import read_site_file
+from plumbline.site.schedulers import scheduler
 from plumbline.units import in_base_unit, seconds
 
 UNDESCRIBED = 'localhost'  # the site of a host that no other site describes
@@ -267,7 +268,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _max_time(item: dict[str, Any]) -> int | None:
     """Return the seconds that a job may ask for: no batch scheduler is asked for weeks. None on the machine itself."""
-    stated = item.get('max_time') or (None if item['scheduler'] in ('local', 'ssh') else '1d')
+    stated = item.get('max_time') or ('1d' if scheduler(item['scheduler']).queued else None)
     return seconds(stated) if stated else None
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from plumbline.identity import CaseId, natural, to_text
+from plumbline.site.schedulers import scheduler
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.levels import began, levels
@@ -23,7 +24,6 @@ from postprocess.verdicts.verdict import Comparison, Verdict
 BACK = 400
 _AROUND = 3  # sessions before and after its beginning whose provenance is compared
 _SERIES = 20  # cases and nodes of an incident, the worst, whose provenance is read
-SLURM = ('slurm', 'squeue')
 _SHOWN = 3  # series, cases and archives in the evidence
 WELL = ('ok', 'improved')
 # The first session that shows an incident, by its `number`, of those before the last without a healthy one after it.
@@ -52,7 +52,7 @@ class Background:
         self.store, self.sessions, self.comparison = store, list(sessions)[-BACK:], comparison
         self.cases, self.health = cases, Health(cases)
         self.by_id = {case['case_id']: case for case in cases}
-        self.slurm = {case['partition'] for case in cases if case['scheduler'] in SLURM}
+        self.slurm = {case['partition'] for case in cases if scheduler(case['scheduler']).is_slurm}
 
     def add(self, drafts: Sequence[Draft], begun: Callable[[Incident], str]) -> list[Incident]:
         """Return the finished drafts with beginning, changes, evidence and next steps.

@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 
 from plumbline.checkout import version
 from plumbline.identity import to_text
+from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
-from postprocess.incidents.background import SLURM, again, name_of
+from postprocess.incidents.background import again, name_of
 from postprocess.incidents.known import with_options
 from postprocess.report.charts import Judged
 from postprocess.report.fleet import Band, NodeRow, bands, node_pages
@@ -147,7 +148,7 @@ def _case(case: Mapping[str, Any], session: Session, results: Path, link: Callab
         **{f'Placement {key}': value for key, value in json.loads(case['placement']).items()},
         **json.loads(case['provenance']),
     }
-    nodes = case['nodes'] if case['scheduler'] in SLURM else ()
+    nodes = case['nodes'] if scheduler(case['scheduler']).is_slurm else ()
     command = again(session, case['partition'], [name_of(case)], nodes)
     return {
         'name': f'{case["check"]} {case["params"]} on {case["partition"]}/{case["environ"]}',

@@ -16,11 +16,11 @@ from plumbline.errors import InputError
 from plumbline.identity import natural
 from plumbline.paths import SITES
 from plumbline.site.locations import locations
+from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
 from postprocess.history.fleet import drain
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.incidents import FAILING
-from postprocess.incidents.background import SLURM
 from postprocess.report.charts import Judged, judged_series
 from postprocess.results.store import Session, Store
 from postprocess.text import count
@@ -177,7 +177,7 @@ def node_pages(
     for id, case in cases.items():
         for name in case['nodes']:
             ran.setdefault(name, []).append(id)
-            slurm |= {name} if case['scheduler'] in SLURM else set()
+            slurm |= {name} if scheduler(case['scheduler']).is_slurm else set()
         for name, counters in facts_by_node(case).items():
             facts.setdefault(name, []).append(counters)
     incidents: dict[str, dict[str, str]] = {}

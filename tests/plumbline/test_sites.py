@@ -1,10 +1,13 @@
 """A site's file: what is read from it, and one clear sentence for each thing that can be wrong in it."""
 
+import json
 import platform
 
 import pytest
 
 from plumbline.errors import SiteError
+from plumbline.paths import SCHEMAS
+from plumbline.site import schedulers
 from plumbline.site import sites as loader
 from plumbline.site.sites import load_site, name_of_this_site, site_names
 from plumbline.units import in_base_unit
@@ -145,3 +148,30 @@ def test_a_quantity_needs_number_and_unit():
     for wrong in ('2.5', '2.5GHz', 'fast GHz', '2.5 parsec'):
         with pytest.raises(ValueError):
             in_base_unit(wrong)
+
+
+def test_the_table_of_schedulers_has_those_that_a_site_may_name():
+    schema = json.loads((SCHEMAS / 'site.schema.json').read_text())
+
+    (named,) = {tuple(one) for one in _enums_of(schema, 'scheduler')}
+    assert set(named) == set(schedulers.SCHEDULERS)
+
+
+def _enums_of(schema, key):
+    """Yield the values that are allowed for a key, wherever the schema has it."""
+    for name, content in schema.items() if isinstance(schema, dict) else ():
+        if name == key and 'enum' in content:
+            yield content['enum']
+        yield from _enums_of(content, key)
+
+
+@pytest.mark.parametrize(
+    ('launcher', 'needs'),
+    [('srun', ('slurm', 'squeue', 'flux')), ('pals', ('pbs', 'pbspro')), ('jsrun', ('lsf',)), ('mpirun', ())],
+)
+def test_a_launcher_needs_a_job_of_one_of_these_schedulers(launcher, needs):
+    assert schedulers.launched_by(launcher) == needs
+
+
+def test_a_scheduler_of_another_suite_has_no_known_traits():
+    assert not schedulers.scheduler('htcondor').is_slurm and schedulers.scheduler(None).queued

@@ -18,6 +18,7 @@ from checks.core.placement import UNBOUND
 from checks.core.reading.outputs import CLOCKS
 from plumbline.errors import SiteError
 from plumbline.site.mpi import FAMILIES
+from plumbline.site.schedulers import scheduler
 from plumbline.site.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
@@ -52,7 +53,7 @@ def pass_buffers_of_gpus(check):
 
 def on_all_nodes(check) -> str:
     """Return the command that starts a process on each node of a job of Slurm; of another, one for each rank."""
-    if check.partition.entry['scheduler'] in ('slurm', 'squeue'):
+    if scheduler(check.partition.entry['scheduler']).is_slurm:
         return node_sweep.on_each_node(check.num_nodes)
     check.job.num_tasks, check.job.num_tasks_per_node = check.num_tasks, check.num_tasks_per_node
     return check.job.launcher.run_command(check.job)

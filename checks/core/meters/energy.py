@@ -32,6 +32,7 @@ from checks.core.meters.energy_sources import (
 from checks.core.reading.outputs import CLOCKS, text_of
 from checks.core.reading.trials import Metric, by_trial, series_of
 from plumbline.record import Dim, Record, Series
+from plumbline.site.schedulers import scheduler
 from plumbline.units import in_base_unit
 
 _MOST_REST = 60  # s of a rest; a meter that needs more for its samples measures no idle power
@@ -277,7 +278,7 @@ def metering_of(check: Any) -> Metering:
     if not partition.energy:
         return Metering(left_out='site.yaml states no meter of this partition (key `energy`)')
     swept = bool(node_sweep.swept_nodes())
-    if check.num_nodes > 1 and partition.entry['scheduler'] not in ('slurm', 'squeue'):
+    if check.num_nodes > 1 and not scheduler(partition.entry['scheduler']).is_slurm:
         return Metering(left_out='on several nodes only a job of Slurm of its own looks at the meters of each')
     meters, short = [], []
     for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # the quickest first

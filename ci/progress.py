@@ -57,11 +57,11 @@ class Seconds:
         return self.took.get(key(case), self.budgets.get(case[0], 0.0))
 
     def of_session(self, cases: Iterable[tuple[str, str]]) -> float:
-        """Return the seconds that a session of these cases should take."""
+        """Return the estimated seconds of a session of these cases."""
         return sum(map(self.of, cases)) / self.at_once
 
     def words_for(self, cases: Sequence[tuple[str, str]]) -> str:
-        """Return how long a session of these cases should take, and how that is known; empty where nothing is."""
+        """Return the estimated time of a session and what it is estimated from; empty if nothing is known."""
         if not (seconds := self.of_session(cases)):
             return ''
         known = sum(key(case) in self.took for case in cases)

@@ -324,7 +324,7 @@ class Session:
         self, content: Content, wanted: Mapping[Case, Sequence[str]], deadline: float, part: str, times: int = 1,
         trials: Mapping[Case, int] | None = None, purpose: str = '',
     ) -> bool:  # fmt: skip
-        """Run cases again so many times and add each time to `content`; return whether there was anything to add.
+        """Run cases again `times` times and add each time to `content`. Return True if any ran.
 
         `purpose`: that of `postprocess.results.tables`.
         """

@@ -20,7 +20,7 @@ NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
 
 
 def models() -> list[str | None]:
-    """Return those that a partition can run and a stack offers, for a parameter."""
+    """Return the implementations that a partition can run and one of its stacks offers, as values of a parameter."""
     offered = {model for model, feature in FEATURES.items() if feature in features_of_this_system()}
     return on_this_system(lambda topology: offered.intersection(['cpu', *models_for(topology, GPUS)]))
 

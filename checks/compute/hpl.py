@@ -92,7 +92,10 @@ class HPL(ScaledBenchmark):
         return self.fit(wanted, 0, self.seconds_of, share=math.inf)
 
     def seconds_of(self, matrix: float) -> float:
-        """Return the estimate for a matrix of so many bytes; of `strong` in the time of one node that of `full`."""
+        """Return the estimated run time in s for a matrix of `matrix` bytes.
+
+        `strong` solves the problem of one node on several: it gets the time that one node would take.
+        """
         rate = self.nodes_that_it_fills * budget.dense_rate(self.topology, self.partition.peaks, self.program.on_gpus)
         return START + dat.operations(math.sqrt(matrix / 8)) / rate
 

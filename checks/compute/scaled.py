@@ -12,7 +12,7 @@ MOST_STRONG = 8  # nodes that share the problem of one
 
 
 def offered_here(implementations: Mapping[str, Any]) -> list[str]:
-    """Return those that a stack of this system offers, else the first: a parameter must have a value."""
+    """Return the implementations that a stack of this system offers; else the first, as a parameter needs a value."""
     offered = features_of_this_system()
     return [name for name, row in implementations.items() if row.feature in offered] or list(implementations)[:1]
 

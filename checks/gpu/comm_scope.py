@@ -79,7 +79,7 @@ class CommScope(ByModel, Benchmark):
         return scope.faults_of(run.output, self.names)
 
     def whole(self, series: list[Series]) -> bool:
-        """Return whether these have a sample of each trial."""
+        """Return True if each of these series has a sample of each trial."""
         return all(len(one.samples) == self.trials for one in series)
 
 

@@ -37,7 +37,7 @@ _NUMBER = r'[0-9]{1,12}\.[0-9]{2}'
 
 
 def known(precisions: Sequence[str], arch: str, onemkl: bool, without: Collection[str] = ()) -> list[str]:
-    """Return those that the program knows and the libraries of this architecture have."""
+    """Return the precisions that the program knows and the libraries of this architecture have."""
     program = [one for one in precisions if one in (ONEMKL if onemkl else CORAL) and one not in without]
     return [one for one in program if arch.startswith(SINCE.get(one, ''))]
 

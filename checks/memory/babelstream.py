@@ -38,7 +38,7 @@ class BabelStreamOnHost(BabelStream):
         return budget.memory_rate(self.topology, self.partition.peaks, threads)
 
     def doubles(self, *threads: int) -> list[int]:
-        """Return the size of each array in runs with so many threads: four times the caches, at least the default.
+        """Return the elements of each array for a number of threads: four times their caches, at least the default.
 
         Where the time does not suffice there are fewer repetitions first, then smaller arrays.
         """

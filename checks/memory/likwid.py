@@ -51,7 +51,7 @@ class LikwidBench(likwid.Likwid):
         return self.layout in layouts(topology)
 
     def takes_seconds(self) -> bool:
-        """Return whether this case is short enough for the quick mode."""
+        """Return True if this case is short enough for mode quick."""
         return self.layout == 'node'
 
     @run_after('init')

@@ -35,7 +35,7 @@ def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
 
 
 def _contradictions(output: str) -> Iterator[str]:
-    """Yield what is not its amount by the seconds: rates and the clock. The seconds are printed with seven digits."""
+    """Yield each figure that differs from amount divided by seconds: rates and the clock. Seconds have seven digits."""
     times = re.findall(r'^Time:\s+(\d\.\d{6}e[+-]\d\d) sec$', output, re.MULTILINE)
     if len(times) != 1:
         yield f'expected one line "Time:", found {len(times)}'

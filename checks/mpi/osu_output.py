@@ -178,7 +178,7 @@ def faults_of(
 
 
 def time_of(name: str, output: str, size: int) -> float | None:
-    """Return the microseconds of a message of so many bytes in an output of osu_latency or osu_bw; None without one."""
+    """Return the time of a message of `size` bytes in µs, as osu_latency or osu_bw printed it; None without one."""
     found = re.search(rf'^{size} +({_NUMBER})\b', output, re.MULTILINE)
     if not found or not float(found[1]):
         return None
@@ -214,7 +214,7 @@ def _faults_of_rows(lines: list[str], columns: int, sizes: list[int]) -> list[st
 
 
 def errors_of(errors: str) -> list[str]:
-    """Return what OSU prints to standard error before it ends, or leaves out sizes and ends with 0."""
+    """Return OSU's errors, after which it ends, or leaves out sizes and exits with 0."""
     pattern = r'This test requires [\w ]+ processes|Limiting max message size to: [0-9]+|Requested memory limit too low'
     return [f'OSU says: {line}' for line in dict.fromkeys(re.findall(pattern, errors))]
 

@@ -126,7 +126,10 @@ def _nvidia_link(pair: Pair, label: str) -> Link:
 
 
 def _amd_link(pair: Pair, cells: dict[str, str], bandwidth: int | None) -> Link:
-    """Return the link of a pair from its cells by table. `bandwidth` in MB/s: 0 if there is no direct link."""
+    """Return the link of a pair of GPUs from the cells of rocm-smi's tables.
+
+    `bandwidth` in MB/s: 0 without a direct link.
+    """
     kinds = {'XGMI': 'Infinity Fabric', 'PCIE': 'PCIe', 'N/A': 'link'}
     kind = cells.get('link type', 'N/A').upper()
     if kind not in kinds:

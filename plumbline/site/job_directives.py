@@ -73,7 +73,7 @@ def _read(
 
 
 def _stated(read: Iterable[tuple[int, argparse.Namespace]]) -> dict[str, tuple[str, int]]:
-    """Return of each option that is stated its last value and line."""
+    """Return the last value of each stated option, with its line."""
     return {
         name: (value, number)
         for number, known in read

@@ -140,7 +140,7 @@ def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
 
 
 def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
-    """Return the nodes that equal the `node` of a Slurm job; None if it is of none. Raises InputError."""
+    """Return the nodes equal to the `node` of a Slurm job; None if it is of no job. Raises InputError."""
     if not node.partition or not node.name:
         return None
     where = f'node {node.name}, partition {node.partition}'
@@ -167,7 +167,7 @@ def _others(nodes: Nodes, slurm: list[Nodes]) -> list[Nodes]:
 
 
 def _from_job(nodes: Nodes, others: list[Nodes], tell: Callable[[str], None]) -> list[str]:
-    """Return the lines of a partition with what a job prints of one of its nodes; none where none could."""
+    """Return the lines of a partition, completed by a job on one of its nodes; empty if no job ran."""
     command = [*_srun(nodes).split(), f'--immediate={_WAIT}', *command_of_node()]
     tell(f'partition {nodes.partition}: a job looks at one of its nodes')
     try:

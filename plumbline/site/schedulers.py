@@ -244,7 +244,7 @@ def _takes(limits: dict[str, str], what: str, name: str) -> bool:
 
 
 def _mebibytes(text: str) -> int:
-    """Return the MiB of ``527672492kb`` or ``30.7G``; 1, as of Slurm's default, where it is not stated."""
+    """Return the MiB of ``527672492kb`` or ``30.7G``; 1 if none is stated, as Slurm's default is."""
     found = re.fullmatch(r'([\d.]+)([kKmMgGtT]?)[bB]?', text)
     return int(float(found[1]) * 1024.0 ** ('kmgt'.index(found[2].lower()) - 1 if found[2] else -2)) if found else 1
 

@@ -117,7 +117,7 @@ def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, l
 
 
 def _shared(common: Common, night: Night) -> list[Verdict]:
-    """Return the verdicts of the series that share a loss, of one node where it is of that.
+    """Return the verdicts of the series that share a loss; of the node, if the loss is of one node.
 
     Not what surely lost much more, except on a slow node, where it is the same cause.
     """

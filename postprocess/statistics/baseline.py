@@ -82,7 +82,7 @@ class Expected:
     def deviate(
         self, loss: ndarray, v: ndarray | float, squares: ndarray | float = 0.0, more: ndarray | float = 0.0
     ) -> ndarray:
-        """Return the normal deviate of losses whose variance is `v` in units of that of one session.
+        """Return the normal deviate of losses. `v`: their variance in units of the variance of one session.
 
         `squares`, with `more` degrees of freedom, are those of the jobs about their own mean.
         """
@@ -90,7 +90,7 @@ class Expected:
         return deviate(loss / self.error(v, squares, more), of.df + more)
 
     def error(self, v: ndarray | float, squares: ndarray | float = 0.0, more: ndarray | float = 0.0) -> ndarray:
-        """Return the standard error of such losses; the mean of the baseline adds its own."""
+        """Return the standard error of losses with variance `v`, including that of the mean of the baseline."""
         of = self.baseline
         return numpy.sqrt((of.df * of.variance + squares) / (of.df + more) * (v + self.g))
 
@@ -285,5 +285,5 @@ def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> tuple[float, float
 
 
 def _mean_of(values: ndarray) -> ndarray:
-    """Return the mean of each row without what is not a number; 0 of nothing."""
+    """Return the mean of the numbers in each row; 0 for a row without any."""
     return numpy.nansum(values, axis=1) / numpy.maximum(numpy.isfinite(values).sum(axis=1), 1)

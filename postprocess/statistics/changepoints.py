@@ -89,7 +89,7 @@ def changes(
 
 
 def _candidates(series: Sequence[ndarray], least: Sequence[float]) -> list[list[int]]:
-    """Return the places where the levels of each series begin, but the first.
+    """Return the places where a new level of a series begins.
 
     The levels minimize the sum of absolute deviations plus (ln n)^1.5 for each step, in units of the noise (what PELT
     finds with an L1 cost; Killick et al., JASA 107 (2012) 1590).
@@ -203,7 +203,7 @@ class _Rest:
 
 
 def _controlled(rests: Sequence[_Rest], least: Sequence[float]) -> Control:
-    """Return what all series say about steps; false discoveries among all of them are controlled.
+    """Return the steps of all series, with the false discovery rate controlled over all of them.
 
     r, the correlation of neighbors, is corrected for what subtracting the levels took of it. p of a series is that of
     its least certain step times the number of places that a step could have (Benjamini and Hochberg over series).
@@ -248,7 +248,7 @@ def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]
 
 
 def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
-    """Return p of each step: of Student's t between the means of its levels, at least that of chance slow sessions.
+    """Return p of each step by Student's t between the means of its levels, and at least p of slow sessions by chance.
 
     The latter: as many of a level's values on its side of the middle between the two as there are, if each is there
     only because it is one of the values far from its level. Three slow sessions of five are no new level.

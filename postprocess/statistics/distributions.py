@@ -39,7 +39,7 @@ def upper(p: float) -> float:
 
 
 def uppers(p: ndarray) -> ndarray:
-    """Return `upper` of each of an array that has few different values."""
+    """Return `upper` of each element; computes each different value once."""
     values, places = numpy.unique(p, return_inverse=True)
     return numpy.array([upper(float(value)) for value in values])[places].reshape(p.shape)
 
@@ -81,7 +81,7 @@ def quantile(share: float, df: ndarray | float) -> ndarray:
 
 
 def inliers(logs: ndarray) -> ndarray:
-    """Return True for each logarithm within 4 scaled MAD of the median, along the last axis; False for what is none.
+    """Return True for each logarithm within 4 scaled MAD of the median along the last axis; False for NaN.
 
     All values stay where more than a fifth would be dropped: those are a second level of the machine rather than
     outliers, and a limit without them would fail every other session.

@@ -46,7 +46,7 @@ class Groups:
 
     @property
     def alike(self) -> ndarray:
-        """The number of groups of the kind of each."""
+        """The number of groups of the same kind, for each group."""
         kinds = list(self.kinds)
         return numpy.array([kinds.count(kind) for kind in kinds], dtype=float)
 
@@ -83,7 +83,7 @@ def judge_groups(
     kinds: int = 1,
     asking: float = 1.0,
 ) -> InCommon:
-    """Return what the groups show.
+    """Return the losses that groups have in common, and the further jobs that they ask for.
 
     `nights`: M x W x J jobs, tonight last, the first one of a night first; `case` of each series; `red`: series that
     lost by themselves; `order`: of the cases, drawn for this session: the first ones of a group run for it; `kinds`: of
@@ -182,7 +182,7 @@ def _lasting(expected: Expected, losses: ndarray, variance: ndarray, df: ndarray
 
 
 def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
-    """Return the loss of each series by its further jobs, by the first one where none ran."""
+    """Return the loss of each series from its further jobs, or from its first job if none ran."""
     ran = numpy.isfinite(jobs[:, 1:]).any(axis=1)
     further = numpy.full(len(own), numpy.nan)
     further[ran] = numpy.nanmedian(jobs[ran, 1:5], axis=1)

@@ -19,7 +19,7 @@ _LEAST_SPREAD = 0.25  # of the usual spread: printed values are rounded, and may
 
 @dataclass(frozen=True)
 class Level:
-    """What the values of one series say: which of them count, and how much one more would vary.
+    """The level of one series: which of its values count, and how much a further value would vary.
 
     `used`: True for each value that counts. `variance` of the logarithm of one session's value with `df` degrees of
     freedom, both None with one session. `levels`: the means and sessions of both levels, the worse first, where there

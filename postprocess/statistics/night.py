@@ -150,7 +150,7 @@ class _Night:
 
     @property
     def surest(self) -> ndarray:
-        """How sure the further jobs are of a loss, of each case: the largest normal deviate; -inf where none ran."""
+        """Return the largest normal deviate of a loss in the further jobs of each case; -inf if none ran."""
         rows = numpy.arange(len(self.last))
         z = numpy.where(self.asked & (self.last >= 0), self.looks.z[numpy.maximum(self.last, 0), rows], -math.inf)
         found = numpy.full(self.pool.cases, -math.inf)

@@ -144,7 +144,7 @@ def _by_case(pool: Pool, values: ndarray) -> ndarray:
 
 
 def _offsets(pool: Pool, rest: ndarray, variance: float) -> dict[int, tuple[float, float]]:
-    """Return by how much all cases usually differ on each node, with the variance of that.
+    """Return by how much each node usually differs in all cases, and the variance of that.
 
     The mean on a node in the sessions of the baseline, drawn to 0 as far as the means of all nodes scatter by chance.
     """

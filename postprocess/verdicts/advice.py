@@ -78,7 +78,7 @@ def _places(row: Verdict) -> tuple[str, str, str]:
 def retiring(
     verdicts: Sequence[Verdict], cases: Iterable[dict[str, Any]], recorded: Iterable[Reference]
 ) -> tuple[int, str]:
-    """Return how many series with a baseline nothing measured, though no job of theirs failed, and what retires them.
+    """Return (series of the baseline that no job measured though none of theirs failed, patterns that retire them).
 
     `recorded`: all rows of the references. The command is that of `command_of`; empty without such series.
     """
@@ -154,7 +154,7 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
 
 
 def narrowing(rows: Sequence[tuple[Reference, Tolerance]]) -> tuple[int, int | None]:
-    """Return of how many sessions a baseline is, and of how many it notices much smaller losses; None: of no number."""
+    """Return (sessions in the baseline, sessions needed to notice losses a quarter smaller, or None)."""
     n = sessions_of([row for row, _ in rows])
     now = _noticed(rows, n)
     for length in (length for length in _LENGTHS if length > n):

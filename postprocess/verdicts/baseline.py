@@ -284,7 +284,7 @@ def _jobs(of: Candidate) -> list[tuple[int, int]]:
 
 
 def _unusable(group: Sequence[Candidate]) -> str:
-    """Return why what was measured of a series, once for each unit, makes no reference; empty where it does."""
+    """Return why the values of a series make no reference, once for each unit; empty if they do."""
     of = group[0]
     if len(group) > 1:
         units = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)

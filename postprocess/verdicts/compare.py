@@ -81,7 +81,7 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:
-    """Return the rows; as missing those that were recorded when their check judged them, which it no longer does.
+    """Return the rows; as missing those that their check no longer judges, as it did when they were recorded.
 
     Of a curve all points are recorded, and judged, as long as its check judges one of them.
     """
@@ -100,7 +100,7 @@ def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Meas
 
 
 def not_judged(row: Measured) -> Measured:
-    """Return a series that its check calls informational, though a reference is of what it judged, as missing."""
+    """Return, as missing, a series whose check no longer judges it although its reference was recorded when it did."""
     why = 'its check judges it no longer, as it did for the reference: see size_cut in the provenance'
     return replace(row, jobs=tuple(replace(job, summary=NOTHING, status='missing', cause=why) for job in row.jobs))
 

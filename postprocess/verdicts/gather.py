@@ -199,7 +199,7 @@ _NODES = """
 
 
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
-    """Return the performance of each job, rows x sessions x jobs, not a number where there is none.
+    """Return the performance of each job, rows x sessions x jobs; NaN where there is no number.
 
     Two jobs at least, and as many as the most that ran: with room for all, those of a thousand nodes would take 2 GB.
     """
@@ -285,7 +285,7 @@ def weights_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> ndarray:
 
 
 def groups_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> tuple[Groups, list[str]]:
-    """Return the sets of rows that have something in common, and the name of each; the widest of equal sets."""
+    """Return groups of rows that have a place or check in common, with their names; of equal groups the widest."""
     found: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
     for index, row in enumerate(rows):

@@ -75,13 +75,13 @@ class Health:
 
 
 def facts_by_node(case: Mapping[str, Any]) -> dict[str, Mapping[str, str]]:
-    """Return what each node of a case counted: the first of its nodes in its provenance."""
+    """Return the provenance and counters of each node of a case; provenance is that of its first node."""
     first = {node: json.loads(case['provenance'] or '{}') for node in case['nodes'][:1]}
     return first | json.loads(case.get('health') or '{}')
 
 
 def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:
-    """Return the lowest clock in MHz of the jobs of each node, of those that know it by this name."""
+    """Return the lowest clock of each node in MHz, over its jobs that recorded this fact."""
     known = {node: [int(of[name]) for of in own if of.get(name, '').isdecimal()] for node, own in facts.items()}
     return {node: min(clocks) for node, clocks in known.items() if clocks}
 
@@ -93,7 +93,7 @@ def disturbances(loads: Mapping[str, float | None]) -> list[str]:
 
 
 def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Mapping[str, str]]]) -> list[str]:
-    """Return what took more CPU time of a node than of the other ones; `counted` tells of the heat."""
+    """Return what took more CPU time on a node than on the others. `counted`: its heat is told already."""
     beyond = {}
     for name in ('load_beside', 'cpu_steal'):
         elsewhere = [value for of in others if (value := _worst(of, name)) is not None]

@@ -192,7 +192,7 @@ def _of_case(case: dict[str, Any]) -> tuple[str, ...]:
 
 
 def runs_of(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
-    """Return the runs of each case, in order. Of cases alike in the first round each is a case of its own."""
+    """Return the runs of each case, in order. In the first round, cases with equal identity are kept apart."""
     groups: list[list[dict[str, Any]]] = []
     known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
     for case in cases:

@@ -32,7 +32,7 @@ class Objection:
 
 
 def doubtful_jobs(used: Candidate, doubts: Mapping[tuple[int, int], Doubt]) -> list[Objection]:
-    """Return what speaks against the jobs that a row is of."""
+    """Return the doubts about the jobs behind a row of the baseline."""
     jobs = zip(used.nights.tolist(), used.cases.tolist(), strict=True) if doubts else ()
     found = [doubts[job] for job in jobs if job in doubts]
     return [Objection('jobs', summary_of(found))] if found else []

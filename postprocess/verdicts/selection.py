@@ -12,7 +12,7 @@ _SHOWN = 3  # patterns of a command
 
 
 def selected(patterns: Iterable[str], of: SeriesId) -> bool:
-    """Return True if a shell pattern is of the check, of check and metric, or of the series as it is printed."""
+    """Return True if a shell pattern matches the check, check and metric, or the whole name of the series."""
     texts = {of.check, f'{of.check} {of.metric}', f'{of.check} {of.name}', f'{of.case} {of.metric}', str(of)}
     return any(pattern in texts or any(fnmatchcase(text, pattern) for text in texts) for pattern in patterns)
 

@@ -178,7 +178,7 @@ class Comparison:
 
     @cached_property
     def series(self) -> list[Verdict]:
-        """The verdict that stands for each series, that of its worst job: what is counted wherever metrics are."""
+        """The verdict of each series: that of its worst job, which is what counts wherever metrics are counted."""
         found: dict[SeriesId, Verdict] = {}
         for row in self.verdicts:
             found.setdefault(row.id, row)

@@ -1,6 +1,7 @@
 """Log handlers of finished cases, beside ReFrame's performance logs: a journal, and JSON over HTTP."""
 
 import logging
+from typing import Any
 
 from reframe.core.logging import register_log_handler
 from reframe.utility import jsonext
@@ -26,7 +27,7 @@ def handlers_of_cases() -> list[dict]:
 
     A function gives the secret of the HTTP header, so that no log and no report of ReFrame's configuration shows it.
     """
-    handlers = []
+    handlers: list[dict[str, Any]] = []
     if journal := settings.JOURNAL.get():
         handlers.append({'type': 'journal', 'name': journal, 'level': 'info'})
     if url := settings.HTTPJSON.get():

@@ -54,8 +54,8 @@ class SteadyClock:
         super().submit(job)
         job.submitted = time.monotonic()
 
-    def poll(self, *jobs):
-        jobs = [job for job in jobs if job is not None]
+    def poll(self, *given):
+        jobs = [job for job in given if job is not None]
         self._poll_in_step(jobs)
         if jobs and abs(clock_offset() - SteadyClock._offset) > CLOCK_STEP:
             # Only the end of a job makes ReFrame measure its pauses anew, so wait for that here
@@ -99,12 +99,12 @@ class Slurm(SlurmJobScheduler):
         """Return True if the job has ended. PREEMPTED is an end, too: jobs are submitted with ``--no-requeue``."""
         return slurm_state_completed(job.state and job.state.replace('PREEMPTED', 'CANCELLED'))
 
-    def poll(self, *jobs):
+    def poll(self, *given):
         """Set state, exit code and nodes of jobs, and cancel those that cannot start. Keep all as it is in an outage.
 
         Raises JobSchedulerError after ``max_sacct_failures`` questions in a row without an answer.
         """
-        jobs = [job for job in jobs if job is not None]
+        jobs = [job for job in given if job is not None]
         if not jobs:
             return
         known = self._ask_slurm([job.jobid for job in jobs])

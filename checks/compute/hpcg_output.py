@@ -32,7 +32,8 @@ def local_grid(points: float) -> tuple[int, int, int]:
     grid = [16, 16, 16]
     while math.prod(grid) < points:
         grid[grid.index(min(grid))] += 8
-    return tuple(grid)
+    x, y, z = grid
+    return x, y, z
 
 
 def process_grid(ranks: int) -> tuple[int, ...]:

@@ -33,7 +33,7 @@ class OfResults(Metric):
     """A metric that `of` computes from all results of a run, which must be those of the configurations `requested`."""
 
     rows: str | None = RESULT.pattern
-    of: Callable[[list[Result]], float] | None = None
+    of: Callable[[list[Result]], float] = len  # given by `metrics_of`
     requested: tuple[Configuration, ...] = ()
 
     def found(self, output):
@@ -59,7 +59,7 @@ def metrics_of(requested: tuple[Configuration, ...], nodes: int, peak: float | N
     def mean(results: list[Result]) -> float:
         return fmean(result.gflops for result in results)
 
-    def metric(name: str, unit: str, better: str, of: Callable[[list[Result]], float], **more) -> OfResults:
+    def metric(name: str, unit: str, better: str, of: Callable[[list[Result]], float], **more) -> Metric:
         return OfResults(name, unit, better, of=of, requested=requested, **more)
 
     bounded = 'flops_dp' if peak else None

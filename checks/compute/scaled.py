@@ -41,7 +41,7 @@ class ScaledBenchmark(Benchmark):
     @property
     def figures(self):
         """Return what follows from the rate: of the quick size nothing over several nodes."""
-        rate = {'solver': self.solver}
+        rate: dict[str, Any] = {'solver': self.solver}
         if self.nodes == 1 and not self.program.on_gpus:  # which the peaks of processors do not bound
             rate['intensity'] = self.intensity
         if self.size != 'quick':

@@ -74,7 +74,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     own_programs = variable(bool, value=False)
 
     #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
-    trials_by_mode: Mapping[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
+    trials_by_mode: dict[str, int] = {'quick': 3, 'nightly': 10, 'acceptance': 100}
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
@@ -115,7 +115,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     def peak_of(self, metric: Metric) -> float | None:
         """Return the physical peak of a metric in its base unit; None where unknown."""
-        peak = self.partition.peaks.get(metric.peak)
+        peak = self.partition.peaks.get(metric.peak or '')
         return None if peak is None else peak * self.num_nodes
 
     def invalid_reason(self, metric: Metric, value: float, run: Run) -> str | None:
@@ -242,7 +242,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
             environ=self.current_environ.name if self.current_environ else '',
-            provenance={'suite_version': checkout.version(), 'check_code': source.digest(type(self))} | self.provenance,
+            provenance={
+                'suite_version': checkout.version(),
+                'check_code': source.digest(type(self)),  # type: ignore[arg-type]  # ReFrame's classes are hashable
+            } | self.provenance,
             sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
         )  # fmt: skip
@@ -354,9 +357,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         except SiteError:
             return {}  # the performance phase fails with the same error
         return {
-            name: reference * (1 + (upper if lower is None else lower))
+            name: reference * (1 + threshold)
             for name, (reference, lower, upper, _) in bounds.items()
-            if (lower, upper) != (None, None)
+            if (threshold := upper if lower is None else lower) is not None
         }
 
     @run_after('performance', always_last=True)
@@ -388,7 +391,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @property
     def peaks(self) -> dict[str, float]:
         """In a dry run, for `plumbline sites --check`: the physical peak of each series that has one, in its unit."""
-        found = {}
+        found: dict[str, float] = {}
         for metric in self.metrics if self.is_dry_run() and self.job else ():
             if peak := self.peak_of(metric):
                 found |= {variable_name(metric.name, at): peak / UNITS[metric.unit] for at in metric.points()}

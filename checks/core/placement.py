@@ -87,10 +87,11 @@ class Placement:
     def with_lists(self, variables: Mapping[str, str]) -> Placement:
         """Return this placement with the lists that the variables of a single run replace."""
         named = {name: variables[variable].split(':') for name, variable in LISTS.items() if variable in variables}
-        return replace(self, **{
-            name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in lists)
-            for name, lists in named.items()
-        })  # fmt: skip
+        lists: dict[str, Any] = {
+            name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in own)
+            for name, own in named.items()
+        }
+        return replace(self, **lists)
 
     @property
     def unset(self) -> list[str]:
@@ -347,7 +348,7 @@ def cpus_of_devices(topology: Topology) -> Lists:
     near, lists = topology.gpu_numa_ids, []
     if not near:
         enough = 0 < len(topology.gpus) <= len(topology.cores)
-        return ranks_with_threads(topology, len(topology.gpus)).cpus if enough else ()
+        return ranks_with_threads(topology, len(topology.gpus)).cpus or () if enough else ()
     for device, domain in enumerate(near):
         cores = topology.cpus_in(topology.numa_domains[topology.numa_ids.index(domain)])
         share = len(cores) // near.count(domain)

@@ -17,7 +17,7 @@ def digest(check: type) -> str:
     The core serves all checks; the version of the suite in the provenance stands for it.
     """
     files = sorted({Path(inspect.getfile(base)).resolve() for base in check.__mro__ if base is not object})
-    own = [path for path in files if _CORE.parent in path.parents and path.parent != _CORE]
+    own = [path for path in files if _CORE.parent in path.parents and _CORE not in path.parents]
     return hashlib.sha256('\n'.join(map(_code, own)).encode()).hexdigest()[:12]
 
 

@@ -308,7 +308,8 @@ def layouts(topology: Topology) -> dict[str, Layout]:
     core of every domain. socket<i>, numa<i>: all cores of one.
     """
     domains = [topology.cpus_in(domain) for domain in topology.numa_domains]
-    half, close = len(topology.cores) // 2, []
+    half = len(topology.cores) // 2
+    close: list[tuple[int, ...]] = []
     for cpus in domains:
         close.append(cpus[: half - sum(map(len, close))])
     candidates = {
@@ -363,7 +364,7 @@ def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[t
 
     Empty where a node has no such class or path, and for `all` where there is only one.
     """
-    found = topology.link_classes.get(link_class, ())
+    found = topology.link_classes.get(link_class or '', ())
     if pairs == 'first':
         return found[:1]
     if pairs == 'all':

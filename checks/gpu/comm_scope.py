@@ -67,11 +67,11 @@ class CommScope(ByModel, Benchmark):
                 'Spack stack, or with -S as_root=true'
             )
 
-    def run_benchmarks(self, metrics: list[Metric], derived: list[Metric]):
+    def run_benchmarks(self, metrics: list[scope.OfBenchmark], derived: list[Metric]):
         """Fill the metrics and options. A copy resets its devices before each round, which takes about a second."""
         self.placement = Placement(1, (self.topology.all_cpus,))
         self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
-        self.names = list(dict.fromkeys(metric.rows for metric in metrics))
+        self.names = list(dict.fromkeys(metric.rows or '' for metric in metrics))
         self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)
         self.trial_time_limit = 60 + 15 * len(self.names) * self.repetitions
 
@@ -124,7 +124,7 @@ class CommScopeKernel(CommScopeDevice):
         names = ('launch', 'wait')
         if self.whole([series_of(record, name, domain=numa) for name in names for numa in self.domains]):
             launches = {numa: mean(series_of(record, 'launch', domain=numa)) for numa in self.domains}
-            self.take_from_nearest(record, min(launches, key=launches.get), names)
+            self.take_from_nearest(record, min(launches, key=launches.__getitem__), names)
 
 
 @rfm.simple_test
@@ -156,7 +156,7 @@ class CommScopeHostDevice(CommScopeDevice):
             return
         bandwidths = {numa: sum(map(mean, of('bandwidth', domain=numa))) for numa in self.domains}
         for way in self.directions:
-            self.take_from_nearest(record, max(bandwidths, key=bandwidths.get), names, direction=way)
+            self.take_from_nearest(record, max(bandwidths, key=bandwidths.__getitem__), names, direction=way)
         for name in names:
             series_of(record, name).samples = by_trial(of(name), fmean)
 

@@ -82,15 +82,15 @@ class OfBenchmark(Metric):
     repetitions: int = 1
 
     def found(self, output):
-        seconds = fmean(seconds_of(output, self.rows, self.bytes, self.repetitions))
+        seconds = fmean(seconds_of(output, self.rows or '', self.bytes, self.repetitions))
         return [Row({}, (self.bytes / seconds if self.unit.endswith('/s') else seconds) / UNITS[self.unit])]
 
 
-def time(metric: str, benchmark: str, size: int = 0, judged: bool = True, **dims: object) -> Metric:
+def time(metric: str, benchmark: str, size: int = 0, judged: bool = True, **dims: object) -> OfBenchmark:
     return OfBenchmark(metric, 'us', 'lower', benchmark, dims, judged=judged, bytes=size)
 
 
-def rate(metric: str, benchmark: str, size: int, judged: bool = True, **dims: object) -> Metric:
+def rate(metric: str, benchmark: str, size: int, judged: bool = True, **dims: object) -> OfBenchmark:
     return OfBenchmark(metric, 'GB/s', 'higher', benchmark, dims, judged=judged, bytes=size)
 
 

@@ -3,6 +3,8 @@
 Provenance of `size=burn` has the clock, power and temperature of each GPU meanwhile, where the node tells them.
 """
 
+from collections.abc import Callable
+
 import reframe as rfm
 import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
@@ -82,6 +84,8 @@ class Gemm(ByModel, Benchmark):
         for one in () if self.mpi else self.precisions:
             flops = [series_of(record, 'flops', precision=one, device=device) for device in self.devices]
             peak = self.partition.peaks.get(f'device_flops_{one}', 0) / 1e12
-            fraction = {'peak_fraction': lambda rates, peak=peak: min(rates) / peak} if peak else {}
-            for name, function in {'slowest': min, 'all': sum, **fraction}.items():
+            functions: dict[str, Callable[[list[float]], float]] = {'slowest': min, 'all': sum}
+            if peak:
+                functions['peak_fraction'] = lambda rates, peak=peak: min(rates) / peak
+            for name, function in functions.items():
                 series_of(record, name, precision=one).samples = by_trial(flops, function)

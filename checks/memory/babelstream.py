@@ -38,7 +38,7 @@ class BabelStreamOnHost(BabelStream):
         return budget.memory_rate(self.topology, self.partition.peaks, threads)
 
     def doubles(self, *threads: int) -> list[int]:
-        """Return the elements of each array for a number of threads: four times their caches, at least the default.
+        """Return the elements of each array in runs with these numbers of threads: beyond four times all caches.
 
         Where the time does not suffice there are fewer repetitions first, then smaller arrays.
         """
@@ -79,7 +79,8 @@ class BabelStreamHost(BabelStreamOnHost):
         count, proc_bind, places = BINDINGS[self.binding]
         threads = {'one': 1, 'cores': len(self.topology.cores), 'threads': len(self.topology.all_cpus)}[count]
         self.placement = self.whole_node(threads, proc_bind, places)
-        self.executable_opts = self.stream(*self.doubles(threads))
+        (elements,) = self.doubles(threads)
+        self.executable_opts = self.stream(elements)
 
 
 @rfm.simple_test
@@ -207,4 +208,5 @@ class BabelStreamMemory(BabelStreamOnHost):
         domains = ','.join(map(str, self.topology.memory_kinds[self.kind]))
         self.wrapper = ['numactl', f'--membind={domains}']
         self.placement = self.whole_node(len(self.topology.cores), 'spread', 'cores')
-        self.executable_opts = self.stream(*self.doubles(len(self.topology.cores)))
+        (elements,) = self.doubles(len(self.topology.cores))
+        self.executable_opts = self.stream(elements)

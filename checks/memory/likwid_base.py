@@ -1,7 +1,7 @@
 """likwid-bench: its kernels, what it prints of rates, cycles, threads and memory, and the base of its checks."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from reframe.core.builtins import variable
 
@@ -12,11 +12,12 @@ from checks.core.topology import Topology
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
 ISAS = {
-    'scalar': (None, '', ''),
+    'scalar': ('', '', ''),
     'sse': ('sse2', '_sse', '_sse'),
     'avx': ('avx', '_avx', '_avx_fma'),
     'avx512': ('avx512f', '_avx512', '_avx512_fma'),
 }
+USUAL_SPREAD = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones
 ARRAYS = {'load': 1, 'store': 1, 'copy': 2, 'stream': 3, 'triad': 4}  # likwid-bench -l KERNEL, "Number of streams"
 # Seconds, by its source and as measured: until it knows the clock; of a loop that is doubled until it lasts one
 START, LOOP = 1.1, 1.45
@@ -75,7 +76,7 @@ def repetitions(seconds: int) -> ShellText:
 
 def isas_of(topology: Topology) -> list[str]:
     """Return the instruction sets of a processor, the widest last."""
-    return [isa for isa, (extension, *_) in ISAS.items() if topology.has_instructions(extension)]
+    return [isa for isa, (extension, *_) in ISAS.items() if topology.has_instructions(extension or None)]
 
 
 class Likwid(Benchmark):
@@ -84,7 +85,7 @@ class Likwid(Benchmark):
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4)'
     requires = 'likwid'
     executable = 'likwid-bench'
-    usual_spread = 0.015  # STREAM between executions: 0.1 % on one node (002, section IV-E), several % on virtual ones
+    usual_spread: float | Mapping[str, float] = USUAL_SPREAD
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
 

@@ -13,6 +13,7 @@ from reframe.core.builtins import run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import Placement
 from checks.core.reading.trials import Metric, by_trial, series_of
+from checks.memory import likwid_base
 from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
@@ -205,7 +206,7 @@ class NumaStream(LikwidOnDomains):
     dims = {'domain': Dim('name')}
     figures = {'triad': {'balance': 'domain'}, 'triad_total': {'intensity': 2 / 24}}  # two Flop, three doubles
     # the difference of domains that are alike varies as much as the domains: no source
-    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': Likwid.usual_spread}
+    usual_spread = {'triad_cv': 0.3, 'triad_range': 0.3, '*': likwid_base.USUAL_SPREAD}
 
     @run_after('setup')
     def choose_runs(self):

@@ -69,7 +69,7 @@ class OsuPair(Osu):
     def count_nodes(self):
         self.num_nodes = 2 if self.pair in ('two_nodes', *SWITCHES) else 1
         if self.pair in SWITCHES:
-            self.extra_resources = {self.pair: {}}
+            self.extra_resources: dict[str, dict] = {self.pair: {}}
 
     @run_after('setup')
     def place(self):

@@ -76,10 +76,12 @@ class OsuOnDevices(Benchmark):
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
         if run.name == HOST:
-            program, sizes, buffers = self.programs[0], [self.staging[1]], ('H', 'H')
+            program, sizes = self.programs[0], [self.staging[1]]
+            buffers: tuple[str, ...] = 'H', 'H'
         else:
             program = run.name if run.name in self.programs else run.name.rsplit('_', 2)[0]
-            sizes, buffers = osu.sizes_of(program, self.num_tasks), self.memory_of_ranks
+            sizes = osu.sizes_of(program, self.num_tasks)
+            buffers = self.memory_of_ranks
         faults = osu.faults_of(run.output, program, sizes, self.num_tasks, self.gpu, buffers)
         return faults or (self.staged(run) if run.name == HOST else [])
 

@@ -1,5 +1,8 @@
 """The digest of the code of a check: what it does, not how it is written."""
 
+import inspect
+from pathlib import Path
+
 from rows import each_row
 
 from checks.core import source
@@ -35,3 +38,13 @@ def test_the_core_is_not_of_a_check_and_a_base_in_its_folder_is():
 
     assert source.digest(Benchmark) == source.digest(object)
     assert source.digest(osu.OsuLatency) != source.digest(Benchmark)
+
+
+def test_no_folder_of_the_core_counts_as_the_code_of_a_check():
+    from checks.compute.hpl import HPL, HPLPowerCap
+
+    core = Path(source.__file__).parent
+    files = [Path(inspect.getfile(base)) for base in HPLPowerCap.__mro__ if base is not object]
+    inside = [path.parent.name for path in files if core in path.parents]
+    assert {'core', 'meters'} <= set(inside)
+    assert source.digest(HPLPowerCap) == source.digest(HPL), 'both are in one file'

@@ -97,7 +97,7 @@ def _rapl(output: str, boundary: str) -> dict[str, Count]:
 def _pm_counters(output: str, boundary: str) -> dict[str, Count]:
     """Read lines such as ``/sys/cray/pm_counters/cpu_energy:12345 J 1700000000000000 us``."""
     files = {name: float(joules) for name, joules in re.findall(r'/(\w*energy):([0-9]+) J', output)}
-    found = {}
+    found: dict[str, Count] = {}
     for part in boundary.split('+'):
         name = 'energy' if part == 'node' else rf'{"accel[0-9]+" if part == "accel" else part}_energy'
         of_part = {file: Count(joules) for file, joules in files.items() if re.fullmatch(name, file)}
@@ -110,9 +110,9 @@ def _pm_counters(output: str, boundary: str) -> dict[str, Count]:
 def _gpus(output: str, _: str) -> dict[str, Count]:
     found = {name: Count(float(joules)) for name, joules in re.findall(r'^(gpu[0-9]+) ([0-9.]+)$', output, re.M)}
     if not found:
-        *_, said = ['nothing', *output.split('\n')]
+        last = output.split('\n')[-1] or 'nothing'
         raise ValueError(
-            f'no GPU told its energy: "{said}"; `pip install nvidia-ml-py` (nvml), or amdsmi of the ROCm release, for '
+            f'no GPU told its energy: "{last}"; `pip install nvidia-ml-py` (nvml), or amdsmi of the ROCm release, for '
             f'{sys.executable}, which the node must be able to run'
         )
     return found

@@ -101,7 +101,7 @@ class Started:
 def how_it_ended(code: int | None) -> tuple[str, str]:
     """Return the words for an exit code of a shell, and the name of the signal that it stands for, if any."""
     if code is not None and code > 128 and code - 128 in signal.valid_signals():
-        name = signal.Signals(code - 128).name if code - 128 in iter(signal.Signals) else f'signal {code - 128}'
+        name = signal.Signals(code - 128).name if code - 128 in set(signal.Signals) else f'signal {code - 128}'
         return f'was killed by {name} (exit code {code})', name
     return f'ended with exit code {code}', ''
 

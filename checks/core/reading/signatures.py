@@ -68,4 +68,7 @@ def of_state(state: str, limit: str) -> Meaning:
 
 
 def _meaning(row: dict[str, Any] | None, environ: str = '', line: str = '') -> Meaning | None:
-    return row and Meaning(*(row[name].replace('{environ}', environ) for name in ('means', 'remedy')), line)
+    if row is None:
+        return None
+    means, remedy = (row[name].replace('{environ}', environ) for name in ('means', 'remedy'))
+    return Meaning(means, remedy, line)

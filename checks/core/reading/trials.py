@@ -84,7 +84,7 @@ class Metric:
 
     def found(self, output: str) -> list[Row]:
         """Return all rows of an output; a subclass reads other formats. Raises NotMeasured."""
-        return _rows(self.rows, output)
+        return _rows(self.rows or '', output)
 
     def read(self, output: str) -> Reading:
         """Return the value of each expected point or why it has none, and faults: unexpected rows."""
@@ -365,10 +365,10 @@ def _read_run(
     bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
     if run.running:
         yield 'expected its exit code in the file exit_code, found none'
-    lines = errors.splitlines()
     if run.exit_code == 0 and (line := signatures.of_death(errors)):
         yield f'it ended with exit code 0, and its stderr says that a program died: "{line[:200]}"'
-    yield from causes.some([line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')])
+    ours = [line.removeprefix('plumbline: ') for line in errors.splitlines() if line.startswith('plumbline: ')]
+    yield from causes.some(ours)
     yield from causes.some(bound)
     cuts = [cut for path in (written[0], folder / 'stderr') if (cut := cut_of(path))]
     yield from cuts

@@ -196,7 +196,8 @@ def _who(look: Look, threads: set[Thread]) -> str:
     names = ', '.join(sorted({one.name for one in threads})[:3])
     child = ', a child process' if all(one.process != '.' for one in threads) else ''
     if len(threads) == 1:
-        return f'thread {look.threads.index(*threads) + 1} of {len(look.threads)} ({names}{child})'
+        (one,) = threads
+        return f'thread {look.threads.index(one) + 1} of {len(look.threads)} ({names}{child})'
     return f'{len(threads)} of {len(look.threads)} threads ({names}{child})'
 
 

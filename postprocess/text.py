@@ -60,11 +60,14 @@ def count(n: int, noun: str) -> str:
 
 def named(nodes: Sequence[str]) -> str:
     """Return the names of nodes; of many their ranges."""
-    if len(nodes) <= _NODES:
-        return ', '.join(nodes)
-    from reframe.utility import nodelist_abbrev
+    return ', '.join(nodes) if len(nodes) <= _NODES else f'{len(nodes)} nodes, {ranges(nodes)}'
 
-    return f'{len(nodes)} nodes, {nodelist_abbrev(list(nodes))}'
+
+def ranges(nodes: Iterable[str]) -> str:
+    """Return ``n[1-3,7]``."""
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet  # most commands name no node
+
+    return str(NodeSet.fromlist(nodes, resolver=RESOLVER_NOGROUP))
 
 
 def wrapped(text: str, first: str = '', rest: str = '', width: int = WIDTH) -> str:

@@ -21,7 +21,7 @@ from plumbline.references import FILES, Reference, load_references, read_referen
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
-from postprocess.text import count
+from postprocess.text import count, ranges
 from postprocess.verdicts.candidates import (
     BINARY,
     Accused,
@@ -298,8 +298,6 @@ def _unusable(group: Sequence[Candidate]) -> str:
 
 def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mapping[str, Sequence[str]]) -> Reference:
     """Return the row of the jobs of a series, which ran in `sessions`."""
-    from reframe.utility import nodelist_abbrev
-
     jobs, trials = summarize(of.values.tolist()), float(of.std[0])
     nodes = sorted({node for names in set(of.nodes) for node in names.split(',') if node})
     first, last = (session.day for session in (sessions[0], sessions[-1]))
@@ -315,7 +313,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
         note += [f'one session: limits from the usual spread of such a metric{f", {usual:.2g}" if usual else ""}']
     known = {name: ' | '.join(map(part, values)) for name, values in facts.items() if name != BINARY}
     known |= {
-        'dates': dates, 'nodes': nodelist_abbrev(nodes),
+        'dates': dates, 'nodes': ranges(nodes),
         'sessions': ', '.join(names if len(names) <= _NAMED else [names[0], *names[-_NAMED:]]),
     }  # fmt: skip
     return Reference(

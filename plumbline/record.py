@@ -14,6 +14,8 @@ SCHEMA = 2
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
 #: Why a further job ran: its node is in doubt. It says nothing of the series that it measured.
 OF_NODE = 'node'
+#: The tag of a case such as never ran for real when it was released.
+EXPERIMENTAL = 'experimental'
 
 
 @dataclass(frozen=True)

@@ -72,6 +72,10 @@ class Fft(OnNodes, Benchmark):
     #: heFFTe's name of the library; None: that of the model.
     backend = variable(str, type(None), value=None)
 
+    @property
+    def is_experimental(self):
+        return self.model != 'cpu'
+
     def supports(self, topology):
         able = self.model == 'cpu' or (self.model in models_for(topology, GPUS) and cpus_of_devices(topology))
         return bool(able and self.nodes <= topology.nodes_of_partition)

@@ -39,6 +39,10 @@ class ScaledBenchmark(Benchmark):
         return self.nodes == 1 or (self.size != 'quick' and self.nodes <= topology.nodes_of_partition)
 
     @property
+    def is_experimental(self):
+        return super().is_experimental or self.program.on_gpus
+
+    @property
     def figures(self):
         """Return what follows from the rate: of the quick size nothing over several nodes."""
         rate: dict[str, Any] = {'solver': self.solver}

@@ -31,7 +31,7 @@ from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
 from plumbline.paths import results_directory
-from plumbline.record import Dim, Record
+from plumbline.record import EXPERIMENTAL, Dim, Record
 from plumbline.references import load_references
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
@@ -101,6 +101,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     # What a check may override
 
+    @property
+    def is_experimental(self) -> bool:
+        """Whether such a case never ran for real when it was released."""
+        return self.last_run.startswith('not yet')
+
     def supports(self, topology: Topology) -> bool:
         """Return whether this case makes sense on such a node; otherwise it is not listed."""
         return True
@@ -148,6 +153,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def select(self):
         """Choose systems and environs after the check's own hooks, which may set `requires` from a parameter."""
         self.tags = self.tags | {Path(self.prefix).name}  # the folder of the check: compute, gpu, memory, mpi, storage
+        self.tags |= {EXPERIMENTAL} if self.is_experimental else set()
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
         self.choose_budget()

@@ -47,6 +47,10 @@ class BabelStreamDevice(BabelStreamOnDevices):
     tags = {'quick', 'nightly', 'acceptance'}
     metrics = [bandwidth(peak='device_memory_bandwidth'), Metric('best', 'GB/s', 'higher')]
 
+    @property
+    def is_experimental(self):
+        return self.model != 'ocl'
+
     def supports(self, topology):
         devices = topology.opencl_devices if self.model == 'ocl' else len(topology.gpus)
         return self.model in models_for(topology, MODELS) and self.device < devices

@@ -10,6 +10,7 @@ from typing import Any
 
 from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, natural
+from plumbline.record import EXPERIMENTAL
 from postprocess.incidents.accused import drafts_of, names_in
 from postprocess.incidents.draft import Draft, Night, only
 from postprocess.incidents.incident import Scope
@@ -22,6 +23,12 @@ _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
 _BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
+
+#: What is said of a failed case such as never ran for real.
+UNPROVEN = (
+    'experimental: no such case had run for real when it was released; if the check is at fault, its authors need the '
+    'output'
+)
 
 
 @dataclass(frozen=True)
@@ -157,6 +164,8 @@ def _failure_draft(
         series or {of.series('*') for of in cases}, nodes,
         own[0].cause if own and failed[0]['result'] == NEEDED_FAILED else summary_of(failed),
     )  # fmt: skip
+    if any(EXPERIMENTAL in case['tags'] for case in failed):
+        draft.evidence.append(UNPROVEN)
     if all(one.passed for one in group):
         again = sorted({node for one in group for case in one.passed for node in case['nodes']}, key=natural)
         draft.evidence.append(f'passed when it ran again on {named(again)}' if again else 'passed when it ran again')

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 
 from plumbline.checkout import version
 from plumbline.identity import to_text
+from plumbline.record import EXPERIMENTAL
 from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.history.trend import Change
 from postprocess.incidents.background import again, name_of
+from postprocess.incidents.failures import UNPROVEN
 from postprocess.incidents.known import with_options
 from postprocess.report.charts import Judged
 from postprocess.report.fleet import Band, NodeRow, bands, node_pages
@@ -145,6 +147,7 @@ def _case(case: Mapping[str, Any], session: Session, results: Path, link: Callab
         'Ended': f'{case["completed"]:%Y-%m-%d %H:%M:%S} UTC' if case['completed'] else '',
         'Seconds': f'{number(case["time_total"]) or "?"} in all{trials}',
         'Failed': case['fail_reason'],
+        'Experimental': UNPROVEN if EXPERIMENTAL in case['tags'] else '',
         **{f'Placement {key}': value for key, value in json.loads(case['placement']).items()},
         **json.loads(case['provenance']),
     }

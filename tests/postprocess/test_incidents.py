@@ -673,3 +673,11 @@ def test_a_scope_needs_more_bad_than_healthy_things():
 
 def test_the_narrow_scope_is_named_where_two_explain_the_same():
     assert [group.key for group in explain([[('check', 'a'), ('partition', 'p')]] * 3, [])] == [('check', 'a')]
+
+
+@pytest.mark.parametrize('tags', [('quick', 'gpu', 'experimental'), ('quick', 'gpu')])
+def test_a_failed_case_such_as_never_ran_for_real_says_so(work, tags):
+    failed = case(check='Gemm', result='fail', fail_phase='sanity', fail_reason='no row of results', tags=tags)
+    work.ingest(report(failed, uuid='one'))
+    (incident,) = json.loads(work.run('compare --format json').stdout)['incidents']
+    assert any('experimental' in line for line in incident['evidence']) is ('experimental' in tags)

@@ -11,7 +11,7 @@ import numpy
 import pytest
 from lxml import etree
 from rows import each_row
-from run_reports import SITE, case, metric, verdict_of
+from run_reports import SITE, case, metric, report, verdict_of
 from simulated_site import METRICS, NODES, OSU, Site, named, slow_node, three_causes
 
 from plumbline.grouping import explain

@@ -56,6 +56,15 @@ def test_the_quieter_look_counts(tmp_path):
     assert found['load_beside'] == 0.03
 
 
+def test_no_second_look_follows_a_first_one_that_saw_nothing(tmp_path):
+    """It takes a tenth of a second, and none is quieter."""
+    with busy_cpu():
+        busy, steal, _ = look(tmp_path, 'before').splitlines()[0].split()
+        (tmp_path / 'load.txt').write_text(f'{busy} {steal} 0\n')
+        found = facts(look(tmp_path, 'after', 'load.txt'))
+    assert found['load_beside'] == 0 and found['cpu_steal'] >= 0
+
+
 def test_stolen_time_is_that_since_the_first_look(tmp_path):
     busy, steal, beside = map(int, look(tmp_path, 'before').splitlines()[0].split())
     # as if since then 1000 hundredths of a second were wanted, and a tenth of them stolen

@@ -252,6 +252,17 @@ def test_a_cpu_that_is_not_there_ends_the_rank(tmp_path):
     assert granted(tmp_path) == {}
 
 
+def test_one_process_binds_a_rank(tmp_path, stand_in):
+    """Each takes some milliseconds, on each node and in each run of a case; watch.sh starts another for itself."""
+    real = shutil.which('taskset')
+    seen = stand_in('taskset', f'echo "$*" >> {tmp_path}/seen; exec {real} "$@"')
+    free = sorted(os.sched_getaffinity(0))
+    answer = start(tmp_path, 'grep', 'Cpus_allowed_list', '/proc/self/status', PLUMBLINE_CPUS=str(free[-1]), **seen)
+    assert answer.stdout.split() == ['Cpus_allowed_list:', str(free[-1])]
+    started = (tmp_path / 'seen').read_text().splitlines()
+    assert started[0].startswith(f'--cpu-list --pid {free[-1]} ') and len(started) <= 2
+
+
 def test_a_rank_for_which_nothing_was_asked_says_so(tmp_path):
     answer = start(tmp_path, 'echo', 'ran', PLUMBLINE_CPUS='0', SLURM_LOCALID='3')
     assert answer.returncode == 125 and 'local rank 3' in answer.stderr

@@ -1,29 +1,29 @@
 #!/bin/bash
 # load.sh before        prints the counters of this node after a look of a tenth of a second, before the first trial
 # load.sh after FILE    looks again after the last trial, and prints what the node did beside the benchmark, key=value:
-#   load_beside      CPUs that other processes kept busy, in the quieter of the two looks
+#   load_beside      CPUs that other processes kept busy, in the quieter of the two looks; no second one after a first that
+#     saw nothing
 #   cpu_steal        CPU time that the hypervisor took for others during the trials, in % of what was wanted
 # load.sh changes FILE  compares how this node is set with the first look, and writes changes.txt: a line for each change.
 #   As root it sets back what it can. Then its counters of faults (health.sh). Part of `after`; a job that ends early
 #   calls it alone.
 # load.sh node          the counters of faults of another node of the job, since its first rank began (rank.sh), to
 #   facts.NODE and health.NODE.txt. The first node starts it on all of them at once, by the command in on_all_nodes.
-# No trial runs meanwhile, so all of this costs two tenths of a second beside none of them.
+# No trial runs meanwhile, so all of this, a tenth of a second or two, is beside none of them.
 . "${0%/*}/health.sh"
 read -r host < /proc/sys/kernel/hostname
 node=${SLURMD_NODENAME:-$host}
 
 ask_other_nodes() {
-    [ -e on_all_nodes ] && [ -e "counts.$node" ] || return 0
     : > "facts.$node" # it has counted itself
     eval "timeout 20 $(< on_all_nodes) bash ./load.sh node" > on_all_nodes.out 2>&1 < /dev/null || true
 }
 
 count() { # here and there at the same time
-    ask_other_nodes &
-    local asked=$!
+    local asked=
+    [ ! -e on_all_nodes ] || [ ! -e "counts.$node" ] || { ask_other_nodes & asked=$!; }
     compare_faults "counts.$node"
-    wait $asked
+    [ -z "$asked" ] || wait "$asked"
 }
 
 if [ "$1" = node ]; then
@@ -40,6 +40,15 @@ read_cpus() {
     read -r _ user nice system _ _ irq softirq steal _ < /proc/stat # in hundredths of a second of all CPUs
     read -r uptime _ < /proc/uptime # a clock that cannot be set
     busy=$((user + nice + system + irq + softirq)) now=${uptime/./}
+}
+
+look_beside() { # hundredths of a CPU
+    local first_busy first
+    read_cpus
+    first_busy=$busy first=$now
+    read -r -t 0.1 <> <(:) # a pipe from which nothing comes: a pause without a program
+    read_cpus
+    beside=$(((busy - first_busy) * 100 / (now - first)))
 }
 
 # The files that say how the node is set, of which a benchmark that runs as root may change some
@@ -84,12 +93,8 @@ if [ "$1" = after ]; then
     taken=$((steal - before_steal)) wanted=$((steal - before_steal + busy - before_busy))
     count
 fi
-read_cpus
-first_busy=$busy first=$now
-sleep 0.1
-read_cpus
-beside=$(((busy - first_busy) * 100 / (now - first))) # hundredths of a CPU
 if [ "$1" = before ]; then
+    look_beside
     echo "$busy $steal $beside"
     for path in "${settings[@]}"; do
         { read -r value < "$path"; } 2> /dev/null && chosen "$value" && echo "$path $value"
@@ -99,6 +104,8 @@ if [ "$1" = before ]; then
     exit 0
 fi
 compare "$2"
+beside=0
+((before_beside == 0)) || look_beside
 ((beside < before_beside)) || beside=$before_beside
 hundredths() { printf '%s=%d.%02d\n' "$1" $(($2 / 100)) $(($2 % 100)); }
 hundredths load_beside "$beside"

@@ -7,8 +7,9 @@ binary=$(readlink -f "$program")
 echo "binary=$binary"
 read -r value _ < <(sha256sum < "$binary")
 echo "binary_sha256=$value"
-# MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives
-ldd "$binary" 2> /dev/null | while read -r name _ path _; do
+# MPI and BLAS as the loader resolves them here, down to the real file behind the alternatives; a script has none
+{ read -r -N 4 magic < "$binary"; } 2> /dev/null
+[ "$magic" != $'\x7fELF' ] || ldd "$binary" 2> /dev/null | while read -r name _ path _; do
     case $name in
         libmpi*.so* | lib*blas*.so* | libmkl*.so* | libsci*.so* | libessl*.so* | libnvpl*.so*)
             [ -e "$path" ] && echo "library_${name%%.so*}=$(readlink -f "$path")" ;;
@@ -22,7 +23,7 @@ fi
 declare -A settings # of the first CPU
 while IFS=$'\t' read -r key what value; do
     [ "$what" = '!' ] || settings[$key]=${settings[$key]:-$value}
-done < <(bash "${BASH_SOURCE[0]%/*}/settings.sh" facts cpu_model microcode kernel governor smt_active transparent_hugepages)
+done < <(set -- facts cpu_model microcode kernel governor smt_active transparent_hugepages; . "${BASH_SOURCE[0]%/*}/settings.sh")
 for key in cpu_model microcode kernel; do
     [ -z "${settings[$key]}" ] || echo "$key=${settings[$key]}"
 done

@@ -106,12 +106,17 @@ if [ -z "$local_rank" ]; then
     fi
     [[ $local_rank = 0 || $PLUMBLINE_ACROSS ]] && [ -e ../../on_all_nodes ] && [ ! -e "../../counts.$node" ] &&
         (. "${BASH_SOURCE[0]%/*}/counters.sh" && count_faults > "../../counts.$node") # of the first node load.sh did
-    bind=()
-    requests PLUMBLINE_MEMORY && bind+=(numactl --membind="$requested")
-    requests PLUMBLINE_CPUS && bind+=(taskset --cpu-list "$requested")
-    if [ ${#bind[@]} -gt 0 ]; then
+    if requests PLUMBLINE_CPUS; then # of this very shell: one process in place of those that would start it again
+        said=$(taskset --cpu-list --pid "$requested" $$ 2>&1) || {
+            said=${said#"${said%%taskset: *}"}
+            fail "taskset --cpu-list $requested was requested; it says: ${said%%$'\n'*}"
+        }
+        said=${said%%$'\n'*} # pid 4711's current affinity list: 0-3
+        export PLUMBLINE_FREE=${said##* } # for watch.sh
+    fi
+    if requests PLUMBLINE_MEMORY; then
+        bind=(numactl --membind="$requested")
         said=$("${bind[@]}" true 2>&1) || fail "${bind[*]} was requested; it says: ${said%%$'\n'*}"
-        said=$(taskset --cpu-list --pid $$) && export PLUMBLINE_FREE=${said##* } # for watch.sh
         exec "${bind[@]}" "$BASH" "$0" "$@"
     fi
 fi

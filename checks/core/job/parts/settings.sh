@@ -115,7 +115,7 @@ of_nics() {
 fact() {
     key=$1
     case $key in
-        kernel) say '' "$(uname -r)" ;;
+        kernel) line /proc/sys/kernel/osrelease ;;
         kernel_command_line) for word in $(< "$root/proc/cmdline"); do say '' "$word"; done ;;
         smt_active) line "$cpu/smt/active" ;;
         transparent_hugepages) line "$root/sys/kernel/mm/transparent_hugepage/enabled" ;;

@@ -6,6 +6,7 @@ to ``$PLUMBLINE_RESULTS``, by default ``results/`` of this clone.
 
 import argparse
 import os
+import re
 import sys
 from contextlib import suppress
 from dataclasses import replace
@@ -41,6 +42,15 @@ def _requested_system() -> str | None:
     parser.add_argument('--system', default=os.environ.get('RFM_SYSTEM'))
     system = parser.parse_known_args()[0].system
     return system and system.partition(':')[0]
+
+
+def _level_of_log() -> str:
+    """Return ``debug`` where ReFrame's command asks for more output.
+
+    ReFrame gathers all variables of a check for each message of its logger's level, also where no handler writes it.
+    """
+    asked = os.environ.get('RFM_VERBOSE') or any(re.match('-[A-Za-z]*v|--ve', word) for word in sys.argv[1:])
+    return 'debug' if asked else 'info'
 
 
 def _sites() -> list[Site]:
@@ -121,7 +131,7 @@ site_configuration = {
     'storage': [{'backend': 'sqlite', 'enable': True, 'sqlite_db_file': str(_RESULTS / 'reframe.db')}],
     'logging': [
         {
-            'level': 'debug',
+            'level': _level_of_log(),
             'handlers': [{'type': 'stream', 'name': 'stdout', 'level': 'info', 'format': '%(message)s'}],
             'handlers_perflog': [
                 {

@@ -40,3 +40,12 @@ def test_the_account_of_a_user_reaches_sbatch():
         env=os.environ | {'PLUMBLINE_SITE': 'frontier'},
     )  # fmt: skip
     assert {'SBATCH_ACCOUNT', 'SBATCH_QOS', 'srun-on-whole-nodes', 'plumbline-slurm'} <= set(answer.stdout.split())
+
+
+def test_reframe_is_asked_for_details_only_where_they_are_printed(clone):
+    """ReFrame gathers all variables of a check for each message of the logger's level: half of its time for a case."""
+    asked, silent = (clone.reframe('-l', *words) for words in (['-vv'], []))
+    assert 'not a test file' not in silent.stdout and 'Loaded 1 test' not in silent.stdout
+    assert 'Loaded 1 test' in asked.stdout and f'Validating {str(clone.root / "checks/demo.py")!r}: OK' in asked.stdout
+    shown = clone.reframe('--show-config=logging/0/level').stdout
+    assert shown.strip().strip('"') == 'info'

@@ -5,6 +5,7 @@ to ``$PLUMBLINE_RESULTS``, by default ``results/`` of this clone.
 """
 
 import argparse
+import gc
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ from reframe_settings.journal import handlers_of_cases  # noqa: E402
 
 import_module('checks')  # so that check files find checks.core; nothing of it is used here
 sys.path.remove(str(ROOT))
+gc.freeze()  # what ReFrame has loaded stays loaded: without it in each collection, a listing takes a tenth less time
 
 
 def _requested_system() -> str | None:

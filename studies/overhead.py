@@ -2,7 +2,8 @@
 
     python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check
     python studies/overhead.py wide    listing all checks of 50 partitions of 8 GPUs, and as many trivial ones
-    python studies/overhead.py case    what a session adds to each case, against `executable = 'true'`
+    python studies/overhead.py case    what a session adds to each case, against `executable = 'true'` with the settings
+                                       of ReFrame and with ours; in seconds, and in seconds of CPU time
     python studies/overhead.py hpcc    HPL, DGEMM and STREAM triad of HPC Challenge by the suite and by hand
     python studies/overhead.py stream  BabelStream by the suite and by hand
     python studies/overhead.py hpl     HPL of the quick size by the suite and by hand
@@ -21,7 +22,6 @@ Rounds are interleaved, so that a machine that drifts drifts for both sides. `--
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import random
 import re
@@ -34,6 +34,7 @@ import tempfile
 import time
 from pathlib import Path
 from statistics import fmean, median
+from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / 'tests')]
@@ -73,7 +74,7 @@ def seconds(*command: object, environment: dict[str, str], cwd: Path) -> float:
 
 
 def show(name: str, values: list[float], unit: str = 's'):
-    print(f'{name:<34} median {median(values):8.3f} {unit}   {" ".join(f"{value:.3f}" for value in sorted(values))}')
+    print(f'{name:<42} median {median(values):8.3f} {unit}   {" ".join(f"{value:.3f}" for value in sorted(values))}')
 
 
 def listing(rounds: int):
@@ -109,14 +110,21 @@ def wide_site() -> str:
     return '\n'.join([*lines, 'environments:', stack, ''])
 
 
-def seconds_and_memory(*command: object, environment: dict[str, str], cwd: Path) -> tuple[float, float]:
-    """Wall seconds, and MiB of the largest process."""
+class Spent(NamedTuple):
+    """What a command took: seconds, seconds of CPU time with its children, MiB of the largest process."""
+
+    seconds: float
+    cpu: float
+    memory: float
+
+
+def spent(*command: object, environment: dict[str, str], cwd: Path) -> Spent:
     began = time.perf_counter()
     process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
     if process.returncode or status:
         sys.exit(f'{command[0]} failed')
-    return time.perf_counter() - began, usage.ru_maxrss / 1024
+    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
 
 
 def wide_listing(rounds: int):
@@ -136,10 +144,10 @@ def wide_listing(rounds: int):
         config.write_text(f'site_configuration = {{"systems": [{system}], "environments": [{{"name": "system"}}]}}')
         theirs = ('reframe', '-C', config, '-c', plain, '-l')
         at = {'environment': clone.environment(), 'cwd': clone.root}
-        took = [[seconds_and_memory(*command, **at) for command in (theirs, ours)] for _ in range(rounds)]
+        took = [[spent(*command, **at) for command in (theirs, ours)] for _ in range(rounds)]
     print(f'{number} checks, {len(lines)} listed, on 50 partitions')
-    for i, unit in enumerate(('s', 'MiB')):
-        plain_ones, suite = ([measured[side][i] for measured in took] for side in (0, 1))
+    for what, unit in (('seconds', 's'), ('memory', 'MiB')):
+        plain_ones, suite = ([getattr(measured[side], what) for measured in took] for side in (0, 1))
         show('plain ReFrame', plain_ones, unit)
         show('the suite', suite, unit)
         print(f'ratio of medians {median(suite) / median(plain_ones):.2f}')
@@ -152,19 +160,20 @@ def added_per_case(rounds: int, cases: int = 20):
         demo.write_text(demo.read_text().replace("['small']", f'range({cases})'))
         plain = clone.root / 'checks/plain.py'
         plain.write_text(PLAIN.replace('NUMBER', str(cases)))
-        reframe = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-r')
-        ours, theirs = [], []
-        for number in range(rounds):
-            report = clone.results / f'round-{number}.json'
-            theirs.append(seconds(*reframe, '-c', plain, environment=clone.environment(), cwd=clone.root) / cases)
-            command = (*reframe, '-c', demo, '-S', 'trials=1', f'--report-file={report}')
-            whole = seconds(*command, environment=clone.environment(), cwd=clone.root)
-            entries = json.loads(report.read_text())['runs'][0]['testcases']
-            own = sum(sum(entry['record']['trial_seconds']) for entry in entries if not entry['fixture'])
-            ours.append((whole - own) / cases)
-    show(f'plain ReFrame, {cases} x true', theirs)
-    show(f'the suite, {cases} cases', ours)
-    print(f'ratio of medians {median(ours) / median(theirs):.2f}')
+        with_settings = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-r')
+        ways = {
+            'plain ReFrame': ('reframe', '--prefix', clone.results / 'plain', '-r', '-c', plain),
+            'plain ReFrame with our settings': (*with_settings, '-c', plain),
+            'the suite': (*with_settings, '-c', demo, '-S', 'trials=1'),
+        }
+        at = {'environment': clone.environment(), 'cwd': clone.root}
+        took = [{name: spent(*command, **at) for name, command in ways.items()} for _ in range(rounds)]
+    for what in ('seconds', 'cpu'):
+        found = {name: [getattr(of[name], what) / cases for of in took] for name in ways}
+        for name, values in found.items():
+            show(f'{name}, {"CPU time" if what == "cpu" else "time"}', values)
+        *plain_ones, suite = map(median, found.values())
+        print('ratios of medians', *(f'{suite / one:.2f}' for one in plain_ones))
 
 
 # Name -> case, feature, program, the file of its numbers, its launcher, its numbers by their patterns

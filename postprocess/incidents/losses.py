@@ -14,11 +14,11 @@ from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.incidents.draft import Draft, Night, only
 from postprocess.incidents.incident import Scope
 from postprocess.incidents.provenance import Difference, Provenance
+from postprocess.statistics.groups import MORE
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
 _FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
-_MORE = 3  # how many times a loss in common a series has surely lost that has a cause of its own
 _OF_CASE = ('check', 'curve')  # kinds of losses in common
 _OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
@@ -70,7 +70,7 @@ def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
     """
     if group.key[0] in _OF_NODE:
         return set()
-    most = _MORE * median(bad[place].loss or 0.0 for place in group.places)
+    most = MORE * median(bad[place].loss or 0.0 for place in group.places)
     return {place for place in group.places if (bad[place].interval or (0.0,))[0] > most}
 
 
@@ -121,7 +121,7 @@ def _shared(common: Common, night: Night) -> list[Verdict]:
 
     Not what surely lost much more, except on a slow node, where it is the same cause.
     """
-    most = math.inf if common.kind == 'node' else _MORE * common.loss
+    most = math.inf if common.kind == 'node' else MORE * common.loss
     rows = night.comparison.verdicts
     return [row for row in rows if row.loss is not None and common.holds(row) and (row.interval or (0.0,))[0] <= most]
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy
 from numpy import ndarray
@@ -20,6 +20,8 @@ _ALIKE, _DF = 0.5, 4.0  # correlation of the series of a group where no sessions
 _MOST_DF = 200.0
 _CLIPPED = 0.8  # variance of a normal deviate that is cut at 2
 _LOOKS = (2, 4)  # further jobs of its cases that decide
+#: How many times the loss in common a series has lost that has a cause of its own.
+MORE = 3
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,8 @@ def judge_groups(
     if not groups.members:
         return found
     of, cut = expected.baseline, METHOD.cut[1]
+    losses = _losses(expected, nights[:, -1], numpy.arange(len(red)))
+    groups = replace(groups, members=[_without_own_causes(part, losses, red) for part in groups.members])
     recorded = (
         groups.mean(of.deviations(of.sessions, cut)) if of.sessions.shape[1] else numpy.zeros((len(groups.members), 0))
     )
@@ -187,6 +191,17 @@ def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
     further = numpy.full(len(own), numpy.nan)
     further[ran] = numpy.nanmedian(jobs[ran, 1:5], axis=1)
     return expected.baseline.mean[own] - numpy.where(ran, further, jobs[:, 0])
+
+
+def _without_own_causes(part: ndarray, losses: ndarray, red: ndarray) -> ndarray:
+    """Return the series of a group without the few that are red and lost much more than most, which are not.
+
+    Cut or not, they would move the mean as if all had lost something.
+    """
+    others = part[~red[part]]
+    if 2 * len(others) <= len(part):
+        return part
+    return part[~red[part] | (losses[part] <= MORE * float(numpy.nanmedian(losses[others])))]
 
 
 def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red: ndarray) -> bool:

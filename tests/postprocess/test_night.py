@@ -233,6 +233,33 @@ def test_further_jobs_clear_a_group():
     assert together(0.03, 0.0).common.red == []
 
 
+def on_one_node(others, tonight):
+    """Five series of a node on ten nights: two lost 10 % on all of them, the others `others` and `tonight` on the last.
+
+    Ten healthy series of another node are beside them.
+    """
+    rng = numpy.random.default_rng(7)
+    jobs = numpy.full((M, 10, 9), math.nan)
+    jobs[..., 0] = 0.002 * rng.standard_normal((M, 10))
+    jobs[:2, :, 0] -= 0.1
+    jobs[2:5, :, 0] -= others
+    jobs[2:5, -1, 0] = -numpy.array(tonight)
+    of = baseline(sessions=0.01 * rng.standard_normal((M, 10)))
+    return judge(of, jobs, pool(), Groups(['node'] * 2, [numpy.arange(5), numpy.arange(5, 15)]), 20.0)
+
+
+def test_what_two_of_five_series_lost_is_no_loss_in_common():
+    found = on_one_node(0.011, (0.013, 0.011, -0.003))
+    assert found.red.nonzero()[0].tolist() == [0, 1] and found.common.red == []
+
+
+def test_a_loss_in_common_beside_a_larger_one_of_few_is_found():
+    found = on_one_node(0.015, (0.015, 0.015, 0.015))
+    assert found.red.nonzero()[0].tolist() == [0, 1] and found.common.red == [0]
+    loss, low, high = found.common.loss[0]
+    assert low > 0 and loss == pytest.approx(0.015) and high < 0.03
+
+
 # Nodes of a pool
 
 

@@ -362,7 +362,8 @@ def judge(
     found: dict[str, list[Incident]] = {}
     earlier = [leaf for one in active.values() for leaf in one.leaves]
     for incident in tonight:
-        like, id = max(((one.likeness(incident), one.id) for one in earlier), default=(0.0, ''))
+        alike = (one for one in earlier if not _apart(one.incident, incident, tonight))
+        like, id = max(((one.likeness(incident), one.id) for one in alike), default=(0.0, ''))
         if not like:
             id = _id(incident, session, {id for one in (*done, *active.values()) for id in one.ids})
             over = sorted((one for one in done if one.likeness(incident)), key=lambda one: one.closed)
@@ -373,6 +374,12 @@ def judge(
         if one.seen:  # one that only this session showed, and no longer does, is gone
             done.append(one)
     return done
+
+
+def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
+    """Return True if `known` is of a place that tonight shows beside `incident`, which is of nodes there alone."""
+    place = known.where.place
+    return bool(place) and not incident.where.place and any(one.where.place == place for one in tonight)
 
 
 def _if_shown(known: Known) -> Known:
@@ -483,10 +490,11 @@ def in_order(known: Iterable[Known], day: str) -> list[Known]:
 def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
     """Return the look-up of the incident that a series on some nodes belongs to; empty where it is of none.
 
-    One of those nodes comes before one of all, and what is not closed counts.
+    One of few nodes comes before one of more and one of all, and what is not closed counts.
     """
     of_series: dict[SeriesId, list[Known]] = {}
-    for one in sorted((one for one in known if not one.closed), key=lambda one: not one.incident.own_nodes):
+    lasting = (one for one in known if not one.closed)
+    for one in sorted(lasting, key=lambda one: len(one.incident.own_nodes) or math.inf):
         for of in one.incident.series:
             of_series.setdefault(of, []).append(one)
 

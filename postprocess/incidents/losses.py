@@ -207,7 +207,8 @@ def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[
         # a node is slow by itself, or by what connects it to others
         keys += [('node' if single else 'connection', node) for node in nodes]
         kind = 'place' if len(row.nodes) == 1 else 'fabric'
-        keys += [(kind, one) for one in sorted(night.places_of(nodes or row.nodes))]
+        for one in sorted(night.places_of(nodes or row.nodes)):
+            keys += [(kind, one, *place, of.check), (kind, one)]  # one check alone, or whatever runs there
         if only_there:
             keys.insert(0, ('job', *nodes))
     return keys

@@ -1,0 +1,64 @@
+"""What incidents say of sites whose causes are planted: scope, beginning, loss, and what is healthy beside them."""
+
+import pytest
+from run_reports import BEGAN, SITE, case, metric, reference, report
+
+DAY = 86400
+NODES = [f'n{i}' for i in range(1, 17)]
+RACK = NODES[10:]
+CHECKS = ('STREAM', 'Dgemm', 'Hpcg')
+
+
+class Cluster:
+    """Sixteen nodes in two racks, six of them in the second one; three checks on each, two jobs of two nodes."""
+
+    def __init__(self, work):
+        self.work, self.night = work, 0
+        rows = [f'{node},r{1 + (node in RACK)}' for node in NODES]
+        (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,rack', *rows]) + '\n')
+        work.reference(*(reference(check=check) for check in (*CHECKS, 'Osu')))
+
+    def run(self, level=lambda check, node: 1.0, pairs=(('n1', 'n2'), ('n11', 'n12')), kernel='6.1'):
+        """Ingest and judge a night; the incidents. `level`: of a check on a node, its first one for a pair."""
+
+        def entry(check, nodes):
+            # three values within 0.2 %, of each node and night others
+            part = (7 * self.night + 3 * NODES.index(nodes[0]) + len(check)) % 5 - 2
+            values = [100 * level(check, nodes[0]) * (1 + 0.001 * part + 0.0005 * i) for i in (-1, 0, 1)]
+            return case(
+                check=check, metrics={'triad': metric(values, node=nodes[0])}, nodes=nodes,
+                unique_name=f'{check}_{"_".join(nodes)}', provenance={'kernel': kernel},
+            )  # fmt: skip
+
+        entries = [entry(check, (node,)) for check in CHECKS for node in NODES]
+        entries += [entry('Osu', nodes) for nodes in pairs]
+        self.work.ingest(report(*entries, uuid=f'{self.night:08x}', began=BEGAN + (self.night - 30) * DAY))
+        self.night += 1
+        return {one['where']: one for one in self.work.compare()['incidents']}
+
+
+@pytest.fixture
+def cluster(work):
+    found = Cluster(work)
+    for _ in range(4):
+        assert not found.run()
+    return found
+
+
+def of_rack(check, node):
+    return 0.88 if check == 'STREAM' and node in RACK else 1.0
+
+
+def test_a_rack_that_is_slow_in_one_check_is_one_incident_and_a_node_of_it_another(cluster):
+    rack = f'rack r2 ({", ".join(RACK)})'
+    (first,) = cluster.run(of_rack).values()
+    assert (first['kind'], first['where'], first['nodes']) == ('NODE', rack, RACK)
+    assert first['loss'] == pytest.approx(12, abs=0.3)
+    found = cluster.run(lambda check, node: 0.6 if (check, node) == ('STREAM', 'n12') else of_rack(check, node))
+    assert found.keys() == {rack, 'n12'}
+    assert (found[rack]['id'], found['n12']['since']) == (first['id'], '2026-10-27')
+    assert found['n12']['loss'] == pytest.approx(40, abs=0.3)
+    assert found[rack]['loss'] == pytest.approx(12, abs=0.3)
+    rows = cluster.work.compare()['verdicts']
+    told = {row['nodes'][0]: row['incident'] for row in rows if row['verdict'] == 'regressed'}
+    assert told == {node: found['n12' if node == 'n12' else rack]['id'] for node in RACK}

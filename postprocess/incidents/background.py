@@ -212,13 +212,14 @@ class Background:
         """Return which other metrics of the same scope are as they should be."""
         of = draft.where
         bad = {one.check for one in draft.series} | {one.check for one in draft.cases}
-        well = {
-            row.id
-            for row in self.comparison.series
-            if row.verdict in WELL and row.id.check not in bad
+        there = [
+            row
+            for row in self.comparison.verdicts
+            if row.id.check not in bad
             and of.partition in ('', row.id.partition) and of.environ in ('', row.id.environ)
             and (not of.nodes or set(of.nodes) & set(row.nodes))
-        }  # fmt: skip
+        ]  # fmt: skip
+        well = {row.id for row in there if row.verdict in WELL} - {row.id for row in there if row.verdict not in WELL}
         checks = sorted({one.check for one in well})
         shown = ', '.join(checks[:5]) + (f' and {count(len(checks) - 5, "other check")}' if len(checks) > 5 else '')
         return f'healthy there: {count(len(well), "other metric")} of {shown}' if well else ''

@@ -45,6 +45,10 @@ def cluster(work):
     return found
 
 
+def evidence(incident, begin):
+    return [line for line in incident['evidence'] if line.startswith(begin)]
+
+
 def of_rack(check, node):
     return 0.88 if check == 'STREAM' and node in RACK else 1.0
 
@@ -62,3 +66,9 @@ def test_a_rack_that_is_slow_in_one_check_is_one_incident_and_a_node_of_it_anoth
     rows = cluster.work.compare()['verdicts']
     told = {row['nodes'][0]: row['incident'] for row in rows if row['verdict'] == 'regressed'}
     assert told == {node: found['n12' if node == 'n12' else rack]['id'] for node in RACK}
+
+
+def test_what_is_healthy_on_a_node_is_told_of_that_node(cluster):
+    (found,) = cluster.run(lambda check, node: 0.9 if (check, node) == ('STREAM', 'n1') else 1.0).values()
+    # Dgemm and Hpcg ran there, too, and the first of the pairs
+    assert evidence(found, 'healthy there') == ['healthy there: 3 other metrics of Dgemm, Hpcg, Osu']

@@ -54,7 +54,7 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Seque
     `own`: the verdicts that may be of it, `every`: of all nodes.
     """
     wanted = set(incident.series)
-    rows = [row for row in own if row.id in wanted and (not node or node in row.nodes)]
+    rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
     back = {
         level.series: _is_back(level, every, incident.loss or 0.0) for level in incident.levels if level.node == node
     }

@@ -72,3 +72,15 @@ def test_what_is_healthy_on_a_node_is_told_of_that_node(cluster):
     (found,) = cluster.run(lambda check, node: 0.9 if (check, node) == ('STREAM', 'n1') else 1.0).values()
     # Dgemm and Hpcg ran there, too, and the first of the pairs
     assert evidence(found, 'healthy there') == ['healthy there: 3 other metrics of Dgemm, Hpcg, Osu']
+
+
+def test_jobs_elsewhere_do_not_heal_a_place(cluster):
+    def slow(check, node):
+        return 0.85 if check == 'Osu' and node in RACK else 1.0
+
+    (found,) = cluster.run(slow, (('n1', 'n2'), ('n3', 'n4'), ('n5', 'n6'), ('n11', 'n12'), ('n13', 'n14'))).values()
+    assert (found['kind'], found['where']) == ('FABRIC', 'rack r2')
+    (found,) = cluster.run(pairs=(('n1', 'n2'), ('n3', 'n4'))).values()
+    assert found['state'] == 'open', 'no job ran in that rack'
+    (found,) = cluster.run(pairs=(('n1', 'n2'), ('n11', 'n12'))).values()
+    assert found['state'] == 'healing'

@@ -36,6 +36,8 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
             where = replace(where, environ='', place=event.where)
         elif nodes:
             where = replace(where, device=event.part)
+        if nodes:
+            _leave_out(drafts, of.check, set(nodes))
         rows = [row for row in night.comparison.verdicts if row.id == of]
         own = [row for row in rows if nodes and set(row.nodes) == set(nodes)]
         levels = _levels(event, nodes, rows)
@@ -58,6 +60,17 @@ def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
         return bool(set(nodes) & set(draft.where.nodes))
     of = event.series
     return not draft.where.nodes and of.partition == draft.where.partition and of in draft.series
+
+
+def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
+    """Take what a check lost on nodes that stand out beside the others out of the losses of all nodes."""
+    for draft in drafts:
+        if draft.sort == 'loss' and not draft.where.nodes:
+            rows = [
+                row for row in draft.rows if row.id.check != check or not row.nodes or not nodes.issuperset(row.nodes)
+            ]
+            if {row.id for row in rows} == {row.id for row in draft.rows}:
+                draft.rows = rows
 
 
 def _system_of_nodes(fleet: Fleet) -> list[Event]:

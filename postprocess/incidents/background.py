@@ -13,7 +13,7 @@ from plumbline.identity import CaseId, natural, to_text
 from plumbline.site.schedulers import scheduler
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident
-from postprocess.incidents.levels import began, levels
+from postprocess.incidents.levels import began, beside, levels, shows
 from postprocess.incidents.provenance import ALL, Difference, Provenance, matches
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
@@ -85,6 +85,9 @@ class Background:
         """Return the place of the session since which each incident is seen, without a healthy one between."""
         last = len(self.sessions) - 1
         known = levels(self.store, self.sessions, {str(i): [one] for i, one in enumerate(found)})
+        others = beside(self.store, self.sessions, {str(i): one for i, one in enumerate(found)})
+        # what all nodes lost on another day is none of a node
+        known |= {i: level for i, level in others.items() if shows(level, found[int(i)].loss or 0.0, last)}
         losses = {int(i): began(level, found[int(i)].loss or 0.0, last) for i, level in known.items()}
         begins = self._failed_first(drafts) | losses
         return [begins.get(i, last) for i in range(len(found))]

@@ -10,7 +10,8 @@ from typing import TypeVar
 import numpy
 from numpy import ndarray
 
-from postprocess.incidents.incident import Incident
+from plumbline.identity import SeriesId
+from postprocess.incidents.incident import Incident, Value
 from postprocess.results.store import Session, Store
 
 _POOLED = 50  # series of an incident, and nodes, evenly from the worst to the least
@@ -20,6 +21,7 @@ _SHARPEST = 6  # how many times its spread a loss is taken to be at most
 _ENDS = 8.0  # log of the likelihood of other sessions in between with which a run ends
 _SLOPE = 3  # sessions that a drift lasts at least
 _CLEAR = 4.0  # variances by which a slope must describe the values better than a step
+_FEWEST = 3  # jobs on other nodes whose median a node is compared with
 # The median over series and nodes of their performance in each session, as a logarithm, beside the references; of a
 # series without one beside its own median. What a value and its case have in common is one condition, a tuple: as four,
 # the query takes twice the time with DuckDB 2.0.
@@ -35,6 +37,23 @@ _LEVELS = """
     )
     SELECT incident, night, median(level) AS level FROM found GROUP BY ALL ORDER BY night
 """
+# The same beside the median of the other nodes in that session, where enough of them ran the series, each as above.
+_BESIDE = f"""
+    WITH every AS (
+        SELECT incident, series, own, nodes, cases.night AS night,
+            ln(mean / coalesce(expected, median(mean) OVER (PARTITION BY incident, series, nodes)))
+            * CASE better WHEN 'lower' THEN -1 ELSE 1 END AS level
+        FROM wanted JOIN cases USING ("partition", environ, "check", params)
+            JOIN metrics ON (metrics.night, metrics.case_id, metrics.metric, metrics.dims)
+                = (cases.night, cases.case_id, wanted.metric, wanted.dims)
+        WHERE status = 'measured' AND mean > 0
+    ), others AS (
+        SELECT incident, series, night, median(level) AS usual FROM every
+        WHERE NOT list_has_any(nodes, own) GROUP BY ALL HAVING count(*) >= {_FEWEST}
+    )
+    SELECT incident, night, median(level - usual) AS level FROM every JOIN others USING (incident, series, night)
+    WHERE list_has_any(nodes, own) GROUP BY ALL ORDER BY night
+"""
 _Any = TypeVar('_Any')
 Levels = tuple[ndarray, ndarray]  # places of sessions, and the logarithm of the performance in each
 
@@ -45,22 +64,43 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Se
     Raises InputError where the store cannot be read.
     """
     rows = [
-        (key, str(of), node, of.to_row(), value and value.expected)
+        (key, of, one.values.get(of), {'node': node})
         for key, own in incidents.items()
         for one in own
         if one.sort == 'loss'
         for of, node in product(_some(one.series), _some(one.own_nodes) or ('',))
-        for value in (one.values.get(of),)
     ]
+    return _by_incident(store, sessions, _LEVELS, rows)
+
+
+def beside(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Incident]) -> dict[str, Levels]:
+    """Return the level of each loss that is of nodes beside that of the other nodes, which tells it from one of all.
+
+    Of the sessions in which enough other nodes ran the same. Raises InputError where the store cannot be read.
+    """
+    rows = [
+        (key, of, one.values.get(of), {'own': list(one.own_nodes)})
+        for key, one in incidents.items()
+        if one.sort == 'loss' and one.own_nodes
+        for of in _some(one.series)
+    ]
+    return _by_incident(store, sessions, _BESIDE, rows)
+
+
+def _by_incident(
+    store: Store, sessions: Sequence[Session], sql: str, rows: Sequence[tuple[str, SeriesId, Value | None, dict]]
+) -> dict[str, Levels]:
+    """Return what a query says of `rows`: the key of an incident, one of its series with its value, and its nodes."""
     if not rows or not sessions:
         return {}
     wanted: dict[str, list] = {
-        'incident': [key for key, *_ in rows], 'series': [name for _, name, *_ in rows],
-        'node': [node for _, _, node, *_ in rows], 'expected': [float(mean) if mean else None for *_, mean in rows],
+        'incident': [key for key, *_ in rows], 'series': [str(of) for _, of, *_ in rows],
+        'expected': [float(value.expected) if value and value.expected else None for _, _, value, _ in rows],
     }  # fmt: skip
-    wanted |= {name: [row[name] for *_, row, _ in rows] for name in rows[0][3]}
+    columns = [of.to_row() | nodes for _, of, _, nodes in rows]
+    wanted |= {name: [row[name] for row in columns] for name in columns[0]}
     found: dict[str, list[tuple[int, float]]] = {}
-    for row in store.query(_LEVELS, sessions, wanted=wanted).to_pylist():
+    for row in store.query(sql, sessions, wanted=wanted).to_pylist():
         found.setdefault(row['incident'], []).append((row['night'], row['level']))
     return {
         key: (numpy.array([night for night, _ in of]), numpy.array([at for _, at in of])) for key, of in found.items()
@@ -91,6 +131,12 @@ def began(level: Levels, loss: float, last: int) -> int:
     healthy = _run(-evidence[:begin]) if begin else 0
     turned = _turned(numpy.clip(values[healthy:], -2 * size, size), spread)
     return int(nights[begin if turned is None else healthy + turned])
+
+
+def shows(level: Levels, loss: float, last: int) -> bool:
+    """Return True if the level in the session `last` is more like a loss than like none."""
+    nights, values = level
+    return bool((values[nights == last] < math.log1p(-min(max(loss, _LEAST), _MOST)) / 2).any())
 
 
 def _run(evidence: ndarray) -> int:

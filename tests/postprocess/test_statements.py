@@ -84,3 +84,25 @@ def test_jobs_elsewhere_do_not_heal_a_place(cluster):
     assert found['state'] == 'open', 'no job ran in that rack'
     (found,) = cluster.run(pairs=(('n1', 'n2'), ('n11', 'n12'))).values()
     assert found['state'] == 'healing'
+
+
+def test_what_a_node_lost_after_all_did_is_its_own(cluster):
+    """All nodes lose 7 % with a kernel, and one of them 12 % of its own, two nights later."""
+
+    def of_all(check, node):
+        return 0.93 if check == 'STREAM' else 1.0
+
+    def and_of_one(check, node):
+        return of_all(check, node) * (0.88 if (check, node) == ('STREAM', 'n5') else 1)
+
+    for _ in range(2):
+        cluster.run(of_all, kernel='6.6')
+    for _ in range(3):
+        found = cluster.run(and_of_one, kernel='6.6')
+        assert found.keys() == {'cpu/system', 'n5'}
+        everywhere, there = found['cpu/system'], found['n5']
+        assert (everywhere['kind'], everywhere['since']) == ('SOFTWARE', '2026-10-26')
+        assert everywhere['changed'] == ['kernel: 6.1 -> 6.6']
+        assert everywhere['loss'] == pytest.approx(7, abs=0.2)
+        assert (there['kind'], there['since'], there['changed']) == ('NODE', '2026-10-28', [])
+        assert there['loss'] == pytest.approx(12, abs=0.5)

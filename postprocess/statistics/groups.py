@@ -96,7 +96,8 @@ def judge_groups(
         return found
     of, cut = expected.baseline, METHOD.cut[1]
     losses = _losses(expected, nights[:, -1], numpy.arange(len(red)))
-    groups = replace(groups, members=[_without_own_causes(part, losses, red) for part in groups.members])
+    far = red | (losses > cut * of.sd)
+    groups = replace(groups, members=[_without_own_causes(part, losses, far) for part in groups.members])
     recorded = (
         groups.mean(of.deviations(of.sessions, cut)) if of.sessions.shape[1] else numpy.zeros((len(groups.members), 0))
     )
@@ -193,15 +194,15 @@ def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
     return expected.baseline.mean[own] - numpy.where(ran, further, jobs[:, 0])
 
 
-def _without_own_causes(part: ndarray, losses: ndarray, red: ndarray) -> ndarray:
-    """Return the series of a group without the few that are red and lost much more than most, which are not.
+def _without_own_causes(part: ndarray, losses: ndarray, far: ndarray) -> ndarray:
+    """Return the series of a group without the few that are far below their means and lost much more than most.
 
     Cut or not, they would move the mean as if all had lost something.
     """
-    others = part[~red[part]]
+    others = part[~far[part]]
     if 2 * len(others) <= len(part):
         return part
-    return part[~red[part] | (losses[part] <= MORE * float(numpy.nanmedian(losses[others])))]
+    return part[~far[part] | (losses[part] <= MORE * float(numpy.nanmedian(losses[others])))]
 
 
 def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red: ndarray) -> bool:

@@ -233,15 +233,15 @@ def test_further_jobs_clear_a_group():
     assert together(0.03, 0.0).common.red == []
 
 
-def on_one_node(others, tonight):
-    """Five series of a node on ten nights: two lost 10 % on all of them, the others `others` and `tonight` on the last.
+def on_one_node(others, tonight, two=0.1, last=10):
+    """Five series of a node on ten nights: two lost `two` on the last ones, the others `others` and at last `tonight`.
 
     Ten healthy series of another node are beside them.
     """
     rng = numpy.random.default_rng(7)
     jobs = numpy.full((M, 10, 9), math.nan)
     jobs[..., 0] = 0.002 * rng.standard_normal((M, 10))
-    jobs[:2, :, 0] -= 0.1
+    jobs[:2, -last:, 0] -= two
     jobs[2:5, :, 0] -= others
     jobs[2:5, -1, 0] = -numpy.array(tonight)
     of = baseline(sessions=0.01 * rng.standard_normal((M, 10)))
@@ -251,6 +251,11 @@ def on_one_node(others, tonight):
 def test_what_two_of_five_series_lost_is_no_loss_in_common():
     found = on_one_node(0.011, (0.013, 0.011, -0.003))
     assert found.red.nonzero()[0].tolist() == [0, 1] and found.common.red == []
+
+
+def test_what_two_lost_is_none_in_common_though_neither_is_sure_by_itself():
+    found = on_one_node(0.011, (0.018, 0.011, 0.01), two=0.04, last=4)
+    assert not found.red.any() and found.common.red == []
 
 
 def test_a_loss_in_common_beside_a_larger_one_of_few_is_found():

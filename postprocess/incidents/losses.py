@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from statistics import median
@@ -39,9 +39,11 @@ def losses(night: Night) -> Iterator[Draft]:
     bad = [row for row in bad if id(row) not in together]
     if not bad:
         return
-    healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved')]
+    doubtful = _doubtful(night.comparison.verdicts, bad)
+    unlike = {id(row) for row in doubtful}
+    healthy = [row for row in night.comparison.verdicts if row.verdict in ('ok', 'improved') and id(row) not in unlike]
     software = _Software(night, {row.id.case for row in bad})
-    cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, bad))
+    cases, slow = (Counter(row.id for row in part) for part in (night.comparison.verdicts, [*bad, *doubtful]))
     guilty = [_guilty(row, cases[row.id], slow[row.id]) for row in bad]
     scopes = [_loss_keys(row, night, software, *of) for row, of in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
@@ -61,6 +63,17 @@ def losses(night: Night) -> Iterator[Draft]:
         draft = _loss_draft(group, rows, {node for place in group.places for node in guilty[place][0]}, night)
         draft.nodes |= besides.get(group.key, set())
         yield draft
+
+
+def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
+    """Return the rows within their limits that are more like the loss of their series on other nodes than like none."""
+    losses: dict[SeriesId, list[float]] = defaultdict(list)
+    for row in bad:
+        losses[row.id].append(row.loss or 0.0)
+    half = {of: median(own) / 2 for of, own in losses.items()}
+    return [
+        row for row in rows if row.verdict != 'regressed' and row.id in half and (row.loss or 0.0) > half[row.id] > 0
+    ]
 
 
 def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:

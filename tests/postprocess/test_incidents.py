@@ -579,6 +579,21 @@ def test_what_a_loss_in_common_does_not_explain_is_told_beside_it():
     assert own.series == set(CASES[22]) and shared.series == set(environ) - own.series
 
 
+@each_row(('loss', 'wanted'), [(0.06, {('SYSTEM', ())}), (0.0, {('NODE', ('n1',)), ('NODE', ('n2',))})])
+def test_nodes_whose_loss_is_not_sure_are_not_healthy(loss, wanted):
+    """Two nodes of twelve surely lost 8 %; the others lost 6 % within the limits, or nothing."""
+    series = [SeriesId('cpu', 'system', 'STREAM', (), metric) for metric in ('copy', 'triad')]
+    rows = [
+        replace(
+            verdict_of(of, 92.0, 'regressed' if node < 3 else 'ok'), loss=0.08 if node < 3 else loss,
+            interval=(0.05, 0.11), nodes=(f'n{node}',), case_id=node,
+        )
+        for node in range(1, 13)
+        for of in series
+    ]  # fmt: skip
+    assert {(draft.kind, draft.where.nodes) for draft in causes(rows)} == wanted
+
+
 def test_one_curve_is_one_incident_though_only_a_part_of_it_lost_in_common():
     sizes = [SeriesId('cpu', 'system', 'Osu', (), 'latency', (('bytes', str(2**i)),)) for i in range(23)]
     rows = [replace(judged(of, True, 0), loss=0.01 * i) for i, of in enumerate(sizes, 1)]

@@ -28,7 +28,7 @@ from postprocess.text import count
 
 #: Chance that an incident that is closed is not over.
 _NOT_OVER = Fraction(1, 100)
-#: How many times the loss of an acknowledged incident makes it a new one.
+#: How many times the loss of an acknowledged incident, or of one of more nodes, makes it a new one.
 WORSE = 1.5
 #: Of an id.
 ID_DIGITS = 6
@@ -377,9 +377,16 @@ def judge(
 
 
 def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
-    """Return True if `known` is of a place that tonight shows beside `incident`, which is of nodes there alone."""
+    """Return True if `incident` is of some nodes of those that `known` is of, and has a cause of its own.
+
+    It surely lost much more, or tonight shows the place of `known`, such as a rack, beside it.
+    """
+    if not set(incident.where.nodes) < set(known.where.nodes):
+        return False
     place = known.where.place
-    return bool(place) and not incident.where.place and any(one.where.place == place for one in tonight)
+    if place and not incident.where.place and any(one.where.place == place for one in tonight):
+        return True
+    return bool(known.loss and incident.interval and incident.interval[0] > WORSE * known.loss)
 
 
 def _if_shown(known: Known) -> Known:

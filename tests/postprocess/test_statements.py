@@ -106,3 +106,11 @@ def test_what_a_node_lost_after_all_did_is_its_own(cluster):
         assert everywhere['loss'] == pytest.approx(7, abs=0.2)
         assert (there['kind'], there['since'], there['changed']) == ('NODE', '2026-10-28', [])
         assert there['loss'] == pytest.approx(12, abs=0.5)
+
+
+def test_a_node_that_loses_much_more_than_its_rack_is_no_longer_one_with_it(cluster):
+    """The rack is well again on the night on which one of its nodes loses 40 %."""
+    (rack,) = cluster.run(of_rack).values()
+    found = cluster.run(lambda check, node: 0.6 if (check, node) == ('STREAM', 'n12') else 1.0)
+    assert found['n12']['id'] != rack['id'] and found['n12']['nodes'] == ['n12']
+    assert found['n12']['since'] == '2026-10-27'

@@ -309,7 +309,7 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path) -
 def _of_changes(changes: Sequence[Change]) -> str:
     """Return a sentence on the worst, the first, of the changes of one kind, day and check."""
     worst = changes[0]
-    what = f'{percent(worst.change)} in {_metrics(worst.series, len(changes))}'
+    what = f'{percent(100 * (worst.became / worst.was - 1))} in {_metrics(worst.series, len(changes))}'
     values = f'{number(worst.was)} to {number(worst.became)} {worst.quantity.unit}'
     changed = f'; changed with it: {", ".join(worst.with_it)}' if worst.with_it else ''
     return f'{worst.kind} since {worst.since.day}: {what}: {values}{changed}'

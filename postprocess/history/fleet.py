@@ -53,6 +53,13 @@ class Event:
     sessions: int = 1
     part: str = ''
 
+    @property
+    def of_value(self) -> float:
+        """By how much the values themselves changed, in %: a time grows as performance falls."""
+        if self.quantity.better == 'higher':
+            return self.change
+        return 100 * (1 / (1 + max(self.change, -99.9) / 100) - 1)
+
 
 @dataclass(frozen=True)
 class Fleet:
@@ -229,7 +236,7 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
     flagged = {entry.node for entry in before if entry.session in lately}
     day = sessions[-1].day
     return {
-        event.where: f'{day} {event.series.check} {event.series.name} {percent(event.change)}, not for the first time'
+        event.where: f'{day} {event.series.check} {event.series.name} {percent(event.of_value)}, not for the first time'
         for event in events
         if event.kind == 'NODE' and event.where in flagged and ',' not in event.where
     }

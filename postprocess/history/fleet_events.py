@@ -24,7 +24,7 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
         of_place = event.where in night.all_places
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
         nodes = () if of_place or of_system else tuple(event.where.split(','))
-        said = f'{percent(event.change)} in {event.series.check} {event.series.name}, compared with {event.how}'
+        said = f'{percent(event.of_value)} in {event.series.check} {event.series.name}, compared with {event.how}'
         evidence = ['; '.join([said, *event.evidence])]
         same = next((draft for draft in drafts if _covers(draft, event, nodes)), None)
         if same:

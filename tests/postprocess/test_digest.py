@@ -1,11 +1,16 @@
 """What stands out after a night: the page and what `plumbline report` prints."""
 
 import re
+from types import SimpleNamespace
 
 import pytest
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, report
 
+from plumbline.identity import Quantity, SeriesId
+from postprocess.history.digest import _of_changes
+from postprocess.history.fleet import Event
+from postprocess.history.trend import Change
 from postprocess.incidents import ledger
 
 DAY = 86400
@@ -90,6 +95,15 @@ def test_a_step_is_said_on_its_fifth_night_and_not_again(work):
     assert line.startswith('step since 2026-11-28: -8.')
     assert re.search(r'-8\.\d % in STREAM size=big triad: 100\.\d to 92\.?\d* GB/s; changed', line)
     assert line.endswith('changed with it: kernel: 6.1 -> 6.5')
+
+
+def test_a_change_of_a_time_is_told_as_the_time_changed():
+    """A latency of 1.7 us that is 1.955 us is 15 % more, which is 13.04 % of the performance."""
+    of, session = SeriesId('cpu', 'system', 'Osu', (), 'latency'), SimpleNamespace(day='2026-11-28')
+    change = Change('step', of, Quantity('us', 'lower'), session, session, 1.7, 1.955, -13.04, 5)
+    assert _of_changes([change]) == 'step since 2026-11-28: +15.0 % in Osu - latency: 1.7 to 1.955 us'
+    assert Event('NODE', 'n1', of, Quantity('us', 'lower'), -13.04, 1, '').of_value == pytest.approx(15, abs=0.01)
+    assert Event('NODE', 'n1', of, Quantity('GB/s', 'higher'), -13.04, 1, '').of_value == pytest.approx(-13.04)
 
 
 def test_a_gain_is_no_news(work):

@@ -1,5 +1,6 @@
 """BabelStream's parser and variants, on what the real program printed."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -9,11 +10,12 @@ from reading import run_of, values_of
 from scratch import OUTPUTS
 
 from checks.core.reading.trials import NotMeasured
-from checks.core.topology import Topology
+from checks.core.topology import Cache, Topology
 
 WHOLE = (OUTPUTS / 'babelstream-5.0-omp-100.txt').read_text()
 RATES = {'copy': 43.393133, 'mul': 43.919899, 'add': 45.602291, 'triad': 45.644122, 'dot': 38.308549}
 ELEMENTS = 2**25
+MIB = 1_048_576
 
 
 @pytest.fixture(scope='module')
@@ -127,6 +129,37 @@ def test_table_1_has_eight_bindings_and_a_node_without_smt_six(stream):
     assert len(stream.BINDINGS) == 8
     assert [name for name in stream.BINDINGS if not stream.differs(name, node())] == ['threads', 'threads-true']
     assert all(stream.differs(name, node(threads_per_core=2)) for name in stream.BINDINGS)
+
+
+def caches(mib: int, core: int) -> Topology:
+    """Four cores with last-level caches of `mib` in all, of which `core` MiB are for the first one."""
+    whole = node()
+    parts = (Cache(3, core * MIB, frozenset({0})), Cache(3, (mib - core) * MIB, frozenset({1, 2, 3})))
+    return replace(whole, caches=(*parts, Cache(2, MIB, frozenset({0}))))
+
+
+def sized(stream, topology: Topology, *threads: int) -> tuple[list[int], list[tuple[float, float]]]:
+    """The doubles of an array in each run, and what each asked the budget for: bytes wanted and needed."""
+    asked = []
+
+    def fit(wanted, needed, seconds_of, runs):
+        asked.append((wanted, needed))
+        return wanted
+
+    case = SimpleNamespace(topology=topology, repetitions=100, rate=lambda count: 1e10, fit=fit)
+    case.repeat_in_time = lambda once, runs: None
+    return stream.BabelStreamOnHost.doubles(case, *threads), asked
+
+
+def test_arrays_are_four_times_the_caches_and_at_least_the_default(stream):
+    assert sized(stream, caches(32, 16), 4)[0] == [33_554_432]  # 256 MiB beside 4 x 32
+    assert sized(stream, caches(96, 32), 4)[0] == [50_331_648]  # 4 x 96 MiB
+    # 4 x 512 MiB are 268 435 456 doubles; three arrays of them 6 GiB
+    assert sized(stream, caches(512, 128), 4) == ([268_435_456], [(6_442_450_944, 6_442_450_944)])
+    # 4 x 513 MiB, in whole Mi; one thread fills the caches of its core alone, 12 x 129 MiB
+    doubles, asked = sized(stream, caches(513, 129), 1, 4)
+    assert doubles == [269_484_032] * 2
+    assert [needed for _, needed in asked] == [1_623_195_648, 6_455_033_856]
 
 
 @pytest.mark.parametrize(

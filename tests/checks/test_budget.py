@@ -127,13 +127,31 @@ def test_no_described_machine_has_a_cache_that_is_reduced(site):
 
 
 @each_row(
-    'trials, seconds, max_time, jobs',
-    [(5, 43200, 172800, 2), (100, 60, 7200, 1), (5, 1803, 3600, 5), (3, 4000, 3600, 3), (100, 1, 3600, 1)],
+    'trials, seconds, max_time, jobs, limit, needed',
+    [  # of 5 trials of 12 h: each is ended after 60 + 4 x 43 200 + 600 s, all take 60 + 5 x 173 460 s
+        (5, 43200, 172800, 2, 173_460, 867_360),
+        (100, 60, 7200, 1, 660, 66_060),
+        (5, 1803, 3600, 5, 7872, 39_420),
+        (3, 4000, 3600, 3, 16_660, 50_040),
+        (100, 1, 3600, 1, 70, 7060),
+        (5, 10, 3600, 1, 160, 860),
+        # a job of 660 s holds 5 trials of 100 s: 660 - 60 beside them - half a trial of reserve
+        (5, 100, 660, 1, 1060, 5360),
+        (6, 100, 660, 2, 1060, 6420),
+        (5, 100, 650, 1, 1060, 5360),
+        (4, 200, 1080, 1, 1460, 5900),
+        (5, 200, 1080, 2, 1460, 7360),
+    ],
 )
-def test_the_jobs_that_a_queue_makes_of_the_trials(trials, seconds, max_time, jobs):
+def test_the_jobs_that_a_queue_makes_of_the_trials(trials, seconds, max_time, jobs, limit, needed):
     assert budget.jobs_for(trials, seconds, max_time) == jobs
-    said = budget.time_in_words(trials, seconds, budget.limit_of_trial(seconds), max_time)
-    needed = 60 + trials * budget.limit_of_trial(seconds)
-    assert f'{needed} s' in said
+    assert budget.limit_of_trial(seconds) == limit
+    assert budget.seconds_of_job(trials, limit) == needed
+    said = budget.time_in_words(trials, seconds, limit, max_time)
+    assert f'60 s: {needed} s' in said
     assert (f'{jobs} job' in said) is (needed > max_time)
-    assert budget.longest_trial(max_time) * 1.5 + 60 == max_time
+
+
+@each_row('max_time, seconds', [(3600, 2360), (86400, 57_560), (61, 1), (10, 1)])
+def test_the_longest_trial_of_a_job(max_time, seconds):
+    assert budget.longest_trial(max_time) == seconds

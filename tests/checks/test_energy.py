@@ -188,6 +188,26 @@ def test_a_power_without_samples_between_the_marks_is_missing(tmp_path):
 
 
 @pytest.mark.parametrize(
+    'marks',
+    [
+        {},
+        {'started': f'{BEGAN} 1000'},
+        {'ended': f'{BEGAN + 10} 1010'},
+        {'started': f'{BEGAN} 1000', 'ended': f'{BEGAN + 10}'},
+        {'started': f'{BEGAN} 1000 1', 'ended': f'{BEGAN + 10} 1010'},
+    ],
+)
+def test_a_trial_without_both_marks_has_no_energy(tmp_path, marks):
+    write_looks(tmp_path, RAPL, [(0, as_printed(zones())), (10, as_printed(zones((2000, 0))))])
+    (tmp_path / 'trial_1').mkdir()
+    for name, text in marks.items():
+        (tmp_path / 'trial_1' / name).write_text(text)
+    found, *_ = record_of(tmp_path, Metering([RAPL]))
+    for name in ('energy', 'power', 'energy_delay'):
+        assert found[name, None].samples == [] and found[name, None].missing == 'trial 1: the phase did not end'
+
+
+@pytest.mark.parametrize(
     ('seconds', 'uptime', 'words'),
     [
         (0.03, 0.03, 'at least 40'),

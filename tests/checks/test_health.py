@@ -6,7 +6,9 @@ import struct
 
 import pytest
 from health_stand_in import CGROUP, COUNTERS, CPU, CXI, EDAC, IB, NET, OST, PCI, Node
+from rows import each_row
 
+from checks.core.meters.health import clock_steps
 from checks.core.placement import one_rank_on
 from checks.core.reading.trials import Plan, read
 
@@ -219,3 +221,26 @@ def test_a_node_without_diff_says_so(node):
     node(COUNTERS)
     node.program('diff', 'exit 127')
     assert 'a program diff' in node({f'{EDAC}/mc0/ce_count': '5\n'})['counters_lacking']
+
+
+@each_row(
+    ('seconds', 'uptime', 'said'),
+    [
+        (10.0, 10.0, None),
+        (11.0, 10.0, None),
+        (9.0, 10.0, None),
+        (11.5, 10.0, 'the clock was set by +2 s'),
+        (8.5, 10.0, 'the clock was set by -2 s'),
+        (-3590.0, 10.0, 'the clock was set by -3600 s'),
+    ],
+)
+def test_a_clock_that_was_set_in_a_trial_is_told_and_its_seconds_are_those_of_uptime(tmp_path, seconds, uptime, said):
+    for trial, by_day, by_uptime in ((1, 7.0, 7.0), (2, seconds, uptime)):
+        folder = tmp_path / f'trial_{trial}'
+        folder.mkdir(exist_ok=True)
+        (folder / 'started').write_text('1700000000 1000\n')
+        (folder / 'ended').write_text(f'{1_700_000_000 + by_day} {1000 + by_uptime}\n')
+    record = Plan('HPL', (), [], trials=3).empty_record()
+    found = list(clock_steps(tmp_path, record, 'n1'))
+    assert record.trial_seconds == [7.0, uptime], 'the third trial did not end'
+    assert [(cause.what, cause.trials) for cause in found] == ([(said, (2,))] if said else [])

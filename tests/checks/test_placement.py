@@ -4,6 +4,7 @@ import os
 import re
 import shutil
 import subprocess
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -11,7 +12,19 @@ from hypothesis import strategies as st
 from rows import each_row
 from scratch import ROOT
 
-from checks.core.placement import Granted, Placement, binding_faults, granted, nodes_of, parse_cpu_list
+from checks.core.placement import (
+    Granted,
+    Placement,
+    binding_faults,
+    cpus_of_devices,
+    granted,
+    nodes_of,
+    one_rank_each,
+    one_rank_per_core,
+    parse_cpu_list,
+    ranks_with_threads,
+)
+from checks.core.topology import Topology
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
 TWO = Placement(2, ((0,), (1,)))
@@ -456,3 +469,68 @@ def test_nodes_that_the_scheduler_does_not_name_are_those_of_the_ranks(tmp_path,
         (folder / f'binding.{node}.0').write_text('0\n')
     assert nodes_of(named, wanted, tmp_path, lambda node: node.replace('n', 'h')) == found
     assert nodes_of(named, wanted, tmp_path, None) == named
+
+
+def two_sockets(cores: int = 8, domains: int = 2) -> Topology:
+    """A node of so many NUMA domains; each core has a second thread, numbered after all cores."""
+
+    def parts(number: int) -> tuple[frozenset[int], ...]:
+        share = cores // number
+        firsts = [range(part * share, (part + 1) * share) for part in range(number)]
+        return tuple(frozenset(first) | {cpu + cores for cpu in first} for first in firsts)
+
+    return Topology(tuple((core, core + cores) for core in range(cores)), parts(domains), parts(2), (), 'zen3', 2**34)
+
+
+@each_row(
+    ('ranks', 'threads', 'cpus'),
+    [
+        (2, 1, ((0,), (4,))),
+        (2, None, ((0, 1, 2, 3), (4, 5, 6, 7))),
+        (4, 1, ((0,), (2,), (4,), (6,))),
+        (4, None, ((0, 1), (2, 3), (4, 5), (6, 7))),
+        (2, 2, ((0, 1), (4, 5))),
+        (1, None, ((0, 1, 2, 3, 4, 5, 6, 7),)),
+        (3, 2, ((0, 1), (2, 3), (4, 5))),
+    ],
+)
+def test_ranks_are_spread_evenly_over_the_domains(ranks, threads, cpus):
+    placed = ranks_with_threads(two_sockets(), ranks, threads)
+    assert (placed.ranks_per_node, placed.cpus, placed.threads) == (ranks, cpus, len(cpus[0]))
+    assert (placed.proc_bind, placed.places) == ('close', 'cores')
+
+
+@each_row('ranks, threads', [(2, 5), (4, 3), (10, None), (2, 0)])
+def test_more_cores_than_a_domain_has_are_refused(ranks, threads):
+    with pytest.raises(ValueError, match='cores a domain do not suffice'):
+        ranks_with_threads(two_sockets(), ranks, threads)
+
+
+def test_ranks_that_numa_domains_do_not_divide_are_spread_over_sockets():
+    node = two_sockets(domains=4)
+    assert ranks_with_threads(node, 2, 1).cpus == ((0,), (4,))
+    assert ranks_with_threads(node, 4, 1).cpus == ((0,), (2,), (4,), (6,))
+
+
+def test_one_rank_a_node_socket_and_core_where_they_differ():
+    assert {name: placed.cpus for name, placed in one_rank_each(two_sockets()).items()} == {
+        'node': ((0,),), 'socket': ((0,), (4,)), 'core': ((0,), (1,), (2,), (3,), (4,), (5,), (6,), (7,)),
+    }  # fmt: skip
+    assert list(one_rank_each(two_sockets(2))) == ['node', 'socket'], 'a core of each socket are all cores'
+    assert one_rank_per_core(two_sockets(2)).cpus == ((0,), (1,))
+
+
+@each_row(
+    ('gpus', 'near', 'cpus'),
+    [
+        (2, (1, 0), ((4, 5, 6, 7), (0, 1, 2, 3))),
+        (4, (0, 0, 1, 1), ((0, 1), (2, 3), (4, 5), (6, 7))),
+        (3, (1, 0, 1), ((4, 5), (0, 1, 2, 3), (6, 7))),
+        (2, (), ((0, 1, 2, 3), (4, 5, 6, 7))),
+        (16, (), ()),
+        (0, (), ()),
+    ],
+)
+def test_the_cores_of_each_device_are_a_share_of_its_domain(gpus, near, cpus):
+    node = replace(two_sockets(), gpus=('sm_90',) * gpus, gpu_numa_ids=near, numa_ids=(0, 1))
+    assert cpus_of_devices(node) == cpus

@@ -3,10 +3,13 @@
 import subprocess
 
 import pytest
+from rows import each_row
 
-from checks.core.job.node_sweep import read_place
-from checks.core.reading.trials import Plan
+from checks.core.job.node_sweep import breaches_of, read_place, worst_of
+from checks.core.reading.trials import Metric, Plan
 from plumbline.paths import ROOT
+
+RATES = Plan('HPL', (), [Metric('rate', 'GB/s', 'higher', 'x'), Metric('delay', 'us', 'lower', 'x')])
 
 
 @pytest.mark.parametrize(
@@ -28,3 +31,33 @@ def test_a_place_that_was_killed_before_its_limit_did_not_reach_it(tmp_path, job
     record, faults = read_place(tmp_path / 'places', ('n3', 'n4'), Plan('HPL', (), []), late=False)
     assert record.job['state'] == state
     assert said is None or said in faults[0]
+
+
+def place(rate: float, delay: float):
+    """The record of a place whose two trials have these means."""
+    record = RATES.empty_record()
+    for (_, _, series), value in zip(record.series(), (rate, delay), strict=True):
+        series.samples = [(1, 'n1', value - 1), (2, 'n1', value + 1)]
+    return record
+
+
+@each_row(
+    ('rate', 'delay', 'said'),
+    [
+        (100, 5, []),
+        (90, 10, []),
+        (120, 2, []),
+        (89, 5, ['failed to meet reference: rate=89 GB/s, limit 90']),
+        (100, 11, ['failed to meet reference: delay=11 us, limit 10']),
+    ],
+)
+def test_what_is_beyond_its_limit_in_its_direction_is_a_breach(rate, delay, said):
+    assert breaches_of(place(rate, delay), {'rate': 90.0, 'delay': 10.0}) == said
+    assert breaches_of(place(rate, delay), {}) == []
+
+
+def test_the_worst_place_is_the_one_with_the_lowest_rate_and_the_highest_delay():
+    worst = worst_of([place(100, 5), place(80, 4), place(90, 9)], RATES)
+    assert [[value for _, _, value in series.samples] for _, _, series in worst.series()] == [[79, 81], [8, 10]]
+    nothing = worst_of([RATES.empty_record()], RATES)
+    assert [series.missing for _, _, series in nothing.series()] == ['no place measured it'] * 2

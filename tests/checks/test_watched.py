@@ -80,6 +80,22 @@ def test_a_wrapper_and_its_child_that_both_wait_while_others_have_the_cpu_share_
     assert watched(START, (1, [starting[0], worker])).faults(BOUND, {}) == [], 'one only waited to start the other'
 
 
+@each_row(
+    ('ran', 'busy'),
+    [  # parts of a second in which each of two threads ran on the CPU, for which both waited all the time
+        (0.009, False),  # 1.8 %: others than the rank have the CPU
+        (0.011, True),
+        (0.4, True),
+    ],
+)
+def test_threads_share_a_cpu_only_where_they_use_some_of_it(ran, busy):
+    threads = [f'. {number} {int(ran * SECOND)} {SECOND} 4 xhpl' for number in (100, 101)]
+    faults = watched(START, (1, threads)).faults(BOUND, {})
+    assert len(faults) == busy and all('2 busy threads share CPU 4' in fault for fault in faults)
+    of_two = [f'. {number} {int(ran * SECOND)} {SECOND} 4-5 xhpl' for number in (100, 101, 102)]
+    assert len(watched(START, (1, of_two)).faults(BOUND, {})) == (3 * ran >= 0.04)
+
+
 def test_threads_are_not_judged_before_they_are_bound():
     """OpenMP creates its threads with the CPUs of all."""
     early = [f'. {number} {SECOND} 0 4 xhpl' for number in range(100, 103)]

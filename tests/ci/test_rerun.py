@@ -1,10 +1,15 @@
 """The jobs that a case gets beside its first one."""
 
 import time
+from types import SimpleNamespace
 
-from ci.rerun import complete
+import pytest
+
+from ci import rerun as module
+from ci.rerun import complete, rerun
 from ci.session import cases_in
 from plumbline.site.sites import Site
+from postprocess.verdicts.verdict import Again
 
 SITE = Site('s', '', (), {}, {})
 
@@ -54,3 +59,79 @@ def test_trials_that_no_job_ran_are_a_problem_of_the_session():
     for jobs, deadline in ((Jobs(0), time.monotonic() - 1), (Jobs(), time.monotonic() + 60)):
         (problem,) = complete(jobs, session_of(case(4, 5)), SITE, deadline)
         assert 'HPL: 4 of 5 trials' in problem
+
+
+# Cases in doubt
+
+
+class Doubts:
+    """A session of a site whose judge asks for `steps`, one after the other; what runs is written down."""
+
+    def __init__(self, monkeypatch, *steps: list[Again], free=('n1', 'n2', 'n3'), distributes=False):
+        self.results, self.started, self.distributes = '/nowhere', time.time(), distributes
+        self.steps, self.ran, self.stored = list(steps), [], 0
+        monkeypatch.setattr(module.outcome, 'in_doubt', lambda results, uuid: self.steps.pop(0) if self.steps else ())
+        monkeypatch.setattr(module, 'slurm_partitions', lambda site: [SimpleNamespace(name='p')])
+        monkeypatch.setattr(module, 'free_nodes', lambda partition: list(free))
+
+    def run_again(self, content, wanted, deadline, part, jobs, *, purpose=''):
+        self.ran.append((part, jobs, purpose, list(wanted.values())))
+        self.deadline = deadline
+        return True
+
+    def store(self):
+        self.stored += 1
+
+    def rerun(self, seconds=3600.0):
+        content = session_of(case() | {'record': {'provenance': {}, 'job': {'nodes': ['n1']}}})
+        rerun(self, content | {'session_info': {'uuid': 'u'}}, SITE, time.monotonic() + seconds, self.store)
+        return self.ran
+
+
+def again(jobs: int, on: str = '', not_on: tuple[str, ...] = ('n1',), case_id: int = 7) -> Again:
+    return Again(case_id, 'p', 'e', 'HPL', jobs, on, not_on)
+
+
+def test_cases_in_doubt_run_again_elsewhere_until_nothing_is_in_doubt(monkeypatch):
+    session = Doubts(monkeypatch, [again(1)], [again(2, not_on=())], [])
+    assert session.rerun() == [('-rerun1', 1, '', [['--exclude=n1']]), ('-rerun2', 2, '', [[]])]
+    assert session.stored == 2, 'each step is judged by what the store then holds'
+
+
+def test_what_is_confirmed_does_not_run_again(monkeypatch, capsys):
+    session = Doubts(monkeypatch, [], [again(1)])
+    assert session.rerun() == [] and session.stored == 0
+    assert capsys.readouterr().out == '', 'no job is announced'
+
+
+def test_jobs_of_a_case_in_one_step_are_runs_of_their_own(monkeypatch):
+    on_node, elsewhere = again(2, on='n1'), again(2)
+    session = Doubts(monkeypatch, [elsewhere, on_node, elsewhere, again(1, case_id=8)])
+    assert session.rerun() == [
+        ('-rerun1', 2, '', [['--exclude=n1']]),
+        ('-rerun1-2', 2, 'node', [['--nodelist=n1']]),
+        ('-rerun1-3', 2, '', [['--exclude=n1']]),
+        ('-rerun1-4', 1, '', [['--exclude=n1']]),
+    ]
+
+
+def test_where_no_other_node_is_free_a_case_runs_anywhere_and_a_distributed_one_on_its_own(monkeypatch):
+    assert Doubts(monkeypatch, [again(1)], free=('n1',)).rerun()[0][3] == [[]]
+    assert Doubts(monkeypatch, [again(1)], free=('n1', 'n2')).rerun()[0][3] == [['--exclude=n1']]
+    assert Doubts(monkeypatch, [again(1)], distributes=True).rerun()[0][3] == [['--nodelist=n1']]
+
+
+@pytest.mark.parametrize(('lasted', 'left', 'until'), [(10, 7200, 1800), (5000, 7200, 5000), (5000, 60, 60)])
+def test_reruns_take_as_long_as_the_session_or_half_an_hour(monkeypatch, lasted, left, until):
+    session = Doubts(monkeypatch, [again(1)])
+    session.started -= lasted
+    session.rerun(left)
+    assert session.deadline == pytest.approx(time.monotonic() + until, abs=5)
+
+
+def test_reruns_end_after_eight_steps_a_run_that_ran_nothing_and_the_deadline(monkeypatch):
+    assert len(Doubts(monkeypatch, *[[again(1)]] * 20).rerun()) == 8
+    assert Doubts(monkeypatch, [again(1)]).rerun(-1) == []
+    nothing = Doubts(monkeypatch, [again(1)], [again(1)])
+    nothing.run_again = lambda *words, **options: bool(nothing.ran.append(words))
+    assert len(nothing.rerun()) == 1 and nothing.stored == 0

@@ -130,6 +130,42 @@ def test_a_ladder_of_so_many_nodes_ends_in_a_quarter_of_an_hour(nodes, least):
     assert rounds >= least and ladder.seconds_of(nodes, rounds) < 900
 
 
+@each_row(
+    ('values', 'level'),
+    [
+        ([], 0.0),
+        ([0.0, 0.0], 0.0),
+        ([100.0], 100.0),
+        # the third from above of ten is 106: the middle of those from 95.4 on
+        ([100.0, 102.0, 104.0, 106.0, 108.0, 110.0, 50.0, 50.0, 50.0, 50.0], 105.0),
+        # more than a fifth is the level, a fifth is not
+        ([*[100.0] * 3, *[40.0] * 7], 100.0),
+        ([*[100.0] * 2, *[40.0] * 8], 40.0),
+        ([1000.0, *[100.0] * 9], 100.0),
+        # less than a tenth below the others is well
+        ([*[100.0] * 5, *[91.0] * 6], 91.0),
+        ([*[100.0] * 5, *[89.0] * 6], 100.0),
+    ],
+)
+def test_the_level_of_meetings_is_the_middle_of_those_that_are_well(values, level):
+    assert ladder._level(values) == level
+
+
+@each_row(
+    ('values', 'tolerance', 'least'),
+    [
+        ([100.0] * 5, 0.1, 90.0),
+        ([100.0] * 5, 0.25, 75.0),
+        # the middle of 0, ln 1.1 and ln 1.2 above the level, as a deviation of 1.4826 ln 1.1: 100 / 1.1 ** (3 x 1.4826)
+        ([100.0, 110.0, 120.0, 60.0], 0.1, 65.446),
+        ([0.0], 0.1, 0.0),
+    ],
+)
+def test_what_is_slow_is_below_the_tolerance_and_below_noise(values, tolerance, least):
+    level = 100.0 if max(values) else 0.0
+    assert ladder._least(values, level, tolerance) == pytest.approx(least, rel=1e-4)
+
+
 def test_without_a_table_of_places_a_slow_pair_is_still_named():
     values = [
         Meeting(1, 0, (f'a{i}', f'b{j}'), LEVEL * (0.5 if i == j == 3 else 1)) for i in range(6) for j in range(6)

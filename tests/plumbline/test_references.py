@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.identity import Quantity, SeriesId, pairs, to_text
@@ -119,6 +120,34 @@ def test_the_most_specific_row_wins_and_a_baseline_beats_a_published_row():
     assert find(row(params='layout=node,size=quick')) is None
 
 
+@each_row(
+    ('changes', 'rank'),
+    [  # of four words, one param and, without dims, nothing, which is as specific as a value
+        ({}, (3, 6)),
+        ({'params': '*'}, (3, 5)),
+        ({'params': 'size=*'}, (3, 5)),
+        ({'dims': '*'}, (3, 5)),
+        ({'params': 'layout=node,size=quick', 'dims': 'kernel=*,message_bytes=8'}, (3, 7)),
+        ({'partition': '*', 'environ': '*'}, (3, 4)),
+        ({'kind': 'published'}, (1, 6)),
+        ({'kind': 'elsewhere', 'check': '*', 'metric': '*', 'params': '*', 'dims': '*'}, (0, 2)),
+    ],
+)
+def test_the_rank_of_a_row(changes, rank):
+    assert row(**changes).rank == rank
+
+
+@each_row('general', [{'params': '*'}, {'params': 'size=*'}, {'dims': '*'}])
+def test_params_and_dims_make_a_row_more_specific(general):
+    exact, other = (row(kind='published', **changes) for changes in ({}, general))
+    assert find(other, exact) is find(exact, other) is exact
+    two = {'params': 'layout=node,size=quick'}
+    of = replace(WANTED, params=(('layout', 'node'), ('size', 'quick')))
+    more, less = row(params='layout=*,size=quick'), row(params='*')
+    assert References([row(**two, mean=91.0, partition='*'), less]).find(of).mean == 91.0
+    assert References([less, more]).find(of) is more
+
+
 _FIELD = st.sampled_from(['*', 'a', 'b'])
 _PAIRS = st.sampled_from(['*', 'n=*', 'n=1', 'n=2'])
 _ROWS = st.builds(
@@ -130,13 +159,18 @@ _ROWS = st.builds(
 @given(st.lists(_ROWS, max_size=12, unique_by=lambda row: (row.kind, row.id)))
 def test_the_dictionary_finds_what_a_search_through_all_rows_finds(rows):
     wanted = SeriesId('a', 'a', 'a', (('n', '1'),), 'a', (('n', '1'),))
-    matching = sorted((row.rank for row in rows if row.matches(wanted)), reverse=True)
+
+    def standing(row: Reference) -> tuple[bool, int]:
+        """Of the six texts of an id each that ends with a wildcard makes it less specific."""
+        return row.kind == 'baseline', -sum(text.endswith('*') for text in row.id.to_row().values())
+
+    matching = sorted((standing(row) for row in rows if row.matches(wanted)), reverse=True)
     try:
         found = References(rows).find(wanted)
     except SiteError:
         assert matching[0] == matching[1]
     else:
-        assert (found and found.rank) == (matching[0] if matching else None)
+        assert (found and standing(found)) == (matching[0] if matching else None)
 
 
 def test_two_rows_with_the_same_right_are_an_error():

@@ -4,6 +4,7 @@ import json
 import platform
 
 import pytest
+from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.paths import SCHEMAS
@@ -105,6 +106,23 @@ def test_what_the_schema_cannot_see(write, old, new, words):
         load_site('cluster', write(GOOD.replace(old, new)))
     for word in words:
         assert word in str(caught.value)
+
+
+@each_row(
+    ('scheduler', 'stated', 'seconds'),
+    [
+        ('slurm', '', 86_400),  # a day
+        ('pbspro', '', 86_400),
+        ('local', '', None),
+        ('ssh', '', None),
+        ('slurm', '1d12h', 129_600),
+        ('local', '90m', 5400),
+    ],
+)
+def test_the_most_time_that_a_job_may_ask_for(write, scheduler, stated, seconds):
+    text = GOOD.replace('scheduler: slurm', f'scheduler: {scheduler}' + f'\n    max_time: {stated}' * bool(stated))
+    text = text.replace('launcher: srun', 'launcher: mpirun')
+    assert load_site('cluster', write(text)).partitions['compute'].max_time == seconds
 
 
 def test_a_missing_file_is_named(tmp_path):

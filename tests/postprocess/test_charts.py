@@ -139,6 +139,22 @@ def test_cases_of_growing_numbers_of_nodes_are_a_curve_beside_perfect_scaling():
     assert not scaling(gflops={'ideal': 'none'})[1].ideal, 'a rate per node does not grow'
 
 
+def test_the_ideal_line_grows_in_proportion_from_the_first_point():
+    rows = [
+        (f'num_nodes={n}', 'gflops', '', value, {'unit': 'GFlop/s'})
+        for n, value in ((2, 100.0), (4, 160.0), (8, 240.0))
+    ]
+    (plot,) = drawn(*rows)
+    assert plot.lines[0].efficiency == pytest.approx((100, 80, 60)), 'of 100, 200 and 400'
+    ideal = points(plot.lines[0].ideal)
+    (left, low), (middle, half), (right, high) = ideal
+    assert (right - left) / (middle - left) == pytest.approx(3, rel=0.01)
+    assert (low - high) / (low - half) == pytest.approx(3, rel=0.01)
+    times = [(params, metric, dims, value, {'unit': 's'}) for params, metric, dims, value, _ in rows]
+    assert not drawn(*times)[0].lines[0].ideal, 'a time does not grow with the nodes'
+    assert drawn(*times, gflops={'ideal': 'proportional'})[0].lines[0].ideal
+
+
 def test_a_check_may_declare_or_choose_a_param_as_axis():
     rows = [(f'processes={n}', 'operations', '', 10.0 * n) for n in (2, 4, 8)]
     assert [chart.x for chart in drawn(*rows, dims={'processes': Dim('count')})] == ['processes']

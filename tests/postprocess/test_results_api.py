@@ -129,6 +129,8 @@ def test_export_as_openmetrics_is_read_by_prometheus(work, results):
     points = [point for point in family.samples if wanted.items() <= point.labels.items()]
     assert [point.value for point in points] == pytest.approx([2.55, 2.5755, 2.601])
     assert [point.timestamp for point in points] == sorted(point.timestamp for point in points)
+    (other,) = (point for point in family.samples if point.labels['site'] == 'other')
+    assert (other.value, float(other.timestamp)) == (8.0, 1_794_479_931), 'in s: BEGAN less nine days'
     assert points[0].labels['unit'] == 'us' and points[0].labels['site'] == SITE
     if promtool := shutil.which('promtool'):
         check = subprocess.run([promtool, 'check', 'metrics'], input=text, capture_output=True, text=True, check=False)

@@ -134,3 +134,62 @@ def test_rows_of_slurm_are_read_by_job():
         '12': [('COMPLETED', 0)], '13': [('RUNNING', 0), ('CANCELLED', 1)], '14': [('TIMEOUT', 0)],
     }  # fmt: skip
     assert rows['12'][0].nodes == 'n[1-2]'
+
+
+class Slurm(schedulers.Squeue):
+    """Slurm whose commands print what `answers` has by their first word, instead of being run."""
+
+    _squeue, _max_sacct_failures, _patience = 'squeue', 3, 300
+
+    def __init__(self):
+        self._unavailable_since, self.blocked, self.logged = {}, [], []
+
+    def log(self, message, **options):
+        self.logged.append(message)
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    answers = {}
+
+    def run_command(words, **options):
+        status, text = answers[words.split()[0]]
+        return SimpleNamespace(returncode=status, stdout=text, stderr='it was refused' * bool(status))
+
+    monkeypatch.setattr(schedulers.osext, 'run_command', run_command)
+    return answers
+
+
+def test_the_controller_tells_an_exit_code_as_a_wait_status(answers):
+    answers['squeue'] = 0, '12|COMPLETED|0|1700000000|n1\n13|FAILED|768|1700000001|n2\n14|TIMEOUT|15|1700000002|n3\n'
+    found = Slurm()._from_controller(['12', '13', '14'])
+    assert {job: row.exit_code for job, (row,) in found.items()} == {'12': 0, '13': 3, '14': 0}
+    answers['squeue'] = 1, ''
+    assert Slurm()._from_controller(['12']) is None
+
+
+def test_a_job_without_a_node_is_cancelled_after_a_while_and_other_reasons_at_once(answers, clock, monkeypatch):
+    given = []
+    ours = schedulers.SlurmJobScheduler
+    monkeypatch.setattr(ours, '_cancel_if_blocked', lambda self, jobs, reasons: given.append(reasons))
+    answers['squeue'] = 0, '12|ReqNodeNotAvail, UnavailableNodes:n1\n13|BadConstraints\n'
+    jobs, slurm = [SimpleNamespace(jobid=number, state='PENDING') for number in ('12', '13')], Slurm()
+    unavailable, wrong = {'12': ['ReqNodeNotAvail, UnavailableNodes:n1']}, {'13': ['BadConstraints']}
+    slurm._cancel_if_blocked(jobs)
+    assert given == [wrong]
+    clock.sleep(299)
+    slurm._cancel_if_blocked(jobs)
+    assert given == [wrong] * 2
+    clock.sleep(1)
+    slurm._cancel_if_blocked(jobs)
+    assert given[2:] == [unavailable | wrong]
+    answers['squeue'] = 0, '12|Priority\n13|BadConstraints\n'
+    slurm._cancel_if_blocked(jobs)
+    answers['squeue'] = 0, '12|ReqNodeNotAvail, UnavailableNodes:n1\n'
+    slurm._cancel_if_blocked(jobs)
+    assert len(given) == 4, 'the node was there in between, and its absence counts anew'
+
+
+def test_how_long_a_node_may_be_away(monkeypatch):
+    monkeypatch.delenv('PLUMBLINE_PATIENCE', raising=False)
+    assert schedulers.settings.PATIENCE.get() == 120

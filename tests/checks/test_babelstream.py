@@ -131,6 +131,16 @@ def test_table_1_has_eight_bindings_and_a_node_without_smt_six(stream):
     assert all(stream.differs(name, node(threads_per_core=2)) for name in stream.BINDINGS)
 
 
+@pytest.mark.parametrize(
+    ('model', 'device', 'supported'),
+    [('cuda', 0, True), ('cuda', 1, True), ('cuda', 2, False), ('hip', 0, False), ('ocl', 0, True), ('ocl', 1, False)],
+)
+def test_a_device_is_one_of_the_node_that_the_model_can_use(stream, model, device, supported):
+    topology = replace(node(gpus=('sm_90', 'sm_90')), opencl_devices=1)
+    case = SimpleNamespace(model=model, device=device)
+    assert stream.BabelStreamDevice.supports(case, topology) is supported
+
+
 def caches(mib: int, core: int) -> Topology:
     """Four cores with last-level caches of `mib` in all, of which `core` MiB are for the first one."""
     whole = node()

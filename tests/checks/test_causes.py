@@ -43,6 +43,16 @@ def test_a_dead_program_is_one_cause_however_many_metrics_it_had(tmp_path):
     assert record.metrics['latency'].series[0].samples == [(1, 'n1', 0.5)]
 
 
+def test_the_standard_error_of_an_output_with_a_fault_is_quoted_once(tmp_path):
+    folder = dead(folder_of(tmp_path / 'one', GOOD), 1, 0, 'no such device\nlater\n', 'nothing')
+    _, (cause,) = causes(folder, Ending('COMPLETED', 0, 'job 7'), trials=1)
+    assert cause.endswith('; its stderr begins: "no such device"')
+    folder = dead(folder_of(tmp_path / 'two', GOOD), 1, 0, 'run.sh: line 3: 12 Segmentation fault xhpl\n', 'nothing')
+    _, (cause,) = causes(folder, Ending('COMPLETED', 0, 'job 7'), trials=1)
+    assert 'its stderr says that a program died: "Segmentation fault xhpl"' in cause
+    assert 'stderr begins' not in cause
+
+
 def test_the_first_trials_cause_is_kept_and_comes_first(tmp_path):
     folder = folder_of(tmp_path, GOOD, GOOD, GOOD)
     dead(folder, 1, 3, 'first words')

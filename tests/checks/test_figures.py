@@ -1,8 +1,10 @@
 """What each check states that follows from its metrics, and from those of others."""
 
+import ast
 from types import SimpleNamespace
 
 import pytest
+from scratch import ROOT
 
 from checks.core.reading.trials import Metric, Plan
 from plumbline.record import FIGURES
@@ -30,6 +32,24 @@ def test_each_check_states_what_follows_in_words_that_are_known(classes, check, 
     figures = next(case.figures for case in cases if all(getattr(case, name) == value for name, value in of.items()))
     assert figures == stated and all(words.keys() <= FIGURES.keys() for words in figures.values())
     assert Plan(check, (), [], figures=figures).empty_record().to_dict()['figures'] == stated
+
+
+# Fewer seconds and watts are better, and more of all that is done in a second, in a cycle and with a joule
+BETTER = {
+    's': 'lower', 'us': 'lower', 'ns': 'lower', 'W': 'lower', 'GB/s': 'higher', 'MB/s': 'higher', 'GFlop/s': 'higher',
+    'TFlop/s': 'higher', 'ops/s': 'higher', 'Flop/cycle': 'higher', 'B/cycle': 'higher',
+}  # fmt: skip
+
+
+def test_every_metric_that_a_check_names_has_the_direction_of_its_unit():
+    found = []
+    for path in (ROOT / 'checks').rglob('*.py'):
+        for call in (one for one in ast.walk(ast.parse(path.read_text())) if isinstance(one, ast.Call)):
+            unit, *better = [word.value for word in call.args[1:3] if isinstance(word, ast.Constant)] or ['']
+            if better in (['higher'], ['lower']) and unit != '1':
+                assert better == [BETTER[unit]], f'{path}:{call.lineno}'
+                found.append(unit)
+    assert set(found) == set(BETTER) and len(found) > 40
 
 
 def test_the_peak_of_a_metric_is_that_of_all_its_nodes_in_its_unit(classes):

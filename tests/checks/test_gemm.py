@@ -35,6 +35,18 @@ def test_the_rate_of_a_device_is_the_median_of_its_second_half():
     assert gemm.coral_faults(CORAL, 2, 3) == []
 
 
+@each_row(
+    ('output', 'rows'),
+    [
+        ('devices\n 1.00 2.00 0.50\n 3.00 4.00 0.60\n', [[1, 2, 0.5], [3, 4, 0.6]]),
+        ('devices\n 1.00 2.00 0.50\n 3.00 4.00 0.60', [[1, 2, 0.5]]),  # the last row may go on
+        (' 1.00 2.00 0.50\n warming up\n 3.00 nan 0.60\n', []),
+    ],
+)
+def test_the_rows_of_an_output_are_those_that_are_whole(output, rows):
+    assert gemm.rows_of(output) == rows
+
+
 @each_row(('devices', 'seconds', 'says'), [
     (4, 3, 'expected the rates of 4 devices, found those of 2'),
     (2, 4, 'expected at least 4'),

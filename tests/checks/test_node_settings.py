@@ -3,8 +3,10 @@
 import os
 import shutil
 import subprocess
+from types import SimpleNamespace
 
 import pytest
+from reading import run_of
 from rows import each_row
 
 from plumbline.paths import ROOT
@@ -158,3 +160,15 @@ def test_each_node_of_a_job_is_looked_at_once_by_its_first_rank(tmp_path):
     assert (rank(0).stdout, seen.exists()) == ('ran\n', True)
     required.write_text('kernel\t>=99\n')
     assert rank(0).stdout == 'ran\n', 'the next program of the job'
+
+
+def test_only_a_site_that_expects_settings_has_the_check_and_each_other_setting_is_a_fault(reframe_runtime):
+    from checks.node.settings import NodeSettings
+
+    known = [
+        NodeSettings.supports(None, SimpleNamespace(expects=expects)) for expects in ((), (('smt_active', 'off'),))
+    ]
+    assert known == [False, True]
+    said = 'smt_active: expected off, found on'
+    assert NodeSettings.sanity_faults(None, run_of(f'{said}\nas expected: 3 of 4\n')) == [said]
+    assert NodeSettings.sanity_faults(None, run_of('as expected: 4 of 4\n')) == []

@@ -2,6 +2,7 @@
 
 import json
 import re
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -36,6 +37,15 @@ def test_recorded_json_is_what_was_asked(recorded, version, name):
     output = recorded(f'ior-{version}-json-{name}.txt')
     assert ior_faults(output, RECORDED[name]) == []
     assert ior_spread(output).startswith(f'{RECORDED[name].repetitions} repetitions: mean ')
+
+
+def test_the_spread_of_a_run_without_faults_is_kept(recorded, ior):
+    output = recorded('ior-4.0.0-json-write.txt')
+    for asked, kept in ((WRITE, {'run': 'first; 3 repetitions: mean 1549.9, std 70.0, max 1599.8, min 1450.9 MiB/s'}),
+                        (WRITE._replace(ranks=4), {'run': 'first'})):  # fmt: skip
+        run = run_of(output, provenance={'run': 'first'})
+        faults = ior.IOR.sanity_faults(SimpleNamespace(requested={'run': asked}), run)
+        assert (bool(faults), run.provenance) == (asked is not WRITE, kept)
 
 
 @pytest.mark.parametrize('change', [

@@ -166,6 +166,27 @@ def test_what_is_slow_is_below_the_tolerance_and_below_noise(values, tolerance, 
     assert ladder._least(values, level, tolerance) == pytest.approx(least, rel=1e-4)
 
 
+@each_row(
+    ('nodes', 'rails', 'seconds', 'rounds'),
+    [
+        (16, 1, 840, 15),  # each node meets each other one once
+        (5, 1, 840, 5),  # of an odd number one rests in each round
+        (3, 1, 840, 6),  # four meetings of each node need two tournaments of three rounds
+        (16, 4, 840, 30),
+        (1000, 1, 840, 36),  # 70 % less two rungs of 24 s are 540 s, of 14 s a round 38, of which two are for suspects
+        (16, 1, 60, 6),  # 42 s less 2 x 4.32 s, of 4.16 s a round
+        (16, 1, 1, 1),
+    ],
+)
+def test_the_rounds_within_a_time(nodes, rails, seconds, rounds):
+    assert ladder.rounds_within(nodes, rails, seconds) == rounds
+
+
+def test_the_estimate_of_a_whole_ladder():
+    # two rungs of 4.32 s, 15 + 2 rounds of 4.16 s, 3 x 4 groups of 4.08 s
+    assert ladder.seconds_of(16, 15) == pytest.approx(8.64 + 70.72 + 48.96)
+
+
 def test_without_a_table_of_places_a_slow_pair_is_still_named():
     values = [
         Meeting(1, 0, (f'a{i}', f'b{j}'), LEVEL * (0.5 if i == j == 3 else 1)) for i in range(6) for j in range(6)

@@ -125,6 +125,14 @@ def test_the_most_time_that_a_job_may_ask_for(write, scheduler, stated, seconds)
     assert load_site('cluster', write(text)).partitions['compute'].max_time == seconds
 
 
+def test_reframe_is_told_only_what_it_knows_of_a_device(write):
+    device = '{type: gpu, arch: sm_90, num_devices: 2, numa_domains: [0, 0], unified: true}'
+    root = write(GOOD.replace('    memory_per_node', f'    devices: [{device}]\n    memory_per_node'))
+    told = load_site('cluster', root).partitions['compute'].reframe()
+    assert told['devices'] == [{'type': 'gpu', 'arch': 'sm_90', 'num_devices': 2}]
+    assert 'devices' not in load_site('cluster', write(GOOD)).partitions['compute'].reframe()
+
+
 def test_a_missing_file_is_named(tmp_path):
     with pytest.raises(SiteError, match=r'cluster/site\.yaml: cannot be read'):
         load_site('cluster', tmp_path)

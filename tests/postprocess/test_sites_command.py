@@ -2,6 +2,7 @@
 
 import json
 from argparse import Namespace
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
@@ -117,6 +118,7 @@ def test_an_unknown_site_is_an_input_error(work):
         (reference(params='*', metric='scale'), 'no series of this site'),
         (reference(unit='TB/s'), 'unit differs: measured GB/s'),
         (reference(metric='copy', mean=501), 'mean: 501 GB/s is above the physical peak in site.yaml, 500 GB/s'),
+        (reference(recorded_at=datetime.now(timezone.utc).date().isoformat()), None),
         (reference(recorded_at='2999-01-01'), 'recorded_at: 2999-01-01 is in the future'),
     ],
 )

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
@@ -140,9 +141,10 @@ class Slurm(schedulers.Squeue):
     """Slurm whose commands print what `answers` has by their first word, instead of being run."""
 
     _squeue, _max_sacct_failures, _patience = 'squeue', 3, 300
+    _failures = 0
 
     def __init__(self):
-        self._unavailable_since, self.blocked, self.logged = {}, [], []
+        self._unavailable_since, self.logged = {}, []
 
     def log(self, message, **options):
         self.logged.append(message)
@@ -157,6 +159,7 @@ def answers(monkeypatch):
         return SimpleNamespace(returncode=status, stdout=text, stderr='it was refused' * bool(status))
 
     monkeypatch.setattr(schedulers.osext, 'run_command', run_command)
+    monkeypatch.setattr(schedulers, 'temp_environment', lambda **options: nullcontext())
     return answers
 
 
@@ -193,3 +196,19 @@ def test_a_job_without_a_node_is_cancelled_after_a_while_and_other_reasons_at_on
 def test_how_long_a_node_may_be_away(monkeypatch):
     monkeypatch.delenv('PLUMBLINE_PATIENCE', raising=False)
     assert schedulers.settings.PATIENCE.get() == 120
+
+
+def test_an_outage_of_slurm_leaves_jobs_as_they_are_and_a_long_one_is_an_error(answers):
+    slurm, job = Slurm(), SimpleNamespace(jobid='12', state='RUNNING', max_pending_time=None)
+    for outage in range(2):
+        answers['squeue'] = 1, ''
+        for _ in range(3):
+            slurm.poll(job)
+        assert getattr(job, '_nodespec', '') == outage * 'n1'
+        answers['squeue'] = 0, '12|RUNNING|0|Unknown|n1\n'
+        slurm.poll(job)
+    assert len(slurm.logged) == 6 and (job._state, job._nodespec) == ('RUNNING', 'n1')
+    answers['squeue'] = 1, ''
+    with pytest.raises(schedulers.JobSchedulerError, match='no answer on its jobs 4 times in a row'):
+        for _ in range(4):
+            slurm.poll(job)

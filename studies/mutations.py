@@ -1,0 +1,345 @@
+"""Change the product in small ways, one at a time, and see whether the tests of its room notice.
+
+    python studies/mutations.py [--changes N] [--seed N] [--room ROOM ...]
+    python studies/mutations.py --rooms
+
+A change is one that a slip of the hand makes: a comparison turned round, `+` for `-`, a limit of 600 s for one of 60,
+a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are. The tests
+run in a copy of the checkout, without the end-to-end ones. A change that no test notices has survived: a gap in the
+tests, or code whose result is the same either way.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import copy
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from ci.command import positive  # noqa: E402
+
+NOT_COPIED = ('.git', '.venv', '.mypy_cache', '.ruff_cache', '.hypothesis', '__pycache__')
+
+
+class Room(NamedTuple):
+    """A folder of the product, and the files of tests that must notice a change in it, those in `folder` by name."""
+
+    sources: str
+    folder: str
+    names: str
+
+    @property
+    def tests(self) -> list[str]:
+        """The files of tests below the checkout."""
+        return [f'{self.folder}/test_{name}.py' for name in self.names.split()]
+
+
+# End-to-end tests, browsers and many nights are not among them: a room takes seconds
+ROOMS = {
+    room.sources: room
+    for room in (
+        Room(
+            'plumbline',
+            'tests/plumbline',
+            'evidence ladder limits migration outputs references settings units own_sites',
+        ),
+        Room('plumbline/site', 'tests/plumbline', 'sites site_mistakes job_rules probe own_sites'),
+        Room('plumbline/machine', 'tests/plumbline', 'detect gpu_links node'),
+        Room('plumbline/stacks', 'tests/plumbline', 'spack'),
+        Room('reframe_settings', 'tests/reframe_settings', 'schedulers journal'),
+        Room('checks/core', 'tests/checks', 'budget placement topology source figures trials'),
+        Room('checks/core/job', 'tests/checks', 'sweep_places node_ladder load'),
+        Room('checks/core/job/parts', 'tests/checks', 'node_ladder'),
+        Room('checks/core/reading', 'tests/checks', 'trials causes watched lines recorded_outputs health'),
+        Room('checks/core/meters', 'tests/checks', 'energy health power_cap'),
+        Room('checks/compute', 'tests/checks', 'hpl hpcg hpl_mxp fft figures recorded_outputs'),
+        Room('checks/gpu', 'tests/checks', 'clpeak comm_scope copies gemm xccl'),
+        Room('checks/memory', 'tests/checks', 'babelstream cache_latency numa_matrix recorded_outputs'),
+        Room('checks/mpi', 'tests/checks', 'osu node_ladder'),
+        Room('checks/node', 'tests/checks', 'node_settings'),
+        Room('checks/storage', 'tests/checks', 'storage'),
+        Room('postprocess', 'tests/postprocess', 'sites_command results_api compare_output'),
+        Room('postprocess/results', 'tests/postprocess', 'store ingest results_api store_check printed'),
+        Room('postprocess/readers', 'tests/postprocess', 'ingest perflogs reframe_cmdline'),
+        Room('postprocess/statistics', 'tests/postprocess', 'stats night levels trend fleet'),
+        Room('postprocess/verdicts', 'tests/postprocess', 'compare compare_sessions baseline further_jobs derived'),
+        Room('postprocess/incidents', 'tests/postprocess', 'incidents ended_sessions'),
+        Room('postprocess/history', 'tests/postprocess', 'fleet_command trend digest status'),
+        Room('postprocess/papers', 'tests/postprocess', 'annex published_tables'),
+        Room('postprocess/views', 'tests/postprocess', 'views_table compare_output status sites_command'),
+        Room('postprocess/report', 'tests/postprocess', 'charts report compare_output'),
+        Room('postprocess/cli', 'tests/postprocess', 'plumbline_cli compare_output results_api incidents_command'),
+        Room('ci', 'tests/ci', 'rerun session sweep slurm_nodes notify progress outcome rounds'),
+    )
+}
+# Calls whose arguments are texts for people
+_SPEAKS = {'print', 'log', 'debug', 'info', 'warning', 'error', 'tell', 'echo', 'Option', 'Argument', 'add_argument'}
+_COMPARISONS = {
+    ast.Lt: (ast.LtE, ast.GtE), ast.LtE: (ast.Lt, ast.Gt), ast.Gt: (ast.GtE, ast.LtE), ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,), ast.Is: (ast.IsNot,), ast.IsNot: (ast.Is,), ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}  # fmt: skip
+_OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
+_NAMES = {'min': 'max', 'max': 'min', 'any': 'all', 'all': 'any'}
+_DIRECTIONS = {'higher': 'lower', 'lower': 'higher'}
+_TEXTS = (ast.List, ast.Tuple, ast.JoinedStr, ast.ListComp, ast.Dict, ast.Set)
+
+
+class Change(NamedTuple):
+    """Replace the bytes from `start` to `end` of a file. `kind`: of which only a part can be drawn."""
+
+    file: str
+    line: int
+    start: int
+    end: int
+    kind: str
+    before: str
+    after: str
+
+    def __str__(self) -> str:
+        before, after = (' '.join(text.split()) for text in (self.before, self.after))
+        return f'{self.file}:{self.line}: {before} -> {after}'
+
+    def of(self, text: bytes) -> bytes:
+        """Return the text of the file with the change."""
+        return text[: self.start] + self.after.encode() + text[self.end :]
+
+
+# Which changes there are
+
+
+def changes_of(file: str, text: str) -> list[Change]:
+    """Return all changes of the text of a Python file, from top to bottom."""
+    starts = [0]
+    for line in text.encode().splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    found = []
+    for node in _code_in(ast.parse(text)):
+        for place, kind, after in _variants(node):
+            start = starts[place.lineno - 1] + place.col_offset
+            end = starts[place.end_lineno - 1] + place.end_col_offset
+            before = text.encode()[start:end].decode()
+            found.append(Change(file, place.lineno, start, end, kind, before, after))
+    return sorted(found, key=lambda change: (change.start, change.end, change.after))
+
+
+def _code_in(node: ast.AST) -> Iterator[ast.AST]:
+    """Yield the nodes that are neither types nor texts for people."""
+    yield node
+    for name, value in ast.iter_fields(node):
+        if name in ('annotation', 'returns', 'type_comment'):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not _is_left_out(child):
+                yield from _code_in(child)
+
+
+def _is_left_out(node: ast.AST) -> bool:
+    if isinstance(node, ast.If):
+        return 'TYPE_CHECKING' in ast.unparse(node.test) or '__main__' in ast.unparse(node.test)
+    if isinstance(node, ast.Call):
+        called = node.func
+        return (called.attr if isinstance(called, ast.Attribute) else getattr(called, 'id', '')) in _SPEAKS
+    return isinstance(node, (ast.JoinedStr, ast.Raise, ast.Assert))
+
+
+def _variants(node: ast.AST) -> Iterator[tuple[ast.expr, str, str]]:
+    """Yield which expression is replaced, the kind of the change, and the text in its place."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        for other in _COMPARISONS[type(node.ops[0])]:
+            yield node, 'comparison', _with(node, ops=[other()])
+    elif isinstance(node, ast.BinOp) and type(node.op) in _OPERATORS and not _joins_texts(node):
+        yield node, 'arithmetic', _with(node, op=_OPERATORS[type(node.op)]())
+    elif isinstance(node, ast.BoolOp):
+        yield node, 'and, or', _with(node, op=ast.Or() if isinstance(node.op, ast.And) else ast.And())
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.Not, ast.USub)):
+        yield node, 'not, sign', f'({ast.unparse(node.operand)})'
+    elif isinstance(node, ast.Name) and node.id in _NAMES:
+        yield node, 'min, max', _NAMES[node.id]
+    elif isinstance(node, ast.Constant):
+        yield from ((node, kind, after) for kind, after in _other_constants(node.value))
+    elif isinstance(node, ast.Return) and node.value and not isinstance(node.value, ast.Constant):
+        yield node.value, 'return', 'None'
+    elif isinstance(node, ast.Slice):
+        yield from ((bound, 'slice', f'{ast.unparse(bound)} + 1') for bound in (node.lower, node.upper) if bound)
+    if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+        yield from ((node.test, 'condition', value) for value in ('True', 'False') if not isinstance(node, ast.While))
+    elif isinstance(node, ast.comprehension):
+        yield from ((test, 'condition', 'True') for test in node.ifs)
+
+
+def _with(node: ast.expr, **fields: object) -> str:
+    changed = copy.copy(node)
+    for name, value in fields.items():
+        setattr(changed, name, value)
+    return f'({ast.unparse(changed)})'
+
+
+def _joins_texts(node: ast.BinOp) -> bool:
+    """Return True where an operand is a text or a list, with which the other operator is an error at once."""
+    return any(
+        isinstance(side, _TEXTS) or (isinstance(side, ast.Constant) and isinstance(side.value, str))
+        for side in (node.left, node.right)
+    )
+
+
+def _other_constants(value: object) -> Iterator[tuple[str, str]]:
+    if isinstance(value, bool):
+        yield 'constant', str(not value)
+    elif isinstance(value, (int, float)):
+        yield 'constant', repr(1 - value) if value in (0, 1) else repr(10 * value) if value == 60 else repr(2 * value)
+    elif value in _DIRECTIONS:
+        yield 'direction', repr(_DIRECTIONS[value])
+
+
+# Which are tried
+
+
+def sources_of(room: Room) -> list[str]:
+    """Return the files of a room."""
+    return sorted(str(path.relative_to(ROOT)) for path in (ROOT / room.sources).glob('*.py'))
+
+
+def table() -> str:
+    """Return the rooms with their tests as a table of Markdown."""
+    rows = [f'| `{room.sources}/` | `{room.folder}`: {", ".join(room.names.split())} |' for room in ROOMS.values()]
+    return '\n'.join(['| room | tests |', '|---|---|', *rows])
+
+
+def sample(rooms: dict[str, Room], number: int, seed: int) -> dict[str, list[Change]]:
+    """Return so many changes by room, as many of each room and, of a room, of each kind as there are."""
+    draw, left = random.Random(seed), {}
+    for name, room in rooms.items():
+        kinds: dict[str, list[Change]] = defaultdict(list)
+        for file in sources_of(room):
+            for change in changes_of(file, (ROOT / file).read_text(encoding='utf-8')):
+                kinds[change.kind].append(change)
+        left[name] = kinds
+    chosen: dict[str, list[Change]] = {name: [] for name in rooms}
+    while number and (order := [name for name, kinds in left.items() if kinds]):
+        draw.shuffle(order)
+        for name in order[:number]:
+            kinds = left[name]
+            kind = draw.choice(sorted(kinds))
+            chosen[name].append(kinds[kind].pop(draw.randrange(len(kinds[kind]))))
+            left[name] = {one: of for one, of in kinds.items() if of}
+            number -= 1
+    return chosen
+
+
+# What becomes of them
+
+
+class Checkout:
+    """A copy of the checkout in which changes are made, and the tests of one room."""
+
+    def __init__(self, folder: Path, room: Room, seed: int = 0):
+        self.root, self.room, self.seed = folder / 'copy', room, seed
+        if not self.root.exists():
+            shutil.copytree(ROOT, self.root, symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
+            subprocess.run(['git', 'init', '--quiet'], cwd=self.root, check=True)  # tests ask git for the files
+
+    def fails(self, limit: float | None = None, first: str = '') -> str:
+        """Run the tests; return the lines of a failure, or that they took longer than `limit` seconds.
+
+        The files of tests that name the module `first` run first, as a failure ends the run.
+        """
+        files = [self.root / name for name in self.room.tests]
+        files.sort(key=lambda path: not first or first not in path.read_text(encoding='utf-8'))
+        own = ('PYTEST_', 'COV_', 'COVERAGE', 'PLUMBLINE', 'RFM_', 'TESTS_CACHE')
+        # What one change detects of this machine, no other one may find; a pipe would stay open while a process is left
+        with tempfile.TemporaryDirectory() as cache, tempfile.TemporaryFile('w+') as said:
+            kept = {name: value for name, value in os.environ.items() if not name.startswith(own)}
+            command = [
+                sys.executable, '-m', 'pytest', '-x', '-q', '-p', 'no:cacheprovider', f'--hypothesis-seed={self.seed}',
+                *map(str, files),
+            ]  # fmt: skip
+            running = subprocess.Popen(
+                command, cwd=self.root, env=kept | {'PYTHONPATH': str(self.root), 'TESTS_CACHE': cache}, stdout=said,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
+            try:
+                code = running.wait(limit)
+            except subprocess.TimeoutExpired:
+                os.killpg(running.pid, signal.SIGKILL)
+                running.wait()
+                return f'the tests took longer than {limit:.0f} s'
+            said.seek(0)
+            return said.read()[-2000:] if code else ''
+
+    def survives(self, change: Change, limit: float) -> bool:
+        """Return True if all tests pass with the change, which is then undone."""
+        path = self.root / change.file
+        text = path.read_bytes()
+        try:
+            self._write(path, change.of(text))
+            return not self.fails(limit, path.stem)
+        finally:
+            self._write(path, text)
+
+    @staticmethod
+    def _write(path: Path, text: bytes) -> None:
+        """Write a module; what is compiled of it may be as old, and as long."""
+        path.write_bytes(text)
+        for compiled in path.parent.glob(f'__pycache__/{path.stem}.*.pyc'):
+            compiled.unlink()
+
+
+def try_room(name: str, room: Room, changes: list[Change], folder: Path, seed: int) -> list[Change]:
+    """Return the changes of a room that survive. Raises RuntimeError where its tests fail without any."""
+    checkout = Checkout(folder, room, seed)
+    began = time.monotonic()
+    if said := checkout.fails():
+        raise RuntimeError(f'{name}: expected its tests to pass without a change, found\n{said}')
+    seconds = time.monotonic() - began
+    survivors = [change for change in changes if checkout.survives(change, 3 * seconds + 30)]
+    killed = len(changes) - len(survivors)
+    print(
+        f'{name:24} {seconds:5.0f} s {len(changes):4} changes {killed:4} killed {len(survivors):4} survived', flush=True
+    )
+    for change in survivors:
+        print(f'    {change}', flush=True)
+    return survivors
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog='mutations', description=(__doc__ or '').splitlines()[0])
+    parser.add_argument('--changes', type=positive, default=100, metavar='N', help='how many (100)')
+    parser.add_argument('--seed', type=int, default=0, help='which of all (0)')
+    parser.add_argument('--room', action='append', choices=ROOMS, metavar='ROOM', help='of this room only; repeatable')
+    parser.add_argument('--rooms', action='store_true', help='list the rooms with the tests of each, and end')
+    given = parser.parse_args()
+    if given.rooms:
+        print(table())
+        return 0
+    rooms = {name: room for name, room in ROOMS.items() if not given.room or name in given.room}
+    chosen = {name: changes for name, changes in sample(rooms, given.changes, given.seed).items() if changes}
+    tried, survived, failed = 0, 0, False
+    with tempfile.TemporaryDirectory(prefix='mutations-') as folder:
+        for name, changes in chosen.items():
+            try:
+                survived += len(try_room(name, rooms[name], changes, Path(folder), given.seed))
+                tried += len(changes)
+            except RuntimeError as reason:
+                print(reason, file=sys.stderr)
+                failed = True
+    print(f'{tried} changes: {tried - survived} killed, {survived} survived')
+    return int(failed)
+
+
+if __name__ == '__main__':
+    sys.exit(main())

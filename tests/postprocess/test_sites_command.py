@@ -133,6 +133,14 @@ def test_each_row_must_meet_a_case_and_be_possible(work, rehearsed, row, says):
         assert result.stdout == 'ok: 3 cases, 1 reference\n'
 
 
+def test_the_next_step_is_told_of_a_site_without_mistakes_and_sessions(work, rehearsed):
+    work.reference(reference())
+    assert work.run('sites', 'cluster', '--check').stdout.splitlines()[1:] == ['next: ci/nightly --site cluster']
+    assert 'next:' not in work.run('sites', '--check').stdout
+    work.reference(reference(partition='gpus'))
+    assert 'next:' not in work.run('sites', 'cluster', '--check').stdout
+
+
 @pytest.mark.parametrize('fields', [{}, {'partition': '*'}])
 def test_metrics_known_only_when_they_run_are_not_checked_and_that_is_said(work, rehearsed, fields):
     work.reference(reference(**{'check': 'Late', 'params': '-', 'partition': 'gpu', 'metric': 'anything'} | fields))

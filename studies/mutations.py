@@ -78,11 +78,15 @@ ROOMS = {
         Room('postprocess/statistics', 'tests/postprocess', 'stats night levels trend fleet'),
         Room('postprocess/verdicts', 'tests/postprocess', 'compare compare_sessions baseline further_jobs derived'),
         Room('postprocess/incidents', 'tests/postprocess', 'incidents ended_sessions'),
-        Room('postprocess/history', 'tests/postprocess', 'fleet_command trend digest status'),
+        Room('postprocess/history', 'tests/postprocess', 'fleet_command fleet_events trend digest status'),
         Room('postprocess/papers', 'tests/postprocess', 'annex published_tables'),
         Room('postprocess/views', 'tests/postprocess', 'views_table compare_output status sites_command'),
         Room('postprocess/report', 'tests/postprocess', 'charts report compare_output'),
-        Room('postprocess/cli', 'tests/postprocess', 'plumbline_cli compare_output results_api incidents_command'),
+        Room(
+            'postprocess/cli',
+            'tests/postprocess',
+            'plumbline_cli compare_output results_api incidents_command sites_command',
+        ),
         Room('ci', 'tests/ci', 'rerun session sweep slurm_nodes notify progress outcome rounds'),
     )
 }

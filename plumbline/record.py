@@ -8,9 +8,8 @@ from typing import Any, get_args, get_origin, get_type_hints
 
 from plumbline.errors import RecordError
 from plumbline.identity import KINDS, Dim, Pairs, Quantity, pairs
-from plumbline.migration import record_of_schema_1
 
-SCHEMA = 2
+SCHEMA = 1
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
 #: Why a further job ran: its node is in doubt. It says nothing of the series that it measured.
 OF_NODE = 'node'
@@ -154,12 +153,11 @@ _types_of = cache(get_type_hints)
 
 
 def from_dict(data: Any) -> Record:
-    """Return the record that :meth:`Record.to_dict` wrote, of this schema or an earlier one. Raises RecordError."""
+    """Return the record that :meth:`Record.to_dict` wrote, Raises RecordError."""
     schema = _expect(dict, data, 'record').get('schema')
-    if schema == 1:
-        data = record_of_schema_1(data)
-    elif schema != SCHEMA:
-        raise RecordError(f'record: schema: expected {SCHEMA}, found {schema!r:.80}')
+    if schema != SCHEMA:
+        update = ': update Plumbline' if type(schema) is int and schema > SCHEMA else ''
+        raise RecordError(f'record: schema: expected {SCHEMA}, found {schema!r:.80}{update}')
     record: Record = _decode(Record, data, 'record')
     for name, dim in record.dims.items():
         if dim.kind not in KINDS:

@@ -13,7 +13,6 @@ from typing import Any
 
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
-from plumbline.migration import metric_and_dims
 from plumbline.paths import SITES, site_file
 from plumbline.units import UNITS, better, number_in
 
@@ -24,13 +23,6 @@ COLUMNS = (
 RECORDED = ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'epoch', 'provenance')
 #: The further column of a published.csv: what the number was measured with, as far as its source says.
 SOFTWARE = ('software',)
-#: Those before a row kept what its check states of its tolerance.
-_OLD_RECORDED = ('spread', 'df', 'spread_n', 'epoch', 'provenance')
-#: The columns before metrics had dims.
-_OLD_COLUMNS = (
-    'partition', 'check', 'case', 'metric', 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at',
-    'stack', 'mode', 'note',
-)  # fmt: skip
 #: Each mode runs all that the modes before it run; a row's mode is the smallest that measures it.
 MODES = ('quick', 'nightly', 'acceptance')
 _WORDS = ('partition', 'environ', 'check', 'metric')  # the fields of an id that are one text
@@ -189,7 +181,7 @@ def _read_once(path: Path, kind: str, state: tuple[int, int, int]) -> list[Refer
 
 
 def read_references(path: Path, kind: str) -> list[Reference]:
-    """Return all rows of one file, limits or not, with the present columns or the ones from before metrics had dims.
+    """Return all rows of one file, limits or not.
 
     Raises SiteError naming file, line, column and what was expected.
     """
@@ -204,21 +196,19 @@ def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[
     rows: list[tuple[int, Reference]] = []
     faults: list[str] = []
     first_lines: dict[SeriesId, int] = {}
-    further = (RECORDED, _OLD_RECORDED) if kind == 'baseline' else (SOFTWARE,)
+    further = RECORDED if kind == 'baseline' else SOFTWARE
     try:
         with path.open(newline='', encoding='utf-8') as stream:
             reader = csv.DictReader(stream, strict=True)
             columns = tuple(reader.fieldnames or ())
-            old = columns in (_OLD_COLUMNS, *(_OLD_COLUMNS + more for more in further))
-            if not old and columns not in (COLUMNS, *(COLUMNS + more for more in further)):
-                more = f'{",".join(COLUMNS)}, and perhaps {",".join(further[0])}'
-                return [], [f'{path}:1: expected the columns {more}']
+            if columns not in (COLUMNS, COLUMNS + further):
+                return [], [f'{path}:1: {_columns_expected(columns, further)}']
             for entry in reader:
                 line = reader.line_num
                 if None in entry or None in entry.values():
                     faults.append(f'{path}:{line}: expected {len(columns)} fields')
                     continue
-                wrong = list(_faults_of(entry := _of_old(entry) if old else entry, kind))
+                wrong = list(_faults_of(entry, kind))
                 faults += [f'{path}:{line}: {message}' for message in wrong]
                 if wrong:
                     continue
@@ -234,13 +224,10 @@ def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[
     return rows, faults
 
 
-def _of_old(entry: dict[str, str]) -> dict[str, str]:
-    """Return a row of the old columns in the present ones."""
-    metric, dims = metric_and_dims(entry['check'], entry['metric'])
-    own = {'environ': entry['stack'], 'params': entry['case'], 'metric': metric, 'dims': to_text(dims)}
-    if metric == '*':
-        own['dims'] = '*'
-    return entry | own | {'kind': 'invalid' if entry['kind'] == 'void' else entry['kind']}
+def _columns_expected(found: tuple[str, ...], further: tuple[str, ...]) -> str:
+    if set(COLUMNS) <= set(found) and (unknown := set(found) - {*COLUMNS, *further}):
+        return f'columns {", ".join(sorted(unknown))} are unknown: update Plumbline if a later version wrote the file'
+    return f'expected the columns {",".join(COLUMNS)}, and perhaps {",".join(further)}'
 
 
 def _faults_of(entry: Mapping[str, str], kind: str) -> Iterator[str]:

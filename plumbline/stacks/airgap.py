@@ -17,7 +17,7 @@ from plumbline.stacks.install import BringUp, StackError, needed_spack, release,
 from plumbline.stacks.manifest import Installed
 
 _DOWNLOAD_LIMIT = 3600.0  # seconds
-_INDEX = 'plumbline-export.json'
+_INDEX, _SCHEMA = 'plumbline-export.json', 1
 _NOT_CORE = ('.git', 'opt', '__pycache__', 'cache')  # what a Spack installed and fetched
 
 
@@ -63,7 +63,8 @@ def export_folder(folder: Path, stacks: list[Installed], binaries: bool) -> None
             output_of([*command, *words], time_limit=_DOWNLOAD_LIMIT)
         except ValueError as error:
             raise StackError(f'{" ".join(command)} {error}') from None
-    index = {'schema': 1, 'site': stacks[0].site, 'stacks': sorted({s.stack for s in stacks}), 'binaries': binaries}
+    names = sorted({stack.stack for stack in stacks})
+    index = {'schema': _SCHEMA, 'site': stacks[0].site, 'stacks': names, 'binaries': binaries}
     (folder / _INDEX).write_text(json.dumps(index | {'spack': release()['tag'], 'recipes': recipes().name}))
     say(f'{folder} is complete: copy it and this checkout to the other machine and run ci/provision --import')
 
@@ -74,6 +75,8 @@ def import_folder(folder: Path) -> None:
         index = json.loads((folder / _INDEX).read_text(encoding='utf-8'))
     except (OSError, ValueError):
         raise StackError(f'{folder}: expected a complete folder of ci/provision --export, with {_INDEX}') from None
+    if index['schema'] > _SCHEMA:
+        raise StackError(f'{folder}: was exported with schema {index["schema"]}: update Plumbline')
     if index['recipes'] != recipes().name:
         raise StackError(
             f'{folder}: expected {recipes().name}, found {index["recipes"]}; export it again from this version'

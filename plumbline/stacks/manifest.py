@@ -15,7 +15,7 @@ from plumbline.paths import SPACK_ENVS, software_directory
 
 MANIFEST, LOCK = 'spack.yaml', 'spack.lock'
 LOCK_INPUTS = 'spack.lock.json'  # beside a committed lock: the digest of its manifest
-INSTALLED, SCHEMA = 'stack.json', 3
+INSTALLED, SCHEMA = 'stack.json', 1
 _BENCHMARKS = Path(__file__).with_name('benchmarks.yaml')
 
 
@@ -162,12 +162,16 @@ class Installed:
         return manifest
 
     def description(self) -> dict[str, Any]:
-        """Return ``stack.json``; empty if it is absent or of another schema."""
+        """Return ``stack.json``; empty if it is absent or in no known form. Raises SiteError for a later schema."""
+        path = self.folder / INSTALLED
         try:
-            description = json.loads((self.folder / INSTALLED).read_text(encoding='utf-8'))
-            return description if description['schema'] == SCHEMA else {}
+            description = json.loads(path.read_text(encoding='utf-8'))
+            later = description['schema'] > SCHEMA
         except (OSError, ValueError, TypeError, KeyError):
             return {}
+        if later:
+            raise SiteError(f'{path}: was written with schema {description["schema"]}: update Plumbline')
+        return description if description['schema'] == SCHEMA else {}
 
     def provenance(self) -> dict[str, str]:
         """Return the provenance of every number: lock, Spack's version and the root specs with their hashes.

@@ -190,7 +190,7 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: 
     session, results = found.comparison.session, store.folder.parent
     try:
         before = ledger.read(results, session.site)
-        keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session, before)))
+        keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session)))
     except InputError as error:  # the verdict must not be lost with it
         found.faults.append(f'the incidents were not kept: {error}')
         before, keep = [], False
@@ -206,7 +206,7 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: 
     if keep:  # else others may read it
         try:
             ledger.write(results, session.site, before, whole)
-            ledger.note_judged(results, session, before)
+            ledger.note_judged(results, session)
         except InputError as error:
             found.faults.append(f'the incidents were not kept: {error}')
     shown = [one for one in after if not one.closed or session.session in one.seen]

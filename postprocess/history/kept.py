@@ -105,7 +105,7 @@ def state(results: Path, site: str, root: Path) -> State:
     stored, folders = results / 'store', [root, *SITE_PATH]
     sites = sorted(path.name for path in stored.glob('sessions/site=*'))  # commands name one of several
     texts = [str(one) for one in (results.absolute(), results_directory(), *folders, *sites)]
-    below = *_CODE, *stored.glob(f'*/site={site}'), *(folder / site for folder in folders), results / 'ledger' / site
+    below = *_CODE, *stored.glob(f'*/site={site}'), *(folder / site for folder in folders)
     files = [*(file for folder in below for file in _files(folder)), *_file(results / 'proposals' / f'{site}.csv')]
     return State(_digest([*texts, *files]), _digest(_files(results / 'incidents' / site)))
 

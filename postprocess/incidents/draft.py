@@ -97,7 +97,7 @@ class Draft:
 def value_of(row: Verdict, expected: float | None = None, loss: float | None = None) -> Value:
     """Return what a series measured; `expected` and `loss`: where they are not those of its reference."""
     against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, None)
-    return Value(row.quantity.unit, row.value, row.measured.n, *against, row.quantity.better)
+    return Value(row.quantity.unit, row.quantity.better, row.value, row.measured.n, *against)
 
 
 def pooled_loss(rows: Sequence[Verdict]) -> tuple[float | None, tuple[float, float] | None]:

@@ -60,17 +60,16 @@ class NodeLevel:
 class Value:
     """The value of a series when an incident was seen last: the mean of `n` samples, beside the one `expected`.
 
-    `loss`: share of the performance, with its `interval`. What is not known is None; `better` is empty in a ledger of
-    an earlier version.
+    `loss`: share of the performance, with its `interval`. What is not known is None.
     """
 
     unit: str
+    better: str
     value: float | None = None
     n: int = 0
     expected: float | None = None
     loss: float | None = None
     interval: tuple[float, float] | None = None
-    better: str = ''
 
 
 @dataclass(frozen=True)
@@ -231,7 +230,7 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
     numbers = {
         of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
-        if 'unit' in row  # earlier versions kept the names alone
+        if 'unit' in row  # the others were not judged
     }
     levels = tuple(NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
     where = Scope(**{name: frozen(value) for name, value in values['where'].items()})

@@ -93,8 +93,8 @@ class _Course(NamedTuple):
 class Known:
     """An incident in the ledger of `results`: as its last bad session tells it, and what each session says of it.
 
-    `closes_after`: healthy sessions, of one whose level was recorded or that an earlier version closed; 0: as many as
-    it needs by its course. `before`: ids of incidents like it that were closed when it was found, the last one first.
+    `closes_after`: healthy sessions, of one whose level was recorded; 0: as many as it needs by its course. `before`:
+    ids of incidents like it that were closed when it was found, the last one first.
 
     What a person corrected: `parts`, incidents that are one, of which `incident` and `seen` are made, see `of_parts`.
     `only`, `without`: it is of the series that all of the first and none of the second take. `dated`: when it began.

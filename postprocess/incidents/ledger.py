@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import getpass
 import json
 from collections import defaultdict
@@ -21,9 +20,7 @@ from postprocess.incidents.incident import from_dict, frozen
 from postprocess.incidents.known import Acknowledged, Known, Seen, last_day
 from postprocess.results.store import Session
 
-_SCHEMA = 3  # of incidents that a person corrected: an earlier version would undo it
-_OF_OTHERS = 2
-_OF_SCHEMA_1 = 3  # healthy sessions closed an incident
+_SCHEMA = 1
 
 
 def read(results: Path, site: str) -> list[Known]:
@@ -53,54 +50,36 @@ def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Kno
         (_folder(results, site) / f'{id}.json').unlink(missing_ok=True)
 
 
-def was_judged(results: Path, session: Session, known: Sequence[Known]) -> bool:
-    """Return True if what the session says was kept before, as it is now. Raises InputError.
-
-    Earlier versions did not note it: all sessions up to the last one that their ledger names count as judged.
-    """
-    until, judged = _judged(results, session.site)
-    return f'{session.session} {session.runs}' in judged or _started(session) <= (until or _last(known))
+def was_judged(results: Path, session: Session) -> bool:
+    """Return True if what the session says was kept before, as it is now. Raises InputError."""
+    return f'{session.session} {session.runs}' in _judged(results, session.site)
 
 
-def note_judged(results: Path, session: Session, known: Sequence[Known]) -> None:
-    """Note that what a session says was kept; `known`: the ledger before it. Raises InputError for a damaged file.
+def note_judged(results: Path, session: Session) -> None:
+    """Note that what a session says was kept. Raises InputError for a damaged file.
 
     Where it cannot be written, the session is judged anew the next time.
     """
-    until, judged = _judged(results, session.site)
+    judged = _judged(results, session.site)
     name = f'{session.session} {session.runs}'
     if name not in judged:
         with suppress(InputError):
-            lines = [f'until {until or _last(known) or "-"}', *sorted(judged), name]
-            write_text(_judged_file(results, session.site), ''.join(f'{line}\n' for line in lines))
+            write_text(_judged_file(results, session.site), ''.join(f'{line}\n' for line in [*sorted(judged), name]))
 
 
-def _judged(results: Path, site: str) -> tuple[str, set[str]]:
-    """Return up to when sessions count as judged, empty where nothing was noted, and which later ones were judged.
-
-    A later report of a session, in which cases ran again, is judged anew.
-    """
+def _judged(results: Path, site: str) -> set[str]:
+    """Return which sessions were judged. A later report of one, in which cases ran again, is judged anew."""
     path = _judged_file(results, site)
     try:
-        first, *names = path.read_text(encoding='utf-8').splitlines()
+        return set(path.read_text(encoding='utf-8').splitlines())
     except FileNotFoundError:
-        return '', set()
+        return set()
     except (OSError, ValueError) as error:
         raise InputError(f'{path}: cannot be read: {error}; remove it, or repair it') from None
-    return first.partition(' ')[2], set(names)
 
 
 def _judged_file(results: Path, site: str) -> Path:
     return results / 'judged' / f'{site}.txt'
-
-
-def _started(session: Session) -> str:
-    return f'{session.started:%Y-%m-%dT%H:%M:%S}'
-
-
-def _last(known: Sequence[Known]) -> str:
-    """Return when the last session started that an incident names; empty without any."""
-    return max((seen.started for one in known for seen in one.seen.values()), default='')
 
 
 def sites(results: Path) -> list[str]:
@@ -165,8 +144,7 @@ def _folder(results: Path, site: str) -> Path:
 
 
 def _to_json(known: Known) -> str:
-    schema = _SCHEMA if known.corrections else _OF_OTHERS
-    return json.dumps({'schema': schema, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
+    return json.dumps({'schema': _SCHEMA, **_to_dict(known)}, indent=1, ensure_ascii=False) + '\n'
 
 
 def _to_dict(known: Known) -> dict[str, Any]:
@@ -186,9 +164,7 @@ def _read(results: Path, path: Path) -> Known:
         values = json.loads(path.read_text(encoding='utf-8'))
         if values['schema'] > _SCHEMA:
             raise InputError(f'{path}: was written with schema {values["schema"]}: update Plumbline')
-        known = _from_dict(results, values)
-        # What was closed stays closed
-        return known if 'closes_after' in values or known.closed else replace(known, closes_after=0)
+        return _from_dict(results, values)
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
@@ -201,7 +177,7 @@ def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:
     return Known(
         values['id'], from_dict(values['incident']), {uuid: _seen(seen) for uuid, seen in values['seen'].items()},
         Acknowledged(**noted | {'seen': _seen(noted['seen'])}) if noted else None,
-        values.get('closes_after', _OF_SCHEMA_1), tuple(values.get('before', ())), results,
+        values['closes_after'], tuple(values.get('before', ())), results,
         tuple(_from_dict(results, part) for part in values.get('parts', ())),
         tuple(Selection(**one) for one in values.get('only', ())),
         tuple(Selection(**one) for one in values.get('without', ())),
@@ -228,12 +204,8 @@ class Entry(NamedTuple):
 
 
 def entries(results: Path, site: str) -> list[Entry]:
-    """Return the nodes that stood out, by session, the oldest first.
-
-    Earlier versions kept them below ``<results>/ledger/<site>/``, a CSV file a session; their `how` is what the node
-    was compared with. Raises InputError for a file that cannot be used.
-    """
-    found = _older(results, site)
+    """Return the nodes that stood out, by session, the oldest first. Raises InputError for a file of no use."""
+    found = []
     for one in read(results, site):
         for uuid, seen in one.seen.items():
             found += [Entry(seen.day, uuid, node, one.incident.kind, f'incident {one.id}') for node in seen.bad if node]
@@ -249,10 +221,6 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
     found: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}
     for site in {session.site for session in sessions}:
-        for entry in _older(results, site):
-            found[entry.session] |= {
-                node: f'{entry.how}: {entry.kind} of {entry.date}' for node in entry.node.split(',')
-            }
         for one in read(results, site):
             if epoch and one.first in own:
                 continue
@@ -265,21 +233,4 @@ def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str,
                 bad |= set(one.unhealed) if lasts and not one.closed else set()
                 names = bad - {''} | (cases if '' in bad else set())
                 found[session.session] = dict.fromkeys(names, what) | found[session.session]
-    return found
-
-
-def _older(results: Path, site: str) -> list[Entry]:
-    return [entry for path in sorted((results / 'ledger' / site).glob('*.csv')) for entry in _of_csv(path)]
-
-
-def _of_csv(path: Path) -> list[Entry]:
-    try:
-        with path.open(encoding='utf-8', newline='') as lines:
-            found = [Entry(*(row.get(name) or '' for name in Entry._fields)) for row in csv.DictReader(lines)]
-    except OSError as error:
-        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
-    except (ValueError, csv.Error):
-        found = [Entry('', '', '', '', '')]
-    if not all(map(all, found)):
-        raise InputError(f'{path}: expected the columns {",".join(Entry._fields)}, all filled in; remove or repair it')
     return found

@@ -16,19 +16,21 @@ Content = dict[str, Any]
 
 def read(path: Path, site: Path) -> Content | None:
     """Return the data of a file below the folder of its `site`; None where there is none. Raises InputError."""
+    step = 'remove'
     try:
         text = path.read_text(encoding='utf-8')
         content = json.loads(text.removeprefix(_BEGIN).removesuffix(_END))
         if content['schema'] == SCHEMA:
             return content
         why = f'written with schema {content["schema"]}, this version knows {SCHEMA}'
+        step = 'update Plumbline, or remove'
     except FileNotFoundError:
         return None
     except OSError as error:
         why = f'cannot be read: {error.strerror}'
     except (ValueError, KeyError, TypeError):
         why = 'not a file of `plumbline publish`'
-    raise InputError(f'{path}: {why}; remove {site} to publish all of its sessions anew')
+    raise InputError(f'{path}: {why}; {step} {site} to publish all of its sessions anew')
 
 
 def write(content: Content, stream: Any) -> None:

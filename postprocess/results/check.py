@@ -21,8 +21,8 @@ _WRITING = 3600.0  # seconds after which a file that is not in its place is of a
 def faults(store: Store) -> Iterator[str]:
     """Yield a sentence for each fault of the files of a store.
 
-    Every page of every file is read and its checksum verified; files of versions before schema 4 have none and are only
-    read. A session is looked for in the store if the results directory has its run report.
+    Every page of every file is read and its checksum verified. A session is looked for in the store if the results
+    directory has its run report.
     """
     known = set()
     for index in store.files():

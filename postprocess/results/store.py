@@ -33,8 +33,6 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import write_whole
 from plumbline.paths import SITES, results_directory
 from plumbline.site.sites import name_of_this_site
-from postprocess.readers.cmdline import read_cmdline
-from postprocess.results import older
 from postprocess.results.tables import (
     SCHEMA,
     TABLES,
@@ -43,7 +41,6 @@ from postprocess.results.tables import (
     listed,
     opened,
     read_table,
-    rows_of,
     table_of,
     write_table,
 )
@@ -146,16 +143,16 @@ class Store:
         write_whole({self._file(table, site, month, file): partial(write_table, tables[table]) for table in TABLES})
 
     def compact(self, site: str) -> list[str]:
-        """Put the sessions of each month but the last into one file of the present schema; return those months."""
+        """Put the sessions of each month but the last into one file; return those months."""
         done = []
         months = sorted({_place(path)[1] for path in self.files(site)})
         for month in months[:-1]:
             before = self.files(site, month)
             try:
                 sessions = self.sessions(site, month)
-                if len(before) < 2 and all(session.schema == SCHEMA for session in sessions):
+                if len(before) < 2:
                     continue
-                names = ' '.join([str(SCHEMA), *sorted(session.session for session in sessions)])
+                names = ' '.join(sorted(session.session for session in sessions))
                 file = _TOGETHER + hashlib.sha256(names.encode()).hexdigest()[:16]
                 write = {table: partial(self._write_together, table, sessions) for table in TABLES}
                 write_whole({self._file(table, site, month, file): write[table] for table in TABLES})
@@ -281,21 +278,12 @@ class Store:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
     def _select(self, table: str, sessions: list[Session]) -> str:
-        """Return a query for the rows of `sessions`, in the columns of the present schema."""
-        schemas = {session.schema for session in sessions}
+        """Return a query for the rows of `sessions`."""
         if table == 'sessions' or not sessions:
-            rows = [vars(session) | {'schema': SCHEMA} for session in sessions]
+            rows = [vars(session) for session in sessions]
             self._duckdb.register(f'of_{table}', pa.Table.from_pylist(rows, TABLES[table]))
             return f'FROM of_{table}'
-        parts = []
-        for schema in sorted(schema for schema in schemas if schema >= older.SINCE):
-            files = self._paths(table, [session for session in sessions if session.schema == schema])
-            columns = older.columns_of(table, schema)
-            parts.append(f'SELECT {columns} FROM read_parquet({files}, hive_partitioning=false)')
-        if old := [session for session in sessions if session.schema < older.SINCE]:
-            files_of = {name: self._paths(name, old) for name in TABLES}
-            parts.append(f'FROM ({older.select(self._duckdb, table, files_of)})')
-        return ' UNION ALL BY NAME '.join(parts)
+        return f'FROM read_parquet({self._paths(table, sessions)}, hive_partitioning=false)'
 
     def _paths(self, table: str, sessions: list[Session]) -> str:
         """Return the files of `sessions` as a list in DuckDB's syntax."""
@@ -313,16 +301,10 @@ class Store:
         )
 
     def _tables(self, table: str, sessions: list[Session]) -> Iterator[pa.Table]:
-        """Yield the rows of each session in the present schema; those of earlier schemas from one query."""
-        if old := [session for session in sessions if session.schema < SCHEMA]:
-            names = ', '.join(f'"{name}"' for name in TABLES[table].names)
-            rows = self._query(f'SELECT {names} FROM {table}', {}, old).cast(TABLES[table])
+        """Yield the rows of each session."""
         for session in sessions:
-            if session.schema < SCHEMA:
-                yield rows if len(old) == 1 else rows_of(rows, session.session)
-            else:
-                alone = not session.file.startswith(_TOGETHER)
-                yield read_table(self._path(table, session), None if alone else session.session)
+            alone = not session.file.startswith(_TOGETHER)
+            yield read_table(self._path(table, session), None if alone else session.session)
 
     def sessions(self, site: str, month: str = '*', name: str = '') -> list[Session]:
         """Return the sessions in the order in which they started. `name`: the beginning of their uuid."""
@@ -347,7 +329,7 @@ class Store:
         state = now and (now.st_ino, now.st_mtime_ns, now.st_size)
         if path not in self._read or self._read[path][0] != state:
             rows = read_table(path).to_pylist()
-            self._read[path] = state, [Session(*_place(path), path.stem, **_in_schema(row)) for row in rows]
+            self._read[path] = state, [Session(*_place(path), path.stem, **_known(row)) for row in rows]
         return self._read[path][1]
 
     def _follow(self, sessions: list[Session], action: Callable[[list[Session]], _Result]) -> _Result:
@@ -383,14 +365,11 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def _in_schema(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a row of the table `sessions`, perhaps of an earlier schema. Raises InputError for a later one."""
+def _known(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of the table `sessions`. Raises InputError for one of a later schema."""
     if row['schema'] > SCHEMA:
         raise InputError(
             f'session {row["session"]} was stored with schema {row["schema"]}, this version knows up to {SCHEMA}: '
             'update Plumbline'
         )
-    if row['schema'] >= older.SINCE:
-        return row
-    asked = read_cmdline(row['cmdline'], row['mode'])
-    return {'source': 'report', 'selection': list(asked.selection), 'narrowed_by': list(asked.narrowed_by)} | row
+    return row

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
 
-SCHEMA = 7
+SCHEMA = 1
 _TIME = pa.timestamp('us')
 _WORDS = pa.list_(pa.string())
 #: Columns that each table begins with.
@@ -160,13 +160,6 @@ def read_table(path: Path, session: str | None = None) -> pa.Table:
         groups = [file.metadata.row_group(place) for place in range(file.num_row_groups)]
         found = [place for place, group in enumerate(groups) if _only_text(group.column(column)) == session]
         return file.read_row_groups(found, use_threads=False)
-
-
-def rows_of(rows: pa.Table, session: str) -> pa.Table:
-    """Return the rows of one session."""
-    import pyarrow.compute as pc  # imports pandas
-
-    return rows.filter(pc.equal(rows['session'], session))
 
 
 def _only_text(column: pq.ColumnChunkMetaData) -> str | None:

@@ -14,8 +14,6 @@ from plumbline.site.sites import site_names
 
 HEADER = ','.join(COLUMNS)
 ROW = 'node,system,HPCC,size=quick,HPL,-,GFlop/s,higher,90,1.5,10,baseline,session x,2026-11-21,quick,'
-OLD_HEADER = 'partition,check,case,metric,unit,better,mean,std,n,kind,source,recorded_at,stack,mode,note'
-OLD_ROW = 'node,OsuLatency,pair=same_numa,latency_8,us,lower,0.5,0.01,10,baseline,session x,2026-11-21,cpu,quick,'
 WANTED = SeriesId('node', 'system', 'HPCC', (('size', 'quick'),), 'HPL')
 
 
@@ -60,11 +58,9 @@ def test_a_baseline_of_one_session_may_have_no_std(read):
     assert (found.std, found.n, found.stated) == (None, 1, {'floor': None, 'usual_spread': None})
 
 
-def test_recorded_rows_are_read_with_and_without_what_the_check_states(read):
-    before = read(f'{ROW},0.01,9,10,BIOS 2,dates=2026-11-21', header=f'{HEADER},spread,df,spread_n,epoch,provenance')
-    now = read(f'{ROW},0.01,9,10,0.02,0.05,BIOS 2,dates=2026-11-21', header=','.join(COLUMNS + RECORDED))
-    assert before == [replace(now[0], usual_spread=None, floor=None)]
-    assert (now[0].spread, now[0].epoch, now[0].stated) == (0.01, 'BIOS 2', {'floor': 0.05, 'usual_spread': 0.02})
+def test_recorded_rows_are_read_with_what_the_check_states(read):
+    (found,) = read(f'{ROW},0.01,9,10,0.02,0.05,BIOS 2,dates=2026-11-21', header=','.join(COLUMNS + RECORDED))
+    assert (found.spread, found.epoch, found.stated) == (0.01, 'BIOS 2', {'floor': 0.05, 'usual_spread': 0.02})
 
 
 @pytest.mark.parametrize(
@@ -103,6 +99,8 @@ def test_duplicate_rows_are_refused(read):
 def test_other_columns_are_refused(read):
     with pytest.raises(SiteError, match=r'baseline\.csv:1: expected the columns partition,'):
         read(header=HEADER.replace('note', 'remark'))
+    with pytest.raises(SiteError, match=r'baseline\.csv:1: columns humidity, mood are unknown: update Plumbline'):
+        read(header=f'{HEADER},mood,humidity')
 
 
 def test_a_file_that_is_not_there_holds_no_rows(tmp_path):
@@ -190,20 +188,6 @@ def test_params_and_dims_are_the_same_whatever_the_order(parameters):
     text = to_text(params)
     assert row(params=text, dims=text).matches(of) and row(params='*', dims='*').matches(of)
     assert not row(params=text).matches(of) and not row(params='*').matches(of)
-
-
-def test_a_file_of_before_dims_is_read(read):
-    pattern = OLD_ROW.replace('latency_8', '*').replace('same_numa', '*')
-    exact, every = read(OLD_ROW, pattern, header=OLD_HEADER)
-    of = SeriesId('node', 'cpu', 'OsuLatency', (('pair', 'same_numa'),), 'latency', (('message_bytes', '8'),))
-    assert (exact.id, exact.quantity, exact.mean, exact.n) == (of, Quantity('us', 'lower'), 0.5, 10)
-    assert every.is_pattern and every.matches(of)
-
-
-def test_old_kinds_of_rows_have_todays_name(read):
-    old = OLD_ROW.replace('0.01,10,baseline', ',,void') + 'garbled'
-    (found,) = read(old, kind='published', header=OLD_HEADER)
-    assert (found.kind, found.is_limit) == ('invalid', False)
 
 
 @pytest.mark.parametrize(

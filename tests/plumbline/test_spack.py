@@ -300,6 +300,12 @@ def test_a_description_in_another_form_is_made_anew(stack, content):
     assert stack.bring_up().fault() is None
 
 
+def test_a_description_of_a_later_version_is_refused(stack):
+    (stack.bring_up().folder / 'stack.json').write_text('{"schema": 2}')
+    with pytest.raises(SiteError, match=r'stack\.json: was written with schema 2: update Plumbline'):
+        stack.installed().fault()
+
+
 def test_a_path_with_a_blank_is_refused(stack, monkeypatch, tmp_path):
     monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(tmp_path / 'my software'))
     with pytest.raises(StackError, match='a path with a blank: set PLUMBLINE_SOFTWARE'):

@@ -31,11 +31,11 @@ tolerance: {floor: 0.02}
 """
 
 
-def metric(values=(), unit='', better='higher', void=None, node='n1'):
-    """A metric of a record with a trial for each value: a bandwidth, or a time where lower is better."""
+def metric(values=(), unit='', better='higher', invalid=None, node='n1'):
+    """A metric of one series with a trial for each value: a bandwidth, or a time where lower is better."""
     unit = unit or UNITS.get(better, 'GB/s')
     samples = [[trial, node, value] for trial, value in enumerate(values, 1)]
-    return {'unit': unit, 'better': better, 'samples': samples, 'void': void}
+    return {'unit': unit, 'better': better, 'samples': samples, 'invalid': invalid}
 
 
 def case(
@@ -45,14 +45,16 @@ def case(
 ):  # fmt: skip
     """One entry of ``runs[].testcases[]``; `fields` add to it or replace what it has. No `metrics`: an empty record.
 
-    `dims`: kind and unit by name, of metrics such as ``latency message_bytes=8``. `figures`, `health`: of the record.
+    A metric ``latency message_bytes=8`` is a series of `latency`. `dims`: kind and unit of each by name. `missing`: why
+    series have no number, by metric. `figures`, `health`: of the record.
     """
     name = check + ''.join(f' %{pair}' for pair in parameters.split(',') if pair != '-')
     record = metrics and {
-        'schema': 1, 'check': check, 'case': parameters, 'tags': list(tags), 'trials': 3, 'metrics': metrics,
-        'missing': missing or {}, 'trial_seconds': [1.5, 1.6], 'binding': {'asked': '0', 'got': {}},
+        'schema': 1, 'check': check, 'params': dict(from_text(parameters)), 'tags': list(tags), 'trials': 3,
+        'dims': {dim: {'kind': kind, 'unit': unit} for dim, (kind, unit) in (dims or {}).items()},
+        'metrics': metrics_of(metrics, missing or {}), 'figures': figures or {}, 'trial_seconds': [1.5, 1.6],
+        'placement': {'requested': '0', 'actual': {}}, 'health': health or {}, 'provenance': provenance or {},
         'job': {'id': '7', 'state': 'COMPLETED', 'exitcode': 0, 'nodes': list(nodes)},
-        'provenance': provenance or {},
     }  # fmt: skip
     entry = {
         'system': site, 'partition': partition, 'environ': stack, 'name': name, 'display_name': name,
@@ -61,28 +63,20 @@ def case(
         'job_nodelist': list(nodes), 'job_completion_time_unix': BEGAN + 5, 'time_total': 3.5,
     }  # fmt: skip
     if not fixture:
-        if record and (dims or figures or health):
-            record = with_dims(record, dims or {}) | {'figures': figures or {}, 'health': health or {}}
         entry['record'] = record or {}
     return entry | fields
 
 
-def with_dims(record, dims):
-    """A record of schema 1 as one of schema 2: ``latency message_bytes=8`` is a metric with its dims.
-
-    `dims`: (kind, unit) by name, which are declared.
-    """
-    metrics = {}
-    for name, old in record['metrics'].items():
-        metric, _, text = name.partition(' ')
-        series = {'dims': dict(from_text(text)), 'samples': old['samples'], 'judged': old.get('judged', True)}
-        metrics.setdefault(metric, {'unit': old['unit'], 'better': old['better'], 'series': []})['series'].append(
-            series
-        )
-    declared = {name: {'kind': kind, 'unit': unit} for name, (kind, unit) in dims.items()}
-    kept = {key: record[key] for key in ('check', 'tags', 'trials', 'trial_seconds', 'job', 'provenance')}
-    params = dict(from_text(record['case']))
-    return kept | {'schema': 2, 'params': params, 'metrics': metrics, 'dims': declared, 'evidence': ''}
+def metrics_of(metrics, missing):
+    """The metrics of a record, from those of `case`."""
+    found = {}
+    for name, of in metrics.items():
+        of_metric, _, dims = name.partition(' ') if '=' in name else (name, '', '')
+        series = {'dims': dict(from_text(dims)), 'missing': missing.get(name)}
+        series |= {key: of[key] for key in ('samples', 'invalid', 'judged') if key in of}
+        facts = {key: value for key, value in of.items() if key not in series}
+        found.setdefault(of_metric, facts | {'series': []})['series'].append(series)
+    return found
 
 
 def report(*cases, uuid='aaaa1111', cmdline='reframe -r', mode=None, began=BEGAN, earlier_runs=()):

@@ -31,7 +31,7 @@ def test_what_the_numbers_were_measured_on_is_kept_with_them(work):
 
 def test_what_cannot_be_trusted_is_refused_and_named(work):
     metrics = {
-        'good': metric([1.0, 2.0]), 'void': metric([1.0, 2.0], void='above the peak'), 'lost': metric(),
+        'good': metric([1.0, 2.0]), 'void': metric([1.0, 2.0], invalid='above the peak'), 'lost': metric(),
         'zero': metric([0.0, 0.0]), 'odd': metric([1.0, 2.0], unit='furlong'),
         'endless': metric([float('inf'), 1.0]),
     }  # fmt: skip
@@ -74,7 +74,7 @@ def test_units_that_differ_between_sessions_are_refused(work):
     'entry',
     [
         case(result='fail', fail_phase='setup', fail_reason='x'),
-        case(metrics={'triad': metric([1.0, 2.0], void='no')}),
+        case(metrics={'triad': metric([1.0, 2.0], invalid='no')}),
     ],
 )
 def test_a_session_with_nothing_to_record_is_refused_whole(work, entry):

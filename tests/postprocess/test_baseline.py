@@ -8,7 +8,7 @@ import re
 
 import numpy
 import pytest
-from run_reports import BEGAN, SITE, UNITS, baseline, case, metric, nights, reference, report, with_dims
+from run_reports import BEGAN, UNITS, baseline, case, metric, nights, reference, report
 
 from plumbline.references import COLUMNS, RECORDED
 
@@ -243,24 +243,6 @@ def test_a_reason_lets_busy_sessions_in_only_where_they_are_named_or_nothing_els
     assert (baseline(work)['triad'].n, 'although: x' in baseline(work)['triad'].note) == (2, True)
 
 
-def test_nodes_with_an_incident_are_left_out(work):
-    for night, value in enumerate((100, 101, 70)):
-        slow = case(metrics={'triad': metric([value, value])}, nodes=('n7',))
-        good = case(check='Other', metrics={'copy': metric([5.0, 5.0])}, nodes=('n2',))
-        work.ingest(report(slow, good, uuid=f'night{night}', began=BEGAN + night * 86400))
-    path = work.results / 'ledger' / SITE / 'night2.csv'
-    path.parent.mkdir(parents=True)
-    path.write_text('date,session,node,kind,how\n2026-11-23,night2,n7,NODE,its own sessions\n')
-    answer = work.run('record propose')
-    assert 'left out: session night2: in part: ' in answer.stdout and 'n7' in answer.stdout
-    work.run('record accept')
-    rows = baseline(work)
-    assert (rows['triad'].n, rows['copy'].n) == (2, 3)
-    refused = work.run('record propose', 'night2')
-    assert refused.exit_code == 1 and 'none good enough for a baseline' in refused.stdout
-    assert work.run('record propose', 'night2', '--although', 'n7 is all there is', '--epoch', 'n7').exit_code == 0
-
-
 def test_a_node_with_an_open_incident_is_left_out_until_it_has_healed(work):
     work.reference(reference())
     nodes = [f'n{number}' for number in range(6)]
@@ -390,10 +372,7 @@ def test_a_level_that_changed_once_asks_for_an_epoch(work):
 
 
 def test_one_session_states_what_its_check_calls_usual(work):
-    entry = case(metrics={'triad': metric([100.0])})
-    entry['record'] = with_dims(entry['record'], {})
-    entry['record']['metrics']['triad'] |= {'usual_spread': 0.01, 'floor': 0.03}
-    work.ingest(report(entry))
+    work.ingest(report(case(metrics={'triad': metric([100.0]) | {'usual_spread': 0.01, 'floor': 0.03}})))
     proposed = work.run('record propose')
     assert proposed.exit_code == 0
     row = baseline_after_accept(work)

@@ -66,14 +66,17 @@ def test_without_any_reference_it_is_said_once_how_to_record_one(work):
 
 def test_void_goes_before_everything(work):
     entry = case(
-        metrics={'triad': metric([100.0], void='above the peak')}, result='fail', fail_phase='sanity', fail_reason='bad'
+        metrics={'triad': metric([100.0], invalid='above the peak')},
+        result='fail',
+        fail_phase='sanity',
+        fail_reason='bad',
     )
     row = only(work.judge(entry, reference(unit='MB/s')))
     assert (row['verdict'], row['cause'], row['value']) == ('invalid', 'above the peak', 100)
 
 
 def test_void_without_a_reference_is_void(work):
-    document = work.judge(case(metrics={'triad': metric([100.0], void='above the peak'), 'copy': metric([1.0])}))
+    document = work.judge(case(metrics={'triad': metric([100.0], invalid='above the peak'), 'copy': metric([1.0])}))
     assert document['counts'] == {'invalid': 1, 'no_reference': 1}
     assert document['exit_code'] == 1
 
@@ -295,7 +298,7 @@ def test_distinct_jobs_decide(work, reruns, verdict, says):
 @pytest.mark.parametrize(
     ('job', 'verdict'),
     [
-        (case(metrics={'triad': metric([900.0], void='above the peak')}), 'invalid'),
+        (case(metrics={'triad': metric([900.0], invalid='above the peak')}), 'invalid'),
         (case(metrics={'triad': metric()}, missing={'triad': 'no line'}), 'missing'),
         (case(metrics={'triad': metric()}, result='fail', fail_phase='run', fail_reason='exit code 3'), 'ok'),
     ],

@@ -17,7 +17,7 @@ def mixed(work):
     rows = [reference(metric=name) for name in ('slow', 'good', 'fast', 'lost')]
     metrics = {
         'slow': metric([50.0, 51.0]), 'good': metric([100.0, 101.0]), 'fast': metric([150.0]), 'lost': metric(),
-        'new': metric([1.0]), 'wrong': metric([9.0], void='above <peak> & "more" | [bold]'),
+        'new': metric([1.0]), 'wrong': metric([9.0], invalid='above <peak> & "more" | [bold]'),
     }  # fmt: skip
     broken = case(check='HPCC', result='fail', fail_phase='setup', fail_reason='\x1b[31m<script>alert(1)</script>\x00')
     work.reference(*rows)

@@ -32,7 +32,7 @@ def sessions(work):
     values = {'ok': 100.0, 'slow': 50.0, 'fast': 150.0, 'young': 50.0, 'far': 1.0, 'new': 1.0}
     metrics = {name: metric([value, value * 1.01]) for name, value in values.items()}
     metrics |= {
-        'void': metric([1e9], void='above the peak'),
+        'void': metric([1e9], invalid='above the peak'),
         'gone': metric([]),
         'shown': metric([1.0]) | {'judged': False},
     }

@@ -10,7 +10,11 @@ from run_reports import BEGAN, case, metric, only, reference, report
 def test_another_session_as_reference(work):
     before = report(
         case(
-            metrics={'triad': metric([100.0, 101.0, 99.0]), 'copy': metric([5.0, 5.1]), 'add': metric([1.0], void='no')}
+            metrics={
+                'triad': metric([100.0, 101.0, 99.0]),
+                'copy': metric([5.0, 5.1]),
+                'add': metric([1.0], invalid='no'),
+            }
         ),
         uuid='aaaa',
     )

@@ -3,7 +3,6 @@
 import re
 from types import SimpleNamespace
 
-import pytest
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, report
 
@@ -114,13 +113,9 @@ def test_a_gain_is_no_news(work):
     assert column(tree, 'changes', 'kind') == ['step']
 
 
-@pytest.mark.parametrize(
-    ('place', 'text'), [('results/ledger/{}/x.csv', 'date\n1\n'), ('sites/{}/locations.csv', 'x\n')]
-)
-def test_a_file_that_cannot_be_read_costs_the_nodes_and_not_the_page(work, place, text):
-    path = work.results.parent / place.format(SITE)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text)
+def test_a_file_that_cannot_be_read_costs_the_nodes_and_not_the_page(work):
+    path = work.sites / SITE / 'locations.csv'
+    path.write_text('x\n')
     night(work, 0)
     result = work.run('report')
     assert result.exit_code == 2

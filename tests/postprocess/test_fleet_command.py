@@ -229,12 +229,12 @@ def test_a_wrong_location_table_is_named(work, text, says):
 
 def test_a_wrong_ledger_is_named(work):
     sessions(work, nights=1)
-    path = work.results / 'ledger' / SITE / 'x.csv'
+    path = work.results / 'incidents' / SITE / 'x.json'
     path.parent.mkdir(parents=True)
-    path.write_text('date,node\n2026-01-01,n1\n')
+    path.write_text('{"schema": 2}')
     result = work.run('fleet')
     assert result.exit_code == 2
-    assert f'{path}: expected the columns date,session,node' in result.stderr
+    assert f'{path}: was written with schema 2: update Plumbline' in result.stderr
 
 
 def test_a_node_that_ran_a_case_twice_counts_once(work):

@@ -3,10 +3,9 @@
 import json
 
 import pytest
-from run_reports import BEGAN, SITE, case, metric, report
+from run_reports import BEGAN, case, metric, report
 
 from plumbline.identity import CaseId
-from postprocess.incidents import ledger
 from postprocess.incidents.provenance import ALL, Provenance, difference
 
 DAY = 86400
@@ -50,7 +49,7 @@ def test_one_session_of_a_site_that_nobody_described(work, command, format):
 @pytest.mark.parametrize('command', ['trend', 'fleet'])
 def test_sessions_without_a_number(work, command):
     empty = triad()
-    empty['record']['metrics']['triad']['samples'] = []
+    empty['record']['metrics']['triad']['series'][0]['samples'] = []
     work.ingest(night(0), *(night(n, empty) for n in range(1, 4)), site='cluster')
     assert work.run(command).exit_code == 0
 
@@ -107,14 +106,3 @@ def test_what_is_unlike_at_a_node_is_what_all_others_share():
     found = Provenance({(stream, 5): facts | {ALL: {}}})
     assert list(map(str, found.unlike(stream, 5, 'n3'))) == ['governor: powersave, elsewhere performance']
     assert found.unlike(stream, 5, 'n1') == []
-
-
-def test_a_ledger_of_earlier_versions_is_read(work):
-    work.ingest(night(0, triad()))
-    path = work.results / 'ledger' / SITE / '2026-01-01.x.csv'
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        'date,session,node,kind,check,case,metric,change,how\n'
-        '2026-01-01,x,n1,NODE,STREAM,size=big,triad,-9.5,the fleet\n'
-    )
-    assert ledger.entries(work.results, SITE) == [('2026-01-01', 'x', 'n1', 'NODE', 'the fleet')]

@@ -26,35 +26,6 @@ def test_show_tells_all_of_an_incident(site):
         assert 15 < row['loss_low'] < row['loss'] < row['loss_high'] < 25
 
 
-def test_a_file_of_an_earlier_version_is_read(site):
-    """It names the series alone, and the archives in a sentence."""
-    site.run(slow_node(0.5))
-    (one,) = site.judged(1)
-    (path,) = (site.work.results / 'incidents' / SITE).iterdir()
-    values = json.loads(path.read_text())
-    del values['incident']['archives']
-    values['incident']['series'] = [dict(list(row.items())[:6]) for row in values['incident']['series']]
-    path.write_text(json.dumps(values))
-    shown = json.loads(site.work.run('incidents show', one['id'], '--format', 'json').stdout)
-    assert [row['value'] for row in shown['series']] == [None] * METRICS
-
-
-def test_what_an_earlier_version_closed_stays_closed(young):
-    """Three healthy sessions closed an incident then; now five do after one that was bad."""
-    young.run(problem='ReFrame was killed')
-    (one,) = young.judged(1)
-    (path,) = (young.work.results / 'incidents' / SITE).iterdir()
-    values = json.loads(path.read_text()) | {'schema': 1}
-    del values['closes_after']
-    values['incident']['sort'] = 'failure'
-    bad = next(iter(values['seen'].values()))
-    for nights in (2, 3):
-        more = {f'{day:08}': bad | {'bad': [], 'healthy': bad['bad']} for day in range(1, nights + 1)}
-        path.write_text(json.dumps(values | {'seen': values['seen'] | more}))
-        shown = json.loads(young.work.run('incidents show', one['id'], '--format', 'json').stdout)
-        assert shown['state'] == ('closed' if nights == 3 else 'healing')
-
-
 def test_the_list_begins_with_what_is_open(site):
     site.run(three_causes)
     site.judged(1)

@@ -107,23 +107,28 @@ def broken(**record):
     return report(entry)
 
 
+def with_metric(**fields):
+    return report(case(metrics={'triad': metric([1.0]) | fields}))
+
+
 @pytest.mark.parametrize(
     ('content', 'says'),
     [
         ([], "no 'session_info'"),
         (report() | {'runs': None}, 'runs: expected list, found None'),
         (report() | {'runs': [{'testcases': [{}]}]}, "no 'unique_name'"),
-        (broken(schema=3), 'schema: expected 2, found 3'),
+        (broken(schema=2), 'schema: expected 1, found 2: update Plumbline'),
+        (broken(schema=None), 'schema: expected 1, found None'),
         (broken(metrics=[]), 'metrics: expected dict'),
         (broken(metrics={'triad': {'unit': 'GB/s'}}), "triad has no 'better'"),
-        (broken(metrics={'triad': metric([1.0], better='up')}), "expected higher or lower, found 'up'"),
-        (broken(metrics={'triad': metric(['fast'])}), 'expected [trial, node, number]'),
-        (broken(metrics={'triad': metric([True])}), 'expected [trial, node, number]'),
-        (broken(metrics={'triad': metric() | {'samples': [[1, 2]]}}), 'expected [trial, node, number]'),
+        (with_metric(better='up'), "expected higher or lower, found 'up'"),
+        (with_metric(samples=[[1, 'n1', 'fast']]), 'expected [trial, node, number]'),
+        (with_metric(samples=[[1, 'n1', True]]), 'expected [trial, node, number]'),
+        (with_metric(samples=[[1, 2]]), 'expected [trial, node, number]'),
         (broken(job=['x']), 'job: expected dict'),
         (broken(trials='three'), 'trials: expected int'),
         (broken(trial_seconds='short'), 'trial_seconds: expected list'),
-        (broken(missing='x'), 'missing: expected dict'),
+        (broken(params='x'), 'params: expected dict'),
         (report(GOOD | {'job_completion_time_unix': 'noon'}), 'expected int or float, found'),
         (report(GOOD, uuid='../../etc/x'), "found '../../etc/x'"),
         (report(case(site='a'), case(site='b')), 'expected one site, found a, b'),
@@ -141,7 +146,7 @@ def test_what_is_wrong_in_a_report_is_said_with_its_place(work, content, says):
 
 def test_messages_become_plain_lines(work):
     entry = case(
-        metrics={'triad': metric([1.0], void='two\nlines')}, result='fail', fail_phase='run',
+        metrics={'triad': metric([1.0], invalid='two\nlines')}, result='fail', fail_phase='run',
         fail_reason='\x1b[31mred\x1b[0m\x00 and\ttab \ud800',
     )  # fmt: skip
     work.ingest(report(entry), problem='a\nb')
@@ -307,7 +312,7 @@ def test_check_and_params_of_a_display_name(name, expected):
     assert check_and_params(name) == expected
 
 
-def test_a_record_of_schema_2_is_read_with_its_dims(work):
+def test_a_record_is_read_with_its_dims(work):
     record = Record('OsuLatency', pairs({'place': 'nodes'}), trials=1)
     of_sizes = [Series(pairs({'message_bytes': size}), [(1, 'n1,n2', 1.5)], judged=size == 8) for size in (4, 8)]
     record.metrics['latency'] = MetricRecord('us', 'lower', of_sizes)

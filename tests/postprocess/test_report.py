@@ -378,9 +378,9 @@ def test_the_usual_range_is_of_what_was_measured(work):
     assert max(heights) - min(heights) < 30, 'the failed session would have made it as high as the plot'
 
 
-def test_a_report_of_an_earlier_version_has_its_curves(work):
-    metrics = {f'latency_{2**i}': metric([1.0 + i], 'us', 'lower') for i in range(6)}
-    work.ingest(report(case('OsuLatency', 'pair=same_numa', metrics)))
+def test_a_curve_says_what_it_shows_over_what(work):
+    metrics = {f'latency message_bytes={2**i}': metric([1.0 + i], 'us', 'lower') for i in range(6)}
+    work.ingest(report(case('OsuLatency', 'pair=same_numa', metrics, dims={'message_bytes': ('size', 'B')})))
     (curve,) = tree_of(work).find_class('curve')
     assert text_of(next(curve.iter('figcaption'))) == 'latency pair=same_numa, us, over message_bytes (B)'
 

@@ -17,14 +17,14 @@ import postprocess
 from plumbline.errors import InputError
 from postprocess.results.frames import with_dims
 
-OLD = ROOT / 'tests/data/store-schema-2'
+RELEASED = ROOT / 'tests/data/releases/1.0'
 DAY = 86400
 
 
 @pytest.fixture
 def results(work):
-    """Three sessions of an old store, and one of another site with the uuid of the first."""
-    shutil.copytree(OLD / 'store', work.results / 'store')
+    """Three sessions of a released version, and one of another site with the uuid of the first."""
+    shutil.copytree(RELEASED / 'store', work.results / 'store')
     work.ingest(
         report(case(metrics={'triad': metric([7.0, 9.0])}, site='other'), uuid='00000000', began=BEGAN - 9 * DAY)
     )

@@ -1,4 +1,4 @@
-"""The store over months and years: older schemas, compaction, many processes, ReFrame's results database."""
+"""The store over months and years: later schemas, compaction, many processes, ReFrame's results database."""
 
 import sqlite3
 import subprocess
@@ -101,7 +101,7 @@ def test_a_later_schema_is_refused(work):
     for command in ('compare', 'trend', 'fleet', 'report'):
         result = work.run(command)
         assert result.exit_code == 2
-        assert f'stored with schema {SCHEMA + 1}, this version knows up to {SCHEMA}' in result.stderr
+        assert f'stored with schema {SCHEMA + 1}, this version knows up to {SCHEMA}: update Plumbline' in result.stderr
 
 
 def test_metrics_that_are_not_to_be_judged_stay_marked(work):

@@ -2,15 +2,11 @@
 
 import json
 import os
-import shutil
-from pathlib import Path
 
 import pytest
 from run_reports import case, metric, report
 
 from postprocess.results.tables import TABLES
-
-OLD = Path(__file__).parent.parent / 'data'
 
 
 @pytest.fixture
@@ -32,12 +28,6 @@ def test_a_store_as_it_was_written_is_said_to_be_so(stored):
     code, said = check(stored)
     assert (code, len(said.splitlines())) == (0, 1)
     assert '2 sessions' in said
-
-
-@pytest.mark.parametrize('schema', ['store-schema-2', 'store-schema-3'])
-def test_stores_of_earlier_versions_can_be_checked(work, schema):
-    shutil.copytree(OLD / schema / 'store', work.results / 'store')
-    assert check(work)[0] == 0
 
 
 @pytest.mark.parametrize('table', TABLES)

@@ -277,7 +277,7 @@ def test_failed_and_invalid_sessions_and_unjudged_metrics_do_not_count(work):
         }
         entry = case(metrics=good)
         if night > 20:  # half as fast, and not to be believed
-            bad = {'triad': metric([50.0], void='above the peak' if night % 2 else None)}
+            bad = {'triad': metric([50.0], invalid='above the peak' if night % 2 else None)}
             entry = case(metrics=bad, result='fail', fail_phase='sanity') if night % 2 == 0 else case(metrics=bad)
         nights.append(report(entry, uuid=f'{night:04}', began=BEGAN + night * DAY))
     work.ingest(*nights)

@@ -1,0 +1,115 @@
+"""What released versions wrote is read by this one: run reports, store, ledger of incidents and baseline."""
+
+import csv
+import io
+import json
+import shutil
+
+import pytest
+from run_reports import SITE, Workplace
+from scratch import ROOT
+
+from plumbline.references import read_references
+from postprocess.results.store import Store
+from postprocess.results.tables import SCHEMA, TABLES
+
+RELEASES = ROOT / 'tests/data/releases'
+#: Of the sessions 00000000 to 00000002, in which each number is 0, 1 and 2 % more than in the first.
+ROWS = {'samples': [45, 45, 45], 'metrics': [28, 28, 28], 'cases': [9, 9, 9], 'sessions': [1, 1, 1]}
+STATUSES = {
+    '00000000': {'measured': 26, 'invalid': 1, 'missing': 1},
+    '00000001': {'measured': 25, 'failed': 2, 'missing': 1},
+    '00000002': {'measured': 27, 'missing': 1},
+}
+
+
+@pytest.fixture(params=sorted(path.name for path in RELEASES.iterdir()))
+def release(request):
+    return RELEASES / request.param
+
+
+@pytest.fixture
+def written(work, release):
+    """A results directory and a folder of sites as a released version left them."""
+    for name in ('store', 'incidents', 'judged'):
+        shutil.copytree(release / name, work.results / name)
+    shutil.rmtree(work.sites)
+    shutil.copytree(release / 'sites', work.sites)
+    return work
+
+
+@pytest.fixture
+def ingested(tmp_path, release):
+    """The run reports of a released version, ingested by this one."""
+    (tmp_path / 'today').mkdir()
+    work = Workplace(tmp_path / 'today')
+    assert work.run('ingest', *sorted((release / 'reports').glob('*.json'))).exit_code == 0
+    return work
+
+
+def test_every_row_of_the_store_is_there(written):
+    store = Store(written.results)
+    sessions = [store.find(uuid) for uuid in STATUSES]
+    assert {table: [len(store.rows(table, session)) for session in sessions] for table in TABLES} == ROWS
+    for uuid, expected in STATUSES.items():
+        statuses = [row['status'] for row in store.rows('metrics', store.find(uuid))]
+        assert {status: statuses.count(status) for status in expected} == expected
+    sql = """
+        SELECT night, mean, n FROM metrics JOIN cases USING (night, case_id) WHERE "check" = 'OsuDeviceLatency'
+        AND metric = 'latency' AND metrics.dims = 'message_bytes=8,pair=0-10' ORDER BY night
+    """
+    found = store.query(sql, store.sessions(SITE)).to_pylist()
+    assert [(row['night'], round(row['mean'], 4), row['n']) for row in found] == [
+        (0, 2.55, 2), (1, 2.5755, 2), (2, 2.601, 2),
+    ]  # fmt: skip
+
+
+def as_read(store, table, uuid):
+    """Rows that can be compared: NaN equal to NaN."""
+    return [{key: str(value) for key, value in row.items()} for row in store.rows(table, store.find(uuid))]
+
+
+@pytest.mark.parametrize('table', ['samples', 'metrics', 'cases'])
+def test_a_report_gives_the_rows_that_were_stored(written, ingested, table):
+    stored, today = Store(written.results), Store(ingested.results)
+    for uuid in STATUSES:
+        assert as_read(stored, table, uuid) == as_read(today, table, uuid)
+
+
+def test_a_baseline_is_in_force(written):
+    rows = {(row.id.check, row.id.metric, row.id.dims): row for row in read_references(written.baseline, 'baseline')}
+    assert len(rows) == 27
+    hpl = rows['HPL', 'gflops', ()]  # 500, 505 and 510 GFlop/s
+    assert (hpl.mean, hpl.std, hpl.n, hpl.quantity.unit, hpl.kind) == (505.0, 5.0, 3, 'GFlop/s', 'baseline')
+    assert hpl.sessions == set(STATUSES)
+    document = written.compare('00000002')
+    (judged,) = [row for row in document['verdicts'] if row['check'] == 'HPL']
+    assert (judged['verdict'], judged['value'], judged['expected']) == ('ok', 510, 505)
+
+
+def test_the_ledger_keeps_what_people_wrote_there(written):
+    rows = list(csv.DictReader(io.StringIO(written.run('incidents', '--format', 'csv').stdout)))
+    states = {row['id']: row['state'] for row in rows}
+    assert states == {'e4c13c': 'acknowledged', 'ef7a9d': 'healing', 'b03544': 'healing'}
+    shown = written.run('incidents show', 'e4c13c').stdout
+    assert 'the second board comes in January' in ' '.join(shown.split())
+    shown = written.run('incidents show', 'ef7a9d').stdout
+    assert 'the file system was full a day before' in ' '.join(shown.split())
+    before = {path.name: path.read_text() for path in (written.results / 'incidents' / SITE).iterdir()}
+    written.compare('00000001')  # was judged: it is read only
+    assert {path.name: path.read_text() for path in (written.results / 'incidents' / SITE).iterdir()} == before
+
+
+@pytest.mark.parametrize('command', ['compare', 'trend', 'fleet', 'report', 'store check', 'export --to csv'])
+def test_commands_read_it(written, command):
+    assert written.run(command).exit_code in (0, 1)
+
+
+def test_the_next_session_joins_what_was_stored(written, release):
+    first = json.loads((release / 'reports/00000002.json').read_text())
+    first['session_info'] |= {'uuid': '00000003', 'time_start_unix': 1795171131.0, 'time_end_unix': 1795171191.0}
+    written.ingest(first)
+    store = Store(written.results)
+    assert [session.session for session in store.sessions(SITE)] == [*STATUSES, '00000003']
+    assert store.find('00000003').schema == SCHEMA
+    assert written.compare()['session'] == '00000003'

@@ -4,4 +4,4 @@ Imports no other package of this project, no ReFrame and no numpy; needs PyYAML,
 brings.
 """
 
-__version__ = '0.1.0'
+__version__ = '1.0.0.dev0'

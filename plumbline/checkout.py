@@ -21,7 +21,7 @@ _MARKER = '.plumbline.json'  # in a checkout that `write` made: its version, and
 
 @functools.cache
 def version() -> str:
-    """Return ``0.1.0``, in a clone with its commit: ``0.1.0 (68b1365-dirty)``."""
+    """Return ``1.0.0``, in a clone with its commit: ``1.0.0 (68b1365-dirty)``."""
     if not (ROOT / '.git').exists() or CHECKOUT_FILES.is_dir():
         return __version__
     with suppress(ValueError):

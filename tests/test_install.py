@@ -153,7 +153,9 @@ def test_a_clone_is_not_written_again(tmp_path):
 
 def test_the_version_is_the_same_everywhere():
     assert yaml.safe_load((ROOT / 'CITATION.cff').read_text())['version'] == __version__
-    assert f'\n## {__version__}\n' in (ROOT / 'CHANGELOG.md').read_text()
+    number, _, development = __version__.partition('.dev')
+    date = 'unreleased' if development else r'\d{4}-\d\d-\d\d'
+    assert re.search(rf'^## {re.escape(number)} \({date}\)$', (ROOT / 'CHANGELOG.md').read_text(), re.MULTILINE)
     assert version().startswith(__version__)
 
 

@@ -162,13 +162,15 @@ def _to_dict(known: Known) -> dict[str, Any]:
 def _read(results: Path, path: Path) -> Known:
     try:
         values = json.loads(path.read_text(encoding='utf-8'))
-        if values['schema'] > _SCHEMA:
-            raise InputError(f'{path}: was written with schema {values["schema"]}: update Plumbline')
-        return _from_dict(results, values)
+        later = values['schema'] > _SCHEMA
+        known = None if later else _from_dict(results, values)
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
+    if known is None:
+        raise InputError(f'{path}: was written with schema {values["schema"]}: update Plumbline')
+    return known
 
 
 def _from_dict(results: Path, values: Mapping[str, Any]) -> Known:

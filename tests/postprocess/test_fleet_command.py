@@ -234,7 +234,7 @@ def test_a_wrong_ledger_is_named(work):
     path.write_text('{"schema": 2}')
     result = work.run('fleet')
     assert result.exit_code == 2
-    assert f'{path}: was written with schema 2: update Plumbline' in result.stderr
+    assert result.stderr == f'plumbline: {path}: was written with schema 2: update Plumbline\n'
 
 
 def test_a_node_that_ran_a_case_twice_counts_once(work):

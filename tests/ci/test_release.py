@@ -1,0 +1,134 @@
+"""`ci/release`: the steps of a release, on a small repository; and one version in all files that state it."""
+
+import re
+import shutil
+import subprocess
+import sys
+from datetime import date
+
+import pytest
+from scratch import ROOT
+
+from ci import release
+from plumbline import __version__
+
+IDENTITY = ('-c', 'user.name=a', '-c', 'user.email=a@example.org')
+
+
+def git(folder, *words):
+    return subprocess.run(['git', *IDENTITY, *words], cwd=folder, capture_output=True, text=True, check=True).stdout
+
+
+@pytest.fixture
+def repository(tmp_path, monkeypatch):
+    """The files with a version, of a tree that waits to be 1.2.3, committed; other programs than git are only noted."""
+    for file in (*release.VERSION_IN, 'CHANGELOG.md'):
+        (tmp_path / file).parent.mkdir(exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+    (tmp_path / 'CHANGELOG.md').write_text('# Changelog\n\n## 1.2.3 (unreleased)\n\n- New.\n\n## 1.2.2 (2026-01-01)\n')
+    monkeypatch.setattr(release, 'ROOT', tmp_path)
+    for name in ('GIT_AUTHOR_NAME', 'GIT_COMMITTER_NAME', 'GIT_AUTHOR_EMAIL', 'GIT_COMMITTER_EMAIL'):
+        monkeypatch.setenv(name, 'a')
+    release.set_version('1.2.3.dev0')
+    git(tmp_path, 'init', '--quiet')
+    git(tmp_path, 'add', '.')
+    git(tmp_path, 'commit', '--quiet', '--message', 'first')
+    return tmp_path
+
+
+@pytest.fixture
+def ran(monkeypatch):
+    """The programs that were started, but for git, which runs."""
+    words, run = [], release._run
+
+    def note(command):
+        words.append(command)
+        return run(command) if command[0] == 'git' else 0
+
+    monkeypatch.setattr(release, '_run', note)
+    return words
+
+
+def call(monkeypatch, *words):
+    monkeypatch.setattr(sys, 'argv', ['release', *words])
+    return release.main()
+
+
+def test_a_dry_run_says_the_steps_and_changes_nothing(repository, ran, monkeypatch, capsys):
+    before = git(repository, 'rev-parse', 'HEAD')
+    assert call(monkeypatch, '--dry-run') == 0
+    said = capsys.readouterr().out.splitlines()
+    steps = ('ci/test', 'set the version to 1.2.3', 'git commit', 'git tag', 'build --wheel', 'mkdocs', 'upload')
+    places = [next(number for number, line in enumerate(said) if step in line) for step in steps]
+    assert places == sorted(places)
+    assert (ran, git(repository, 'status', '--porcelain'), git(repository, 'tag')) == ([], '', '')
+    assert git(repository, 'rev-parse', 'HEAD') == before
+
+
+def test_a_release_is_tagged_with_its_version_everywhere_and_the_next_begins(repository, ran, monkeypatch):
+    assert call(monkeypatch) == 0
+    assert git(repository, 'describe').strip() == 'v1.2.3'
+    assert git(repository, 'status', '--porcelain') == ''
+    assert [words[0] for words in ran].count('git') == 2 and ran[0] == ['ci/test']
+    for file in release.VERSION_IN:
+        assert '1.2.3' in (repository / file).read_text() and '.dev' not in (repository / file).read_text()
+    changes = (repository / 'CHANGELOG.md').read_text()
+    assert f'\n## 1.2.3 ({date.today()})\n' in changes and 'unreleased' not in changes
+    assert f'date-released: {date.today()}\n' in (repository / 'CITATION.cff').read_text()
+    assert call(monkeypatch, '--begin', '1.3.0') == 0
+    changes = (repository / 'CHANGELOG.md').read_text()
+    assert re.findall(r'^## (\S+ \S+)$', changes, re.MULTILINE) == [
+        '1.3.0 (unreleased)', f'1.2.3 ({date.today()})', '1.2.2 (2026-01-01)',
+    ]  # fmt: skip
+    assert 'date-released' not in (repository / 'CITATION.cff').read_text()
+    assert all('1.3.0.dev0' in (repository / file).read_text() for file in release.VERSION_IN)
+
+
+def test_a_step_that_fails_ends_it_before_anything_changes(repository, monkeypatch, capsys):
+    monkeypatch.setattr(release, '_run', lambda words: 3)
+    assert call(monkeypatch) == 3
+    assert 'ci/test: exit code 3' in capsys.readouterr().err
+    assert (git(repository, 'status', '--porcelain'), git(repository, 'tag')) == ('', '')
+
+
+def dirty(repository):
+    (repository / 'new').write_text('')
+
+
+def tagged(repository):
+    git(repository, 'tag', 'v1.2.3')
+
+
+def of_a_release(repository):
+    release.set_version('1.2.3')
+
+
+def without_a_section(repository):
+    (repository / 'CHANGELOG.md').write_text('# Changelog\n')
+
+
+@pytest.mark.parametrize(
+    ('prepare', 'says'),
+    [
+        (dirty, 'expected all changes committed, found ?? new'),
+        (tagged, 'has the tag v1.2.3 already'),
+        (of_a_release, 'expected a version such as 1.0.0.dev0, found 1.2.3'),
+        (without_a_section, 'expected a section: ## 1.2.3 (unreleased)'),
+    ],
+)
+def test_a_clone_that_is_not_ready_is_refused(repository, ran, prepare, says, monkeypatch, capsys):
+    prepare(repository)
+    before = git(repository, 'status', '--porcelain')
+    assert call(monkeypatch) == 2
+    assert says in capsys.readouterr().err
+    assert (ran, git(repository, 'status', '--porcelain')) == ([], before)
+
+
+def test_a_version_that_was_begun_is_not_begun_again(repository, monkeypatch, capsys):
+    assert call(monkeypatch, '--begin', '1.2.2') == 2
+    assert 'has a section 1.2.2' in capsys.readouterr().err
+
+
+def test_each_file_states_the_version_of_this_tree():
+    found = {file: release._version(file) for file in release.VERSION_IN}
+    assert found == dict.fromkeys(release.VERSION_IN, __version__)

@@ -23,6 +23,8 @@ _CHANGES = 'CHANGELOG.md'
 VERSION_IN = {
     'plumbline/__init__.py': ("__version__ = '", "'"),
     'CITATION.cff': ('\nversion: ', '\n'),
+    '.zenodo.json': ('"version": "', '"'),
+    'codemeta.json': ('"version": "', '"'),
 }
 
 

@@ -14,7 +14,13 @@ from scratch import ROOT
 
 from postprocess.cli import app
 
-PAGES = ['README.md', 'CONTRIBUTING.md', 'SECURITY.md', *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md'))]
+PAGES = [
+    'README.md',
+    'CONTRIBUTING.md',
+    'RELEASE.md',
+    'SECURITY.md',
+    *(f'docs/{path.name}' for path in (ROOT / 'docs').glob('*.md')),
+]
 DRIVERS = {
     f'ci/{name}': name.replace('-', '_') for name in ('nightly', 'node-sweep', 'compare-change', 'provision')
 }  # fmt: skip

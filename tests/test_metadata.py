@@ -1,0 +1,36 @@
+"""What describes the project for archives and hosts is the same in all files, and that of pyproject.toml."""
+
+import json
+import re
+
+import yaml
+from scratch import ROOT
+
+CITATION = yaml.safe_load((ROOT / 'CITATION.cff').read_text())
+ZENODO, CODEMETA = (json.loads((ROOT / name).read_text()) for name in ('.zenodo.json', 'codemeta.json'))
+PROJECT = (ROOT / 'pyproject.toml').read_text()
+
+
+def test_archives_are_told_the_same():
+    assert CITATION['title'] == ZENODO['title'] == CODEMETA['name'] == 'Plumbline'
+    assert CITATION['version'] == ZENODO['version'] == CODEMETA['version']
+    assert CITATION['abstract'] == ZENODO['description'] == CODEMETA['description']
+    assert CITATION['keywords'] == ZENODO['keywords'] == CODEMETA['keywords']
+    authors = [one['name'] for one in CITATION['authors']]
+    assert authors == [one['name'] for one in ZENODO['creators']] == [one['name'] for one in CODEMETA['author']]
+    assert CODEMETA['license'] == f'https://spdx.org/licenses/{CITATION["license"]}'
+    assert ZENODO['license'] == CITATION['license']
+
+
+def test_the_package_says_it_too():
+    stated = dict(re.findall(r'^(description|license|requires-python) = "(.*?)"', PROJECT, re.MULTILINE))
+    assert stated['description'] == CITATION['abstract']
+    assert CITATION['license'] in stated['license'].split()
+    assert stated['requires-python'] == f'>={CODEMETA["runtimePlatform"].split()[1]}'
+
+
+def test_the_host_of_the_pages_builds_them_as_the_tests_do():
+    host = yaml.safe_load((ROOT / '.readthedocs.yaml').read_text())
+    assert (ROOT / host['mkdocs']['configuration']).exists() and host['mkdocs']['fail_on_warning']
+    (install,) = host['python']['install']
+    assert all(f'\n{extra} = [' in PROJECT for extra in install['extra_requirements'])

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Put into the wheel what a site needs besides the package `plumbline`; see docs/adr/0015-install.md.
 
 An editable install gets none of it: there the clone is the checkout.

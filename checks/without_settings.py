@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Say once that ReFrame was started without our settings: then no check loads, and ReFrame says `Found 0 check(s)`."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Remove what nightly runs leave when it is old or too large."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the commands of this folder share: options, the lock of the results directory, errors as exit codes."""
 
 from __future__ import annotations

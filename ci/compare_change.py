@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run chosen checks before and after a change, interleaved A B A B on the same nodes, and compare them in pairs.
 
 ``--before`` and ``--after`` are shell commands that put each state in place: ``module swap``, ``export

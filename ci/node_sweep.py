@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run the checks on every free node of a Slurm partition by itself, on all nodes at the same time.
 
 One allocation holds at most ``--max-nodes`` nodes for at most ``--time-limit``; the next one holds the nodes that are

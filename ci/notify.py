@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tell others how a night ended: messages by apprise, and a text file for Prometheus."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What became of a session: stored, judged, shown on a page.
 
 Each step runs in a process of its own. A crash there, of a library too, costs nothing but its own result, and a command

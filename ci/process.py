@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A running ReFrame: keep and follow its output, end it in time, find and end what it started."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How long a session should take, and how far it is.
 
 The seconds of a case are those that its job took last; of one that never ran here, the budget that its check states.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Install the stacks of this site with Spack, and on a machine without a site.yaml the Debian packages too.
 
 `ci/provision` sets up the Python environment and calls this. What is installed stays, so it can be interrupted and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Check a clone, set its version, tag it, build wheel and pages: a release but for the upload, which RELEASE.md tells.
 
 The version is that of the tree without ``.dev0``. Exit code: 0; 2 if the clone is not ready, with nothing changed; else

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run cases again: for the trials that their job had no time for, and where a series is in doubt.
 
 One bad value is no evidence against a node.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One run of ReFrame: command line, files, time budget, resumption, and what it measured even when it was killed.
 
     selection = Selection('mysite', 'nightly', ('-n', '^Osu'))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What Slurm says of the nodes of a site and of the jobs of a run. Other schedulers are not asked."""
 
 from __future__ import annotations

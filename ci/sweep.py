@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a node sweep was to run, what it has, and what is missing: kept in a file until nothing is."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The command ``plumbline``, also as ``python -m plumbline``."""
 
 from plumbline.paths import add_library

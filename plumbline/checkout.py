@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Write the checkout that a site works in from an installed wheel, and name the version of the suite."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The present time."""
 
 from datetime import datetime, timedelta, timezone

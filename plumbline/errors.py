@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The errors whose message is one sentence for the user: what, where, what was expected."""
 
 import difflib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read YAML files, and write files that are either complete or absent."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which common cause explains what is bad: the node, device, place, check, environ or partition that the bad share."""
 
 from __future__ import annotations

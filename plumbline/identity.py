@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The identity of a measured quantity: which case, metric and dims a number belongs to, and its unit and direction."""
 
 from __future__ import annotations

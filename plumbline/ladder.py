@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A ladder over the nodes of a job: settings, loopback, rounds of pairs, the largest group that keeps its bandwidth.
 
 The rungs and what is concluded from them; a `Machine` measures: ``checks/core/job/parts/ladder.py`` in a job,

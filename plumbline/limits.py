@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compute how far a series may be from its reference: one rule for the run of a case and for the verdict."""
 
 import math

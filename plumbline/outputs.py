@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a program printed: its text in plain lines, and the lines from which a check read its numbers.
 
 ``numbers.json`` in the folder of a job has both for each file that was read:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Locate the checkout, its parts, and the directories of results and software."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The record: what a case leaves in ReFrame's run report, and all that post-processing reads from it."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """References of a site: ``published.csv`` and ``baseline.csv``, read, checked and looked up."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The rounds of a node sweep: every node alone, or every pair of nodes, no node twice in a round."""
 
 from collections.abc import Iterator, Sequence

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The environment variables that Python code reads, each with its type and default. It reads them only here.
 
 ``docs/settings.md`` is the table of all settings, also of those that only shell scripts read, with what each is for.

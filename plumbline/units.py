@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Units of metrics and peaks: the factor of each to the base unit of its dimension, and which direction is better."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Post-processing: results store, verdicts, history, reports, and the command line ``plumbline``.
 
 :func:`open_results` is the public interface for notebooks and scripts.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Check all files of a site: that nothing in them is wrong, and that each reference has a case."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Numbers and counts as text, alike in every sentence, table and chart."""
 
 from __future__ import annotations

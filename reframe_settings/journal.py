@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Log handlers of finished cases, beside ReFrame's performance logs: a journal, and JSON over HTTP."""
 
 import logging

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Launchers that ReFrame lacks, and its srun and aprun for jobs that place their ranks themselves."""
 
 from reframe.core.backends import register_launcher

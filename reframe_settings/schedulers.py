@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """ReFrame's schedulers for unattended runs, as subclasses under names of our own; `settings.py` chooses them."""
 
 import functools

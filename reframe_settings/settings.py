@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Configure ReFrame: this host's site as its system; with ``--system`` every site of ``site_configs/``.
 
 The site of this host is ``$PLUMBLINE_SITE``, else the first whose ``hostnames`` match, else ``localhost``. Results go

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run the studies: what the suite costs, and how often its verdicts are right.
 
     python -m studies                  all of them, as their pages in docs/ quote them: about an hour

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Draw docs/architecture.svg: the rooms of the code and who imports whom, read from the imports themselves.
 
 python studies/architecture.py    needs Graphviz's dot (Debian: graphviz) and grimp, which import-linter brings

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Write docs/cli.md: every command with its arguments and options, read from the code.
 
 python studies/cli_reference.py

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Break jobs in many ways, and write what the first line of each case then says into docs/troubleshooting.md.
 
     python studies/fault_table.py [--check] [--only-written]

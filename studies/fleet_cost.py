@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What a session on Slurm costs beside the benchmarks: 200 short cases, and a sweep against ``--distribute``.
 
     python studies/fleet_cost.py FOLDER [CASES]

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """How surely the node ladder names what is slow, and what it costs: simulated nodes, the decisions of the real check.
 
     python studies/ladder.py quality [NODES SESSIONS]   1024 nodes, 100 sessions of each kind

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Change the product in small ways, one at a time, and see whether the tests of its room notice.
 
     python studies/mutations.py [--changes N] [--seed N] [--room ROOM ...]

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Mutate recorded outputs of real benchmarks, and see that no mutation passes with other numbers or raises an error.
 
     python studies/output_mutations.py [--each N] [--seed N]

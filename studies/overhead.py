@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the suite costs, measured side by side with plain ReFrame and with runs by hand; prints, asserts nothing.
 
     python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check

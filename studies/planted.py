@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Make stores with planted causes, and say which: what the page, the terminal and the incidents must find.
 
     python studies/planted.py year FOLDER    365 nights of 16 nodes and 459 metrics: kernel, network, drift, slow node

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The rule of the product for `studies/worlds.py`: the functions that `record`, `compare` and `ci/nightly` call.
 
 python studies/worlds.py --rule studies/product.py:Product

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read public histories of benchmark results, and score change points against those that people marked in them.
 
 `public_series.py` studies them. Nothing of them is part of this repository: docs/public-series.md lists their

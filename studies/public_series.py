@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Detectors of changed performance side by side on public histories of benchmark results; prints, asserts nothing.
 
     python studies/public_series.py FOLDER                every table of docs/public-series.md, from half of its windows

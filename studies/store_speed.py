@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How long the store and the commands on it take, and how much memory; prints, asserts nothing.
 
     python studies/store_speed.py night   a night of 10 000 cases ingested

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """What a sweep over thousands of nodes costs the host that runs ci/node-sweep: time, memory, files.
 
     python studies/sweep_scale.py FOLDER [NODES [ROUNDS]]

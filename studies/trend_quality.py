@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How often trend and fleet are wrong, measured on noise whose truth is known; prints, asserts nothing.
 
     python studies/trend_quality.py trend   healthy sites with a change; steps found 5 and 10 nights later; drifts dated

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How often `plumbline compare A B` is wrong: two sets of jobs of a simulated site, by the functions that it calls.
 
 python studies/two_sets.py               both tables of docs/tolerances.md, from 20 sites a row

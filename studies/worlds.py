@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Simulated sites whose truth is known, and whole nights of any rule for verdicts on them; prints tables.
 
     python studies/worlds.py                                   every table of docs/tolerances.md: hours

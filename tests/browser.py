@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Chromium without a window, told what to do over a pipe: it waits for a page, so no test depends on its speed."""
 
 from __future__ import annotations

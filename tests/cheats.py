@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The program `cheat`, which leaves the CPUs it was given: see cheat.c."""
 
 import shutil

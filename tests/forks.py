@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Programs of ours in forks of one process that has loaded their libraries: half a second less for each start.
 
 The parts of the product are not loaded there: each fork takes those of its clone. What a test is to signal, or to find

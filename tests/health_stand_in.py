@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A node whose counters of heat and errors a test writes: files below a folder stand for those of the kernel."""
 
 import re

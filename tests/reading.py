@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the tests of checks need to read outputs without a job."""
 
 from checks.core.reading.trials import Metric, NotMeasured, Run

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tests over the rows of a table: one test each, which reports every row that fails."""
 
 import functools

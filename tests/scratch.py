@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Scratch clones of the product that a test may break, and where the recorded outputs are."""
 
 import atexit

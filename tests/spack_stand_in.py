@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A stand-in for Spack that writes down its calls: for how often and when Spack is called, not for what it does."""
 
 import fcntl

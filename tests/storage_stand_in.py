@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Stand-ins for IOR and mdtest: they write real files where they are told to, and print what the real ones once did.
 
 The one for mdtest makes 200 files at most, however many it is asked for.

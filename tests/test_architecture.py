@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The picture in docs/architecture.md is that of the code."""
 
 import re

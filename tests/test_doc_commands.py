@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every command that the pages show is one that the command line takes."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The pages of docs/ build as a site without a warning, and stay true where a table repeats what the code says."""
 
 import re

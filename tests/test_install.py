@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The wheel, installed into an environment of its own: the command, `plumbline init`, and what a site does with it."""
 
 import json

@@ -1,7 +1,9 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What describes the project for archives and hosts is the same in all files, and that of pyproject.toml."""
 
 import json
 import re
+from itertools import chain
 
 import yaml
 from scratch import ROOT
@@ -34,3 +36,18 @@ def test_the_host_of_the_pages_builds_them_as_the_tests_do():
     assert (ROOT / host['mkdocs']['configuration']).exists() and host['mkdocs']['fail_on_warning']
     (install,) = host['python']['install']
     assert all(f'\n{extra} = [' in PROJECT for extra in install['extra_requirements'])
+
+
+def test_each_source_file_names_the_licence_of_the_project():
+    line = f'# SPDX-License-Identifier: {CITATION["license"]}\n'
+    rooms = ('checks', 'ci', 'plumbline', 'postprocess', 'reframe_settings', 'spack_envs', 'studies', 'tests')
+    sources = [*ROOT.glob('*.py'), *chain.from_iterable((ROOT / room).rglob('*.py') for room in rooms)]
+    scripts = [ROOT / 'ci/nightly', *chain.from_iterable((ROOT / room).rglob('*.sh') for room in rooms)]
+    assert len(sources) > 400 and len(scripts) > 20
+    without = []
+    for path in (*sources, *scripts):
+        text = path.read_text()
+        begin = text.partition('\n')[2] if text.startswith('#!') else text
+        if text and not begin.startswith(line):
+            without.append(str(path.relative_to(ROOT)))
+    assert without == []

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """heFFTe: Fourier transforms in three dimensions over all GPUs, or cores, of one node and of several."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPC Challenge: HPL, DGEMM, STREAM, PTRANS, RandomAccess, FFT and ping-pong in one program."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The grids of HPCG and its output.
 
 3.1 writes every figure as ``section::key=value``; 3.0, from which vendors still derive, as YAML: ``section:`` and below

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPL: GFlop/s of a dense linear system, on 1, 2, 4, ... nodes."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPL.dat, which Netlib's HPL 2.3, NVIDIA's and AMD's read alike."""
 
 from __future__ import annotations

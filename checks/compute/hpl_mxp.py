@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPL-MxP on all GPUs: a dense system solved in low precision, and refined to double precision."""
 
 import math

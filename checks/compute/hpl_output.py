@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The output of HPL: Netlib's HPL 2.3, NVIDIA's and AMD's print the same lines."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """OpenSSL: how fast one core hashes. The example of docs/writing-checks.md."""
 
 import reframe as rfm

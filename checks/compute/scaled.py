@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The base of HPL and HPCG: a table of implementations, a quick and a full size, 1, 2, 4, ... nodes."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The base class of every check: stack, job, placement, metrics, references and provenance."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a trial may take, in seconds and memory, and the largest size that keeps to it.
 
 A size that follows from caches alone has no end: a virtual machine of 2 cores that reports 480 MiB of its host would

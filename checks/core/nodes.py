@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the checks on 1, 2, 4, ... nodes share, and those of several programming models."""
 
 import reframe as rfm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Placement: the CPUs, memory, GPUs and network devices requested for each rank, and what each rank actually got."""
 
 from __future__ import annotations

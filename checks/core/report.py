@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What ReFrame's run report holds of a case."""
 
 from __future__ import annotations

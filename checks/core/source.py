@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tell whether a check is still the one that a baseline was recorded with."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The nodes of a partition as the checks see them: cores, NUMA domains, sockets, caches, memory and peaks."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """clpeak: what any OpenCL device reaches, of GPUs and, through PoCL, of processors."""
 
 import re

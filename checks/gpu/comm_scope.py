@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Comm|Scope: the times to launch a kernel, to wait for a device, and to copy between memories of a node.
 
 Copies of 256 bytes give latencies, of 2^30 bytes bandwidths. 003 says 128 bytes and 1 GB, but its version, 0.12.0,

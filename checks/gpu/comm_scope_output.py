@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Comm|Scope's benchmarks: their names, and their times in the JSON file of Google Benchmark.
 
 An entry of that file says ``"real_time": 1.9e+03, "time_unit": "ns"``, the mean of its iterations, beside its counters.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Copies of all GPUs of a node at the same time, by TransferBench: what shared root ports and links leave to each.
 
 A transfer is SOURCE->EXECUTOR->DESTINATION: memory C0 of NUMA domain 0 or G0 of GPU 0, and what copies, the engine D0

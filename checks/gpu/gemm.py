@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Multiplication of matrices in each precision by the vendors' libraries, on all GPUs of a node at the same time.
 
 Provenance of `size=burn` has the clock, power and temperature of each GPU meanwhile, where the node tells them.

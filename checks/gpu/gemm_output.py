@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Programs that multiply matrices on all GPUs of a node: their options, their rows, and what the GPUs did meanwhile.
 
 CoralGemm prints a line of labels, then each time that all devices are done a row: GFlop/s of each device, and the

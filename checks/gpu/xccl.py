@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """NCCL's and RCCL's own tests: collectives of all GPUs of a node and of several, one rank a GPU."""
 
 import reframe as rfm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tests of NCCL and RCCL: their rows, the faults of their output, and the transports that the library chose.
 
 A row is bytes, elements, type, operation and root, then time in us, algorithm bandwidth, bus bandwidth (10^9 bytes/s)

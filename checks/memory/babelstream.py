@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """BabelStream in the memory of the host: OpenMP bindings and their best, threads, array sizes, kinds of memory."""
 
 import itertools

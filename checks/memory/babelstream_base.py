@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """BabelStream: five kernels over three arrays, in the memory of the host and of each device.
 
 All of its programs print lines such as ``Triad   45644.122   0.01764   0.02890   0.01994``: the rate of the best

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """BabelStream in the memory of GPUs: one device, and all of a node at the same time."""
 
 import reframe as rfm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Latency of each level of the caches of one core."""
 
 import reframe as rfm

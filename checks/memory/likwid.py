@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """likwid-bench's assembly kernels: peak Flop/s by instruction set, and bandwidth of each level of the memory.
 
 They correspond to the FPU and MEM micro-kernels of the MareNostrum 5 paper (000, sections 3.1 and 3.2).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """likwid-bench: its kernels, what it prints of rates, cycles, threads and memory, and the base of its checks."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Memory of the NUMA domains of a node: bandwidth and latency from each to each, and of all at the same time.
 
 As figure 1 and table II of the Superdome Flex paper (002), which used Intel's Memory Latency Checker.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The node ladder: which nodes, rails, pairs and switches are slow, and the largest group of nodes without them."""
 
 import json

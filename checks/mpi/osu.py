@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """OSU Micro-Benchmarks in the memory of the host: two ranks, many pairs of ranks, collectives.
 
 A metric has a series for each message size. One job runs several programs, on the same nodes and after one wait in the

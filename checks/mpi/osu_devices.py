@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """OSU Micro-Benchmarks in the memory of GPUs: between two of a node, between nodes, and collectives of all.
 
 Each rank sees only its own GPU, and runs on cores near it, if the site names them. A metric has a series for each

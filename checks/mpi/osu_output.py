@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The OSU Micro-Benchmarks: their metrics, their message sizes and the faults of their output.
 
 Every program prints a banner, a line that names the columns, and a row for each message size: ``8     0.39``. The

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Whether MPI stages the buffers of GPUs through the memory of their hosts: a fallback that no error tells."""
 
 from checks.mpi.osu_output import time_of

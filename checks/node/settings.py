@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How a node is set, compared with what its site expects."""
 
 import reframe as rfm

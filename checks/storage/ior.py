@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """IOR: bandwidth and operations per second of a parallel or local file system."""
 
 from typing import NamedTuple

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """mdtest: operations per second on the metadata of a parallel or local file system."""
 
 from collections.abc import Collection

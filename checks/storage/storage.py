@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The base of IOR and mdtest: a file system of the partition, and a guarded directory of the job on it."""
 
 import math

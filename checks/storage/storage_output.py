@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The faults of IOR's JSON and mdtest's table."""
 
 import json

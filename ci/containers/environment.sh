@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Makes the Python environment of an image, which is read-only later: compiled, and readable by every user.
 cd "$(dirname "$(readlink -f "$0")")/../.." || exit 2
 export PLUMBLINE_NO_PROVISION=1

@@ -1,4 +1,5 @@
 #!/bin/sh
+# SPDX-License-Identifier: BSD-3-Clause
 # Installs, as root, what the suite needs of the distribution: a Python, git and a shell's tools; where it has the
 # benchmarks as packages, those, else what Spack builds them with. Tried: Debian 12, Ubuntu 24.04. For Rocky 9, SLES 15.
 set -e

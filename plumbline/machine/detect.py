@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Detect this machine: processor, memory, GPUs, peaks, and which benchmarks are on PATH.
 
 The facts are cached in ``$XDG_CACHE_HOME/plumbline`` by host name, boot id and the hardware threads that this process

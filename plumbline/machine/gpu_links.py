@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Classify the paths between the GPUs of a node by the output of ``nvidia-smi``, ``amd-smi`` or ``rocm-smi``.
 
 Devices have the numbers of these programs: from 0 in the order of PCI addresses. CUDA has the same order only with

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A node to describe: this one, or one of which `node.sh` printed the kernel's files and what programs say there."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # shellcheck shell=bash
 # Prints what describes a node, for node.py, on a node that may have no Python:
 #   PATH<TAB>LINE        each line of files below /sys and /proc

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read a ``site.yaml``, check it, and report what is wrong with file, line, key and what was expected."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read what a job script asks of its scheduler, and name each directive that this would reject or ignore.
 
 Slurm: sbatch(1). PBS: PBS Professional's user guide. LSF: bsub, with CSM's easy mode as on Summit. Flux: flux-batch(1)

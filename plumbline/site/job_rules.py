@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Check a job script by the documented rules of its scheduler and by the limits that its site states.
 
 What only an installed scheduler knows, such as accounts, is not judged. aprun: aprun(1).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where the nodes of a site are: the switch, chassis or rack of each, as `locations.csv` of the site states."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What makes each family of MPI pass buffers of GPUs to the network without a copy through the host."""
 
 from dataclasses import dataclass, field

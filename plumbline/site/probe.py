@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Write a site.yaml of this machine or cluster: what is detected, and comments on what is not.
 
 The scheduler lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on

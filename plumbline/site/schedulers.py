@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is known of each scheduler, in one table, and the nodes of a cluster as Slurm, PBS, LSF and Flux list them.
 
 Outputs of real clusters, which the tests read: `tests/outputs`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The sites of ``site_configs/``: which one this is, and each with its partitions and environments."""
 
 import functools

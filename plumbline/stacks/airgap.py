@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Export the stacks of a site to one folder, and import it where there is no network.
 
 ``spack/``: Spack; ``recipes/``: the pinned recipe repository; ``mirror/``: sources; ``wheels/``: the Python packages of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Find what Spack need not build on an undescribed machine: compiler, MPI, BLAS, build tools, GPU libraries.
 
 Spack finds most of it, but not an MPI and BLAS that a distribution spreads over ``/usr``; HPL's configure script does

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run Spack to install the stack of one partition, only if it is not up to date. Needs no ReFrame."""
 
 import fcntl

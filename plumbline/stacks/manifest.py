@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read the stacks of the sites: what ``spack_envs/<site>/<stack>`` requests, and what of it is installed."""
 
 import functools

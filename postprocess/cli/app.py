@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What all commands share: the application, its options and its output."""
 
 from __future__ import annotations

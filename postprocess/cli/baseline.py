@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Commands that record a baseline: record propose, record accept, record retire."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The command init: a folder to work in, and the first steps of a site."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Commands on all sessions of a site: trend, fleet, publish and export."""
 
 from __future__ import annotations

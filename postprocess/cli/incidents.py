@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Commands on incidents: list those of the ledger, show one, acknowledge one, correct some."""
 
 from __future__ import annotations

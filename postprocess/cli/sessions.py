@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Commands on a session: ingest, compare, report."""
 
 from __future__ import annotations

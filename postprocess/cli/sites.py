@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Commands on the files of the sites: probe, sites, and the tables of the papers."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The answer on a session: its verdicts, its incidents and those of the ledger, judged once and handed on."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Each node beside the others that measured the same, by session, and what it counted in its jobs."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The digest of a session: its verdicts as incidents, the nodes that stand out and what is new in the history."""
 
 from __future__ import annotations

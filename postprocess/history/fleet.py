@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What stands out in a session: a node, what lies between nodes, their software or the whole system."""
 
 from __future__ import annotations

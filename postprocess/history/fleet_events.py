@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the comparison of nodes shows, and what went wrong outside the series of a session, as incidents."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Keep the answer on the newest session of a site as long as every file that it follows from stays as it is.
 
 ``<results>/judged/<site>.answer``: a line of JSON with the state of these files and where the site stands, then the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Nodes that stand out in a session, by statistics: against their own past, the fleet, and the like parts of a node."""
 
 from __future__ import annotations

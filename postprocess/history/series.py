@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The histories of a site's series over its sessions, read from the store."""
 
 from __future__ import annotations

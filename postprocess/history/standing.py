@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tell where a site stands: its stacks, last session, baseline and incidents, and what to do next."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a job itself names as bad, such as the node ladder: nodes, their rails, pairs, and what lies between nodes."""
 
 from __future__ import annotations

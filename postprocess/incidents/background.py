@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What is known about an incident: since when it lasts, what changed then, the evidence, and commands that go on."""
 
 from __future__ import annotations

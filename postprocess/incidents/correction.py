@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a person corrected of incidents: several are one, a part is another one, it began on another day."""
 
 from __future__ import annotations

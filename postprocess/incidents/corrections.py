@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Correct incidents of the ledger: merge several, split one, tell when one began. The next sessions keep it so."""
 
 from __future__ import annotations

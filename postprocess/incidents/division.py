@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Take the parts of incidents apart that a person split, those of tonight and those that are known."""
 
 from __future__ import annotations

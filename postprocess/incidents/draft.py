@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Incidents in the making, and what one session gives to make them from."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What failed, is missing or invalid, by cause."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Whether a session shows a known incident to be over: healthy where it was bad, or still bad."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What an incident is: verdicts of one cause, with their scope, size, beginning, evidence and next steps."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """An incident over the sessions of a site: what each of them shows of it, and its state.
 
 What a session says is kept by session, so judging a session again replaces what it said before; the state follows from

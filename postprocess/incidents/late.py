@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Enter a session that is judged after newer ones into the ledger, at its place in time."""
 
 from __future__ import annotations

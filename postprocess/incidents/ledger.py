@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The ledger: a JSON file for each incident of a site, ``<results>/incidents/<site>/<id>.json``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How the performance of what an incident is of went over the sessions, and when that began to fall."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Losses of performance by cause: a node, a device, what lies between them, a check, an environ, a partition."""
 
 from __future__ import annotations

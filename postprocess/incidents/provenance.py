@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The provenance of cases over sessions, and what is different between two times or two nodes."""
 
 from __future__ import annotations

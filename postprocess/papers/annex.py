@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The rows of the annex of the PRACE report (001, Tables 36 to 110), digit for digit, in ``annex.csv``.
 
 Times are seconds, power and energy watts and joules, of one iteration of the code; `rate` and `efficiency` in the units

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What follows from the numbers of one session of a site, as a table: scaling, rooflines, balance."""
 
 from __future__ import annotations

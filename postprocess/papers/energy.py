@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Energy figures by the formulas of the papers, of numbers in base units: W, s, J, Flop/s or B/s."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of the papers, with what a site measured below what was published; their layouts are YAML files here."""
 
 from __future__ import annotations

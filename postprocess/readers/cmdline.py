@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read which cases were selected from the command line of a plain ``reframe``; our drivers record it as data."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read the performance logs of other suites, as ReFrame writes them by default.
 
 A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read ReFrame's JSON run report, from its file or from ReFrame's results database, into rows of the store."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Incidents as the page shows them: a card each, with the level of what they are of over the sessions."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Charts of the series of a check, chosen by the kinds of its dims.
 
 - A ``size`` is the logarithmic and a ``count`` the linear x axis of curves; ``num_nodes`` of the params is a count.

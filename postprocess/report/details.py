@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the script of the page unfolds: the details of every series and case, their histories and samples, packed."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The nodes of a session, each beside the others that measured the same, now and in the sessions before."""
 
 from __future__ import annotations

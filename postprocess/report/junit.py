@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """JUnit XML of a session: its incidents, then a suite a partition: each bad series, and what is not bad by check."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The overview of the page: a box for each metric, with what tells it from the others of its check."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One self-contained HTML page about a session; opens from a file, prints, and needs no network."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """SVG paths of the report: axes, and curves in a box."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the programs printed in the cases that fell short, for the details of the page and for an incident."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A static site of all sessions of one or several clusters, for any web server and for a browser's file://.
 
 ``DIR/index.html`` lists the sites. Each has a folder: ``index.html``; ``latest.svg`` and ``latest.json``;

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The files of data of a published site: a call around JSON, which a browser also reads in a page from a file."""
 
 from __future__ import annotations

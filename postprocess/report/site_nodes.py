@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The nodes of a published site: ``data/nodes.js`` holds all of them, ``data/node-<n>.js`` the sessions of one.
 
 Only a node that an incident ever named has a file of its own. So a site grows with its nodes, and with the sessions of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of the page, made from the columns that the terminal, Markdown, CSV and JSON have, too."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Check the files of a store: all there, readable, and as they were written."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Excerpts of what a program itself printed, from the archive of its case: the lines of its numbers and its last words.
 
 The text is hostile: it is bounded in lines, width and bytes read, and what cannot be printed is replaced. Nothing is

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The results store as tidy pandas DataFrames, the public interface for notebooks and scripts, and as OpenMetrics."""
 
 from __future__ import annotations

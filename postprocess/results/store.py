@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The results store: Parquet files below a results directory, read with pyarrow, and with DuckDB across sessions.
 
 ``<results>/store/<table>/site=<site>/month=YYYY-MM/<file>.parquet``; times are UTC. A session is a file of each table,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of the results store: their columns, what makes a number count as measured, and their Parquet files."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What M series should be tonight: level, spread, how much alike sessions and jobs are, and how slow sessions can be.
 
 Values are the logarithm of performance: higher is better, and a difference is a loss. All of it is learned from the

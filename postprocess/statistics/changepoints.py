@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Steps and drift in series of values: where they are, and which ones are not by chance.
 
 Candidates come from the division into levels of least cost (`levels`). A candidate counts where it reaches the floor of

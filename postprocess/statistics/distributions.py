@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Normal deviates, variances of many series, outliers: what is known of distributions, on arrays.
 
 Of scipy only what a comparison of sets of jobs or of nodes needs is imported, and when it is called: `scipy.special`

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Judge what series have in common: the mean of their deviations asks by first jobs, further jobs decide.
 
 20 series that lost 2 % each have lost something, though each is within its noise.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Estimate the level of a series and its spread between sessions, with outliers dropped and two levels told apart."""
 
 from __future__ import annotations

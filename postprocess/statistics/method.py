@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The constants of the method by which a night is judged: all of them, each with what it means and what it moves."""
 
 from __future__ import annotations

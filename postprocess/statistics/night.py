@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Judge all series of a session together: which lost performance, and which cases should run again.
 
 First jobs ask, further jobs decide: what chose a suspicion never counts as evidence for it. The steps are derived in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The jobs of M series in the last sessions, what stretches of sessions show, and where a loss was over."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Judge the nodes of a pool, where each case runs on any of them.
 
 The cases of tonight on a node ask, others that run there decide.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The loss that several series of a night, or several nights of a series, tell together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Levels and spreads of the nodes of a series, which slow nodes and sessions do not move."""
 
 from __future__ import annotations

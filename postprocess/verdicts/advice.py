@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tell what to do where little is judged, where checks have changed, and where more sessions would narrow limits."""
 
 from __future__ import annotations

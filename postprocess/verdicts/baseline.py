@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Propose rows of ``baseline.csv`` from sessions, and withhold what needs a reason from a person."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Read from the store what may go into a baseline, and what speaks against it."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Judge a session: an outer join of what it measured with what it should have measured."""
 
 from __future__ import annotations

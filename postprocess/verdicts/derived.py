@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What follows from the numbers of one session: scaling, rooflines, balance. Each with its formula and source.
 
 Which metric is part of what, its check states: `figures` of :class:`plumbline.record.Record`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Gather what is known of the series of a session: references, earlier sessions, and what they have in common."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the nodes of a session counted while their cases ran: heat, errors, and their clock."""
 
 from __future__ import annotations

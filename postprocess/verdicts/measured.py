@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a session measured and what it failed to measure, before any reference is looked at."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tell what speaks against recording a series, so that a person must give a reason."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What went wrong in a session outside its series: what `ci` told the store, and what the cases show."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Keep a proposed baseline until it is accepted, and merge it into the ``baseline.csv`` of its site."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Take rows out of the ``baseline.csv`` of a site, and keep them with the reason in ``retired.csv``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Choose rows of a baseline by shell patterns."""
 
 from __future__ import annotations

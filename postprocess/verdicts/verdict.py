@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What came out: the verdict of a series in a session, and all verdicts of a session together."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Compare two sessions, or two spans of days: paired where the same nodes ran on both sides."""
 
 from __future__ import annotations

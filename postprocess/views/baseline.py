@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of proposed baselines beside those in force."""
 
 from __future__ import annotations

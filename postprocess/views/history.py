@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of the history of a site: steps and drift, and nodes that stand out."""
 
 from __future__ import annotations

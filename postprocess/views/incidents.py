@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Incidents as text, tables and one in all its details."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of the nodes of a session, each beside the others that measured the same."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tables of the papers in every format."""
 
 from __future__ import annotations

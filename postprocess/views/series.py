@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The columns that name a series, and shares, alike in every table."""
 
 from __future__ import annotations

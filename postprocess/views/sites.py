@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of the sites, and of the partitions of one."""
 
 from __future__ import annotations

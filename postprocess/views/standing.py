@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where a site stands, in a few lines."""
 
 from __future__ import annotations

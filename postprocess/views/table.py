@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Render rows of plain values as aligned text, Markdown, CSV or JSON, from one description of their columns."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables of verdicts and of what is guarded, and the summary of a session."""
 
 from __future__ import annotations

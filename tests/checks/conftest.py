@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Check files look at ReFrame's current system while they are imported; here it is `localhost`."""
 
 import importlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """BabelStream's parser and variants, on what the real program printed."""
 
 from dataclasses import replace

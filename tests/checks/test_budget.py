@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sizes within the budget of a trial, whatever a machine reports, and caches that no processor has."""
 
 from types import SimpleNamespace

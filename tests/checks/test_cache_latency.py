@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Latency of the caches: the chain that fills half of each, and what multichase printed of two of them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Programs that leave the CPUs they were given are found and named; and what the looks leave as it is."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What clpeak wrote of PoCL's devices: recorded, cut, and of a device that is not there."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Comm|Scope's names and JSON: recorded, and broken in every way that a file of numbers can be."""
 
 import json

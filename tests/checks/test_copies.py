@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Copies of many GPUs at the same time: what is asked of TransferBench, and what it printed."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Energy of a trial: what the job reads at its marks, from files and programs that stand for those of a node."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """heFFTe's outputs: recorded, cut, and of another transform than was asked for."""
 
 import pytest

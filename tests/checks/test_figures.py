@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What each check states that follows from its metrics, and from those of others."""
 
 import ast

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rows of matrix multiplications on several devices: recorded, cut; and the precisions that an architecture has."""
 
 import itertools

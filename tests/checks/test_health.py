@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The counters of faults of a node, before and after a job: files of its own stand for those of the kernel."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPCG's output of both versions, and the grids that it is asked to solve."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPL.dat, and the numbers and faults of outputs that HPL 2.3 really printed."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """An output of HPL-MxP that others published: read, cut and changed."""
 
 import pytest

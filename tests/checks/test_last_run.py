@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the documentation says of every check: formula, source, and where it last ran for real."""
 
 import re

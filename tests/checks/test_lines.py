@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The lines of an output from which a metric reads its numbers, as `grep -n` counts those of the recorded files."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The two looks at a node, before the first trial and after the last one; and whether there is time for one more."""
 
 import os

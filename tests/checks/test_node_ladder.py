@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The check of the node ladder: its rails and rounds on each site, its steps, and what it reads of an output."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How a node is set, read from a tree with the kernel's files of a node with GPUs, and compared with expectations."""
 
 import os

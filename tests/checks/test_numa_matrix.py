@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Classes of NUMA distances, variation between domains, and the parsers on recorded outputs."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the OSU Micro-Benchmarks really printed, and what of a broken output is still a number."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """No mutated output of a real benchmark passes with other numbers, and none raises an error."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What was requested for each rank against what it got, and the wrapper that asks."""
 
 import os

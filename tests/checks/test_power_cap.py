@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Power caps, by a command that stands for that of a site: set, verified, and restored whatever happens."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The parsers of the checks on outputs that the real programs printed."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the runs of a trial wrote, for the person who reads the output of the job."""
 
 import subprocess

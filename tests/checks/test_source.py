@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The digest of the code of a check: what it does, not how it is written."""
 
 import inspect

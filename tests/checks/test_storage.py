@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What IOR and mdtest print, and what the storage checks ask for."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The shell script that makes the directory of a storage job, refuses unsafe ones, and removes it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How the job of one place of a node sweep ended, by what job/sweep.sh wrote of it."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The table of defaults in docs/tolerances.md says what the checks state."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Nodes as masks (detected) or counts (described), and the sets of cores that benchmarks run on."""
 
 import re

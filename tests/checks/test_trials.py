@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reading a number from an output, or saying why there is none."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The usual spread that each check states, against the spread of 100 runs in the papers, which is a lower bound."""
 
 from statistics import median

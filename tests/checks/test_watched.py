@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the looks at a running rank say: which threads were where they should not be, and how much was looked at."""
 
 import subprocess

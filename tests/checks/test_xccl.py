@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Outputs of rccl-tests and nccl-tests that others published: read, cut, changed; and what their logs say."""
 
 import re

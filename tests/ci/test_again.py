@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The cases that run again: exactly those, whatever was selected, with real ReFrame."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Set-up in POSIX shell: which Python, what is said where one or a package is absent, and what is left alone."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The container recipes: linted, and the same steps in Docker's and in Apptainer's."""
 
 import re

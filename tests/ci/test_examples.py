@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The files that an administrator copies: schedules, services, pipelines, addresses."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Messages, and the file for Prometheus."""
 
 import http.server

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a command keeps when a step after the measurement crashes."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """How long a session should take, how far it is, and that it says so while nothing ends."""
 
 import time

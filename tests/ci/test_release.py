@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`ci/release`: the steps of a release, on a small repository; and one version in all files that state it."""
 
 import re

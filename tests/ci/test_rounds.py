@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The tournament of a sweep over pairs of nodes."""
 
 from itertools import combinations

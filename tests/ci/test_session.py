@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A session: its command line, what is kept where it did not come to its own end, how one that hangs is ended."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Nodes that do not answer: for a moment, or for good."""
 
 from types import SimpleNamespace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a node sweep has and lacks: no node that was to run is without a row."""
 
 import json

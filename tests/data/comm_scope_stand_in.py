@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Stands for Comm|Scope 0.12.0 on a node with GPUs: its names, and the JSON of Google Benchmark with times made up.
 
 ``comm_scope_stand_in.py MODEL GPUS FAULT --benchmark_filter=... --benchmark_out=FILE ...`` with two NUMA domains of two

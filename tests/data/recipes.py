@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Writes ``recipes.json`` anew: the versions and variants that the pinned recipes know of our manifests' packages.
 
 python tests/data/recipes.py        with SPACK_ROOT, spack on PATH, or the Spack that ci/provision got

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A small case of every program of the localhost CPU stack: shows that a job finds and runs it, not how fast it is."""
 
 import reframe as rfm

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A real Slurm for all tests that need one: a controller, an accounting database and virtual nodes on this host."""
 
 import fcntl

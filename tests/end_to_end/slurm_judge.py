@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Slurm's own judgement of job scripts: a controller without nodes, configured as the described sites say."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """BabelStream through real jobs: replayed from a recorded output on a described node, and real where installed."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a rank was given, kept and where it was, through real ReFrame, srun and Slurm."""
 
 import os

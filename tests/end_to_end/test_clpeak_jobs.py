@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """clpeak and BabelStream for real on processors as OpenCL devices: two of PoCL, and a third that OpenCL has not."""
 
 from scratch import cases_in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Comm|Scope through real jobs on described nodes with GPUs, where a stand-in of its name writes the JSON."""
 
 import os

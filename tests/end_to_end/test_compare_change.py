@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A change between two states of a benchmark, found by interleaved sessions."""
 
 import re

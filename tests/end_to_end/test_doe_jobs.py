@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The jobs of the 13 sites of the US DOE study, written by dry runs: no scheduler is asked for anything."""
 
 import re

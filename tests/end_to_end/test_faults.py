@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What can go wrong in a job, through real ReFrame: every fault fails its case and says why."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPCG through real ReFrame: recorded outputs of the real program replayed, and the real one where it is installed."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """HPL through real ReFrame: a replay of what HPL prints, each fault of it, several nodes, and the real program."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a benchmark wrote stays: in rfm_job.out for the person at the terminal, and packed for every case."""
 
 import json

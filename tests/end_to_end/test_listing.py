@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Listing and selecting the checks: from anywhere, uninstalled, without a warning."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The real OSU Micro-Benchmarks of other MPI libraries than that of the localhost stack, through real jobs.
 
 Debian has no package of them. $OSU_MPICH and $OSU_OPENMPI are prefixes whose `bin` holds the programs, built with each

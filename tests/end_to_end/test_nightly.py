@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The nightly run of a benchmark of a second: a slow device, faults, kills."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Node sweeps over sixteen virtual nodes of a real Slurm."""
 
 import json

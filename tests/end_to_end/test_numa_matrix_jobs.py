@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Matrices between NUMA domains through real jobs: replayed on described nodes, and real on this machine."""
 
 import os

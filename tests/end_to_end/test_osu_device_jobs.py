@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """OSU Micro-Benchmarks between GPUs through real jobs on a described node: stand-ins for the programs replay what they
 printed in the memory of the host, with the banner of one for GPUs, and `nvidia-smi` knows two GPUs."""
 

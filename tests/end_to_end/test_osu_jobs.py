@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """OSU Micro-Benchmarks through real jobs: replayed by stand-ins on described nodes, and real on this machine."""
 
 import os

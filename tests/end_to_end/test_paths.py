@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Folders with unusual names: what works, and what is refused in one sentence before anything runs."""
 
 import os

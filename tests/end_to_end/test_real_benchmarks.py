@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Real HPC Challenge and likwid-bench of this machine, through the nightly job, a baseline, and the report's page."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Real Spack: the localhost stack through real jobs, every manifest concretized, a site without network.
 
 Skipped where no Spack is at hand (SPACK_ROOT or PATH), as in CI. Takes minutes. PLUMBLINE_TEST_SPACK_CONFIG names a

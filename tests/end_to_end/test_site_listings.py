@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every site lists without an error, every reference row of it that is a limit is met by a case that it would run, its
 job is that of the reviewed snapshot, and a session of simulated samples of the published numbers is judged right.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What all checks of a mode are sized for, on machines that do not exist: dry runs, whose records hold the sizes."""
 
 import json

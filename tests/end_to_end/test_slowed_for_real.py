@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A benchmark that runaway processes slow to a fifth: from the first night to the incident that is closed again."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Job states of a real Slurm: a controller, an accounting database and virtual nodes on this host."""
 
 import os

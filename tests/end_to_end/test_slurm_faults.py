@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Nightly runs on a real Slurm with faults: measurements are kept, every loss has a cause and a node."""
 
 import json

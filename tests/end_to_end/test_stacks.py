@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Stacks of Spack through real ReFrame, with a stand-in for Spack; and what happens where there is no Spack."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What storage jobs leave behind, refuse and report: stand-ins for IOR and mdtest through real ReFrame jobs."""
 
 import os

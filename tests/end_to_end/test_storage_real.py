@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The real IOR and mdtest through real jobs: two sessions on a disk and on tmpfs, every pattern, and faults."""
 
 import json

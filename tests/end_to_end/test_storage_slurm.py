@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Storage jobs on a real Slurm cluster of virtual nodes, with stand-ins for IOR and mdtest."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The check of docs/writing-checks.md: one file, and it is listed, stored, judged and drawn."""
 
 import json

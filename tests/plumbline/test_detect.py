@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Detection of the machine, on this one and on what other machines' files say."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The 13 machines of the US DOE study of June 2023 (003) as sites: its Tables 4 and 5, and their nodes."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Archives of what the benchmarks wrote: complete, bounded, kept for a reason, removed in order."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Link classes of a site, and those that the vendors' programs tell of a machine: outputs that they printed."""
 
 import itertools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The check of job scripts: what each scheduler would reject or ignore, with its line and option."""
 
 from dataclasses import replace

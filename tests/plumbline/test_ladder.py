@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The decisions of the node ladder, on simulated nodes with planted faults."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The limits of a metric: against scipy, and what must hold for any reference."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A node that prints itself, against what ReFrame detects, and one that is not like this machine."""
 
 import subprocess

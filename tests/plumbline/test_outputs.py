@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The lines from which a check read its numbers, as a file beside the output."""
 
 import json

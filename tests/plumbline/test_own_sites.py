@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Site folders and baselines outside a clone that may be read-only."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """plumbline probe: this machine as it is, and clusters whose Slurm is a stand-in that prints what sinfo prints."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables 4, 5 and 6 of the US DOE study of June 2023 (003), digit for digit, and Table 7, which follows from them."""
 
 from rows import each_row

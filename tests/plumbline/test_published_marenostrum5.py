@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Tables 2 to 6 of the MareNostrum 5 report (000), digit for digit, and the figures of its text."""
 
 import csv

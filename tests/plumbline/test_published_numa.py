@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The numbers of the Superdome Flex study (002): its latencies and bandwidths by distance, Tables I and II."""
 
 import pytest

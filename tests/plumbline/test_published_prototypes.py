@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The numbers of PRACE's report on prototypes (001): STREAM, HPL, I/O, metadata, energy, and which are wrong."""
 
 import pytest

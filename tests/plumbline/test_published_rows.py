@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Rows that are no limit, and what every site has in common."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Reference files: reading, refusing, and which row counts."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The settings: all documented and used, and read by Python code in one module only."""
 
 import functools

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Mistakes in the files of a site that would be silent: all are found, with file, line, key and a guess."""
 
 import importlib

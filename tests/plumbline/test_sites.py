@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A site's file: what is read from it, and one clear sentence for each thing that can be wrong in it."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Bringing a stack up: with a stand-in for Spack, and on what the real Spack printed when it failed."""
 
 import json

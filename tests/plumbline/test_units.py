@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Units: the factor of each to the base unit of its dimension, which direction is better, and durations."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 import shutil
 from datetime import datetime
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Nights of a simulated site through the command line, with the further jobs that `plumbline compare` asks for."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A factory of ReFrame run reports, and a store and a site to judge them by."""
 
 from __future__ import annotations

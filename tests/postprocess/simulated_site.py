@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A simulated site of many nodes, for the tests of incidents."""
 
 import random

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What becomes a baseline, and what is refused."""
 
 import pytest

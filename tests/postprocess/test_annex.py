@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The annex of the PRACE report: every row of its tables is printed, and what disagrees with itself is named."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """From sessions to the baseline, with a look between."""
 
 import csv

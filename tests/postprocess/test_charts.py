@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which charts are drawn of the series of a check, and where their points are."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Each verdict, and which of them goes before which."""
 
 import json

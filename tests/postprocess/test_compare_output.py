@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What `plumbline compare` prints and writes: tables, CSV, Markdown, JSON and JUnit."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What ``plumbline compare --format json`` prints is what docs/compare.schema.json says."""
 
 import json

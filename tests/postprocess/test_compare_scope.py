@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a session should have measured, and what of it has a reference."""
 
 import json

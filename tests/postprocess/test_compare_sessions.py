@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sessions compared with other sessions, and days with days."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A person corrects incidents: merged, split and dated ones stay so, night after night."""
 
 import getpass

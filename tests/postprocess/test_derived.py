@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What follows from the numbers of one session: each figure by hand, on the terminal and on the page."""
 
 import json

@@ -1,8 +1,10 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What stands out after a night: the page and what `plumbline report` prints."""
 
 import re
 from types import SimpleNamespace
 
+import pytest
 from lxml import html
 from run_reports import BEGAN, SITE, case, metric, report
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A session that was ended before its end: what it did not measure is one incident, of the reason."""
 
 import json

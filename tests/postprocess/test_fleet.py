@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Nodes that stand out, and what they stand out by: themselves, the fabric, their software or the whole system."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`plumbline fleet` on stored sessions, and the ledger of slow nodes."""
 
 import csv

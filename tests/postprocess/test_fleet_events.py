@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the comparison of nodes shows, as drafts of incidents: how certain, where, and what a node should have."""
 
 from dataclasses import replace

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which further jobs `plumbline compare` asks for, and what jobs that ran for another reason say."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a slow node counted is named first: in the cause of its verdicts, in its incident, and on the page."""
 
 import json

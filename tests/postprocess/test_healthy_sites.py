@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Simulated sites whose truth is known, through the commands: what is healthy is not called anything else.
 
 Losses, and what the commands say of them, are in the tests of each command.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The commands on the history of a site survive what a store may hold."""
 
 import json

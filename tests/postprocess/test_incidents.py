@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Incidents: what a session shows, by cause, and what becomes of it over the sessions."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Run reports into the store: whole, once, and never in silence."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The answer on the newest session is kept, and never outlives a file that it follows from."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A session that is ingested after newer ones: it is judged, and its incidents have their place in time."""
 
 import json

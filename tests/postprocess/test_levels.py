@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The level and the spread of a series, on noise whose truth is known; seeded."""
 
 import numpy

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The answer of a session for many series: first jobs ask, further jobs decide."""
 
 import math

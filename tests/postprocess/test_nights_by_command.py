@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Sites as they are, night after night through `ingest`, `record`, `compare` and `incidents`, with their further jobs.
 
 Small worlds, of one seed each; `studies/worlds.py` measures the same with intervals.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Cards, map and rows of a store whose causes overlap, against its Parquet files read by other code."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Performance logs of other suites into the store: each line once, with what ReFrame leaves open decided."""
 
 import pytest

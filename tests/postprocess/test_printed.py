@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Excerpts of what programs printed: the right lines, bounded, of archives that are whole, old, hostile or damaged.
 
 Line numbers and values are those of `grep -n` in the recorded output: Triad is in line 14, the titles in line 10.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`plumbline publish`: what it writes, and that it writes no more; the site in a real browser, from files and HTTP."""
 
 import functools

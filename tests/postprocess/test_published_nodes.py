@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The nodes of a published site: what is kept of each, by hand and by a query of the test, and in a real browser."""
 
 import shutil

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The papers' tables: reprinted digit for digit, and what a session measured below what was published."""
 
 import csv

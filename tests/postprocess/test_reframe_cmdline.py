@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What a ReFrame command line leaves out."""
 
 from rows import each_row

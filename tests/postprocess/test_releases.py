@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What released versions wrote is read by this one: run reports, store, ledger of incidents and baseline."""
 
 import csv

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The HTML page, read as a program would; test_report_in_browser.py reads it as a browser does."""
 
 import json

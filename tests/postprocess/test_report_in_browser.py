@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The page of stores with planted causes in a real browser: what it shows and does, without an error or a request."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The public interface: DataFrames of the store, the notebook about them, and what `plumbline export` writes."""
 
 import io

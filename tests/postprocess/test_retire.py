@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Metrics that are renamed or deleted: what `record propose` leaves out, and `record retire`."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Charts that are saved as pictures: what they hold and what their caption tells, in a real browser."""
 
 import base64

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The list of sites, their details, and whether their files are right."""
 
 import json

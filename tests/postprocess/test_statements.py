@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What incidents say of sites whose causes are planted: scope, beginning, loss, and what is healthy beside them."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Statistics against numpy, and the limits that follow from them."""
 
 import math

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Where a site stands, and what a person has to do next, from its first session to a red one."""
 
 import re

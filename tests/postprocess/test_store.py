@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The store over months and years: later schemas, compaction, many processes, ReFrame's results database."""
 
 import sqlite3

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`plumbline store check`: what is damaged or missing in a store is named, and what killed writers left is removed."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every command survives what a store, a run report, a file system and a terminal may hold.
 
 It gives the right answer, or says in one sentence on standard error what is wrong, with exit code 2; never a traceback.

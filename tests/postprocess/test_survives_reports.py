@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A run report with anything in it is read, or refused in one sentence."""
 
 import json

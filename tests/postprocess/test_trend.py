@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Steps and drift in the history of a metric: found where they are, and nowhere else."""
 
 import json

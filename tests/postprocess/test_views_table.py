@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """One description of columns, in every format."""
 
 import csv

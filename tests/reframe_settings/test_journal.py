@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What leaves ReFrame as soon as a case ends."""
 
 import http.server

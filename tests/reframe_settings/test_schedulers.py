@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """`reframe_settings.schedulers` without a cluster; tests/end_to_end/test_slurm*.py have a real Slurm."""
 
 import subprocess

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What loading the settings leaves in the process of ReFrame, and what they hand on."""
 
 import os

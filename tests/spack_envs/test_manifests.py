@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Every manifest of spack_envs/: it reads, its includes are there, and its specs exist in the pinned recipes."""
 
 import json

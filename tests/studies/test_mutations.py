@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The changes that `python studies/mutations.py` makes, and that it sees which of them the tests notice."""
 
 import ast

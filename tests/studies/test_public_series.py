@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The study of public histories reads their formats, scores as its sources define, and reports what is there."""
 
 import json

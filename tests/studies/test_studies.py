@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The studies still work: each that has a small size runs at that size."""
 
 import os

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Simulated sites are what they say: noise, nodes, losses and a past, by arithmetic on their values."""
 
 import math

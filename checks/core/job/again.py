@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Which cases may run, and with which options of the scheduler, where `ci/` runs only some of a session.
 
 The file ``PLUMBLINE_CASES`` is JSON: ``cases``, by ReFrame's hash the place of each case, ``site:partition+environ``,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A node sweep: the whole job of a case on every node of an allocation, or on every pair of its nodes.
 
 `ci/node-sweep` holds the allocation and names its nodes in the file ``PLUMBLINE_NODE_SWEEP``. Each node runs the job in

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The job script of a case: activation of the stack, then trials, and in each trial the runs of the program.
 
 `check` is the :class:`checks.core.benchmark.Benchmark` whose attributes say what to run.

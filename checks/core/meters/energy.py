@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Energy, power and efficiency of the trials of a case, by the meters that its partition states. Imports no ReFrame.
 
 The job looks at each meter at the marks of its phases (`job/energy.sh`): a rest before the first trial, each trial, and

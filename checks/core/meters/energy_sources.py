@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What measures energy: the command of each source, how its output is read, and the energy between two marks.
 
 A counter (J) is read at the marks of a phase, and between them where it might wrap. Power (W) is sampled. EAR tells the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the nodes of a job counted, by what `job/load.sh` wrote of each, and their clock. Imports no ReFrame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """A benchmark under power caps, where the site names the command that sets them."""
 
 from __future__ import annotations

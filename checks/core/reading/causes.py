@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Why a job or a program of it failed: one sentence for each cause. Imports no ReFrame."""
 
 from __future__ import annotations

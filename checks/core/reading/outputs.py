@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """Files that a job wrote: read in bounded memory, as plain text."""
 
 from __future__ import annotations

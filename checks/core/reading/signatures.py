@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What failing programs print, what signals, exit codes and states of jobs mean: the table ``signatures.yaml``."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """The metrics of a check, and how the folders of a job become a record. Imports no ReFrame."""
 
 from __future__ import annotations

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 """What the threads of a rank did while its program ran, as ``parts/watch.sh`` saw it, and what is wrong with it."""
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # cap.sh set WATTS NORMAL COMMAND   caps the power of this node, after a guard is in place that outlives this job
 # cap.sh restore                    sets NORMAL W again and dismisses the guard; nothing where no cap is set
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # counters.sh   to be sourced: reads the counters of heat, errors and lost packets of this node, and of what it is part of.
 #
 # `count_faults` prints FILE:COUNT, or FILE:NAME COUNT, for each counter that this node has. Root reads more: the database

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # energy.sh started | ended   runs the commands of energy.meters that are read at the marks of a phase, before it starts or
 #                             after it ended: those that stand first nearest to it
 # energy.sh sample            runs those that are sampled, as long as the shell lives that started it

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # gpus.sh [DELAY]   samples the GPUs of this node, until the run of this folder has its exit code: DELAY (10) seconds after
 #                   it began, then as often as 0.1 % of the time of one core allows (share.sh), at most every two seconds
 #

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # health.sh   to be sourced: what the counters of this node (counters.sh) say of the time in which the job ran.
 #
 # `compare_faults BEFORE [ERRORS]`  reads what `count_faults` printed before the first trial, and prints how much more there

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: BSD-3-Clause
 """The node ladder in a job: starts OSU's programs on its nodes, for the decisions of ``plumbline/ladder.py``.
 
 ladder.py PLAN WORDS   `PLAN`, JSON that ``checks/mpi/ladder.py`` wrote, has the words that start ranks, the programs,

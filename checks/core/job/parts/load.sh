@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # load.sh before        prints the counters of this node after a look of a tenth of a second, before the first trial
 # load.sh after FILE    looks again after the last trial, and prints what the node did beside the benchmark, key=value:
 #   load_beside      CPUs that other processes kept busy, in the quieter of the two looks; no second one after a first that

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # provenance.sh PROGRAM   prints what runs and on what, one key=value a line, before the first trial of a job.
 program=$(type -P "$1") || { echo "plumbline: $1: not found on PATH ($PATH)" >&2; exit 127; }
 first_line() { [ -r "$1" ] && { read -r line < "$1"; echo "$line"; }; }

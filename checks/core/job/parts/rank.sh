@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # rank.sh PROGRAM [ARGUMENT]...   places one rank, records what it actually got, then becomes PROGRAM. `watch.sh` adds to
 # the record what it has while it runs.
 #

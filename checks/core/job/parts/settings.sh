@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # settings.sh facts [KEY]...   prints how this node is set, KEY<TAB>WHAT<TAB>VALUE: a line for each CPU, GPU or network
 #   device where a key has several. WHAT: `-` where there is only one; `!` where the value cannot be read: VALUE says why.
 # settings.sh compare FILE     prints a sentence for each setting that is not as FILE has it, KEY<TAB>WANTED, and counts.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # settings_compare.sh   sourced by settings.sh: what is not as the site expects it, a sentence each.
 
 # in_range VALUE RANGE: in the order of versions; numbers with 0x by their value

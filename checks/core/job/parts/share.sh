@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # share.sh   to be sourced by what samples beside a benchmark: it may take 0.1 % of the time of one core.
 #
 # `begin` once; then after each look `rest`, which ends at the first of the times `due`, in microseconds since 1970, or

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # show.sh CODE TRIAL PATTERN   prints what the runs of a trial wrote, for the person who reads rfm_job.out, and exits
 # with CODE. TRIAL: the folder of the trial; PATTERN: name of the file in a run's folder that holds its numbers.
 code=$1 pattern=$3 largest=100000 LC_ALL=C

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # storage.sh   to be sourced: makes a directory of the job on the file system under test, and removes it.
 #
 # The job's folder gets the reason of a refusal in the file `refused`, and the facts of the file system in `storage.txt`.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # storage_system.sh   sourced by storage.sh: free space, quota, stripes and layout of a file system.
 # A function that refuses the file system calls storage_refuse and returns 1.
 

@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # sweep.sh ROUND SECONDS   the whole job, place.sh, for at most SECONDS on the place that this node begins, in a folder of
 # its own below places/. Lines of rounds/ROUND: the first node of a place, a blank, all its nodes with commas between.
 nodes=$(grep --max-count=1 "^$SLURMD_NODENAME " "rounds/$1")

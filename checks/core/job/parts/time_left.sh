@@ -1,4 +1,5 @@
 #!/bin/bash
+# SPDX-License-Identifier: BSD-3-Clause
 # time_left.sh TRIAL TRIALS LIMIT ELAPSED   exits with 1 if TRIAL, half as long again as the slowest before it, would not
 # end a minute before the job's LIMIT, of which ELAPSED are gone, all in seconds; and prints why, key=value.
 trial=$1 trials=$2 limit=$3 elapsed=$4 slowest=0

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 # watch.sh   to be sourced: looks at all threads of a program while it runs.
 #
 # `watch FILE CPUS` leaves a process beside this shell, which then becomes the program by `exec`, and appends to FILE:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from spack.package import *
 from spack_repo.builtin.packages.hpcc.package import Hpcc as BuiltinHpcc
 

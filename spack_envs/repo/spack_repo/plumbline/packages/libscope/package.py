@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from spack.package import *
 from spack_repo.builtin.build_systems.cmake import CMakeBuilder, CMakePackage
 from spack_repo.builtin.build_systems.cuda import CudaPackage

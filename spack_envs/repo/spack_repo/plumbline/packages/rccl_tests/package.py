@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: BSD-3-Clause
 from spack.package import *
 from spack_repo.builtin.packages.rccl_tests.package import RcclTests as BuiltinRcclTests
 

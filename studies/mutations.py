@@ -56,7 +56,7 @@ ROOMS = {
         Room(
             'plumbline',
             'tests/plumbline',
-            'evidence ladder limits migration outputs references settings units own_sites',
+            'evidence ladder limits outputs references settings units own_sites',
         ),
         Room('plumbline/site', 'tests/plumbline', 'sites site_mistakes job_rules probe own_sites'),
         Room('plumbline/machine', 'tests/plumbline', 'detect gpu_links node'),

@@ -56,9 +56,9 @@ SLURM = {
     'srun': f'exec {sys.executable} {Path(__file__).resolve()} srun "$@"',
 }
 PUBLISHED = """\
-partition,check,case,metric,unit,better,mean,std,n,kind,source,recorded_at,stack,mode,note
-fleet,BabelStreamHost,*,triad,GB/s,higher,14,,,published,made up,,*,,
-fleet,OsuLatency,*,latency_8,us,lower,0.2,,,published,made up,,*,,
+partition,environ,check,params,metric,dims,unit,better,mean,std,n,kind,source,recorded_at,mode,note
+fleet,*,BabelStreamHost,*,bandwidth,kernel=triad,GB/s,higher,14,,,published,made up,,,
+fleet,*,OsuLatency,*,latency,message_bytes=8,us,lower,0.2,,,published,made up,,,
 """
 
 

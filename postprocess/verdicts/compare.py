@@ -146,6 +146,7 @@ def _as_a_whole(
         return verdicts, [], [], ''
     places, rows = [place for place, _ in candidates], [row for _, row in candidates]
     earlier = gather.earlier_sessions(store, session, rows)
+    rows = gather.on_own_nodes(rows, earlier.recorded)
     jobs = gather.with_tonight(earlier.since, rows)
     curves = gather.curves_of(rows, gather.sizes_of(cases))
     groups, names = gather.groups_of(rows, curves)

@@ -8,14 +8,14 @@ import json
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy
 from numpy import ndarray
 
-from plumbline.identity import CaseId, to_text
-from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread
+from plumbline.identity import CaseId, SeriesId, to_text
+from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread, limits
 from plumbline.record import OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
@@ -24,6 +24,7 @@ from postprocess.statistics.baseline import Baseline
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import NodeJob, Pool
+from postprocess.text import named
 from postprocess.verdicts.measured import Measured
 
 _SESSIONS = 2 * METHOD.windows[-1]  # that are read: not every session has every series
@@ -58,6 +59,39 @@ class Row:
     def jobs(self) -> list[float]:
         """The performance of the jobs of the session, the first one first; not of those that ran to judge a node."""
         return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
+
+
+def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
+    """Return the rows; of series that several nodes measured, with the level and spread of a node in the baseline.
+
+    How much a node differs from the others for good is no loss of tonight, and the same in every session of a window.
+    Not where that level is beyond the limit, or of fewer than three sessions. `recorded`: rows x N x jobs.
+    """
+    several, first = _on_several_nodes(rows), recorded[..., 0]
+    apart: dict[SeriesId, list[ndarray]] = {}  # what each node measured, about its own level
+    for row, values in zip(rows, first, strict=True):
+        own = values[numpy.isfinite(values)]
+        if row.measured.id in several and row.reference.kind == 'baseline' and len(own) >= _FEWEST:
+            apart.setdefault(row.measured.id, []).append(own - own.mean())
+    found = []
+    for row, values in zip(rows, first, strict=True):
+        own = numpy.exp(row.sign * values[numpy.isfinite(values)])
+        if len(own) >= _FEWEST and row.measured.id in apart:
+            mean, within = float(own.mean()), apart[row.measured.id]
+            df = sum(map(len, within)) - len(within)
+            sd = math.sqrt(sum(float(one @ one) for one in within) / df)
+            if row.sign * mean > row.sign * row.bound.bad:
+                reference = replace(
+                    row.reference, mean=mean, std=sd * mean, n=len(own), spread=sd, df=float(df), spread_n=df + 1,
+                    source=f'{row.reference.source}, on {named(row.measured.nodes)}',
+                )  # fmt: skip
+                row = replace(row, reference=reference, bound=limits(reference, row.tolerance), spread=reference)
+        found.append(row)
+    return found
+
+
+def _on_several_nodes(rows: Sequence[Row]) -> set[SeriesId]:
+    return {of for of, number in Counter(row.measured.id for row in rows).items() if number > 1}
 
 
 def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Baseline:
@@ -204,7 +238,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
 
     Two jobs at least, and as many as the most that ran: with room for all, those of a thousand nodes would take 2 GB.
     """
-    several = {of for of, number in Counter(row.measured.id for row in rows).items() if number > 1}
+    several = _on_several_nodes(rows)
     all_series: dict[tuple[object, ...], int] = {}
     wanted: dict[tuple[int, str], int] = {}
     place = []

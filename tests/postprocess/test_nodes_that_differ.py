@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes that differ for good, each measured every night: no alarm for what they always were, and one for a change."""
+
+import random
+
+import pytest
+from run_reports import BEGAN, case, metric, report
+
+NODES = [f'n{number:02}' for number in range(1, 13)]
+#: What each node has for good, of 100 GB/s.
+LEVELS = dict(zip(NODES, (97.0, 98.0, 98.5, 99.0, 99.5, 100.0, 100.0, 100.5, 101.0, 101.5, 102.0, 103.0), strict=True))
+
+
+@pytest.fixture(scope='module')
+def nights():
+    rng = random.Random(3)
+    return [{node: level * (1 + rng.gauss(0, 0.005)) for node, level in LEVELS.items()} for _ in range(24)]
+
+
+def measure(work, number, values):
+    entries = [
+        case(
+            nodes=(node,), metrics={'triad': metric([value, value * 1.0001], node=node)}, unique_name=f'STREAM_{node}',
+            display_name=f'STREAM %size=big %cpu.nid={node}',
+        )
+        for node, value in values.items()
+    ]  # fmt: skip
+    work.ingest(report(*entries, uuid=f'{number:04}aaaa', mode='quick', began=BEGAN + number * 86400))
+
+
+def test_no_node_is_red_for_what_it_always_was_and_one_that_changed_is(work, nights):
+    for number in range(10):
+        measure(work, number, nights[number])
+    assert work.run('record propose', '--although', 'planted').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    for number in range(10, 23):
+        measure(work, number, nights[number])
+        assert work.run('compare').exit_code == 0, f'night {number}'
+    changed = nights[23] | {'n12': nights[23]['n12'] * 0.94}  # from 103 to 96.8: as much as n01 always had
+    measure(work, 23, changed)
+    document = work.compare()
+    (worst,) = (row for row in document['verdicts'] if row['verdict'] == 'regressed')
+    assert worst['nodes'] == ['n12']
+    assert 4 < worst['loss'] < 8, 'the planted 6 %, against 103 GB/s'
+    assert 102 < worst['expected'] < 104

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
@@ -161,12 +161,24 @@ def digest(store: Store, comparison: Comparison, root: Path = SITES, late: bool 
     newest = last.session == session.session
     try:
         found.fleet = fleet(store, session, _FLEET_DAYS, results, root)
-        found.drain = write_drain(found.fleet, results) if newest else None
     except (InputError, SiteError) as error:
         found.faults.append(f'the nodes were not compared: {error}')
     _add_incidents(found, store, root, newest, late and session.started <= last.started)
+    if found.fleet:
+        found.fleet = replace(found.fleet, drain=_without_places(found.fleet.drain, found.of_state(*FAILING)))
+        try:
+            found.drain = write_drain(found.fleet, results) if newest else None
+        except InputError as error:
+            found.faults.append(f'the proposal to drain nodes was not written: {error}')
     found.busy = len(read_doubts(store, [session], {}))
     return found
+
+
+def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:
+    """Return the nodes to drain, without those that are slow with their rack or switch, and not of their own."""
+    of_place = {node for one in known if one.incident.where.place for node in one.incident.own_nodes}
+    of_own = {node for one in known if not one.incident.where.place for node in one.incident.where.nodes}
+    return {node: why for node, why in drain.items() if node in of_own or node not in of_place}
 
 
 def add_history(found: Digest, store: Store, root: Path = SITES, days: int = 90) -> None:

@@ -115,3 +115,14 @@ def test_a_node_that_loses_much_more_than_its_rack_is_no_longer_one_with_it(clus
     found = cluster.run(lambda check, node: 0.6 if (check, node) == ('STREAM', 'n12') else 1.0)
     assert found['n12']['id'] != rack['id'] and found['n12']['nodes'] == ['n12']
     assert found['n12']['since'] == '2026-10-27'
+
+
+def test_nodes_of_a_slow_rack_are_not_to_be_drained_and_one_that_is_slow_of_its_own_is(cluster):
+    def of_both(check, node):
+        return 0.6 if (check, node) == ('STREAM', 'n3') else of_rack(check, node)
+
+    for _ in range(3):
+        found = cluster.run(of_both)
+    assert found.keys() == {f'rack r2 ({", ".join(RACK)})', 'n3'}
+    (proposal,) = sorted((cluster.work.results / 'proposals').glob('drain-*.txt'))[-1:]
+    assert [line.split()[2] for line in proposal.read_text().splitlines()] == ['NodeName=n3']

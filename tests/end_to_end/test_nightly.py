@@ -38,13 +38,12 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     path = demo.root / 'checks/demo.py'
     path.write_text(path.read_text().replace('    metrics = [\n', DEVICES).replace(*IMPORT))
     demo.program(GOOD_NIGHT + ''.join(f'; echo "copy {i}: {60 if i == 3 else 80}.$RANDOM"' for i in range(4)))
-    ledger = demo.results / 'ledger/demo/before.csv'
-    ledger.parent.mkdir(parents=True)
-    ledger.write_text('date\nyesterday\n')
+    places = demo.site_file.with_name('locations.csv')
+    places.write_text('rack\nr1\n')
     first = demo.nightly('--quiet')
     assert first.returncode == 1
     (fault,) = first.stderr.splitlines()
-    assert fault.startswith(f'plumbline: the nodes were not compared: {ledger}: expected the columns date,session')
+    assert fault.startswith(f'plumbline: the nodes were not compared: {places}: expected the columns node and')
     assert '6 no reference' in ' '.join(first.stdout.split()), 'the verdict is lost'
     assert re.match(
         r'plumbline: next: there is no baseline yet.*`plumbline record propose', first.stdout.splitlines()[-1]
@@ -53,7 +52,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
 
     (report,) = demo.results.glob('reports/*.json')
     session, node = json.loads(report.read_text())['session_info']['uuid'], os.uname().nodename
-    ledger.write_text(f'date,session,node,kind,how\n2026-01-31,{session},{node},NODE,a test\n')
+    places.unlink()
     publish = demo.root / 'published'
     second = demo.nightly(
         '--quiet', f'--artifacts={publish}', f'--publish={demo.root / "site"}', PLUMBLINE_NOTIFY='json://127.0.0.1:9/'
@@ -69,7 +68,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     assert {'index.html', f'sessions/{session}.html', 'latest.svg'} <= {
         str(path.relative_to(demo.root / 'site/demo')) for path in (demo.root / 'site/demo').rglob('*')
     }
-    assert '2026-01-31' in demo.plumbline('fleet', '--nodes', '--format', 'csv').stdout
+    assert f'\n{node},' in demo.plumbline('fleet', '--nodes', '--format', 'csv').stdout
     assert len(list((demo.results / 'incidents/demo').iterdir())) == 1
 
 

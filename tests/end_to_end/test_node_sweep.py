@@ -22,8 +22,8 @@ from plumbline.stacks.manifest import Installed
 
 FLEET = [f'n{number}' for number in range(5, 21)]
 REFERENCE = """\
-partition,check,case,metric,unit,better,mean,std,n,kind,source,recorded_at,stack,mode,note
-fleet,Fault,*,rate,GB/s,higher,50,,,published,made up,,*,,
+partition,environ,check,params,metric,dims,unit,better,mean,std,n,kind,source,recorded_at,mode,note
+fleet,*,Fault,*,rate,-,GB/s,higher,50,,,published,made up,,,
 """
 GOOD = 'echo "rate: 50.$RANDOM"; echo "delay: 1.20$RANDOM"'
 

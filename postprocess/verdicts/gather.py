@@ -21,6 +21,7 @@ from plumbline.references import Reference
 from plumbline.units import number_in
 from postprocess.results.store import Session, Store
 from postprocess.statistics.baseline import Baseline
+from postprocess.statistics.distributions import inliers
 from postprocess.statistics.groups import Groups
 from postprocess.statistics.method import METHOD
 from postprocess.statistics.nodes import NodeJob, Pool
@@ -62,32 +63,42 @@ class Row:
 
 
 def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
-    """Return the rows; of series that several nodes measured, with the level and spread of a node in the baseline.
+    """Return the rows; of series that several nodes measured, with the level and spread of their node in the baseline.
 
-    How much a node differs from the others for good is no loss of tonight, and the same in every session of a window.
-    Not where that level is beyond the limit, or of fewer than three sessions. `recorded`: rows x N x jobs.
+    How much a node differs from the others for good is no loss of tonight, and the same in every session of a window:
+    the reference is moved by it. Not where that would be beyond the limit, or comes of fewer than three sessions.
+    `recorded`: rows x N x jobs.
     """
-    several, first = _on_several_nodes(rows), recorded[..., 0]
-    apart: dict[SeriesId, list[ndarray]] = {}  # what each node measured, about its own level
-    for row, values in zip(rows, first, strict=True):
-        own = values[numpy.isfinite(values)]
-        if row.measured.id in several and row.reference.kind == 'baseline' and len(own) >= _FEWEST:
-            apart.setdefault(row.measured.id, []).append(own - own.mean())
-    found = []
-    for row, values in zip(rows, first, strict=True):
-        own = numpy.exp(row.sign * values[numpy.isfinite(values)])
-        if len(own) >= _FEWEST and row.measured.id in apart:
-            mean, within = float(own.mean()), apart[row.measured.id]
-            df = sum(map(len, within)) - len(within)
-            sd = math.sqrt(sum(float(one @ one) for one in within) / df)
-            if row.sign * mean > row.sign * row.bound.bad:
-                reference = replace(
-                    row.reference, mean=mean, std=sd * mean, n=len(own), spread=sd, df=float(df), spread_n=df + 1,
-                    source=f'{row.reference.source}, on {named(row.measured.nodes)}',
-                )  # fmt: skip
-                row = replace(row, reference=reference, bound=limits(reference, row.tolerance), spread=reference)
-        found.append(row)
+    several, found = _on_several_nodes(rows), list(rows)
+    recorded_on = numpy.isfinite(recorded[..., 0]).sum(axis=1)
+    of_series: dict[tuple[SeriesId, float], list[int]] = {}
+    for place, row in enumerate(rows):
+        if row.measured.id in several and row.reference.kind == 'baseline' and recorded_on[place] >= _FEWEST:
+            of_series.setdefault((row.measured.id, row.reference.mean), []).append(place)
+    for places in of_series.values():
+        first = recorded[places, :, 0]
+        first = numpy.where(inliers(first), first, numpy.nan)  # a loss while the baseline was recorded is no level
+        n = numpy.isfinite(first).sum(axis=1)
+        level = numpy.nanmean(first, axis=1)
+        df = float((n - 1).sum())
+        sd = math.sqrt(float(numpy.nansum((first - level[:, None]) ** 2)) / df)
+        beside = level - numpy.average(level, weights=n)
+        for place, more, sessions in zip(places, beside.tolist(), n.tolist(), strict=True):
+            found[place] = _moved(rows[place], more, sd, df, sessions)
     return found
+
+
+def _moved(row: Row, more: float, sd: float, df: float, sessions: int) -> Row:
+    """Return a row whose node differs by `more` from the others, the logarithm of performance."""
+    old = row.reference
+    mean = old.mean * math.exp(row.sign * more)
+    if row.sign * mean <= row.sign * row.bound.bad:
+        return row
+    reference = replace(
+        old, mean=mean, std=sd * mean, n=sessions, spread=sd, df=df, spread_n=round(df) + 1,
+        source=f'{old.source}, on {named(row.measured.nodes)}',
+    )  # fmt: skip
+    return replace(row, reference=reference, bound=limits(reference, row.tolerance), spread=reference)
 
 
 def _on_several_nodes(rows: Sequence[Row]) -> set[SeriesId]:

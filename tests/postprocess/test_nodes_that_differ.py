@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes that differ for good, each measured every night: no alarm for what they always were, and one for a change."""
 
+import csv
 import random
 
 import pytest
@@ -43,3 +44,34 @@ def test_no_node_is_red_for_what_it_always_was_and_one_that_changed_is(work, nig
     assert worst['nodes'] == ['n12']
     assert 4 < worst['loss'] < 8, 'the planted 6 %, against 103 GB/s'
     assert 102 < worst['expected'] < 104
+
+
+def test_a_reference_that_a_person_set_stays_in_force_on_every_node(work, nights):
+    """Of 100 GB/s a person makes 130. The baseline holds a lower level, which is no loss for two nights alone."""
+    for number in range(10):
+        measure(work, number, nights[number])
+    assert work.run('record propose', '--although', 'planted').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    header, row = work.baseline.read_text().splitlines()
+    fields = dict(zip(header.split(','), next(csv.reader([row])), strict=True))
+    work.baseline.write_text(f'{header}\n{row.replace(fields["mean"], "130", 1)}\n')
+    for number, verdict in ((10, 'warning'), (11, 'warning'), (12, 'regressed')):
+        measure(work, number, nights[number])
+        document = work.compare()
+        assert document['counts'] == {verdict: 1}
+    assert document['exit_code'] == 1
+    expected = {row['nodes'][0]: row['expected'] for row in document['verdicts']}
+    assert 125 < expected['n01'] < 128 < 132 < expected['n12'] < 136, 'each node by as much as it differs'
+
+
+def test_sessions_in_which_a_node_was_slow_while_the_baseline_was_recorded_are_none_of_its_level(work, nights):
+    """Two of ten, of a node at 101.5 GB/s."""
+    for number in range(10):
+        slow = {'n10': 60.0} if number in (4, 7) else {}
+        measure(work, number, nights[number] | slow)
+    work.run('record propose', '--although', 'planted')
+    assert work.run('record accept').exit_code == 0
+    measure(work, 10, nights[10])
+    (row,) = (row for row in work.compare()['verdicts'] if row['nodes'] == ['n10'])
+    others = [row['expected'] for row in work.compare()['verdicts'] if row['nodes'] == ['n11']]
+    assert row['expected'] / others[0] == pytest.approx(101.5 / 102, abs=0.005)

@@ -97,7 +97,9 @@ def judge_groups(
         return found
     of, cut = expected.baseline, METHOD.cut[1]
     losses = _losses(expected, nights[:, -1], numpy.arange(len(red)))
-    far = red | (losses > cut * of.sd)
+    # two nights in a row: on one, some of many series are far below their means by chance
+    before = of.mean - nights[:, -2, 0] if nights.shape[1] > 1 else numpy.zeros(len(red))
+    far = red | ((losses > cut * of.sd) & (before > cut * of.sd))
     groups = replace(groups, members=[_without_own_causes(part, losses, far) for part in groups.members])
     recorded = (
         groups.mean(of.deviations(of.sessions, cut)) if of.sessions.shape[1] else numpy.zeros((len(groups.members), 0))

@@ -173,7 +173,7 @@ def _digest(texts: Iterable[str]) -> str:
 
 def _files(folder: Path) -> Iterator[str]:
     """Yield the state of each file below `folder`, but for the bytecode that Python keeps there."""
-    for path, below, names in os.walk(folder):
+    for path, below, names in os.walk(folder, followlinks=True):  # months may lie on another file system
         below[:] = sorted(name for name in below if name != '__pycache__')
         for name in sorted(names):
             yield from _file(f'{path}/{name}')
@@ -181,6 +181,6 @@ def _files(folder: Path) -> Iterator[str]:
 
 def _file(path: str | Path) -> Iterator[str]:
     """Yield what differs once a file was changed or replaced; nothing where there is none."""
-    with suppress(FileNotFoundError):
+    with suppress(OSError):  # one that may not be looked at cannot be read either
         of = os.stat(path)
         yield f'{path} {of.st_ino} {of.st_size} {of.st_mtime_ns} {of.st_ctime_ns}'

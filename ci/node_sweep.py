@@ -22,7 +22,7 @@ from ci import command, outcome
 from ci.command import duration, positive
 from ci.session import Case, Content, Selection, Session, cases_in
 from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
-from ci.sweep import PART, STATE, Part, Sweep
+from ci.sweep import PART, STATE, Part, Sweep, part_ended
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
@@ -79,6 +79,7 @@ class NodeSweep:
         self.selection = Selection(self.place, arguments.mode, tuple(arguments.selection), ('node_sweep',))
         self.max_nodes = arguments.max_nodes
         self.problems: list[str] = []  # what went wrong outside the cases
+        self.stopped = False  # whether a signal ended it
         if arguments.rounds:
             os.environ[settings.NODE_SWEEP_ROUNDS.name] = str(arguments.rounds)
         left = Sweep.unfinished(results)
@@ -173,11 +174,11 @@ class NodeSweep:
         try:
             part.why = self._hold_and_run(part)
         except KeyboardInterrupt:
-            part.why = 'interrupted'
+            part.why, self.stopped = 'interrupted', True
         self.sweep.remember(self.results)
         if part.why:
-            self.problems.append(f'the measurement of {count(len(nodes), "node")} was ended: {part.why}')
-        return part.why if part.why.startswith(('interrupted', 'told to end')) else ''
+            self.problems.append(part_ended(len(nodes), part.why))
+        return part.why if self.stopped else ''
 
     def _hold_and_run(self, part: Part) -> str:
         """Run ReFrame in an allocation of the nodes; return why it was ended before it had run all cases."""
@@ -204,6 +205,7 @@ class NodeSweep:
         try:
             wanted = None if part.cases is None else dict.fromkeys(part.cases, ())
             ended = session.run(time.monotonic() + self.time_limit + READING, wanted, PART, variables)
+            self.stopped = ended.by_signal
             state = ask('squeue', '--noheader', f'--jobs={job[1]}', '--states=all', '--format=%T') or ''
             if ended.why or state.strip() in ('RUNNING', ''):
                 return ended.why

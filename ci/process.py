@@ -33,12 +33,13 @@ class Ended:
     """How a run of ReFrame ended.
 
     `code`: its exit code, or minus the number of the signal that killed it. `why` it was ended early, else empty.
-    `told_to_end`: we asked it to, so nothing may follow. `warnings`: sentences.
+    `told_to_end`: we asked it to, so nothing may follow; `by_signal`: as a signal asked us. `warnings`: sentences.
     """
 
     code: int = 0
     why: str = ''
     told_to_end: bool = False
+    by_signal: bool = False
     warnings: list[str] = field(default_factory=list)
 
 
@@ -70,7 +71,7 @@ class Process:
             )  # fmt: skip
             budget = _later(self.deadline - time.monotonic(), self.end, 'the time budget is used up')
             for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, lambda number, _: self.end(f'told to end by {signal.Signals(number).name}'))
+                signal.signal(number, lambda number, _: self.end(f'told to end by {signal.Signals(number).name}', True))
             before = signal.signal(signal.SIGINT, self._interrupt)
             with self.progress:
                 self._follow(log)
@@ -92,11 +93,11 @@ class Process:
             end_processes(self.owner)
         return ended
 
-    def end(self, why: str) -> None:
+    def end(self, why: str, by_signal: bool = False) -> None:
         """Ask the process to end, and kill it when it has not after the grace period."""
         if self._ended.why or self._process is None or self._process.poll() is not None:
             return
-        self._ended.why, self._ended.told_to_end = why, True
+        self._ended.why, self._ended.told_to_end, self._ended.by_signal = why, True, by_signal
         self._process.send_signal(signal.SIGINT)
         grace = settings.GRACE.get()
         for seconds, number in ((grace / 2, signal.SIGTERM), (grace, signal.SIGKILL)):
@@ -107,7 +108,7 @@ class Process:
             self._send(signal.SIGKILL)
             return
         print('plumbline: interrupted: ends the running cases, then stores what was measured', flush=True)
-        self.end('interrupted by Ctrl-C')
+        self.end('interrupted by Ctrl-C', True)
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:

@@ -378,7 +378,10 @@ def failed(content: Content) -> list[Entry]:
 
 
 def cut_short(content: Content, why: str, expected: int) -> str:
-    """Write into each case that did not end why it did not; return a sentence for the session."""
+    """Write into each case that did not end why it did not; return a sentence for the session.
+
+    `postprocess.verdicts.problems` reads it.
+    """
     cut = [case for case in cases_in(content) if case['result'] == 'abort']
     for case in cut:
         case['fail_reason'] = f'not run to its end: {why}'

@@ -15,6 +15,7 @@ from ci.session import RESUMABLE, Case, Content, Entry, Selection, Session, case
 from plumbline.files import write_text
 from plumbline.record import from_dict
 from plumbline.rounds import Place, rounds_of
+from postprocess.text import count
 
 STATE = 'node-sweep-unfinished.json'  # below the results, while anything is missing
 PART = '-part'  # of the names of what belongs to one allocation
@@ -153,6 +154,11 @@ class Sweep:
         if len(place) == 1:
             return place
         return next((part.nodes for part in self.parts if set(place) <= set(part.nodes)), place)
+
+
+def part_ended(nodes: int, why: str) -> str:
+    """Return a sentence for the session on an allocation that was ended; `postprocess.verdicts.problems` reads it."""
+    return f'the measurement of {count(nodes, "node")} was ended: {why}'
 
 
 def nodes_of_place(case: Entry | None) -> int:

@@ -10,7 +10,10 @@ from pathlib import Path
 import pytest
 
 from ci import command, outcome
+from ci.session import cut_short
+from ci.sweep import part_ended
 from plumbline.errors import InputError
+from postprocess.verdicts import problems
 
 
 @outcome.isolated
@@ -78,3 +81,14 @@ def test_a_page_that_cannot_be_written_is_a_fault_and_no_error(monkeypatch):
     monkeypatch.setattr(outcome, '_look_back', killed)
     found = outcome.look_back('results', 'uuid')
     assert not found.lines and found.faults == ['the page was not written: killed: ended by SIGSEGV']
+
+
+def test_what_is_said_of_an_ended_session_is_read_again_as_what_it_is():
+    case = {'unique_name': 'HPL', 'display_name': 'HPL', 'system': 'a', 'partition': 'b', 'environ': 'c'}
+    content = {'runs': [{'testcases': [case | {'result': 'abort', 'fixture': False, 'jobid': '7'}]}]}
+    said = cut_short(content, 'interrupted by Ctrl-C', 5)
+    assert problems.stored(said).kind == 'cut short'
+    for nodes in (1, 2):
+        part = problems.stored(part_ended(nodes, 'job 5 ended in state CANCELLED'))
+        assert (part.kind, part.why) == ('part ended', 'job 5 ended in state CANCELLED')
+    assert problems.stored('something else: was ended: x').kind == 'session'

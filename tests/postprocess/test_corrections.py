@@ -212,18 +212,24 @@ def test_what_was_acknowledged_of_one_part_alone_is_open(pair):
     assert site.judged(1)[0]['state'] == 'open'
 
 
-def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
-    site.run(two_slow)
-    late = site.content(two_slow)
-    site.run(two_slow)
-    found = by_place(site.judged(1))
+def merged_with_late(site, found, late):
+    """Merge the incidents of n3 and n9, then ingest a late session in which both are slow; the incident there."""
     correct(site, 'merge', found['n3']['id'], found['n9']['id'], *WHY)
     site.work.ingest(late)
     uuid = late['session_info']['uuid']
     (then,) = site.work.compare(uuid)['incidents']
     assert then['id'] == found['n3']['id'] and then['nodes'] == ['n3', 'n9']
-    values = json.loads(files(site)[f'{then["id"]}.json'])
-    assert values['seen'][uuid]['bad'] == ['n3', 'n9'] and len(files(site)) == 1
+    assert json.loads(files(site)[f'{then["id"]}.json'])['seen'][uuid]['bad'] == ['n3', 'n9']
+    assert len(files(site)) == 1
+    return then
+
+
+def test_a_late_session_enters_both_parts_of_a_merged_incident(site):
+    site.run(two_slow)
+    late = site.content(two_slow)
+    site.run(two_slow)
+    found = by_place(site.judged(1))
+    then = merged_with_late(site, found, late)
     for _ in range(3):
         site.run(two_slow)
         assert [one['id'] for one in site.judged(1)] == [then['id']]
@@ -233,13 +239,7 @@ def test_a_late_session_before_all_others_belongs_to_the_merged_incident(site):
     late = site.content(two_slow)
     site.run(two_slow)
     found = by_place(site.judged(1))
-    correct(site, 'merge', found['n3']['id'], found['n9']['id'], *WHY)
-    site.work.ingest(late)
-    uuid = late['session_info']['uuid']
-    (then,) = site.work.compare(uuid)['incidents']
-    assert then['id'] == found['n3']['id'] and then['nodes'] == ['n3', 'n9']
-    assert json.loads(files(site)[f'{then["id"]}.json'])['seen'][uuid]['bad'] == ['n3', 'n9']
-    assert len(files(site)) == 1
+    merged_with_late(site, found, late)
 
 
 # Split

@@ -77,6 +77,10 @@ class Fft(OnNodes, Benchmark):
     def is_experimental(self):
         return self.model != 'cpu'
 
+    @property
+    def device_buffers(self):
+        return self.model != 'cpu'
+
     def supports(self, topology):
         able = self.model == 'cpu' or (self.model in models_for(topology, GPUS) and cpus_of_devices(topology))
         return bool(able and self.nodes <= topology.nodes_of_partition)

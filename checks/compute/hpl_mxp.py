@@ -49,7 +49,7 @@ class HplMxp(OnNodes, Benchmark):
     last_run = 'not yet on a GPU'
     requires = 'hpl-mxp-nvidia'
     executable = 'hpl-mxp.sh'
-    mpi = True
+    mpi, device_buffers = True, None
     seconds = 300
     usual_spread = 0.01  # as of HPL
     trials_by_mode = FEW_TRIALS

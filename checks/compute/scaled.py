@@ -44,6 +44,10 @@ class ScaledBenchmark(Benchmark):
         return super().is_experimental or self.program.on_gpus
 
     @property
+    def device_buffers(self):
+        return None if self.program.on_gpus else False
+
+    @property
     def figures(self):
         """Return what follows from the rate: of the quick size nothing over several nodes."""
         rate: dict[str, Any] = {'solver': self.solver}

@@ -132,6 +132,10 @@ class NodeLadder(Benchmark):
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims, printed = {'rail': Dim('name')}, ''
 
+    @property
+    def device_buffers(self):
+        return self.buffers == 'device'
+
     def supports(self, topology):
         able = self.buffers == 'host' or bool(models_for(topology, MODELS) and cpus_of_devices(topology))
         return able and self.nodes in node_counts_of(topology)

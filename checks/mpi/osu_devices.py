@@ -34,7 +34,7 @@ class OsuOnDevices(Benchmark):
 
     last_run = 'not yet on a GPU'
     requires = ' '.join(feature for feature, *_ in MODELS.values())
-    mpi = own_programs = True
+    mpi = own_programs = device_buffers = True
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
     usual_spread = {'*bandwidth': 0.01, '*': 0.02}  # latency: 0.7 % within 100 runs, up to 2 % (003, Table 5)
@@ -193,7 +193,7 @@ class OsuDeviceRails(OsuOnDevices):
         for a in range(len(cores)):
             b = a if self.rail == 'same' else (a + len(cores) // 2) % len(cores)
             self.run_pair(a, b, Placement(1, (cores[a], cores[b]), devices=((a,), (b,)), gpu=self.gpu, across=True))
-        if self.buffers == 'device-device':
+        if self.buffers == 'device-device' and self.partition.transport == 'direct':
             self.compare_with_host(osu.STAGED_BETWEEN)
 
 
@@ -228,4 +228,5 @@ class OsuXcclCollectives(OsuDeviceCollectives):
 
     descr = 'OSU collectives by NCCL or RCCL'
     requires = 'osu-xccl'
+    device_buffers = False
     programs = [program.replace('osu_', 'osu_xccl_') for program in OsuDeviceCollectives.programs]

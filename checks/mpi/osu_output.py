@@ -226,10 +226,11 @@ def device_errors_of(errors: str) -> list[str]:
         'the programs were built without support for such buffers':
             r'Benchmark Does Not Support Accelerator Transfers|(?:CUDA|ROCm|Managed Memory) Support Not Enabled'
             r'|Managed memory support requires CUDA kernels|Invalid device type|Invalid option \[-d\]',
-        # the library takes them for host memory; GTL is Cray MPICH's library for GPUs
-        'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)':
-            r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault'
-            r'|GTL library is not linked',
+        'the program is not linked with GTL, the library of Cray MPICH for GPUs: see `ldd`, and docs/stacks.md':
+            r'GTL library is not linked',
+        # the library takes them for host memory
+        'the MPI library does not seem to support device buffers':
+            r'segmentation fault|SIGSEGV|signal:? 11\b|bus error|bad address|memory access fault',
     }  # fmt: skip
     found = {cause: re.search(pattern, errors, re.IGNORECASE) for cause, pattern in causes.items()}
     return [f'{cause}: {said[0]}' for cause, said in found.items() if said]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What makes each family of MPI pass buffers of GPUs to the network without a copy through the host."""
+"""What makes each family of MPI pass buffers of GPUs to the network without a copy through the host, or look for none."""
 
 from dataclasses import dataclass, field
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass, field
 class GpuAware:
     """Variables of the job by the kind of GPU, ``cuda`` or ``rocm``; options of launchers by their name.
 
+    `off`: variables where a program hands MPI no such buffers. A module of the site may have switched it on, and a
+    program that was not linked for it then ends in MPI_Init.
     `needs`: what the library must have beside them, for an administrator whose buffers are staged all the same.
     """
 
     env_vars: dict[str, dict[str, str]] = field(default_factory=dict)
     options: dict[str, list[str]] = field(default_factory=dict)
+    off: dict[str, str] = field(default_factory=dict)
     needs: str = ''
 
 
@@ -22,10 +25,12 @@ def _on_both(**variables: str) -> dict[str, dict[str, str]]:
 
 #: By family, the word of `environments[].mpi` in site.yaml. What is built in or found at run time needs nothing.
 FAMILIES: dict[str, GpuAware] = {
-    # docs.olcf.ornl.gov/systems/frontier_user_guide.html, "GPU-Aware MPI"
+    # docs.olcf.ornl.gov/systems/frontier_user_guide.html, "GPU-Aware MPI"; that nccl-tests end where it is on without
+    # GTL: github.com/LLNL/benchpark/pull/1226
     'cray-mpich': GpuAware(
         _on_both(MPICH_GPU_SUPPORT_ENABLED='1'),
-        needs='a program linked with its library GTL: external cray-mpich with +rocm or +cuda in spack.yaml',
+        off={'MPICH_GPU_SUPPORT_ENABLED': '0'},
+        needs='a program linked with its library GTL: `ldd` of it shows libmpi_gtl_cuda or libmpi_gtl_hsa',
     ),
     # docs.olcf.ornl.gov/systems/summit_user_guide.html, "CUDA-Aware MPI"
     'spectrum-mpi': GpuAware(options={'jsrun': ['--smpiargs="-gpu"']}, needs='jsrun with --smpiargs="-gpu"'),
@@ -34,15 +39,18 @@ FAMILIES: dict[str, GpuAware] = {
         _on_both(OMPI_MCA_pml='ucx', OMPI_MCA_osc='ucx'),
         needs='UCX with cuda_ipc or rocm_ipc: see `ucx_info -d` on a node, and UCX_TLS',
     ),
-    # mvapich.cse.ohio-state.edu/userguide/gdr
+    # mvapich.cse.ohio-state.edu/userguide/gdr: off unless it is 1
     'mvapich2': GpuAware(
         {'cuda': {'MV2_USE_CUDA': '1'}, 'rocm': {'MV2_USE_ROCM': '1'}},
+        off={'MV2_USE_CUDA': '0', 'MV2_USE_ROCM': '0'},
         needs='a library built for GPUs: see `mpiname -a`',
     ),
     # github.com/pmodels/mpich, README.envvar: on unless it is 0; stated for the record of the job
     'mpich': GpuAware(
-        _on_both(MPIR_CVAR_ENABLE_GPU='1'), needs='a library built for GPUs: see `mpichversion` for --with-cuda or -hip'
+        _on_both(MPIR_CVAR_ENABLE_GPU='1'),
+        off={'MPIR_CVAR_ENABLE_GPU': '0'},
+        needs='a library built for GPUs: see `mpichversion` for --with-cuda or -hip',
     ),
-    # Intel MPI Library Developer Reference, "GPU support": for Intel's GPUs alone, so none of ours
-    'intel-oneapi-mpi': GpuAware(),
+    # Intel MPI Library Developer Reference, "GPU support": for Intel's GPUs alone, so none of ours; off unless it is 1
+    'intel-oneapi-mpi': GpuAware(off={'I_MPI_OFFLOAD': '0'}),
 }

@@ -302,7 +302,8 @@ def test_each_pair_of_devices_has_metrics_and_a_run_of_its_own():
     assert values_at(metrics[0], TEXTS['osu_latency'])['1 0-1'] == 0.18
 
 
-SUPPORT = 'the MPI library does not seem to support device buffers (Cray MPICH needs MPICH_GPU_SUPPORT_ENABLED=1)'
+SUPPORT = 'the MPI library does not seem to support device buffers'
+GTL = 'the program is not linked with GTL, the library of Cray MPICH for GPUs: see `ldd`, and docs/stacks.md'
 BUILT = 'the programs were built without support for such buffers'
 
 
@@ -317,7 +318,7 @@ def test_programs_without_device_buffers(recorded):
     ('Caught signal 11 (Segmentation fault: invalid permissions for mapped object at address 0x7f)\n', SUPPORT),
     ('Read -1, expected 8192, errno = 14 (Bad address)\n', SUPPORT),
     ('Memory access fault by GPU node-4 (Agent handle: 0x1) on address 0x7f.\n', SUPPORT),
-    ('MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n', SUPPORT),
+    ('MPIDI_CRAY_init: GPU_SUPPORT_ENABLED is requested, but GTL library is not linked\n', GTL),
     ('CUDA support not enabled.  Please recompile benchmark with CUDA support.\n', BUILT),
     ('ROCm Support Not Enabled\nPlease recompile benchmark with ROCm support [-d rocm]\n', BUILT),
     ('UCX  WARN  transport gdr_copy is not available\n', None),

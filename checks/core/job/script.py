@@ -45,11 +45,15 @@ def limit_time(check):
 
 
 def pass_buffers_of_gpus(check):
-    """Make MPI pass buffers of GPUs without a copy through the host, where ranks have GPUs."""
-    if check.placement.gpu and check.stack.mpi:
-        aware = FAMILIES[check.stack.mpi]
+    """Make MPI pass buffers of GPUs without a copy through the host if the check hands it such, else look for none."""
+    if not check.stack.mpi or check.device_buffers is None:
+        return
+    aware = FAMILIES[check.stack.mpi]
+    if check.device_buffers:
         check.env_vars |= aware.env_vars.get(check.placement.gpu, {})
         check.job.launcher.options += aware.options.get(check.job.launcher.registered_name, [])
+    else:
+        check.env_vars |= aware.off
 
 
 def on_all_nodes(check) -> str:

@@ -62,6 +62,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     #: Whether the program starts its ranks by itself, on some of the nodes of the job, through rank.sh.
     starts_ranks = variable(bool, value=False)
     num_nodes = variable(int, value=1, loggable=True)
+    #: Whether its ranks send each other what it measures: a file system may be behind sockets.
+    communicates = True
+    #: Whether its ranks hand MPI buffers in the memory of GPUs; None: it depends on the build of the program.
+    device_buffers: bool | None = False
     #: File in a run's folder that holds the numbers, or a pattern of its name.
     output = variable(str, value='stdout')
     #: Files of the stage directory that each run gets a copy of.
@@ -123,6 +127,17 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         """Return the physical peak of a metric in its base unit; None where unknown."""
         peak = self.partition.peaks.get(metric.peak or '')
         return None if peak is None else peak * self.num_nodes
+
+    @property
+    def sends_by_fabric(self) -> bool:
+        """Whether its ranks send from node to node, and by the fabric where the nodes have one."""
+        between_nodes = self.mpi and self.communicates and self.num_nodes > 1
+        return bool(between_nodes and self.current_partition and self.partition.transport != 'sockets')
+
+    def nics_asked_for(self) -> Sequence[str]:
+        """Return the network devices through each of which bytes must go; none: through any of the fabric."""
+        asked = (self.placement.nics or ()) if self.placement and not self.run_env else ()
+        return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
 
     def invalid_reason(self, metric: Metric, value: float, run: Run) -> str | None:
         """Return why a measured value cannot be true or trusted; None if it can."""
@@ -246,7 +261,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
             metrics=[*own, *meter.metrics], meter=meter.read, figures=self.figures_with_peaks(own),
             floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
-            num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
+            num_nodes=self.num_nodes, over_network=self.sends_by_fabric,
+            nics=self.nics_asked_for(), placement=self.placement, output=self.output, facts=self.facts,
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
             environ=self.current_environ.name if self.current_environ else '',
             provenance={

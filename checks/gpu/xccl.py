@@ -8,6 +8,7 @@ from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for
 from checks.core.reading.outputs import text_of
+from checks.core.reading.transport import sent_of
 from checks.core.topology import node_counts
 from checks.gpu import xccl_output as xccl
 from plumbline.record import Dim
@@ -53,11 +54,16 @@ class XcclTests(OnNodes, Benchmark):
         self.executable = 'all_reduce_perf'
         self.env_vars |= {'NCCL_DEBUG': 'INFO', 'NCCL_DEBUG_SUBSYS': 'INIT,NET,TUNING', 'NCCL_DEBUG_FILE': LOG}
 
+    def nics_asked_for(self):
+        return self.topology.nics
+
     def sanity_faults(self, run):
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
         ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())
         run.provenance[f'transport_{run.name}'] = ways or 'the library did not say'
         run.provenance[f'algorithm_{run.name}'] = xccl.algorithm_of(log) or 'the library did not say'
         run.provenance['nccl_version'] = xccl.version_of(log)
-        fallbacks = xccl.fallbacks_of(log, self.topology.nics) if self.num_nodes > 1 else []
+        fabric = list(sent_of(run.provenance.get('fabric_sent', '')))
+        direct = self.partition.transport == 'direct'
+        fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, direct) if self.sends_by_fabric else []
         return fallbacks + xccl.faults_of(run.output, run.name, self.sizes, self.ranks)

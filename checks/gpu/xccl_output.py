@@ -149,13 +149,20 @@ def algorithm_of(log: str) -> str:
     )
 
 
-def fallbacks_of(log: str, nics: Sequence[str]) -> list[str]:
-    """Return a sentence for each sign that the library does not use the network devices that the site states."""
-    if not nics:
+def fallbacks_of(log: str, nics: Sequence[str], fabric: Sequence[str] = (), direct: bool = True) -> list[str]:
+    """Return a sentence for each sign that the library does not use the network devices that it should.
+
+    `nics`: those that the site states; `fabric`: else those of InfiniBand or Slingshot that the node has. `direct`:
+    whether from the memory of GPUs without a copy.
+    """
+    if not nics and not fabric:
         return []
-    stated = f'site.yaml states the network devices {", ".join(nics)}'
+    stated = f'site.yaml states the network devices {", ".join(nics)}' if nics else f'the node has {", ".join(fabric)}'
     if sockets := re.search(r'via NET/Socket|Using network Socket', log):
-        return [f'NCCL fell back to sockets ({sockets[0]}); {stated}']
+        return [
+            f'NCCL fell back to sockets ({sockets[0]}); {stated}. Slingshot and EFA need the plugin aws-ofi-nccl: on '
+            'LD_LIBRARY_PATH, with NCCL_NET="AWS Libfabric"'
+        ]
     if 'NET/' not in log:
         return [f'NCCL did not say how it reaches other nodes; {stated}']
     faults = []
@@ -166,10 +173,11 @@ def fallbacks_of(log: str, nics: Sequence[str]) -> list[str]:
     if found and min(found) < len(nics):
         faults.append(f'NCCL found {min(found)} network devices on a node; {stated}')
     between = {way: number for way, number in transports_of(log).items() if way.startswith('NET/')}
-    if through_host := sum(number for way, number in between.items() if 'GDRDMA' not in way):
+    through_host = sum(number for way, number in between.items() if 'GDRDMA' not in way)
+    if direct and through_host:
         faults.append(
             f'{through_host} of {sum(between.values())} channels between nodes go through memory of the host, without '
-            'GDRDMA: see NCCL_NET_GDR_LEVEL, and whether nvidia_peermem, or DMA-BUF, is there'
+            'GDRDMA: see NCCL_NET_GDR_LEVEL, and whether nvidia_peermem, or DMA-BUF, is there; or state transport: host'
         )
     return faults
 

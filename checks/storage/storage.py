@@ -86,6 +86,7 @@ class StorageBenchmark(Benchmark):
     trials_by_mode = FEW_TRIALS
     usual_spread = 0.1  # single runs differ by 10 % and more (001, Table 33); other users share servers and network
     mpi = True
+    communicates = False
     seconds = {'quick': 7, 'nightly': 60, 'full': 1800}  # no size follows from a speed, which nothing reports
     facts = ('storage.txt', 'provenance.txt')
 

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from checks.core.meters.health import add_health, clock_steps, facts_in
 from checks.core.placement import Placement, add_actual, binding_faults, granted
-from checks.core.reading import causes, signatures
+from checks.core.reading import causes, signatures, transport
 from checks.core.reading.causes import WELL, Cause, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline.identity import Pairs, pairs, to_text
@@ -189,7 +189,8 @@ class Plan:
 
     `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
     folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
-    provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. For
+    provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
+    whether its ranks send from node to node by the fabric, and `nics`: through each of which; empty: through any. For
     `figures`, `usual_spread` and the four functions see :class:`checks.core.benchmark.Benchmark`.
     """
 
@@ -205,6 +206,8 @@ class Plan:
     environ: str = ''
     output: str = 'stdout'
     num_nodes: int = 1
+    over_network: bool = False
+    nics: Sequence[str] = ()
     tags: Sequence[str] = ()
     provenance: Mapping[str, str] = field(default_factory=dict)
     facts: Sequence[str] = ('provenance.txt',)
@@ -313,6 +316,11 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
         write_numbers(folder, lines)
     found += clock_steps(folder, record, nodes)
     found += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
+    if plan.over_network:
+        if lanes := sorted({lane for run in runs for lane in transport.lanes_of(run.folder)}):
+            record.provenance['mpi_transport'] = ', '.join(lanes)
+        of_nodes = {nodes.partition(',')[0]: record.provenance} | record.health
+        found += transport.faults_of(of_nodes, plan.nics, lanes)
     plan.derive(record)
     plan.meter(folder, record, nodes)
     lost: dict[str, list[str]] = {}

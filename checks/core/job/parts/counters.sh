@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
-# counters.sh   to be sourced: reads the counters of heat, errors and lost packets of this node, and of what it is part of.
+# counters.sh   to be sourced: reads the counters of heat, errors, lost packets and bytes sent of this node, and of what it
+# is part of.
 #
 # `count_faults` prints FILE:COUNT, or FILE:NAME COUNT, for each counter that this node has. Root reads more: the database
 # of rasdaemon, the kernel log where kernel.dmesg_restrict is 1, Lustre's files below /sys/kernel/debug.
@@ -25,6 +26,7 @@ count_faults() {
         $ib/*/ports/*/counters/{symbol_error,link_error_recovery,link_downed,port_rcv_errors,local_link_integrity_errors} \
         $ib/*/ports/*/{counters/port_xmit_{discards,wait},hw_counters/local_ack_timeout_err} \
         $cxi/*/device/telemetry/{hni_pcs_uncorrected_cw,pct_{spt,sct}_timeouts,hni_llr_tx_replay_event} \
+        $ib/*/ports/*/counters/port_xmit_data $cxi/*/device/telemetry/hni_sts_tx_ok_octets "${net[@]/%//tx_bytes}" \
         {/proc/fs,/sys/kernel/debug}/lustre/{osc,mdc}/*/import \
         "${net[@]/%//rx_errors}" "${net[@]/%//tx_errors}" "${net[@]/%//rx_dropped}" "${net[@]/%//tx_dropped}" \
         "${!quota[@]}"

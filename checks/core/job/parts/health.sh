@@ -10,6 +10,8 @@
 #   counted_WHAT        what a busy node or network shows, too
 #   counters_lacking    the sources that this node does not have, or does not let a user read
 #   counters_reset    the counters that went backwards, of which nothing can be said
+#   fabric_sent, sockets_sent   of a job on several nodes: bytes that InfiniBand or Slingshot, and the kernel's network
+#     devices sent, ``cxi0 81264, cxi1 0``; sockets on a fabric count in both
 # and writes ERRORS (health.txt): a sentence for each error that makes the node or its numbers doubtful.
 
 . "${BASH_SOURCE[0]%/*}/counters.sh"
@@ -47,6 +49,8 @@ declare -A counted=(
     # Slingshot (HPE: Common CXI core error messages; Open MPI: HPE Cassini Hardware Performance Counters)
     [hni_pcs_uncorrected_cw]=Slingshot_uncorrected_codewords [pct_spt_timeouts]=Slingshot_timeouts
     [pct_sct_timeouts]=Slingshot_timeouts [hni_llr_tx_replay_event]=Slingshot_replays
+    # bytes of one, in fours (Documentation/ABI/stable/sysfs-class-infiniband: port_xmit_data)
+    [port_xmit_data]=@4 [hni_sts_tx_ok_octets]=@1 [tx_bytes]=@1
     [rx_errors]=network_errors [tx_errors]=network_errors [rx_dropped]=~network_drops [tx_dropped]=~network_drops
 )
 
@@ -74,8 +78,18 @@ _at_end() {
     ((hottest > 0)) && echo "temperature_at_end=$((hottest / 1000))" || lacking+=", temperature"
 }
 
+# _sent FACT ARRAY: the bytes of each device, in the order of their names
+_sent() {
+    local -n of=$2
+    local said=''
+    while read -r line; do
+        [ -z "$line" ] || said+=", $line ${of[$line]}"
+    done < <(printf '%s\n' "${!of[@]}" | sort -V)
+    [ -z "$said" ] || echo "$1=${said#, }"
+}
+
 compare_faults() {
-    local -A was more where
+    local -A was more where fabric sockets
     local line counter count more_of what kind reset='' lacking='' all differ errors=${2:-health.txt}
     [ -e "$1" ] || return 0
     all=$(count_faults)
@@ -101,6 +115,10 @@ compare_faults() {
             [ "$what" = lost_PCIe_lanes ] || reset+=", ${counter##*[/: ]}${line:+ of $line}"
             continue
         fi
+        case $what.$counter in
+            @*.*/net/*) sockets[$line]=$((${sockets[$line]:-0} + more_of)) && continue ;;
+            @*) fabric[${line%% *}]=$((${fabric[${line%% *}]:-0} + more_of * ${what#@})) && continue ;;
+        esac
         more[$what]=$((${more[$what]:-0} + more_of))
         case ", ${where[$what]}, " in
             *", $line, "* | *', ..., '*) ;;
@@ -129,4 +147,12 @@ compare_faults() {
     done
     [ -z "$lacking" ] || echo "counters_lacking=${lacking#, }"
     [ -z "$reset" ] || echo "counters_reset=${reset#, }"
+    [ -e on_all_nodes ] || return 0
+    for line in /sys/class/infiniband/*/ports/*/state /sys/class/cxi/*; do # those of a fabric that could send and did not
+        [[ $line != */state ]] || { read -r count < "$line" && [[ $count = *ACTIVE ]] || continue; } 2> /dev/null
+        line=${line#/sys/class/*/} line=${line%%/*}
+        [[ $all != *"/$line/"* ]] || : "${fabric[$line]:=0}"
+    done
+    _sent fabric_sent fabric
+    _sent sockets_sent sockets
 }

@@ -123,6 +123,9 @@ if [ -z "$local_rank" ]; then
 fi
 
 actual=()
+if [ "$local_rank" = 0 ] && [ -e ../../on_all_nodes ]; then # UCX then says, once a connection, what it sends through
+    export UCX_LOG_LEVEL=${UCX_LOG_LEVEL:-info} UCX_LOG_FILE=${UCX_LOG_FILE:-ucx.%h.%p.log}
+fi
 if requests PLUMBLINE_MEMORY; then
     while read -r key value; do
         [ "$key" = membind: ] && actual+=("memory ${value// /,}")

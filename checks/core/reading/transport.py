@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the bytes of a job went between its nodes: what network devices sent, what UCX says. Imports no ReFrame."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from checks.core.reading import causes
+from checks.core.reading.causes import Cause
+from checks.core.reading.outputs import text_of
+
+_MUCH = 100e6  # bytes of a node; file systems and the launcher send less through sockets
+#: Transports of UCX that do not leave the node (openucx.readthedocs.io, "Transports")
+_WITHIN_NODE = ('self', 'sysv', 'posix', 'cma', 'knem', 'xpmem', 'cuda', 'rocm', 'gdr_copy', 'ze_')
+UCX_LOG = 'ucx.*.log'  # which rank.sh asks for
+
+
+def sent_of(fact: str) -> dict[str, int]:
+    """Return the bytes of each device of ``cxi0 81264, cxi1 0``."""
+    return {name: int(number) for name, number in re.findall(r'(\S+) ([0-9]{1,20})\b', fact)}
+
+
+def faults_of(
+    facts: Mapping[str, Mapping[str, str]], nics: Sequence[str] = (), lanes: Sequence[str] = ()
+) -> Iterator[Cause]:
+    """Yield a cause where nodes sent through sockets beside a fabric, or not through the devices that were asked for.
+
+    `facts`: by node, see ``job/parts/health.sh``. `nics`: the devices; empty: any of the fabric. `lanes`: of UCX.
+    """
+    by_sockets, others = [], []
+    used: Counter[str] = Counter()
+    for node, of_node in facts.items():
+        fabric, sockets = (sent_of(of_node.get(name, '')) for name in ('fabric_sent', 'sockets_sent'))
+        through = sum(fabric.values())
+        if fabric and sum(sockets.values()) > max(_MUCH, through / 2):  # sockets on a fabric count in both
+            by_sockets.append(node)
+            used += Counter(fabric) + Counter(sockets)
+        elif through > _MUCH and any(fabric.get(nic, 0) < through / len(nics) / 10 for nic in nics):
+            others.append(node)
+            used += Counter(fabric)
+    said = ', '.join(f'{name} {number / 1e9:.1f} GB' for name, number in used.most_common(8))
+    if by_sockets:
+        what = 'bytes between nodes went through sockets and not through the fabric'
+        yield Cause(causes.OUTPUT, what, nodes=','.join(by_sockets), detail=f': sent {said}')
+    elif {lane.partition('/')[0] for lane in lanes} == {'tcp'} and any('fabric_sent' in one for one in facts.values()):
+        yield Cause(causes.OUTPUT, f'UCX sends through sockets and not through the fabric: {", ".join(lanes)}')
+    if others:
+        what = f'bytes between nodes went not through each of {", ".join(nics)}, which were asked for'
+        yield Cause(causes.OUTPUT, what, nodes=','.join(others), detail=f': sent {said}')
+
+
+def lanes_of(folder: Path) -> list[str]:
+    """Return what UCX says that it sends through to other nodes in a run, such as ``rc_mlx5/mlx5_0:1``.
+
+    Before 1.14 it prints ``ep_cfg[1]: tag(...)`` of all ranks, later ``inter-node cfg#2 tag(...)``.
+    """
+    found: set[str] = set()
+    for path in folder.glob(UCX_LOG):
+        for line in re.findall(r'(?:inter-node cfg#|ep_cfg\[)\d+[]:]* (.*)', text_of(path)):
+            for lanes in re.findall(r'\w+\(([^)]*)\)', line):
+                found.update(lane for lane in lanes.split() if not lane.startswith(_WITHIN_NODE))
+    return sorted(found)

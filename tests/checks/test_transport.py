@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How bytes went from node to node: counters of network devices as files, what UCX prints, NCCL's log of sockets."""
+
+import shutil
+import subprocess
+
+import pytest
+from health_stand_in import COUNTERS, CXI, IB, NET, Node
+from rows import each_row
+
+from checks.core.placement import one_rank_on
+from checks.core.reading import transport
+from checks.core.reading.trials import Plan, read
+from checks.gpu import xccl_output as xccl
+from plumbline.paths import ROOT
+
+GB = 10**9
+BEFORE = COUNTERS | {
+    f'{CXI}/hni_sts_tx_ok_octets': '5000@1675489372.701036980\n', f'{IB}/state': '4: ACTIVE\n',
+    f'{IB}/counters/port_xmit_data': '1000\n', f'{NET}/statistics/tx_bytes': '7000\n', 'on_all_nodes': 'srun\n',
+}  # fmt: skip
+# As UCX 1.17 and 1.13 print them, with names of devices of this test
+UCX_NEW = """\
+[1701292112.829711] [n1:16:0] ucp_worker.c:1855 UCX  INFO    ucp_context_0 intra-node cfg#1 tag(sysv/memory cma/memory)
+[1701292112.829711] [n1:16:0] ucp_worker.c:1855 UCX  INFO    ucp_context_0 inter-node cfg#2 tag({lane} {lane})
+"""
+UCX_OLD = """\
+[1795465019.397189] [n1:21:0] ucp_worker.c:1763 UCX  INFO    ep_cfg[0]: tag(self/memory0 cma/memory) rma(self/memory0)
+[1795465019.397406] [n1:21:0] ucp_worker.c:1763 UCX  INFO    ep_cfg[1]: tag({lane} {lane}); am(sysv/memory cma/memory)
+"""
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path / 'node')
+
+
+def sent(node, **now):
+    """Return what a node says it sent; before the job each device had counted a little."""
+    node(BEFORE)
+    facts = node({path: f'{number}\n' for path, number in now.items()})
+    return {name: facts[name] for name in ('fabric_sent', 'sockets_sent') if name in facts}
+
+
+def test_a_node_tells_the_bytes_of_each_device_since_the_job_began(node):
+    """InfiniBand counts in fours: (251000 - 1000) * 4 bytes are a million."""
+    assert sent(node, **{
+        f'{IB}/counters/port_xmit_data': 251000, f'{CXI}/hni_sts_tx_ok_octets': '90005000@1675489399.1',
+        f'{NET}/statistics/tx_bytes': 7300,
+    }) == {'fabric_sent': 'cxi0 90000000, mlx5_0 1000000', 'sockets_sent': 'eth0 300'}  # fmt: skip
+
+
+def test_a_fabric_that_sent_nothing_is_told_and_a_port_that_is_down_is_not(node):
+    (node.folder / IB).mkdir(parents=True)
+    node(BEFORE | {f'{IB}/state': '1: DOWN\n'})
+    facts = node({f'{NET}/statistics/tx_bytes': '5000007000\n'})
+    assert (facts['fabric_sent'], facts['sockets_sent']) == ('cxi0 0', 'eth0 5000000000')
+
+
+def test_a_job_on_one_node_tells_nothing(node):
+    alone = {name: text for name, text in BEFORE.items() if name != 'on_all_nodes'}
+    node(alone)
+    assert 'fabric_sent' not in node({f'{CXI}/hni_sts_tx_ok_octets': '9999999@1\n'})
+
+
+@each_row(
+    ('fabric', 'sockets', 'nics', 'says'),
+    [
+        ('cxi0 40000000000', 'hsn0 2000000', (), None),
+        ('cxi0 0', 'eth0 40000000000', (), 'through sockets'),
+        ('cxi0 41000000000', 'hsn0 40000000000', (), 'through sockets'),  # of the fabric itself, which counts them too
+        ('mlx5_0 90000000', 'eth0 99000000', (), None),  # too little to tell
+        ('', 'eth0 40000000000', (), None),  # nothing but Ethernet is there
+        ('cxi0 10000000000, cxi1 10000000000', '', ('cxi0', 'cxi1'), None),
+        ('cxi0 20000000000, cxi1 1000', '', ('cxi0', 'cxi1'), 'not through each of cxi0, cxi1'),
+        ('mlx5_0 1000, mlx5_1 20000000000', '', ('mlx5_0',), 'not through each of mlx5_0'),
+    ],
+)
+def test_bytes_that_went_another_way_are_a_cause(fabric, sockets, nics, says):
+    facts = {'n1': {'fabric_sent': fabric, 'sockets_sent': sockets}, 'n2': {}}
+    found = [str(cause) for cause in transport.faults_of(facts, nics)]
+    assert len(found) == (says is not None)
+    assert all(says in cause and ' on n1: sent ' in cause and 'n2' not in cause for cause in found)
+
+
+@pytest.mark.parametrize('text', [UCX_NEW, UCX_OLD])
+def test_what_ucx_sends_through_is_told_and_judged(tmp_path, text):
+    run = tmp_path / 'trial_1/run'
+    run.mkdir(parents=True)
+    for name, content in {'exit_code': '0\n', 'stdout': '', 'binding.n1.0': '0\n', 'binding.n2.0': '0\n'}.items():
+        (run / name).write_text(content)
+    (tmp_path / 'provenance.txt').write_text('fabric_sent=mlx5_0 0\n')
+    plan = Plan('OsuLatency', (), [], one_rank_on((0,)), num_nodes=2, over_network=True)
+    for lane, faults in (('rc_mlx5/mlx5_0:1', 0), ('tcp/eth0', 1)):
+        (run / 'ucx.n1.7.log').write_text(text.format(lane=lane))
+        record, causes = read(tmp_path, plan, 'n1,n2')
+        assert record.provenance['mpi_transport'] == lane
+        found = [cause for cause in causes if 'sockets' in cause]
+        assert len(found) == faults and all('tcp/eth0' in cause for cause in found)
+
+
+def test_the_real_ucx_of_this_machine_names_its_lanes_as_it_is_asked_to(tmp_path):
+    """Two ranks of Debian's MPICH, which sends by UCX; within a node there is no lane to another."""
+    if not all(map(shutil.which, ('mpicc.mpich', 'mpirun.mpich'))):
+        pytest.skip('mpicc.mpich or mpirun.mpich is not installed')
+    body = 'MPI_Init(0, 0); MPI_Barrier(MPI_COMM_WORLD); return MPI_Finalize();'
+    (tmp_path / 'barrier.c').write_text(f'#include <mpi.h>\nint main() {{ {body} }}\n')
+    built = subprocess.run(['mpicc.mpich', 'barrier.c', '-o', 'barrier'], cwd=tmp_path, capture_output=True, text=True)
+    if built.returncode:
+        pytest.skip(f'mpicc.mpich says: {built.stderr[:200]}')
+    folder = tmp_path / 'trial_1/run'
+    folder.mkdir(parents=True)
+    (tmp_path / 'on_all_nodes').write_text('\n')
+    command = [
+        'mpirun.mpich',
+        '-n',
+        '2',
+        'bash',
+        str(ROOT / 'checks/core/job/parts/rank.sh'),
+        str(tmp_path / 'barrier'),
+    ]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True)
+    (log,) = folder.glob(transport.UCX_LOG)  # of one rank of the node
+    assert 'ep_cfg' in log.read_text() or 'intra-node cfg' in log.read_text()
+    assert transport.lanes_of(folder) == []
+
+
+def test_nccl_on_sockets_fails_wherever_the_node_has_a_fabric(recorded):
+    log = recorded('nccl-info-sockets.txt')
+    (fault,) = xccl.fallbacks_of(log, [], ['cxi0', 'cxi1'])
+    assert 'fell back to sockets' in fault and 'cxi0, cxi1' in fault and 'aws-ofi-nccl' in fault
+    assert xccl.fallbacks_of(log, [], []) == []
+
+
+def test_channels_through_the_host_fail_unless_the_site_states_them(recorded):
+    log = recorded('nccl-info-slingshot.txt').replace('/GDRDMA', '')
+    (fault,) = xccl.fallbacks_of(log, [], ['cxi0'])
+    assert 'through memory of the host' in fault
+    assert xccl.fallbacks_of(log, [], ['cxi0'], direct=False) == []

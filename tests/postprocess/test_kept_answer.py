@@ -168,3 +168,26 @@ def test_ages_are_told_as_of_now(red, monkeypatch):
     red.run('status')
     monkeypatch.setattr('plumbline.clock.now', lambda: datetime(2026, 12, 2))
     assert '10 days ago' in red.run('status').stdout
+
+
+@pytest.mark.parametrize('what', ['proposal', 'another site', 'code', 'replaced file'])
+def test_the_state_is_another_once_what_the_answer_follows_from_changed(red, monkeypatch, tmp_path, what):
+    code = tmp_path / 'code'
+    code.mkdir()
+    (code / 'rule.py').write_text('x = 1\n')
+    monkeypatch.setattr(kept, '_CODE', (code,))
+    before = kept.state(red.results, SITE, red.sites)
+    assert kept.state(red.results, SITE, red.sites) == before
+    if what == 'proposal':
+        (red.results / 'proposals').mkdir(exist_ok=True)
+        (red.results / 'proposals' / f'{SITE}.csv').write_text('partition\n')
+    elif what == 'another site':
+        (red.results / 'store/sessions/site=other').mkdir(parents=True)
+    elif what == 'code':
+        (code / 'rule.py').write_text('x = 10\n')
+    else:  # by one of the same size and time
+        times = (code / 'rule.py').stat()
+        (code / 'new').write_text('x = 2\n')
+        os.replace(code / 'new', code / 'rule.py')
+        os.utime(code / 'rule.py', ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert kept.state(red.results, SITE, red.sites) != before

@@ -261,8 +261,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
             metrics=[*own, *meter.metrics], meter=meter.read, figures=self.figures_with_peaks(own),
             floor=self.floor, usual_spread=self.usual_spread, trials=self.trials,
-            num_nodes=self.num_nodes, over_network=self.sends_by_fabric,
-            nics=self.nics_asked_for(), placement=self.placement, output=self.output, facts=self.facts,
+            num_nodes=self.num_nodes, placement=self.placement, output=self.output, facts=self.facts,
+            over_network=self.sends_by_fabric, nics=self.nics_asked_for() if self.sends_by_fabric else (),
             runs={run: self.run_env.get(run, {}) for run in self.runs or ['run']}, programs=self.started,
             environ=self.current_environ.name if self.current_environ else '',
             provenance={

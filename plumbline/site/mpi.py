@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What makes each family of MPI pass buffers of GPUs to the network without a copy through the host, or look for none."""
+"""What makes each family of MPI pass buffers of GPUs to the network without a copy through the host."""
 
 from dataclasses import dataclass, field
 

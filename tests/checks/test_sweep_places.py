@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """How the job of one place of a node sweep ended, by what job/sweep.sh wrote of it."""
 
+import io
+import os
 import subprocess
+import tarfile
 
 import pytest
 from rows import each_row
@@ -62,3 +65,48 @@ def test_the_worst_place_is_the_one_with_the_lowest_rate_and_the_highest_delay()
     assert [[value for _, _, value in series.samples] for _, _, series in worst.series()] == [[79, 81], [8, 10]]
     nothing = worst_of([RATES.empty_record()], RATES)
     assert [series.missing for _, _, series in nothing.series()] == ['no place measured it'] * 2
+
+
+def packed(folder, **members):
+    """An archive of a place; a member is its text, or the target of a symbolic link."""
+    with tarfile.open(folder / 'n1.tar', 'w') as archive:
+        for name, content in ({'place.exit': '0\n'} | members).items():
+            member = tarfile.TarInfo(name)
+            if content.startswith('-> '):
+                member.type, member.linkname = tarfile.SYMTYPE, content[3:]
+                archive.addfile(member)
+            else:
+                member.size = len(content)
+                archive.addfile(member, io.BytesIO(content.encode()))
+
+
+@each_row(
+    'members',
+    [
+        {'../../written': 'x'},
+        {'/tmp/plumbline-was-here': 'x'},
+        {'trial_1': '-> ../..', 'trial_1/written': 'x'},
+        {'trial_1/../../../written': 'x'},
+    ],
+)
+def test_an_archive_that_somebody_else_changed_writes_nothing_and_fails_its_place(tmp_path, members):
+    packed(tmp_path, **members)
+    before = {path for path in tmp_path.rglob('*')}
+    record, faults = read_place(tmp_path, ('n1',), RATES, late=False)
+    assert 'somebody else changed the archive' in faults[0] and record.job['state'] == 'FAILED'
+    assert all(series.missing for _, _, series in record.series())
+    assert {path for path in tmp_path.rglob('*')} == before and not os.path.exists('/tmp/plumbline-was-here')
+
+
+def test_an_archive_of_plain_files_is_read(tmp_path):
+    packed(tmp_path, **{'./provenance.txt': 'load_beside=0.5\n'})
+    record, _ = read_place(tmp_path, ('n1',), RATES, late=False)
+    assert (record.job['state'], record.provenance['load_beside']) == ('COMPLETED', '0.5')
+
+
+def test_an_archive_that_was_cut_fails_its_place(tmp_path):
+    packed(tmp_path, stdout='x' * 5000)
+    text = (tmp_path / 'n1.tar').read_bytes()
+    (tmp_path / 'n1.tar').write_bytes(text[:3000])
+    _, faults = read_place(tmp_path, ('n1',), RATES, late=False)
+    assert 'its files cannot be read' in faults[0]

@@ -31,10 +31,11 @@ def place(tmp_path):
     return tmp_path
 
 
-def opened(place, then='', types='*', kib=10, inodes=5, most=5, least=1, path=None, seconds=100):
+def opened(place, then='', types='*', kib=10, inodes=5, most=5, least=1, path=None, seconds=100, before=':'):
     path = path or place / 'fs'
     return script(
-        place / 'job', f"storage_open {path} '{types}' {kib} {inodes} {most} {least} {seconds} '' '' || exit\n{then}"
+        place / 'job',
+        f"{before}\nstorage_open {path} '{types}' {kib} {inodes} {most} {least} {seconds} '' '' || exit\n{then}",
     )
 
 
@@ -150,7 +151,7 @@ def test_refusals_say_why(place):
     assert 'no sticky bit' in refused(place)
     (place / 'fs').chmod(0o1777)
     assert opened(place).returncode == 0
-    assert 'mkdir: ' in refused(place, path='/sys/kernel', kib=0, inodes=0)  # not even root may
+    assert 'mkdir: ' in refused(place, before='mkdir() { command mkdir /sys/kernel/x; }')  # not even root may
 
 
 @given(st.integers(0, 2**50), st.integers(0, 2**50), st.sampled_from([512, 4096, 2**20]))
@@ -270,3 +271,18 @@ def test_a_lustre_directory_is_striped_and_says_so(place):
     answer = script(place, text)
     assert answer.stdout == 'stripe_count: 8 stripe_size: 1\n'
     assert (place / 'lfs').read_text() == 'setstripe -c 8 -S 1048576 /d\ngetstripe -d /d\n'
+
+
+@pytest.mark.parametrize('path', ['/', '/etc', '/usr/share', '/home', '/sys/kernel', 'HOME'])
+def test_folders_of_the_system_and_home_directories_are_refused(place, path):
+    (place / 'home').mkdir()
+    answer = script(
+        place / 'job', f"HOME={place}/home\nstorage_open {path.replace('HOME', f'{place}/home')} '*' 1 1 5 1 9 '' ''"
+    )
+    assert answer.returncode == 1 and 'belongs to the system or is a home directory' in answer.stderr
+    assert not list((place / 'home').iterdir())
+
+
+def test_a_folder_below_the_home_directory_is_accepted(place):
+    answer = script(place / 'job', f"HOME={place}\nstorage_open {place}/fs '*' 1 1 5 1 9 '' ''")
+    assert answer.returncode == 0, answer.stderr

@@ -15,6 +15,7 @@ storage_open() {
     storage_home=$PWD
     real=$(realpath -e -- "$path" 2> /dev/null) && [ -d "$path" ] || storage_refuse "$path is no directory" || return
     [ "$real" = "$path" ] || storage_refuse "$path is reached through a symbolic link; name $real" || return
+    storage_is_system "$real" && { storage_refuse "$path belongs to the system or is a home directory: name a folder for benchmarks"; return; }
     { read -r _ && read -r type source target; } < <(df --output=fstype,source,target -- "$path")
     if [ "$type" = - ]; then # a subvolume of Btrfs, which is no mount of its own
         read -r type source target < <(findmnt --noheadings --first-only --output FSTYPE,SOURCE,TARGET --target "$path")
@@ -43,6 +44,14 @@ storage_open() {
         echo "file_system_space=$storage_space"
         echo "file_system_quota=$storage_quota"
     } > storage.txt
+}
+
+storage_is_system() { # PATH, without links
+    local name
+    for name in /{bin,boot,dev,etc,lib,lib32,lib64,proc,sbin,sys,usr}; do
+        [[ $1/ != "$name"/* || $1/ = /dev/shm/* ]] || return 0
+    done
+    [[ $1 = / || $1 = /home || $1 = "$(realpath -e -- "${HOME:-/root}" 2> /dev/null)" ]]
 }
 
 storage_refuse() {

@@ -32,7 +32,7 @@ def handlers_of_cases() -> list[dict]:
     if journal := settings.JOURNAL.get():
         handlers.append({'type': 'journal', 'name': journal, 'level': 'info'})
     if url := settings.HTTPJSON.get():
-        secret = settings.HTTPJSON_AUTHORIZATION
-        header = {'authorization_header': secret.get} if secret.get() else {}
+        secret = settings.HTTPJSON_AUTHORIZATION.get()
+        header = {'authorization_header': lambda: secret} if secret else {}
         handlers.append({'type': 'httpjson', 'url': url, 'level': 'info', **header})
     return handlers

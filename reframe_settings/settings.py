@@ -25,7 +25,7 @@ os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is inst
 sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
-from plumbline import settings  # noqa: E402
+from plumbline import secrets, settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
 from plumbline.references import MODES  # noqa: E402
@@ -151,6 +151,7 @@ site_configuration = {
     ],
 }  # fmt: skip
 
+secrets.drop()
 with suppress(AttributeError):  # where it is not ReFrame's command that loads this file, none was begun
     for path in log_files():  # of the time before ReFrame read this file: each start would leave one in /tmp
         Path(path).unlink(missing_ok=True)

@@ -153,7 +153,9 @@ cpus=${BASH_REMATCH[1]}
 binding=binding.$node.$local_rank
 printf '%s\n' "$cpus" "host $host" "${actual[@]}" > "$binding"
 free=$PLUMBLINE_FREE
-unset PLUMBLINE_BOUND PLUMBLINE_FREE
 source "${BASH_SOURCE[0]%/*}/watch.sh"
 watch "$binding" "$free"
+for variable in "${!PLUMBLINE_@}"; do # ours, but for those by which the program is known
+    [[ $variable = PLUMBLINE_SEES || $variable = PLUMBLINE_OWNER ]] || unset "$variable"
+done
 exec "$@"

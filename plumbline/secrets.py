@@ -1,0 +1,25 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Variables of the environment that look like a secret, which no benchmark gets."""
+
+import os
+import re
+
+from plumbline import settings
+
+_SECRET = re.compile(
+    r'(^|_)(TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|AUTHORIZATION|APIKEY|(API|ACCESS|PRIVATE|SECRET)_KEY)(_|$)'
+    rf'|^{settings.NOTIFY.name}$',
+    re.IGNORECASE,
+)
+
+
+def drop() -> list[str]:
+    """Remove such variables from the environment of this process, whose jobs inherit it; return their names.
+
+    Those that ``PLUMBLINE_KEEP`` names stay.
+    """
+    kept = settings.KEEP.get().split(':')
+    found = [name for name in os.environ if _SECRET.search(name) and name not in kept]
+    for name in found:
+        del os.environ[name]
+    return found

@@ -9,6 +9,7 @@ import fcntl
 import os
 import re
 import signal
+import stat
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
@@ -22,6 +23,7 @@ from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
+from plumbline.files import open_own
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
 from plumbline.site.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
@@ -114,6 +116,10 @@ def _writable(results: Path) -> None:
         str(results).encode()
     except UnicodeEncodeError:  # Arrow and DuckDB know no other names
         raise InputError(f'{results}: expected a results directory whose name is UTF-8') from None
+    if results.exists() and (mode := results.stat().st_mode) & stat.S_IWOTH and not mode & stat.S_ISVTX:
+        raise InputError(
+            f'{results}: every user of this machine may write here and change verdicts; chmod o-w, or another --results'
+        )
     try:
         for folder in (results / 'reports', results / 'logs'):
             folder.mkdir(parents=True, exist_ok=True)
@@ -125,7 +131,7 @@ def _writable(results: Path) -> None:
 @contextlib.contextmanager
 def _lock(results: Path) -> Iterator[None]:
     """Hold ``<results>/nightly.lock``; the kernel releases it however this process ends. Raises InputError."""
-    with (results / 'nightly.lock').open('a+') as lock:
+    with open_own(results / 'nightly.lock', 'a+') as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:

@@ -21,13 +21,13 @@ from pathlib import Path
 
 from ci import cleanup, command, notify, outcome
 from ci.command import duration
-from ci.process import Ended
+from ci.process import Ended, owner_of
 from ci.progress import in_words
 from ci.rerun import complete, rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
 from ci.slurm_nodes import nodes_out
 from plumbline import settings
-from plumbline.files import write_text
+from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
 from plumbline.site.sites import UNDESCRIBED, Site, load_site
@@ -225,7 +225,7 @@ class Night:
         junit, folder = session.report.with_suffix('.xml'), self.arguments.artifacts
         self.outcome = judged = outcome.judge(self.results, uuid, junit, folder and folder / 'verdicts.md')
         summary = self.results / cleanup.SUMMARY
-        summary.write_text(judged.summary, encoding='utf-8')
+        write_text(summary, judged.summary)
         print(judged.summary, end='', flush=True)
         looked = self._look_back(uuid, summary)
         if folder:
@@ -247,7 +247,7 @@ class Night:
         Returns whether all of it could be looked at.
         """
         found = outcome.look_back(self.results, uuid)
-        with summary.open('a', encoding='utf-8') as stream:
+        with open_own(summary, 'a') as stream:
             stream.writelines(found.show())
         self.needs_attention = found.needs_attention
         return not found.faults
@@ -274,7 +274,7 @@ def provision(results: Path) -> None:
 
     A stack that cannot be brought up is named there, and fails its cases in the run.
     """
-    environment = os.environ | {settings.OWNER.name: str(results)}
+    environment = os.environ | {settings.OWNER.name: owner_of(results)}
     subprocess.run([sys.executable, '-m', 'ci.provision'], cwd=ROOT, env=environment, check=False)
 
 

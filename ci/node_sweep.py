@@ -144,7 +144,7 @@ class NodeSweep:
 
     def _nodes_file(self, nodes: Sequence[str]) -> Path:
         path = self.results / NODES
-        path.write_text('\n'.join([*nodes, '']), encoding='utf-8')
+        write_text(path, '\n'.join([*nodes, '']))
         return path
 
     def _cases_on(self, nodes: Sequence[str]) -> dict[Case, str]:

@@ -17,6 +17,7 @@ from typing import Any, TextIO
 
 from ci.progress import Progress, Seconds
 from plumbline import settings
+from plumbline.files import open_own
 from plumbline.paths import ROOT
 
 CLOCK_TOLERANCE = 60  # seconds by which the clock may be set during a run before it is reported
@@ -48,23 +49,23 @@ class Process:
 
     At `deadline`, a value of ``time.monotonic()``, on SIGTERM, SIGHUP and Ctrl-C it is asked to end, which ReFrame does
     by cancelling its jobs and writing its report. One that has not ended after ``PLUMBLINE_GRACE`` seconds, or at a
-    second Ctrl-C, is killed. `owner` marks the process and all that it starts, see :func:`end_processes`.
+    second Ctrl-C, is killed. `results` marks the process and all that it starts, see :func:`owner_of`.
     """
 
     def __init__(
-        self, command: Sequence[str], log: Path, owner: str, deadline: float, variables: Mapping[str, str],
+        self, command: Sequence[str], log: Path, results: Path, deadline: float, variables: Mapping[str, str],
         seconds: Seconds | None = None,
     ):  # fmt: skip
-        self.command, self.log, self.owner, self.deadline = command, log, owner, deadline
+        self.command, self.log, self.results, self.deadline = command, log, results, deadline
         self.progress = Progress(seconds or Seconds())
-        self.environment = {**os.environ, settings.OWNER.name: owner, **variables}
+        self.environment = {**os.environ, settings.OWNER.name: owner_of(results), **variables}
         self._ended = Ended()
         self._process: subprocess.Popen[str] | None = None
 
     def wait(self) -> Ended:
         """Run the command to its end."""
         ended, offset = self._ended, _clock_offset()
-        with self.log.open('a', encoding='utf-8') as log:
+        with open_own(self.log, 'a') as log:
             self._process = subprocess.Popen(
                 self.command, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                 text=True, errors='replace', bufsize=1, start_new_session=True,  # Ctrl-C reaches it once, through us
@@ -90,7 +91,7 @@ class Process:
         if ended.code < 0 and not ended.why:
             ended.why = f'ReFrame was ended by {signal.Signals(-ended.code).name}'
         if ended.why:
-            end_processes(self.owner)
+            end_processes(self.results)
         return ended
 
     def end(self, why: str, by_signal: bool = False) -> None:
@@ -114,7 +115,7 @@ class Process:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
             if number == signal.SIGKILL:
-                end_processes(self.owner)  # one that holds the output open would keep wait() from returning
+                end_processes(self.results)  # one that holds the output open would keep wait() from returning
 
     def _follow(self, log: TextIO) -> None:
         assert self._process is not None and self._process.stdout is not None
@@ -131,12 +132,21 @@ def troubles(lines: Iterable[str]) -> list[str]:
     return [f'ReFrame: {found[0].strip()}' for line in lines if (found := _TROUBLE.search(line))]
 
 
-def end_processes(owner: Path | str) -> int:
-    """Kill the processes on this host that a run of `owner` started; return how many there were.
+def owner_of(results: Path) -> str:
+    """Return what tells a run with this results directory from all others of this user on this host.
+
+    Not by its path: two containers may each have one of the same path.
+    """
+    boot, of = Path('/proc/sys/kernel/random/boot_id').read_text().strip(), results.stat()
+    return f'{boot} {os.readlink("/proc/self/ns/pid")} {of.st_dev}.{of.st_ino}'
+
+
+def end_processes(results: Path) -> int:
+    """Kill the processes on this host that a run with these results started; return how many there were.
 
     The environment variable ``PLUMBLINE_OWNER`` tells them from all other processes of this user.
     """
-    left = list(_processes_of(f'{settings.OWNER.name}={owner}'.encode()))
+    left = list(_processes_of(f'{settings.OWNER.name}={owner_of(results)}'.encode()))
     for pid in left:
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)

@@ -255,9 +255,10 @@ class Session:
         if not part:
             environment[settings.JOURNAL.name] = str(self.journal)
         command = [*shell, *self.command, *options]
-        seconds = Seconds.read(Path(self.results))
-        ended = Process(command, self.log, self.results, deadline, {**environment, **(variables or {})}, seconds).wait()
-        if ended.why and (said := cancel_jobs_below(Path(self.results, STAGE))):
+        results = Path(self.results)
+        seconds = Seconds.read(results)
+        ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, seconds).wait()
+        if ended.why and (said := cancel_jobs_below(results / STAGE)):
             print(f'plumbline: {said}', flush=True)
         return ended
 

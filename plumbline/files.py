@@ -3,10 +3,11 @@
 
 import os
 import platform
+import secrets
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO, cast
 
 from plumbline.errors import InputError, SiteError
 
@@ -48,10 +49,11 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
                 with path.open('wb') as stream:
                     write(stream)
                 continue
-            # unique, as hosts may share the folder
-            temporary = path.with_name(f'.{path.name}{_UNFINISHED}{platform.node()}.{os.getpid()}')
+            # unique, as hosts may share the folder, and not to be guessed by who else may write there
+            unique = f'{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}'
+            temporary = path.with_name(f'.{path.name}{_UNFINISHED}{unique}')
             waiting[path] = temporary
-            with temporary.open('wb') as stream:
+            with temporary.open('xb') as stream:
                 write(stream)
                 stream.flush()
                 os.fsync(stream.fileno())
@@ -65,6 +67,20 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
         for temporary in waiting.values():
             with suppress(OSError):
                 temporary.unlink(missing_ok=True)
+
+
+def open_own(path: Path, mode: str) -> TextIO:
+    """Open a text file of ours to write or append to it, never through a symbolic link. Raises InputError."""
+
+    def opener(name: str, flags: int) -> int:
+        return os.open(name, flags | os.O_NOFOLLOW, 0o666)
+
+    try:
+        return cast(TextIO, open(path, mode, encoding='utf-8', opener=opener))
+    except OSError as error:
+        if path.is_symlink():
+            raise InputError(f'{path}: is a symbolic link, expected a file of ours; remove it') from None
+        raise InputError(f'{path}: cannot be written: {error.strerror}') from None
 
 
 def is_unfinished(path: Path) -> bool:

@@ -12,7 +12,7 @@ import pytest
 from rows import each_row
 
 from ci import session as module
-from ci.process import Ended, Process, end_processes
+from ci.process import Ended, Process, end_processes, owner_of
 from ci.session import Selection, Session, add_runs, case_of, failed
 from plumbline import settings
 
@@ -121,7 +121,7 @@ def test_the_command_line(session, monkeypatch):
     files = [f'--report-file={session.report}', f'--stage={session.stage()}']
     assert command[-7:] == ['--system=s', '--mode=quick', *WORDS, '-r', *files]
     assert variables[settings.JOURNAL.name] == str(session.journal)
-    assert variables[settings.OWNER.name] == session.results
+    assert variables[settings.OWNER.name] == owner_of(Path(session.results))
     command, variables = run(session, monkeypatch, {}, part='-retry', shell=['sh'])
     assert command[:2] == ['sh', 'reframe'] and command.count('-n') == 1, 'names of ReFrame are alternatives'
     assert f'--report-file={session.part("-retry")}' in command and settings.JOURNAL.name not in variables
@@ -180,15 +180,18 @@ def test_a_reframe_that_does_not_end_is_ended(session, monkeypatch):
     """Neither on an interrupt nor when told: a grandchild that ignores both goes, too."""
     monkeypatch.setenv(settings.GRACE.name, '1')
     stubborn = 'trap "" INT TERM; (while :; do sleep 0.1; done) & echo started; while :; do sleep 0.1; done'
-    process = Process(['bash', '-c', stubborn], session.log, session.results, time.monotonic() + 0.5, {})
+    process = Process(['bash', '-c', stubborn], session.log, Path(session.results), time.monotonic() + 0.5, {})
     assert process.wait() == Ended(-9, 'the time budget is used up', True)
-    assert end_processes(session.results) == 0, 'something was left running'
+    assert end_processes(Path(session.results)) == 0, 'something was left running'
 
 
 def test_only_processes_of_these_results_are_ended(tmp_path):
-    environment = os.environ | {settings.OWNER.name: str(tmp_path / 'mine')}
+    for name in ('mine', 'a container/mine'):  # of another directory that has the same path in its own file system
+        (tmp_path / name).mkdir(parents=True)
+    environment = os.environ | {settings.OWNER.name: owner_of(tmp_path / 'mine')}
     mine = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'], env=environment)
-    other = subprocess.Popen(['sleep', '60'], env=environment | {settings.OWNER.name: str(tmp_path / 'mine2')})
+    environment[settings.OWNER.name] = owner_of(tmp_path / 'a container/mine')
+    other = subprocess.Popen(['sleep', '60'], env=environment)
     try:
         assert end_processes(tmp_path / 'mine') == 1
         assert mine.wait() == -9

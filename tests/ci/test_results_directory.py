@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A results directory that others may write: nothing is written through their links, and it is refused if all may."""
+
+import pytest
+
+from ci import command
+from ci.process import Process
+from plumbline.errors import InputError
+from plumbline.files import open_own, write_text
+
+
+@pytest.fixture
+def results(tmp_path):
+    """A results directory, and beside it a file of the user's that others want changed."""
+    (tmp_path / 'results').mkdir()
+    (tmp_path / 'precious').write_text('mine\n')
+    yield tmp_path / 'results'
+    assert (tmp_path / 'precious').read_text() == 'mine\n'
+
+
+def test_the_lock_is_not_opened_through_a_link(results):
+    (results / 'nightly.lock').symlink_to(results.parent / 'precious')
+    with pytest.raises(InputError, match=r'nightly\.lock: is a symbolic link'), command._lock(results):
+        pass
+
+
+def test_the_log_of_a_run_is_not_opened_through_a_link(results):
+    (results / 'log').symlink_to(results.parent / 'precious')
+    with pytest.raises(InputError, match='log: is a symbolic link'):
+        Process(['true'], results / 'log', results, 1e9, {}).wait()
+
+
+def test_a_file_that_is_written_anew_replaces_a_link(results):
+    (results / 'summary.txt').symlink_to(results.parent / 'precious')
+    write_text(results / 'summary.txt', 'ours\n')
+    assert not (results / 'summary.txt').is_symlink() and (results / 'summary.txt').read_text() == 'ours\n'
+
+
+def test_a_file_of_ours_is_appended_to(results):
+    for _ in range(2):
+        with open_own(results / 'summary.txt', 'a') as stream:
+            stream.write('a line\n')
+    assert (results / 'summary.txt').read_text() == 'a line\na line\n'
+
+
+def test_one_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(results):
+    results.chmod(0o2775)
+    command._writable(results)
+    results.chmod(0o777)
+    with pytest.raises(InputError, match='every user of this machine may write here'):
+        command._writable(results)

@@ -72,24 +72,26 @@ def ingest(
 def status(site: SiteName = None, results: Results = DEFAULT, references: References = DEFAULT) -> None:
     """Tell where each site stands: stacks, last session, baseline, incidents, coverage, and what to do next.
 
-    Exit code 1 while an incident is open at one of them.
+    Exit code 1 while an incident is open at one of them, or a session was killed and not resumed.
     """
     from plumbline.clock import now
     from plumbline.errors import SiteError
     from postprocess.history import kept
+    from postprocess.history.unfinished import unfinished
     from postprocess.views import standing as views
 
     known, code = {one.site: one for one in kept.standings(results, site, references)}, 0
     for number, name in enumerate(known or _sites(results, site, references)):
         try:
             found = known.get(name) or _standing(results, name, references)
-            text = views.lines(found, now())
+            begun = unfinished(results, name)
+            text = views.lines(found, now(), str(begun or ''))
         except (InputError, SiteError) as error:  # a broken site does not hide another
             complain(error)
             code = 2
             continue
         typer.echo(('\n' if number else '') + text)
-        code = max(code, int(found.red))
+        code = max(code, int(found.red or bool(begun and not begun.runs)))
     raise typer.Exit(code)
 
 

@@ -13,14 +13,20 @@ from postprocess.text import count, wrapped
 _BLANK = '\0'  # of a command, which stays on one line, to be copied
 
 
-def lines(found: Standing, now: datetime) -> str:
-    """Return site, stacks, last session, baseline, incidents, coverage and next step; `now`: UTC, for ages."""
+def lines(found: Standing, now: datetime, unfinished: str = '') -> str:
+    """Return site, stacks, last session, baseline, incidents, coverage and next step; `now`: UTC, for ages.
+
+    `unfinished`: a sentence on the session that runs, or was killed.
+    """
 
     def part(what: str, text: str) -> str:
         text = re.sub('`.+?`', lambda command: command[0].replace(' ', _BLANK), text)
         return wrapped(text, f'{what:11}', ' ' * 11)
 
-    return '\n'.join(part(*one) for one in _parts(found, now)).replace(_BLANK, ' ')
+    parts = _parts(found, now)
+    if unfinished:  # in place of a first session, which has begun
+        parts[-1:] = [('now', unfinished), *(parts[-1:] if found.sessions else [])]
+    return '\n'.join(part(*one) for one in parts).replace(_BLANK, ' ')
 
 
 def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:

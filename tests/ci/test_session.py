@@ -15,6 +15,7 @@ from ci import session as module
 from ci.process import Ended, Process, end_processes, owner_of
 from ci.session import Selection, Session, add_runs, case_of, failed
 from plumbline import settings
+from postprocess.history.unfinished import unfinished
 
 WORDS = ('-n', 'two words')
 
@@ -199,3 +200,15 @@ def test_only_processes_of_these_results_are_ended(tmp_path):
     finally:
         other.kill()
         other.wait()
+
+
+def test_status_knows_a_session_that_is_not_stored_yet(session):
+    results = Path(session.results)
+    session.remember()
+    (results / 'nightly.lock').touch()
+    session.journal.parent.mkdir(exist_ok=True)
+    session.journal.write_text('{}\n')
+    found = unfinished(results, 's')
+    assert found and (found.ended, found.expected, found.runs) == (1, session.expected, False)
+    session.forget()
+    assert unfinished(results, 's') is None

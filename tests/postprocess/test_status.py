@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Where a site stands, and what a person has to do next, from its first session to a red one."""
 
+import fcntl
+import json
 import re
 
 from run_reports import BEGAN, SITE, case, metric, reference, report
@@ -205,3 +207,37 @@ def test_a_session_that_needs_a_look_is_not_nothing_to_do(work):
     work.run('record accept')
     night(work, 3, provenance={'load_beside': '3.20'})
     assert status(work)['next'].startswith('1 case ran on busy nodes: `plumbline compare --summary')
+
+
+def begun(work, ended):
+    """What `ci/nightly` keeps of a session of three cases while it measures."""
+    (work.results / 'logs').mkdir(parents=True, exist_ok=True)
+    (work.results / 'logs/20261122T010203Z.journal').write_text('{}\n' * ended)
+    (work.results / 'nightly.lock').touch()
+    unfinished = {'command': ['reframe', f'--system={SITE}'], 'stamp': '20261122T010203Z', 'expected': 3}
+    (work.results / 'nightly-unfinished.json').write_text(json.dumps(unfinished | {'started': BEGAN}))
+
+
+def test_a_session_that_runs_or_was_killed_is_told(work):
+    begun(work, 2)
+    with (work.results / 'nightly.lock').open() as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        found = status(work)
+        assert found['now'] == 'a session of 2026-11-21 10:38 UTC measures now; 2 of 3 cases have ended'
+        assert 'next' not in found, 'it is measured for the first time already'
+    found = status(work, code=1)
+    assert 'was killed after 2 of 3 cases: `ci/nightly` stores or resumes it' in found['now']
+    night(work, 0)
+    assert {'now', 'next', 'session'} <= set(status(work, code=1))
+    (work.results / 'nightly-unfinished.json').unlink()
+    assert 'now' not in status(work)
+
+
+def test_a_session_of_another_site_or_a_file_that_was_cut_is_not_told(work):
+    night(work, 0)
+    begun(work, 2)
+    path = work.results / 'nightly-unfinished.json'
+    path.write_text(path.read_text().replace(SITE, 'other'))
+    assert 'now' not in status(work)
+    path.write_text(path.read_text()[:20])
+    assert 'now' not in status(work)

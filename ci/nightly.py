@@ -25,13 +25,13 @@ from ci.process import Ended, owner_of
 from ci.progress import in_words
 from ci.rerun import complete, rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
-from ci.slurm_nodes import nodes_out
+from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
 from plumbline.site.sites import UNDESCRIBED, Site, load_site
-from postprocess.text import count
+from postprocess.text import count, one_line
 
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given
 
@@ -128,7 +128,8 @@ class Night:
         print(*filter(None, words), sep=', ', flush=True)
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
-        for node in nodes_out(self.site):
+        nodes = Nodes.now(self.site)
+        for node in nodes.out:
             print(f'plumbline: left out: {node}')
             self.problems += [node.problem] if node.problem else []
         print(f'plumbline: all output of ReFrame: {session.log}', flush=True)
@@ -153,6 +154,7 @@ class Night:
             self._retry(session, content, cases)
         if not ended.told_to_end:
             self.problems += complete(session, content, self.site, self.deadline)
+        self.problems += Nodes.now(self.site).problems_since(nodes)
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)
 
@@ -204,10 +206,14 @@ class Night:
     def _retry(self, session: Session, content: Content, cases: list[Case]) -> None:
         """Run each case once more that failed before it measured, or that a killed ReFrame did not run."""
         ended = {case_of(case) for case in cases_in(content) if case['result'] != 'abort'}
-        wanted = [case_of(case) for case in failed(content)] + [case for case in cases if case not in ended]
+        lost = {case_of(case): case for case in failed(content)}
+        wanted = [*lost, *(case for case in cases if case not in ended)]
         if wanted:
             print(f'plumbline: runs {count(len(wanted), "failed case")} once more', flush=True)
             session.run_again(content, dict.fromkeys(wanted, ()), self.deadline, '-retry')
+        for case in {*lost} - {case_of(case) for case in failed(content)}:
+            why = (one_line(lost[case]['fail_reason']) or lost[case]['result'])[:200]
+            print(f'plumbline: {lost[case]["display_name"]} passed when it ran again; before: {why}', flush=True)
 
     def _judge(self, session: Session, content: Content, may_go_on: bool) -> int:
         """Store the session, confirm what regressed, print and keep the verdict, look at nodes and history.

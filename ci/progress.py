@@ -11,7 +11,7 @@ import json
 import re
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -95,8 +95,9 @@ def in_words(seconds: float) -> str:
 class Progress:
     """Print a line for each case that ends, and one a minute where none does. A context: it ends the minute's line."""
 
-    def __init__(self, seconds: Seconds, heartbeat: float = HEARTBEAT):
+    def __init__(self, seconds: Seconds, heartbeat: float = HEARTBEAT, waits: Callable[[], str] = str):
         self.seconds, self.heartbeat, self.started = seconds, heartbeat, time.monotonic()
+        self._waits = waits  # why jobs wait in the queue
         self._waiting: dict[
             tuple[str, str], tuple[str, float]
         ] = {}  # cases that started and did not end: name and start
@@ -142,6 +143,8 @@ class Progress:
             if self._spoke.wait(self.heartbeat):
                 self._spoke.clear()
             elif waiting := list(self._waiting.values()):
-                self._say(f'{count(len(waiting), "case")} to end, first {waiting[0][0]}')
+                why = self._waits()
+                said = f'; in the queue: {why}' if why else ''
+                self._say(f'{count(len(waiting), "case")} to end, first {waiting[0][0]}{said}')
             else:
                 self._say('ReFrame works')

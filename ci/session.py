@@ -25,14 +25,14 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
-from functools import cached_property
+from functools import cached_property, partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ci.process import COLOUR, Ended, Process, troubles
 from ci.progress import Seconds, budgets_in
-from ci.slurm_nodes import cancel_jobs_below
+from ci.slurm_nodes import cancel_jobs_below, waiting_below
 from plumbline import settings
 from plumbline.errors import InputError
 from plumbline.files import write_text
@@ -257,7 +257,10 @@ class Session:
         command = [*shell, *self.command, *options]
         results = Path(self.results)
         seconds = Seconds.read(results)
-        ended = Process(command, self.log, results, deadline, {**environment, **(variables or {})}, seconds).wait()
+        waits = partial(waiting_below, results / STAGE)
+        ended = Process(
+            command, self.log, results, deadline, {**environment, **(variables or {})}, seconds, waits
+        ).wait()
         if ended.why and (said := cancel_jobs_below(results / STAGE)):
             print(f'plumbline: {said}', flush=True)
         return ended

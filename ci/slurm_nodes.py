@@ -8,6 +8,7 @@ import os
 import re
 import shlex
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -85,6 +86,33 @@ def _nodes_out(site: Site) -> list[NodeOut]:
     return list(found.values())
 
 
+@dataclass(frozen=True)
+class Nodes:
+    """The nodes of a site at one time: those that take no jobs, and when each of Slurm's nodes booted."""
+
+    out: list[NodeOut]
+    booted: dict[str, str]
+
+    @classmethod
+    def now(cls, site: Site) -> Nodes:
+        """Ask Slurm."""
+        partitions = slurm_partitions(site)
+        said = ask('scontrol', '--oneliner', 'show', 'nodes') or '' if partitions else ''
+        booted = dict(re.findall(r'^NodeName=(\S+) .*? BootTime=(\d\S+)', said, re.MULTILINE))
+        return cls(nodes_out(site), booted)
+
+    def problems_since(self, before: Nodes) -> list[str]:
+        """Return a sentence for each node that was lost, or booted, since `before`, though nobody planned it."""
+        known = {(node.name, node.state.rstrip('*')) for node in before.out}
+        lost = [node for node in self.out if node.problem and (node.name, node.state.rstrip('*')) not in known]
+        booted = [
+            f'{name} booted at {when}, while the session ran'
+            for name, when in self.booted.items()
+            if before.booted.get(name, when) != when and name not in {node.name for node in lost}
+        ]
+        return [f'{node.problem}, since this session began' for node in lost] + booted
+
+
 def is_of_slurm(user: str, reason: str) -> bool:
     """Return whether Slurm or its health check drained a node: `user` set the `reason`, as sinfo says.
 
@@ -134,6 +162,20 @@ def jobs_below(folder: Path) -> list[str]:
     lines = ask('squeue', '--me', '--noheader', '--format=%i|%Z') or ''
     pairs = (line.split('|', 1) for line in lines.splitlines())
     return [job for job, where in pairs if Path(where).is_relative_to(folder)]
+
+
+def waiting_below(folder: Path) -> str:
+    """Return why jobs below a folder wait, in Slurm's words: ``Resources of 12, 13; Licenses of 14``; '' of none."""
+    lines = ask('squeue', '--me', '--noheader', '--states=PENDING', '--format=%i|%r|%Z') or ''
+    found: dict[str, list[str]] = {}
+    for job, reason, where in (line.split('|', 2) for line in lines.splitlines()):
+        if Path(where).is_relative_to(folder):
+            found.setdefault(reason, []).append(job)
+    return '; '.join(f'{reason} of {_some_jobs(jobs)}' for reason, jobs in found.items())
+
+
+def _some_jobs(jobs: Sequence[str]) -> str:
+    return ', '.join(jobs[:5]) + (f' and {len(jobs) - 5} more' if jobs[5:] else '')
 
 
 def cancel_jobs_below(folder: Path) -> str:

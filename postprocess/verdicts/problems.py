@@ -18,7 +18,9 @@ _STORED = {
     'cut short': re.compile(r'the session did not come to its end: .*'),
     'part ended': re.compile(r'the measurement of \d+ nodes? was ended: (?P<why>.*)'),
     'node lost': re.compile(
-        r'(?P<node>\S+) of (?P<partition>\S+) is .*(?:, but not drained| by Slurm itself, not by a person)'
+        r'(?P<node>\S+)(?: booted at \S+, while the session ran'
+        r'| of (?P<partition>\S+) is .*(?:, but not drained| by Slurm itself, not by a person)'
+        r'(?:, since this session began)?)'
     ),
 }
 
@@ -47,7 +49,7 @@ def stored(text: str) -> Problem:
     """Return a sentence of the store as what it is: here, and nowhere else, are sentences read."""
     for kind, pattern in _STORED.items():
         if found := pattern.fullmatch(text):
-            return Problem(text, kind, **found.groupdict())
+            return Problem(text, kind, **found.groupdict(''))
     return Problem(text)
 
 

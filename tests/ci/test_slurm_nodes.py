@@ -71,3 +71,46 @@ def test_a_node_whose_prolog_failed(recorded, monkeypatch):
     monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: recorded('sinfo-22.05.8-prolog-error.txt'))
     (node,) = slurm_nodes.nodes_out(SITE)
     assert node.problem == 'n1 of p is drained (Prolog error) by Slurm itself, not by a person'
+
+
+def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_work_is_not():
+    """n1 was drained by Slurm before, n2 and n4 since, the latter by a person; n3 booted, and n5 as it was lost."""
+    drained = slurm_nodes.NodeOut('n1', 'p', 'drained', 'Prolog error', by_slurm=True)
+    before = slurm_nodes.Nodes([drained], {name: '2026-11-01T00:00:00' for name in ('n1', 'n2', 'n3', 'n4', 'n5')})
+    out = [
+        drained,
+        slurm_nodes.NodeOut('n2', 'p', 'draining', 'Kill task failed', by_slurm=True),
+        slurm_nodes.NodeOut('n4', 'p', 'drained', 'new DIMM'),
+        slurm_nodes.NodeOut('n5', 'p', 'down', 'Node unexpectedly rebooted'),
+    ]
+    booted = before.booted | dict.fromkeys(('n3', 'n5'), '2026-11-22T02:13:40')
+    found = slurm_nodes.Nodes(out, booted).problems_since(before)
+    assert found == [
+        'n2 of p is draining (Kill task failed) by Slurm itself, not by a person, since this session began',
+        'n5 of p is down (Node unexpectedly rebooted), but not drained, since this session began',
+        'n3 booted at 2026-11-22T02:13:40, while the session ran',
+    ]
+    read = [problems.stored(text) for text in found]
+    assert [(one.kind, one.node, one.partition) for one in read] == [
+        ('node lost', 'n2', 'p'), ('node lost', 'n5', 'p'), ('node lost', 'n3', ''),
+    ]  # fmt: skip
+
+
+def test_boot_times_are_read_from_scontrol(answers, monkeypatch):
+    """Of two nodes as Slurm 22.05 prints them, one of which never answered."""
+    said = (
+        'NodeName=n1 Arch=x86_64 CoresPerSocket=1 State=IDLE BootTime=2026-11-23T20:01:13 LastBusyTime=Unknown\n'
+        'NodeName=n2 Arch=x86_64 State=DOWN BootTime=None LastBusyTime=Unknown\n'
+    )
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: said if command[0] == 'scontrol' else '')
+    assert slurm_nodes.Nodes.now(SITE).booted == {'n1': '2026-11-23T20:01:13'}
+
+
+def test_jobs_that_wait_are_told_with_slurms_reason(monkeypatch, tmp_path):
+    lines = [f'{job}|Licenses|{tmp_path}/stage/a' for job in range(10, 17)]
+    lines += [f'20|JobHeldUser|{tmp_path}/stage/b', f'21|Priority|{tmp_path}/other']
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: '\n'.join(lines))
+    said = slurm_nodes.waiting_below(tmp_path / 'stage')
+    assert said == 'Licenses of 10, 11, 12, 13, 14 and 2 more; JobHeldUser of 20'
+    monkeypatch.setattr(slurm_nodes, 'ask', lambda *command: None)  # where there is no Slurm
+    assert slurm_nodes.waiting_below(tmp_path) == ''

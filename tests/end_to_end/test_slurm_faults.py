@@ -44,6 +44,8 @@ class Fault(Benchmark):
         if self.fault == 'waits':
             self.job.options = ['--begin=now+1hour']
             self.max_pending_time = '3s'
+        if self.fault == 'held':
+            self.job.options = ['--hold']
         if self.fault == 'memory':
             self.job.options = ['--mem=60']
 '''
@@ -188,6 +190,8 @@ def test_one_night_with_many_faults(night):
         said = [' '.join([one['what'], *one['evidence']]) for one in incidents if node in one['nodes']]
         of_scheduler = fault in ('preempted', 'requeued')
         assert any(f'fault={fault}' in text for text in said) != of_scheduler, (fault, incidents)
+        told = f'fault={fault} passed when it ran again; before: '
+        assert told in answer.stdout and words in answer.stdout.partition(told)[2].partition('\n')[0]
     assert 'isabled' in night.told['requeued'].stderr, 'Slurm may run a job twice in one stage directory'
     assert [case['result'] for case in cases['none']] == ['pass']
     verdicts = night.verdicts()
@@ -199,6 +203,29 @@ def test_one_night_with_many_faults(night):
     assert 'nothing' in verdicts['half', 'delay']['cause']
     assert verdicts['waits', 'rate']['n'] == 0
     assert 'before it had a node; it may be pending for at most 3 s' in verdicts['waits', 'rate']['cause']
+
+
+def test_a_node_that_slurm_drains_while_the_night_runs_is_an_incident_tonight(night):
+    """As it does where it cannot kill a task; all cases pass. Before, the night after was the first to say so."""
+    night.prepare('drained', seconds=1)
+    night.after('drained', 'scontrol', 'update', 'NodeName={node}', 'State=drain', 'Reason=Kill task failed')
+    answer = night.nightly(selection=('-n', 'Fault'))
+    node = (night.folder / 'drained').read_text().split()[1]
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    (one,) = (one for one in night.incidents() if one['kind'] == 'NODE')
+    said = ' '.join([one['what'], *one['evidence']])
+    assert one['nodes'] == [node] and 'Kill task failed' in said and 'since this session began' in said
+    assert [case['result'] for case in night.cases()['drained']] == ['pass']
+
+
+def test_why_a_job_waited_until_the_time_was_used_up_stands_in_the_incident(night):
+    night.prepare('none', 'held')
+    answer = night.nightly('--duration=25s', selection=('-n', 'Fault'), PLUMBLINE_GRACE='20')
+    assert answer.returncode == 1, answer.stdout + answer.stderr
+    said = ' '.join(answer.stdout.split())  # without the ends of lines
+    assert 'the time budget is used up; jobs waited in the queue: JobHeldUser of ' in said
+    assert any('JobHeldUser' in ' '.join([one['what'], *one['evidence']]) for one in night.incidents())
+    assert night.queue() == ''
 
 
 def test_a_controller_and_accounting_that_are_away_for_a_while(night):

@@ -10,6 +10,7 @@ from typing import Any
 
 from plumbline.identity import SeriesId
 from plumbline.references import Reference, References
+from plumbline.renames import every_id
 
 # Student's t, one-sided, 1 in 100 000 in the tail, by degrees of freedom 1, 2, ... 10; a compute node has no scipy.
 # Beyond 10: the normal quantile with four terms of the Cornish-Fisher expansion (Abramowitz and Stegun, 26.7.5).
@@ -168,9 +169,10 @@ def tolerance_for(
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
     cap = policy.get('cap', max(floor, DEFAULT_CAP))
     rules = policy.get('rules', [])
-    texts = of.to_row() if rules else {}
+    ids = [one.to_row() for one in every_id(of)] if rules else []
     for rule in rules:
-        if all(fnmatchcase(texts[name], rule.get(name, '*')) for name in ('check', 'params', 'metric', 'dims')):
+        named = [(name, rule[name]) for name in ('check', 'params', 'metric', 'dims') if name in rule]
+        if any(all(fnmatchcase(texts[name], pattern) for name, pattern in named) for texts in ids):
             floor, cap = rule['floor'], rule['cap']
     # a cap of the site may be below the floor of the check
     return Tolerance(min(floor, cap), cap, usual_spread or DEFAULT_SPREAD)

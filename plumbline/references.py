@@ -15,6 +15,7 @@ from typing import Any
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
 from plumbline.paths import SITES, site_file
+from plumbline.renames import every_id, today
 from plumbline.units import UNITS, better, number_in
 
 COLUMNS = (
@@ -98,11 +99,11 @@ class Reference:
         return any('*' in text for text in self.id.to_row().values())
 
     def matches(self, of: SeriesId) -> bool:
-        """Return True if `id` equals the id of the series or is a pattern of it."""
-        return (
-            all(getattr(self.id, name) in ('*', getattr(of, name)) for name in _WORDS)
-            and _pairs_match(self.id.params, of.params)
-            and _pairs_match(self.id.dims, of.dims)
+        """Return True if `id` equals an id of the series, one before a rename too, or is a pattern of it."""
+        return _pairs_match(self.id.dims, of.dims) and any(
+            all(getattr(self.id, name) in ('*', getattr(one, name)) for name in _WORDS)
+            and _pairs_match(self.id.params, one.params)
+            for one in every_id(of)
         )
 
     @property
@@ -289,7 +290,7 @@ def _row(entry: Mapping[str, str]) -> Reference:
     mean = number_in(entry['mean'])
     assert mean is not None  # one of the faults
     return Reference(
-        id=SeriesId.from_row(entry), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
+        id=today(SeriesId.from_row(entry)), quantity=Quantity(entry['unit'], entry['better']), mean=mean,
         std=number_in(entry.get('std')), n=counts['n'], kind=entry['kind'], source=entry['source'],
         recorded_at=entry['recorded_at'], mode=entry['mode'], note=entry['note'],
         software=entry.get('software', ''),

@@ -33,7 +33,9 @@ from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_whole
 from plumbline.paths import SITES, results_directory
+from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
+from postprocess.results import renamed
 from postprocess.results.tables import (
     SCHEMA,
     TABLES,
@@ -244,14 +246,23 @@ class Store:
         return [session for session in found if session.started > since]
 
     def rows(self, table: str, session: Session) -> list[dict[str, Any]]:
-        """Return the rows of one session, missing values as None."""
+        """Return the rows of one session under today's names, missing values as None."""
+        rows = self._stored(table, session)
+        if table == 'cases':
+            renamed.cases(rows)
+        elif table in ('metrics', 'samples') and renames():
+            renamed.numbers(rows, self._stored('cases', session))
+        return rows
+
+    def _stored(self, table: str, session: Session) -> list[dict[str, Any]]:
         return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())
 
     def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold the rows of `sessions` alone.
 
-        Every row also has `site`, `month` and `night`, the place of its session in `sessions`, from 0. A number counts
-        where ``metrics.status = 'measured'``. `more`: further tables, as lists by column.
+        Check, params and metric have today's names. Every row also has `site`, `month` and `night`, the place of its
+        session in `sessions`, from 0. A number counts where ``metrics.status = 'measured'``. `more`: further tables, as
+        lists by column.
         """
         return self._follow(list(sessions), partial(self._query, sql, more))
 
@@ -279,16 +290,20 @@ class Store:
             raise InputError(f'{self.folder}: cannot be read: {str(error).splitlines()[0]}') from None
 
     def _select(self, table: str, sessions: list[Session]) -> str:
-        """Return a query for the rows of `sessions`."""
+        """Return a query for the rows of `sessions`, under today's names."""
         if table == 'sessions' or not sessions:
-            rows = [vars(session) for session in sessions]
-            self._duckdb.register(f'of_{table}', pa.Table.from_pylist(rows, TABLES[table]))
+            known = [vars(session) for session in sessions]
+            self._duckdb.register(f'of_{table}', pa.Table.from_pylist(known, TABLES[table]))
             return f'FROM of_{table}'
-        return f'FROM read_parquet({self._paths(table, sessions)}, hive_partitioning=false)'
+        rows = self._from_files(table, sessions)
+        if table == 'cases':
+            return renamed.select_cases(self._duckdb, rows)
+        return renamed.select_numbers(self._duckdb, rows, self._from_files('cases', sessions))
 
-    def _paths(self, table: str, sessions: list[Session]) -> str:
-        """Return the files of `sessions` as a list in DuckDB's syntax."""
-        return f'[{", ".join(sorted({quoted(str(self._path(table, session))) for session in sessions}))}]'
+    def _from_files(self, table: str, sessions: list[Session]) -> str:
+        """Return a query for the rows of the files of `sessions`."""
+        paths = ', '.join(sorted({quoted(str(self._path(table, session))) for session in sessions}))
+        return f'FROM read_parquet([{paths}], hive_partitioning=false)'
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:

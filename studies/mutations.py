@@ -56,7 +56,7 @@ ROOMS = {
         Room(
             'plumbline',
             'tests/plumbline',
-            'evidence ladder limits outputs references settings units own_sites',
+            'evidence ladder limits outputs references renames settings units own_sites',
         ),
         Room('plumbline/site', 'tests/plumbline', 'sites site_mistakes job_rules probe own_sites'),
         Room('plumbline/machine', 'tests/plumbline', 'detect gpu_links node'),
@@ -74,7 +74,7 @@ ROOMS = {
         Room('checks/node', 'tests/checks', 'node_settings'),
         Room('checks/storage', 'tests/checks', 'storage'),
         Room('postprocess', 'tests/postprocess', 'sites_command results_api compare_output'),
-        Room('postprocess/results', 'tests/postprocess', 'store ingest results_api store_check printed'),
+        Room('postprocess/results', 'tests/postprocess', 'store ingest results_api store_check printed renamed_series'),
         Room('postprocess/readers', 'tests/postprocess', 'ingest perflogs reframe_cmdline'),
         Room('postprocess/statistics', 'tests/postprocess', 'stats night levels trend fleet'),
         Room(

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from plumbline.identity import SeriesId, to_text
+from plumbline.renames import every_id
 
 
 @dataclass(frozen=True)
@@ -27,9 +28,15 @@ class Selection:
         return self.takes_series(of) and (not self.node or any(map(self.takes_node, nodes)))
 
     def takes_series(self, of: SeriesId) -> bool:
-        """Return True for the check, for check and params, or for the case, and for the metric with its dims or not."""
-        cases = of.check, f'{of.check} {to_text(of.params)}', str(of.case)
-        return _matches(self.case, *cases) and _matches(self.metric, of.metric, of.name)
+        """Return True for the check, for check and params, or for the case, and for the metric with its dims or not.
+
+        The names from before a rename count, too.
+        """
+        return any(
+            _matches(self.case, one.check, f'{one.check} {to_text(one.params)}', str(one.case))
+            and _matches(self.metric, one.metric, one.name)
+            for one in every_id(of)
+        )
 
     def takes_node(self, node: str) -> bool:
         """Return True for each node where no pattern of nodes is given."""

@@ -13,6 +13,7 @@ from itertools import chain
 from typing import Any, TypeVar
 
 from plumbline.identity import SeriesId, natural, to_text
+from plumbline.renames import check_today, today
 from postprocess.text import count, named
 
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
@@ -225,17 +226,22 @@ def together(incidents: Sequence[Incident]) -> Incident:
 
 
 def from_dict(values: Mapping[str, Any]) -> Incident:
-    """Return what :meth:`Incident.to_dict` wrote. Raises KeyError, TypeError or ValueError."""
+    """Return what :meth:`Incident.to_dict` wrote, with today's names. Raises KeyError, TypeError or ValueError."""
     own = {name: frozen(value) for name, value in values.items()}
-    rows = {SeriesId.from_row(row): row for row in values['series']}
+    rows = {today(SeriesId.from_row(row)): row for row in values['series']}
     numbers = {
         of: Value(**{name: frozen(row[name]) for name in Value.__dataclass_fields__ if name in row})
         for of, row in rows.items()
         if 'unit' in row  # the others were not judged
     }
-    levels = tuple(NodeLevel(**level | {'series': SeriesId.from_row(level['series'])}) for level in values['levels'])
+    levels = tuple(
+        NodeLevel(**level | {'series': today(SeriesId.from_row(level['series']))}) for level in values['levels']
+    )
     where = Scope(**{name: frozen(value) for name, value in values['where'].items()})
-    return Incident(**own | {'where': where, 'series': tuple(rows), 'levels': levels, 'values': numbers})
+    checks = tuple(check_today(check) for check in values['checks'])
+    return Incident(
+        **own | {'where': where, 'checks': checks, 'series': tuple(rows), 'levels': levels, 'values': numbers}
+    )
 
 
 def frozen(value: Any) -> Any:

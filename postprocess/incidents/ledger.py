@@ -167,6 +167,8 @@ def _read(results: Path, path: Path) -> Known:
         known = None if later else _from_dict(results, values)
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
+    except InputError:  # of the table of renames: the file itself is right
+        raise
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         raise InputError(f'{path}: not an incident of the ledger, or damaged ({error}): repair or remove it') from None
     if known is None:

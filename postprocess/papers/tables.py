@@ -17,6 +17,7 @@ from plumbline.identity import NONE, to_text
 from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
+from plumbline.renames import every_id
 from plumbline.site.sites import Partition, Site, load_site
 from plumbline.units import UNITS, dimension, in_base_unit
 from postprocess.papers.annex import entries
@@ -263,13 +264,13 @@ def _filled(source: Any, words: Mapping[str, Any]) -> Any:
 def _fits(row: Reference, partition: str, wanted: Mapping[str, Any]) -> bool:
     """Return True if a number, whose id may be a pattern, is of the check, metric and dims of a source.
 
-    Params that the source does not name may be any.
+    Params that the source does not name may be any. The source may have names from before a rename.
     """
-    of, params = row.id, dict(row.id.params)
-    return (
-        (of.check, of.metric, dict(of.dims)) == (wanted['check'], wanted['metric'], wanted.get('dims', {}))
-        and of.partition in ('*', partition)
-        and all(params.get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
+    of_source = wanted['check'], wanted['metric'], wanted.get('dims', {})
+    return row.id.partition in ('*', partition) and any(
+        (of.check, of.metric, dict(of.dims)) == of_source
+        and all(dict(of.params).get(name) in ('*', value) for name, value in wanted.get('params', {}).items())
+        for of in every_id(row.id)
     )
 
 

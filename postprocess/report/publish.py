@@ -25,6 +25,7 @@ from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
 from plumbline.paths import SITES, site_folder
+from plumbline.renames import today
 from plumbline.site.sites import load_site
 from postprocess.history.answer import answer
 from postprocess.history.digest import Digest, add_history
@@ -62,6 +63,7 @@ def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: in
     place, last = folder / site, store.find('latest', site)
     content = read(place / 'data/site.js', place) or {'schema': SCHEMA, 'name': 'site', 'sessions': {}, 'incidents': {},
                                                 'series': [], 'months': []}  # fmt: skip
+    content['series'] = [[*today(_id(row)).to_row().values(), *row[6:]] for row in content['series']]
     runs = {uuid: one['runs'] for uuid, one in content['sessions'].items()}
     new = [one for one in store.sessions(site) if one == last or one.runs > runs.get(one.session, -1)]
     paged = {one.session for one in (*new[-pages:], last)}
@@ -91,10 +93,14 @@ def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: in
         write_whole({data: partial(write, part), place / 'data/site.js': partial(write, content)})
         if added:
             yield f'{site}, {month}: {count(added, "session")}'
-    series = {SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False))): n for n, row in enumerate(content['series'])}
+    series = {_id(row): n for n, row in enumerate(content['series'])}
     nodes.update(store, store.sessions(site), known.values(), series, root)
     write_whole({path: partial(write, one) for path, one in nodes.files().items()})
     _write_pages(content, last.session, folder, site, root)
+
+
+def _id(row: list) -> SeriesId:
+    return SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False)))
 
 
 def _numbers(series: list[list], judged: Iterable[Judged]) -> dict[SeriesId, int]:

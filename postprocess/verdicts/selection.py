@@ -8,13 +8,27 @@ from collections.abc import Collection, Iterable
 from fnmatch import fnmatchcase
 
 from plumbline.identity import SeriesId
+from plumbline.renames import every_id
 
 _SHOWN = 3  # patterns of a command
 
 
 def selected(patterns: Iterable[str], of: SeriesId) -> bool:
-    """Return True if a shell pattern matches the check, check and metric, or the whole name of the series."""
-    texts = {of.check, f'{of.check} {of.metric}', f'{of.check} {of.name}', f'{of.case} {of.metric}', str(of)}
+    """Return True if a shell pattern matches the check, check and metric, or the whole name of the series.
+
+    The names from before a rename match, too.
+    """
+    texts = {
+        text
+        for one in every_id(of)
+        for text in (
+            one.check,
+            f'{one.check} {one.metric}',
+            f'{one.check} {one.name}',
+            f'{one.case} {one.metric}',
+            str(one),
+        )
+    }
     return any(pattern in texts or any(fnmatchcase(text, pattern) for text in texts) for pattern in patterns)
 
 

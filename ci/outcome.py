@@ -161,9 +161,9 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     store, whole = _answer_on(results, uuid)
     found, session = whole.comparison, whole.comparison.session
     wrong = {row.case_id: row.verdict for row in found.verdicts if row.verdict in BAD or row.verdict == 'warning'}
-    for case in store.rows('cases', session):
-        if case['case_id'] in wrong:
-            keep(results, case['evidence'], wrong[case['case_id']])
+    for case in store.cases(session):
+        if case.case_id in wrong:
+            keep(results, case.evidence, wrong[case.case_id])
     write_whole({junit: lambda stream: stream.write(to_junit(found, whole))})
     if markdown:
         write_text(markdown, published(found, whole))

@@ -73,6 +73,6 @@ def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str],
     """Return what each node counted in each session, where it counted anything."""
     facts: dict[tuple[int, str], list[Mapping[str, str]]] = defaultdict(list)
     for case in store.query(_COUNTED, sessions).to_pylist():
-        for node, own in facts_by_node(case).items():
+        for node, own in facts_by_node(case['nodes'], case['provenance'], case['health']).items():
             facts[case['night'], node].append(own)
     return {key: ', '.join(said) for key, own in facts.items() if (said := counted(own))}

@@ -208,7 +208,7 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: 
         found.faults.append(f'the incidents were not kept: {error}')
         before, keep = [], False
     tonight = _incidents(found, store, root, before)
-    cases = store.rows('cases', session)
+    cases = store.cases(session)
     known = before if newest else until(before, session)
     after = whole = judge(
         known, session, tonight, lambda one: seen_again(one, found.comparison, cases),
@@ -237,7 +237,7 @@ def _entered(
     @cache
     def judged(uuid: str) -> tuple[Comparison, list]:
         one = next(one for one in later if one.session == uuid)
-        return judge_session(store, one, root), store.rows('cases', one)
+        return judge_session(store, one, root), store.cases(one)
 
     def shows(at: Session, known: Known) -> tuple[set[str], set[str]]:
         return seen_again(known, *judged(at.session))

@@ -23,6 +23,7 @@ from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, R
 from postprocess.history.series import by_node
 from postprocess.incidents import ledger
 from postprocess.incidents.provenance import ALL, Difference, Provenance
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.distributions import quantile
 from postprocess.statistics.spread import LARGE
@@ -89,7 +90,7 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path = SI
     earlier = {session.session for session in sessions[:-1]}
     located = locations(last.site, root)
     before = [entry for entry in ledger.entries(results, last.site) if entry.session in earlier]
-    cases = store.rows('cases', last)
+    cases = store.cases(last)
     compared = sessions
     if _most_nodes(cases) < FEWEST_NODES:  # only parts of a node are compared, and for that this session is enough
         compared, accepted = sessions[-1:], set()
@@ -107,17 +108,17 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path = SI
     events = _system_events(systems) + _node_events(flags, measured, located)
     events = _with_software(store, sessions, events)
     single = {node for names in measured for node in names.split(',')}
-    ran = {node for case in cases for node in case['nodes']}
+    ran = {node for case in cases for node in case.nodes}
     absent = sorted(_lately(found) - ran, key=natural)
     return Fleet(last, len(single), len(sessions), events, _drain(events, before, sessions), _left_out(found), absent)
 
 
-def _most_nodes(cases: Sequence[dict]) -> int:
+def _most_nodes(cases: Sequence[CaseRow]) -> int:
     """Return how many nodes, or sets of them, ran the case that most of them ran."""
     nodes: dict[CaseId, set[frozenset[str]]] = defaultdict(set)
     for case in cases:
-        if not case['fixture']:
-            nodes[CaseId.from_row(case)].add(frozenset(case['nodes']))
+        if not case.fixture:
+            nodes[case.id].add(frozenset(case.nodes))
     return max(map(len, nodes.values()), default=0)
 
 

@@ -4,22 +4,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Sequence
 
-from plumbline.identity import CaseId, to_text
+from plumbline.identity import to_text
 from plumbline.ladder import Named
 from postprocess.incidents.draft import Draft, Night
 from postprocess.incidents.incident import Incident, Scope
+from postprocess.results.rows import CaseRow
 from postprocess.text import named
 from postprocess.verdicts.verdict import Verdict
 
 _OF_NODES = ('settings', 'loopback', 'node', 'group')
 
 
-def names_in(case: Mapping[str, Any]) -> list[Named]:
+def names_in(case: CaseRow) -> list[Named]:
     """Return who a case names, by the JSON of `named` in its provenance; most cases name none."""
-    text = case['provenance'] or ''
+    text = case.provenance or ''
     if '"named"' not in text:
         return []
     named = json.loads(json.loads(text)['named'])
@@ -34,10 +34,10 @@ def scope_of(site: str, partition: str, one: Named) -> Scope:
     return where if one.kind in _OF_NODES else Scope(site, partition, place=one.where)
 
 
-def drafts_of(case: Mapping[str, Any], rows: Sequence[Verdict], passed: Sequence[str], night: Night) -> Iterator[Draft]:
+def drafts_of(case: CaseRow, rows: Sequence[Verdict], passed: Sequence[str], night: Night) -> Iterator[Draft]:
     """Yield a draft for each that a case names. `rows`: its verdicts; `passed`: nodes on which it then passed."""
-    of = CaseId.from_row(case)
-    job = f'{of.check} {to_text(of.params)}: job {case["job_id"]} on {named(case["nodes"])}: {case["fail_reason"]}'
+    of = case.id
+    job = f'{of.check} {to_text(of.params)}: job {case.job_id} on {named(case.nodes)}: {case.fail_reason}'
     again = [f'passed when it ran again on {named(passed)}'] if passed else []
     for one in names_in(case):
         where = scope_of(night.session.site, of.partition, one)
@@ -49,10 +49,10 @@ def drafts_of(case: Mapping[str, Any], rows: Sequence[Verdict], passed: Sequence
         )  # fmt: skip
 
 
-def accuses(case: Mapping[str, Any], incident: Incident, node: str) -> bool | None:
+def accuses(case: CaseRow, incident: Incident, node: str) -> bool | None:
     """Return whether a case names what an incident is of, there `node`; None where it names none."""
     wanted = incident.where.device, incident.where.place
-    scopes = [scope_of(incident.where.site, case['partition'], one) for one in names_in(case)]
+    scopes = [scope_of(incident.where.site, case.partition, one) for one in names_in(case)]
     if not scopes:
         return None
     return any((of.device, of.place) == wanted and (not of.nodes or node in of.nodes) for of in scopes)

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -16,6 +16,7 @@ from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.levels import began, beside, levels, shows
 from postprocess.incidents.provenance import ALL, Difference, Provenance, matches
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
 from postprocess.verdicts.health import Health
@@ -47,13 +48,11 @@ _FIRST_FAILURE = """
 class Background:
     """What a session and those before it tell of its incidents. `sessions`: up to this one, the last."""
 
-    def __init__(
-        self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[dict[str, Any]]
-    ):
+    def __init__(self, store: Store, sessions: Sequence[Session], comparison: Comparison, cases: Sequence[CaseRow]):
         self.store, self.sessions, self.comparison = store, list(sessions)[-BACK:], comparison
         self.cases, self.health = cases, Health(cases)
-        self.by_id = {case['case_id']: case for case in cases}
-        self.slurm = {case['partition'] for case in cases if scheduler(case['scheduler']).is_slurm}
+        self.by_id = {case.case_id: case for case in cases}
+        self.slurm = {case.partition for case in cases if scheduler(case.scheduler).is_slurm}
 
     def add(self, drafts: Sequence[Draft], begun: Callable[[Incident], str]) -> list[Incident]:
         """Return the finished drafts with beginning, changes, evidence and next steps.
@@ -117,10 +116,10 @@ class Background:
         provenance = Provenance.read(self.store, self.sessions, wanted)
         return [self._changed(provenance, *one) for one in asked]
 
-    def _ran(self, rows: Sequence[Verdict], failed: Sequence[Mapping[str, Any]]) -> list[tuple[CaseId, str]]:
+    def _ran(self, rows: Sequence[Verdict], failed: Sequence[CaseRow]) -> list[tuple[CaseId, str]]:
         """Return cases with the nodes that they ran on."""
         found = {(row.id.case, ','.join(sorted(row.nodes))): None for row in rows if row.nodes}
-        found |= {(CaseId.from_row(case), ','.join(sorted(case['nodes']))): None for case in failed if case['nodes']}
+        found |= {(case.id, ','.join(sorted(case.nodes))): None for case in failed if case.nodes}
         return list(found)[:_SERIES]
 
     def _changed(
@@ -152,7 +151,7 @@ class Background:
             said += [self._values(row) for row in rows[:_SHOWN]]
         elif draft.failed:
             said += [draft.cause] if '; ' in draft.cause else []  # the incident is named by the first part
-            ran = [case for case in draft.failed if case['job_id'] and case['nodes']]
+            ran = [case for case in draft.failed if case.job_id and case.nodes]
             said += [self._job(case, draft.cause) for case in ran[:_SHOWN]]
             more = len(ran) - _SHOWN
             said += [f'and {count(more, "other job")} that failed'] if more > 0 else []
@@ -175,7 +174,7 @@ class Background:
         """Return the archives with the output of the worst cases."""
         worst = [row.case_id for row in sorted(draft.rows, key=lambda row: -row.worse_by)]
         cases = [*draft.failed, *(self.by_id[id] for id in worst if id in self.by_id)]
-        return tuple(dict.fromkeys([case['evidence'] for case in cases if case['evidence']][:_SHOWN]))
+        return tuple(dict.fromkeys([case.evidence for case in cases if case.evidence][:_SHOWN]))
 
     def _values(self, row: Verdict) -> str:
         """Return what each job measured of a series, beside what was expected."""
@@ -190,12 +189,12 @@ class Background:
         source = f' ({row.reference.kind})' if row.reference else ''
         return f'{_of_case(row.id.case)} {row.id.name}: {said}; expected {expected}{source}'
 
-    def _job(self, case: Mapping[str, Any], cause: str) -> str:
+    def _job(self, case: CaseRow, cause: str) -> str:
         """Return which job failed, and why unless that is what the incident says already."""
-        where = f' on {named(case["nodes"])}'
-        state = f', state {case["job_state"]}' if case['job_state'] else ''
-        why = case['fail_reason'] or case['result']
-        said = f'{case["check"]} {case["params"]}: job {case["job_id"]}{where}{state}'
+        where = f' on {named(case.nodes)}'
+        state = f', state {case.job_state}' if case.job_state else ''
+        why = case.fail_reason or case.result
+        said = f'{case.check} {case.params}: job {case.job_id}{where}{state}'
         return said if why in cause else f'{said}: {why}'
 
     def _siblings(self, row: Verdict, nodes: set[str]) -> str:
@@ -255,17 +254,17 @@ class Background:
         """Return the names of the cases; of the checks where they are many."""
         names: dict[CaseId, str] = {}
         for case in self.cases:
-            names[CaseId.from_row(case)] = own = name_of(case)
-            names[replace(CaseId.from_row(case), params=())] = own.partition('%')[0]
+            names[case.id] = own = name_of(case)
+            names[replace(case.id, params=())] = own.partition('%')[0]
         known = [names.get(case, case.check) for case in sorted(draft.cases)]
         if len(known) > _SHOWN:
             known = sorted({name.partition('%')[0] for name in known})
         return list(dict.fromkeys(known))
 
 
-def name_of(case: Mapping[str, Any]) -> str:
+def name_of(case: CaseRow) -> str:
     """Return the name of a case for ReFrame's option ``--name``, without the params of its fixtures."""
-    check, *params = case['name'].split(' %')
+    check, *params = case.name.split(' %')
     return '%'.join([check, *(one for one in params if '.' not in one.partition('=')[0])])
 
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from plumbline.identity import CaseId, SeriesId, natural
+from plumbline.identity import SeriesId, natural
 from postprocess.incidents.correction import Selection
 from postprocess.incidents.draft import Draft
 from postprocess.incidents.failures import summary_of
@@ -54,15 +54,11 @@ def _part_of(draft: Draft, by: Selection, taken: bool) -> Draft | None:
     failed = [
         case
         for case in draft.failed
-        if (
-            case['case_id'] in own
-            if case['case_id'] in judged
-            else by.takes(CaseId.from_row(case).series('*'), case['nodes']) == taken
-        )
+        if (case.case_id in own if case.case_id in judged else by.takes(case.id.series('*'), case.nodes) == taken)
     ]
     of_rows = {row.id for row in draft.rows}
     series = {row.id for row in rows} | set(_series(draft.series - of_rows, by, taken))
-    nodes = {node for row in rows for node in row.nodes} | {node for case in failed for node in case['nodes']}
+    nodes = {node for row in rows for node in row.nodes} | {node for case in failed for node in case.nodes}
     nodes = {node for node in draft.nodes if by.takes_node(node) == taken} if by.node else nodes or draft.nodes
     if not series or (by.node and not nodes):
         return None

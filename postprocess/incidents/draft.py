@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 from plumbline.identity import CaseId, SeriesId, natural
 from postprocess.incidents.incident import Incident, NodeLevel, Scope, Value
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.pooled import pooled
 from postprocess.verdicts.verdict import Comparison, Verdict
@@ -27,10 +27,10 @@ class Night:
 
     def __post_init__(self) -> None:
         self.session = self.comparison.session
-        self.cases = self.store.rows('cases', self.session)
+        self.cases = self.store.cases(self.session)
         self.nodes: dict[str, set[str]] = defaultdict(set)  # of each partition
         for case in self.cases:
-            self.nodes[case['partition']] |= set(case['nodes'])
+            self.nodes[case.partition] |= set(case.nodes)
 
     def several(self, partition: str) -> bool:
         """Return True if the session used several nodes of a partition: only then can one of them stand out."""
@@ -56,7 +56,7 @@ class Draft:
     where: Scope
     sort: str
     rows: list[Verdict] = field(default_factory=list)
-    failed: list[dict[str, Any]] = field(default_factory=list)
+    failed: list[CaseRow] = field(default_factory=list)
     cases: set[CaseId] = field(default_factory=set)
     series: set[SeriesId] = field(default_factory=set)
     nodes: set[str] = field(default_factory=set)

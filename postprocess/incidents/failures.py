@@ -7,7 +7,6 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, natural
@@ -15,6 +14,7 @@ from plumbline.record import EXPERIMENTAL
 from postprocess.incidents.accused import drafts_of, names_in
 from postprocess.incidents.draft import Draft, Night, only
 from postprocess.incidents.incident import Scope
+from postprocess.results.rows import CaseRow
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
 from postprocess.verdicts.measured import failure, runs_of
@@ -36,14 +36,14 @@ UNPROVEN = (
 class _Failed:
     """A job that failed; `nodes`: where it and all further jobs of its case failed. `passed`: jobs that then passed."""
 
-    case: dict[str, Any]
+    case: CaseRow
     nodes: frozenset[str]
-    passed: tuple[dict[str, Any], ...] = ()
+    passed: tuple[CaseRow, ...] = ()
 
     @property
     def of_node(self) -> bool:
         """Whether its node is the cause: the case passed when it ran again, or Slurm says so."""
-        return bool(self.passed) or self.case['job_state'] in _NODE_STATES
+        return bool(self.passed) or self.case.job_state in _NODE_STATES
 
 
 def failures(night: Night) -> Iterator[Draft]:
@@ -54,24 +54,24 @@ def failures(night: Night) -> Iterator[Draft]:
             rows[row.id.case, row.case_id].append(row)
     failed, healthy = [], []
     drafts: list[Draft] = []
-    ended: dict[str, list[dict[str, Any]]] = defaultdict(list)
-    for runs in runs_of(case for case in night.cases if not case['fixture']):
-        passed = {node for case in runs if not failure(case) for node in case['nodes']}
+    ended: dict[str, list[CaseRow]] = defaultdict(list)
+    for runs in runs_of(case for case in night.cases if not case.fixture):
+        passed = {node for case in runs if not failure(case) for node in case.nodes}
         for case in runs:
-            drafts += drafts_of(case, rows[CaseId.from_row(case), case['case_id']], sorted(passed, key=natural), night)
+            drafts += drafts_of(case, rows[case.id, case.case_id], sorted(passed, key=natural), night)
         if not (runs := [case for case in runs if not names_in(case)]):
             continue
         bad, well = ([case for case in runs if bool(failure(case)) == wanted] for wanted in (True, False))
         healthy += well
         if well:
-            failed += [_Failed(case, frozenset(case['nodes']), tuple(well)) for case in bad if _of_its_node(case)]
+            failed += [_Failed(case, frozenset(case.nodes), tuple(well)) for case in bad if _of_its_node(case)]
         elif why := _ended_with(bad[0], night):
             ended[why].append(bad[0])
         else:
-            tried = [frozenset(case['nodes']) for case in bad if case['nodes']]
+            tried = [frozenset(case.nodes) for case in bad if case.nodes]
             failed.append(_Failed(bad[0], frozenset.intersection(*tried) if tried else frozenset()))
     scopes = [_failure_keys(one, night) for one in failed]
-    well_keys = [_failure_keys(_Failed(case, frozenset(case['nodes'])), night) for case in healthy]
+    well_keys = [_failure_keys(_Failed(case, frozenset(case.nodes)), night) for case in healthy]
     groups = [[failed[place] for place in group.places] for group in explain(scopes, well_keys)]
     drafts += [_failure_draft(group, healthy, rows, night) for group in groups]
     drafts += _ended_drafts(ended, rows, night)
@@ -79,57 +79,57 @@ def failures(night: Night) -> Iterator[Draft]:
     yield from _without_numbers(night, {id(row) for draft in drafts for row in draft.rows})
 
 
-def _ended_with(case: dict[str, Any], night: Night) -> str:
+def _ended_with(case: CaseRow, night: Night) -> str:
     """Return why a case was ended with its session, as the session says it, else the case; empty where it was not.
 
     A case that a node sweep could not run on a place has no job and is cancelled.
     """
     why, problems = failure(case) or '', night.comparison.problems
-    if case['result'] == 'abort':
+    if case.result == 'abort':
         return next((one.text for one in problems if one.kind == 'cut short'), why)
-    if case['job_state'] == 'CANCELLED' and not case['job_id']:
+    if case.job_state == 'CANCELLED' and not case.job_id:
         return next((one.text for one in problems if one.kind == 'part ended' and why.endswith(one.why)), '')
     return ''
 
 
 def _ended_drafts(
-    ended: dict[str, list[dict[str, Any]]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night
+    ended: dict[str, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night
 ) -> Iterator[Draft]:
     """Yield a draft for each reason that ended cases with their session, wherever they are: it is of no node.
 
     Of a session that was cut short also what no case of it measured: it has no word of a case that did not begin.
     """
-    began = {CaseId.from_row(case) for case in night.cases}
+    began = {case.id for case in night.cases}
     missing = [row for (of, _), own in rows.items() if of not in began for row in own]
     cut = next((one.text for one in night.comparison.problems if one.kind == 'cut short'), '')
     if cut and missing:
         ended.setdefault(cut, [])
     for why, failed in ended.items():
-        own = [row for case in failed for row in rows.get((CaseId.from_row(case), case['case_id']), ())]
-        own += [row for case in failed for row in rows.get((CaseId.from_row(case), None), ())]
+        own = [row for case in failed for row in rows.get((case.id, case.case_id), ())]
+        own += [row for case in failed for row in rows.get((case.id, None), ())]
         own += missing if why == cut else []
-        cases = {CaseId.from_row(case) for case in failed} | {row.id.case for row in own}
+        cases = {case.id for case in failed} | {row.id.case for row in own}
         where = Scope(night.session.site, only({of.partition for of in cases}), only({of.environ for of in cases}))
         yield Draft(
             'CASE', where, 'failure', own, failed, cases, {row.id for row in own} or {of.series('*') for of in cases},
-            {node for case in failed for node in case['nodes']}, why,
+            {node for case in failed for node in case.nodes}, why,
         )  # fmt: skip
 
 
-def _of_its_node(case: Mapping[str, Any]) -> bool:
+def _of_its_node(case: CaseRow) -> bool:
     """Return True if the first failure of a case that then passed is one of its node, and not of the scheduler."""
-    return bool(case['nodes']) and case['result'] == 'fail' and case['job_state'] not in _OF_SCHEDULER
+    return bool(case.nodes) and case.result == 'fail' and case.job_state not in _OF_SCHEDULER
 
 
 def _failure_keys(one: _Failed, night: Night) -> list[Key]:
     """Return the scopes that a job lies in."""
     case = one.case
-    partition, environ, cause = case['partition'], case['environ'], _alike(failure(case) or '', case['nodes'])
+    partition, environ, cause = case.partition, case.environ, _alike(failure(case) or '', case.nodes)
     keys: list[Key] = [('crash', partition, cause)]
     if not one.of_node:
-        keys = [('cause', partition, environ, cause), ('case', str(CaseId.from_row(case)))]
+        keys = [('cause', partition, environ, cause), ('case', str(case.id))]
         keys += [
-            ('check', partition, environ, case['check']),
+            ('check', partition, environ, case.check),
             ('environ', partition, environ),
             ('partition', partition),
         ]
@@ -147,15 +147,15 @@ def _alike(cause: str, nodes: Iterable[str]) -> str:
 
 
 def _failure_draft(
-    group: Sequence[_Failed], healthy: Sequence[dict[str, Any]],
+    group: Sequence[_Failed], healthy: Sequence[CaseRow],
     rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night,
 ) -> Draft:  # fmt: skip
     failed = [one.case for one in group]
-    nodes = {node for case in failed for node in case['nodes']}
-    cases = {CaseId.from_row(case) for case in failed}
-    own = [row for case in failed for row in rows.get((CaseId.from_row(case), case['case_id']), ())]
+    nodes = {node for case in failed for node in case.nodes}
+    cases = {case.id for case in failed}
+    own = [row for case in failed for row in rows.get((case.id, case.case_id), ())]
     own += [row for case in cases for row in rows.get((case, None), ())]
-    partition, environ = (only({case[name] for case in failed}) for name in ('partition', 'environ'))
+    partition, environ = only({case.partition for case in failed}), only({case.environ for case in failed})
     where = Scope(night.session.site, partition, environ)
     if nodes and (all(one.of_node for one in group) or _only_there(group, cases, nodes, healthy)):
         where = replace(where, environ='', nodes=tuple(sorted(nodes, key=natural)))
@@ -163,26 +163,24 @@ def _failure_draft(
     draft = Draft(
         'NODE' if where.nodes else 'CASE', where, 'failure', own, failed, cases,
         series or {of.series('*') for of in cases}, nodes,
-        own[0].cause if own and failed[0]['result'] == NEEDED_FAILED else summary_of(failed),
+        own[0].cause if own and failed[0].result == NEEDED_FAILED else summary_of(failed),
     )  # fmt: skip
-    if any(EXPERIMENTAL in case['tags'] for case in failed):
+    if any(EXPERIMENTAL in case.tags for case in failed):
         draft.evidence.append(UNPROVEN)
     if all(one.passed for one in group):
-        again = sorted({node for one in group for case in one.passed for node in case['nodes']}, key=natural)
+        again = sorted({node for one in group for case in one.passed for node in case.nodes}, key=natural)
         draft.evidence.append(f'passed when it ran again on {named(again)}' if again else 'passed when it ran again')
     return draft
 
 
-def _only_there(
-    group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], healthy: Sequence[dict[str, Any]]
-) -> bool:
+def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], healthy: Sequence[CaseRow]) -> bool:
     """Return True if jobs fail on some nodes alone: their cases pass on more others, or several cases fail on one."""
     if {node for one in group for node in one.nodes} != nodes:  # a case failed on other nodes, too
         return False
-    well = {node for case in healthy if CaseId.from_row(case) in cases for node in case['nodes']}
+    well = {node for case in healthy if case.id in cases for node in case.nodes}
     if well & nodes:
         return False
-    others = {node for case in healthy for node in case['nodes']} - nodes
+    others = {node for case in healthy for node in case.nodes} - nodes
     return len(well) > len(nodes) or (len(nodes) == 1 < len(cases) and bool(others))
 
 
@@ -233,10 +231,10 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: Night) -> bool:
     return any(row.id in wanted and row.verdict in ('ok', 'improved') for row in night.comparison.verdicts)
 
 
-def summary_of(failed: Sequence[dict[str, Any]]) -> str:
+def summary_of(failed: Sequence[CaseRow]) -> str:
     """Return the cause of most of some failed jobs, as one of them says it."""
     alike: dict[str, list[str]] = defaultdict(list)
     for case in failed:
-        alike[_alike(failure(case) or '', case['nodes'])].append(failure(case) or '')
+        alike[_alike(failure(case) or '', case.nodes)].append(failure(case) or '')
     first = max(alike.values(), key=len)[0]
     return first if len(alike) == 1 else f'{first}; and {len(alike) - 1} other causes'

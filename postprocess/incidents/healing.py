@@ -5,11 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from statistics import median
-from typing import Any
 
 from postprocess.incidents.accused import accuses
 from postprocess.incidents.incident import Incident, NodeLevel
 from postprocess.incidents.known import Known
+from postprocess.results.rows import CaseRow
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison, Verdict
 
@@ -17,7 +17,7 @@ _NO_NUMBER = BAD - {'regressed'}
 _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference', 'informational'))
 
 
-def seen_again(known: Known, comparison: Comparison, cases: Sequence[dict[str, Any]]) -> tuple[set[str], set[str]]:
+def seen_again(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -> tuple[set[str], set[str]]:
     """Return the nodes of an incident that a session shows to be bad, and those to be healthy.
 
     One empty name stands for an incident of no node. What the session did not measure is in neither.
@@ -82,14 +82,12 @@ def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool
     return all(ratio > 0 and ratio**sign > 1 - loss / 2 for ratio in ratios)
 
 
-def _of_failure(
-    incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[dict[str, Any]]
-) -> bool | None:
+def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], cases: Sequence[CaseRow]) -> bool | None:
     if incident.named:
         return _of_named(incident, node, cases)
     if node:
-        ran = [case for case in cases if node in case['nodes'] and not case['fixture']]
-        if any(failure(case) for case in ran if case['check'] in incident.checks):
+        ran = [case for case in cases if node in case.nodes and not case.fixture]
+        if any(failure(case) for case in ran if case.check in incident.checks):
             return False
     wanted, of = set(incident.series), {series.case for series in incident.series if series.metric == '*'}
     rows = [
@@ -106,12 +104,12 @@ def _of_failure(
     return True if measured and 2 * len(measured) >= len(expected) else None
 
 
-def _of_named(incident: Incident, node: str, cases: Sequence[dict[str, Any]]) -> bool | None:
+def _of_named(incident: Incident, node: str, cases: Sequence[CaseRow]) -> bool | None:
     """Return True if a job of the same checks ran there, one that passed or names others; of a place on two nodes."""
-    own = [case for case in cases if case['check'] in incident.checks and not case['fixture']]
+    own = [case for case in cases if case.check in incident.checks and not case.fixture]
     named = [(case, accuses(case, incident, node)) for case in own]
     there = [case for case, bad in named if bad is False or (bad is None and not failure(case))]
     wanted, needed = ({node}, 1) if node else (set(incident.nodes), 2)
     if any(bad for _, bad in named):
         return False
-    return any(len(wanted & set(case['nodes'])) >= needed for case in there) or None
+    return any(len(wanted & set(case.nodes)) >= needed for case in there) or None

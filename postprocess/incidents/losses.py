@@ -162,7 +162,7 @@ class _Software:
         checks = {case.check for case in cases}
         sessions = [*night.before[-_BEFORE:], night.session]
         self._before, self._tonight = range(len(sessions) - 1), len(sessions) - 1
-        wanted = {CaseId.from_row(case) for case in night.cases if not case['fixture'] and case['check'] in checks}
+        wanted = {case.id for case in night.cases if not case.fixture and case.check in checks}
         self._facts = Provenance.read(
             night.store, sessions, [(case, place) for case in wanted for place in range(len(sessions))]
         )

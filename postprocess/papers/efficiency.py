@@ -24,7 +24,7 @@ def efficiency(sites: list[str], store: Store, session: str) -> list[Table]:
         of = store.find(session, site)
         title = f'{site}: what follows from session {of.session}'
         cells = []
-        rows, cases = (row for row in measured_in(store, of) if row.status == 'measured'), store.rows('cases', of)
+        rows, cases = (row for row in measured_in(store, of) if row.status == 'measured'), store.cases(of)
         for one in derived(rows, cases):
             place = {'table': title, 'row': f'{one.what}, {one.partition}/{one.environ}: {one.of}', 'site': site}
             value = {'text': f'{one.value:.3g}', 'mean': one.value, 'unit': one.unit, 'source': f'session {of.session}'}

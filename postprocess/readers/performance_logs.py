@@ -69,9 +69,9 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
             )
     for (system, day), lines in sorted(days.items()):
         stored = {
-            tuple(map(case.get, ('name', 'completed', 'partition', 'environ', 'job_id')))
+            (case.name, case.completed, case.partition, case.environ, case.job_id)
             for session in store.sessions(system, day[:7], f'perflog-{day}-')
-            for case in store.rows('cases', session)
+            for case in store.cases(session)
         }
         if new := [line for identity, line in sorted(lines.items(), key=str) if identity not in stored]:
             yield _report(system, day, new)

@@ -23,6 +23,7 @@ from postprocess.incidents.known import with_options
 from postprocess.report.charts import Judged
 from postprocess.report.fleet import Band, NodeRow, bands, node_pages
 from postprocess.report.plots import drawable
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.verdict import BAD
@@ -61,7 +62,7 @@ def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
 
 
 def unfolded(
-    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], fleet: Sequence[NodeRow], store: Store,
+    series: Sequence[Judged], cases: Mapping[int, CaseRow], fleet: Sequence[NodeRow], store: Store,
     digest: Digest, outputs: Mapping[int, dict[str, Any]], link: Callable[[Path], str],
 ) -> dict[str, Any]:  # fmt: skip
     """Return what the details show: ``sessions``, their times; ``metrics``, ``cases`` and ``nodes`` by number and name.
@@ -139,32 +140,32 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
     return {key: value for key, value in found.items() if value}
 
 
-def _case(case: Mapping[str, Any], session: Session, results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
-    parts = [case['job_id'] or 'no number', case['job_state'], case['scheduler'] or 'no scheduler']
-    trials = f'; trials {_digits(case["trial_seconds"])}' if case['trial_seconds'] else ''
+def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path], str]) -> dict[str, Any]:
+    parts = [case.job_id or 'no number', case.job_state, case.scheduler or 'no scheduler']
+    trials = f'; trials {_digits(case.trial_seconds)}' if case.trial_seconds else ''
     facts = {
-        'Job': f'{", ".join(filter(None, parts))}; result {case["result"]}',
-        'Nodes': ', '.join(case['nodes']) or 'none known',
-        'Ended': f'{case["completed"]:%Y-%m-%d %H:%M:%S} UTC' if case['completed'] else '',
-        'Seconds': f'{number(case["time_total"]) or "?"} in all{trials}',
-        'Failed': case['fail_reason'],
-        'Experimental': UNPROVEN if EXPERIMENTAL in case['tags'] else '',
-        **{f'Placement {key}': value for key, value in json.loads(case['placement']).items()},
-        **json.loads(case['provenance']),
+        'Job': f'{", ".join(filter(None, parts))}; result {case.result}',
+        'Nodes': ', '.join(case.nodes) or 'none known',
+        'Ended': f'{case.completed:%Y-%m-%d %H:%M:%S} UTC' if case.completed else '',
+        'Seconds': f'{number(case.time_total) or "?"} in all{trials}',
+        'Failed': case.fail_reason,
+        'Experimental': UNPROVEN if EXPERIMENTAL in case.tags else '',
+        **{f'Placement {key}': value for key, value in json.loads(case.placement).items()},
+        **json.loads(case.provenance),
     }
-    nodes = case['nodes'] if scheduler(case['scheduler']).is_slurm else ()
-    command = again(session, case['partition'], [name_of(case)], nodes)
+    nodes = case.nodes if scheduler(case.scheduler).is_slurm else ()
+    command = again(session, case.partition, [name_of(case)], nodes)
     return {
-        'name': f'{case["check"]} {case["params"]} on {case["partition"]}/{case["environ"]}',
-        'job': case['job_id'] or 'without a number',
+        'name': f'{case.check} {case.params} on {case.partition}/{case.environ}',
+        'job': case.job_id or 'without a number',
         'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
-        'output': link(results / case['evidence']) if case['evidence'] else '',
+        'output': link(results / case.evidence) if case.evidence else '',
         'again': with_options(command, results, session.site),
     }
 
 
 def _histories(
-    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], of_bands: Mapping[int, Band], digest: Digest
+    series: Sequence[Judged], cases: Mapping[int, CaseRow], of_bands: Mapping[int, Band], digest: Digest
 ) -> dict[int, dict[str, Any]]:
     """Return the history of each series that has one: sessions and values, with the changes found in it."""
     by_key = {(one.series, one.quantity): one for one in series}
@@ -186,7 +187,7 @@ def _histories(
         if band := of_bands.get(one.id):
             at = past.sessions
             found[one.id] |= {'low': list(map(_drawn, band.low[at])), 'high': list(map(_drawn, band.high[at]))}
-            names = cases[one.worst.case_id]['nodes'] if one.worst.case_id is not None else []
+            names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
             if len(names) == 1 and one.worst.verdict in BAD:
                 found[one.id]['node'] = names[0]
     return found

@@ -23,6 +23,7 @@ from postprocess.history.fleet import drain
 from postprocess.history.nodes import FEWEST_NODES
 from postprocess.incidents import FAILING
 from postprocess.report.charts import Judged, judged_series
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count
 from postprocess.verdicts.health import counted, facts_by_node
@@ -65,9 +66,7 @@ class NodeRow(NamedTuple):
         return self._asdict() | counts | worst
 
 
-def nodes(
-    series: Sequence[Judged], cases: Mapping[int, Mapping[str, Any]], digest: Digest, root: Path = SITES
-) -> list[NodeRow]:
+def nodes(series: Sequence[Judged], cases: Mapping[int, CaseRow], digest: Digest, root: Path = SITES) -> list[NodeRow]:
     """Return the nodes on which judged series were measured, the worst first."""
     located: Mapping[str, set[str]] = {}
     with suppress(InputError):  # the digest names it
@@ -78,7 +77,7 @@ def nodes(
     for one in series:
         values: dict[str, list[float]] = {}
         for row in one.rows:
-            names: Sequence[str] = cases[row.case_id]['nodes'] if row.case_id is not None else []
+            names: Sequence[str] = cases[row.case_id].nodes if row.case_id is not None else []
             for name in names:
                 metrics.setdefault(name, set()).add(one.id)
                 if row.verdict in BAD:
@@ -109,7 +108,7 @@ def nodes(
 def of_session(digest: Digest, store: Store, root: Path = SITES) -> list[NodeRow]:
     """Return the nodes of the session of a digest. Raises InputError where the store cannot be read."""
     judged = [one for one in judged_series(digest.comparison) if one.worst.verdict != 'informational']
-    cases = {case['case_id']: case for case in store.rows('cases', digest.comparison.session)}
+    cases = {case.case_id: case for case in store.cases(digest.comparison.session)}
     return nodes(judged, cases, digest, root)
 
 
@@ -166,7 +165,7 @@ def _counters(facts: Sequence[Mapping[str, str]]) -> str:
 
 def node_pages(
     fleet: Sequence[NodeRow], of_bands: Mapping[int, Band], histories: Mapping[int, Sequence[int]],
-    cases: Mapping[int, Mapping[str, Any]], digest: Digest,
+    cases: Mapping[int, CaseRow], digest: Digest,
 ) -> dict[str, dict[str, Any]]:  # fmt: skip
     """Return what the page of each node shows, by its name. `histories`: the sessions of those of the metrics.
 
@@ -176,10 +175,10 @@ def node_pages(
     facts: dict[str, list[Mapping[str, str]]] = {}
     slurm = set()
     for id, case in cases.items():
-        for name in case['nodes']:
+        for name in case.nodes:
             ran.setdefault(name, []).append(id)
-            slurm |= {name} if scheduler(case['scheduler']).is_slurm else set()
-        for name, counters in facts_by_node(case).items():
+            slurm |= {name} if scheduler(case.scheduler).is_slurm else set()
+        for name, counters in facts_by_node(case.nodes, case.provenance, case.health).items():
             facts.setdefault(name, []).append(counters)
     incidents: dict[str, dict[str, str]] = {}
     for known in digest.of_state(*FAILING, 'acknowledged', 'suspected'):

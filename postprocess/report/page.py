@@ -39,6 +39,7 @@ from postprocess.report.overview import leading, overview
 from postprocess.report.plots import Plot
 from postprocess.report.printed import printed
 from postprocess.report.tables import broken, of_changes, of_figures, of_nodes, of_verdicts, of_worst
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK, Derived, derived
@@ -122,10 +123,10 @@ def to_html(
     session, folder = comparison.session, folder or store.folder.parent
     series = judged_series(comparison)
     judged = [one for one in series if one.worst.verdict != 'informational']
-    cases = {case['case_id']: case for case in store.rows('cases', session)}
+    cases = {case.case_id: case for case in store.cases(session)}
     checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
     incidents, told = of_incidents(digest), {one.incident.cause for one in digest.known}
-    ran_on = {(case['partition'], node) for case in cases.values() for node in case['nodes']}
+    ran_on = {(case.partition, node) for case in cases.values() for node in case.nodes}
     sizes = Counter(partition for partition, _ in ran_on)
     fleet = nodes(judged, cases, digest, root)
     places = _places(series)
@@ -186,7 +187,7 @@ class _Check(NamedTuple):
 
 
 def _checks(
-    series: Sequence[Judged], cases: Mapping[int, dict[str, Any]], store: Store, before: Sequence[Session],
+    series: Sequence[Judged], cases: Mapping[int, CaseRow], store: Store, before: Sequence[Session],
     link_classes: Mapping[tuple[str, str], str],
 ) -> list[_Check]:  # fmt: skip
     groups: dict[tuple[str, str, str], list[Judged]] = {}
@@ -207,12 +208,12 @@ def _checks(
     return checks
 
 
-def _style(series: Iterable[Judged], cases: Mapping[int, dict[str, Any]]) -> Style:
+def _style(series: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Style:
     """Return what the records of some series declare of their dims and of how they are drawn."""
     dims: dict[str, Dim] = {}
     draw: dict[str, dict[str, Any]] = {}
     own = [cases[row.case_id] for one in series for row in one.rows if row.case_id is not None]
-    for texts in dict.fromkeys((case['dims'], case['draw']) for case in own):  # most cases declare the same
+    for texts in dict.fromkeys((case.dims, case.draw) for case in own):  # most cases declare the same
         of_dims, of_draw = (json.loads(text or '{}') for text in texts)
         dims |= {name: Dim(**dim) for name, dim in of_dims.items()}
         draw |= of_draw
@@ -249,12 +250,12 @@ def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
     return found
 
 
-def _provenance(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[str]]]:
+def _provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
     """Return for each check the facts of its cases with the values they took, the one of most cases first."""
     facts: dict[str, dict[str, Counter]] = {}
     for case in cases:
-        place = f'{case["check"]} on {case["partition"]} with {case["environ"]}'
-        for key, value in json.loads(case['provenance']).items():
+        place = f'{case.check} on {case.partition} with {case.environ}'
+        for key, value in json.loads(case.provenance).items():
             facts.setdefault(place, {}).setdefault(key, Counter())[str(value)] += 1
     return {
         place: {key: [value for value, _ in values.most_common()] for key, values in sorted(of_check.items())}
@@ -262,12 +263,12 @@ def _provenance(cases: Iterable[dict[str, Any]]) -> dict[str, dict[str, list[str
     }
 
 
-def _not_run(comparison: Comparison, cases: Iterable[dict[str, Any]]) -> list[tuple[str, str]]:
+def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str, str]]:
     """Return what was not run or not measured, and why."""
     found: dict[tuple[str, str], list[str]] = {}
     for case in cases:
-        if case['result'] in ('skip', 'fail_deps', 'abort'):
-            found[f'{case["check"]} {case["params"]} on {case["partition"]}', failure(case) or ''] = []
+        if case.result in ('skip', 'fail_deps', 'abort'):
+            found[f'{case.check} {case.params} on {case.partition}', failure(case) or ''] = []
     for row in comparison.verdicts:
         if row.case_id is None:
             key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause

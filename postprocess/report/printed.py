@@ -8,10 +8,11 @@ from contextlib import suppress
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.identity import CaseId, SeriesId, to_text
+from plumbline.identity import SeriesId, to_text
 from postprocess.history.digest import Digest
 from postprocess.incidents.known import Known
 from postprocess.results.excerpts import MOST_LINES, Excerpt, Wanted, excerpt
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.verdict import BAD, Verdict
@@ -20,7 +21,7 @@ _CASES = 30  # of a page, the worst first; more than a reader opens
 _MOST_TEXT = 120_000  # characters of a page: random ones are a quarter of the 0.5 MB that it may have, tables far less
 _MOST_READ = 256 * 2**20  # bytes of unpacked archives for a page: a second or two
 _NO_ROOM = 'The page has no room for more output; all of it is in the archive.'
-Cases = Mapping[int, Mapping[str, Any]]
+Cases = Mapping[int, CaseRow]
 Samples = dict[tuple[int, str, str], dict[int, float]]  # by case, metric and dims: trial -> value
 
 
@@ -29,7 +30,7 @@ def archives_of(digest: Digest, cases: Cases) -> dict[str, dict[str, list[Verdic
     rows: dict[str, list[Verdict]] = {}
     for row in digest.comparison.verdicts if digest.known else ():
         if row.case_id is not None:
-            rows.setdefault(cases[row.case_id]['evidence'], []).append(row)
+            rows.setdefault(cases[row.case_id].evidence, []).append(row)
     found: dict[str, dict[str, list[Verdict]]] = {}
     for one in digest.known:
         for archive in one.incident.archives:
@@ -71,11 +72,11 @@ def printed_of(known: Known) -> Excerpt | None:
     store, last = Store(known.results), [uuid for uuid, seen in known.seen.items() if seen.bad][-1:]
     with suppress(InputError):  # without the store, the first trial is shown
         for session in (one for one in store.sessions(incident.where.site) if one.session in last):
-            for case in store.rows('cases', session):
-                of_case, nodes = CaseId.from_row(case), case['nodes']
+            for case in store.cases(session):
+                of_case, nodes = case.id, case.nodes
                 own = [id for id in incident.series if id.case == of_case and incident.holds(id, nodes)]
-                if own and case['evidence'] == incident.archives[0]:
-                    samples = _samples(store, session, [case['case_id']])
+                if own and case.evidence == incident.archives[0]:
+                    samples = _samples(store, session, [case.case_id])
                     lower = {id for id, value in incident.values.items() if value.better == 'lower'}
                     lines = [_lines_of(id, -1 if id in lower else 1, False, case, samples) for id in own]
                     return _shown(store, case, lines)
@@ -91,7 +92,7 @@ def _wanted(cases: Cases, digest: Digest) -> dict[int, list[Verdict]]:
     bad = [row for row in digest.comparison.verdicts if row.verdict in (*BAD, 'warning') and row.case_id is not None]
     found: dict[int, dict[SeriesId, Verdict]] = {}
     for row in [*by_incident, *bad]:
-        if row.case_id is not None and cases[row.case_id]['evidence']:
+        if row.case_id is not None and cases[row.case_id].evidence:
             found.setdefault(row.case_id, {}).setdefault(row.id, row)
     return {id: list(of.values()) for id, of in found.items()}
 
@@ -109,17 +110,17 @@ def _samples(store: Store, session: Session, cases: Sequence[int]) -> Samples:
     return found
 
 
-def _lines_of(id: SeriesId, sign: int, invalid: bool, case: Mapping[str, Any], samples: Samples) -> Wanted:
+def _lines_of(id: SeriesId, sign: int, invalid: bool, case: CaseRow, samples: Samples) -> Wanted:
     """Return the trial to show of a series: one that lacks its number, else the worst; of an invalid one the best."""
-    own = samples.get((case['case_id'], id.metric, to_text(id.dims)), {})
+    own = samples.get((case.case_id, id.metric, to_text(id.dims)), {})
     if not own:
         return Wanted(id.name)
-    if lacking := [trial for trial in range(1, (case['trials'] or 0) + 1) if trial not in own]:
+    if lacking := [trial for trial in range(1, (case.trials or 0) + 1) if trial not in own]:
         return Wanted(id.name, lacking[0])
     trial = min(own, key=lambda trial: (-sign if invalid else sign) * own[trial])
     return Wanted(id.name, trial, own[trial])
 
 
-def _shown(store: Store, case: Mapping[str, Any], lines: Sequence[Wanted]) -> Excerpt:
-    failed = not reached_its_end(case['result'], case['fail_phase'])
-    return excerpt(store.folder.parent, case['evidence'], lines[:MOST_LINES], case['nodes'], failed)
+def _shown(store: Store, case: CaseRow, lines: Sequence[Wanted]) -> Excerpt:
+    failed = not reached_its_end(case.result, case.fail_phase)
+    return excerpt(store.folder.parent, case.evidence, lines[:MOST_LINES], case.nodes, failed)

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 from urllib.parse import quote
 
 from markupsafe import Markup, escape
@@ -14,6 +14,7 @@ from postprocess.history.digest import Digest
 from postprocess.report.charts import Judged
 from postprocess.report.details import Alike
 from postprocess.report.fleet import NodeRow
+from postprocess.results.rows import CaseRow
 from postprocess.text import count, percent
 from postprocess.verdicts.derived import Derived
 from postprocess.verdicts.verdict import BAD
@@ -83,7 +84,7 @@ def of_nodes(nodes: Iterable[NodeRow]) -> Table:
     return table('fleet', NODES, (one.to_row() for one in nodes), addresses, fell_short)
 
 
-def of_worst(judged: Iterable[Judged], cases: Mapping[int, Mapping[str, Any]]) -> Table:
+def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
     """Return what fell short or warns; of the series of a case with one cause only the first, and how many they are."""
     found: dict[tuple, list[Judged]] = {}
     for one in judged:
@@ -136,10 +137,10 @@ def _with_others(name: str, n: int) -> str:
     return name if n == 1 else f'{name} and {count(n - 1, "other metric")}'
 
 
-def _where(one: Judged, cases: Mapping[int, Mapping[str, Any]]) -> str:
+def _where(one: Judged, cases: Mapping[int, CaseRow]) -> str:
     """Return ``cpu/system on n1, n2, the worst of 4 jobs``."""
     case = cases.get(-1 if one.worst.case_id is None else one.worst.case_id)
-    nodes = case['nodes'] if case else []
+    nodes = case.nodes if case else []
     on = f' on {", ".join(nodes[:_NAMED])}{" ..." if len(nodes) > _NAMED else ""}' if nodes else ''
     of = f', the worst of {count(len(one.rows), "job")}' if len(one.rows) > 1 else ''
     return f'{one.series.partition}/{one.series.environ}{on}{of}'

@@ -36,6 +36,7 @@ from plumbline.paths import SITES, results_directory
 from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import renamed
+from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.tables import (
     SCHEMA,
     TABLES,
@@ -253,6 +254,14 @@ class Store:
         elif table in ('metrics', 'samples') and renames():
             renamed.numbers(rows, self._stored('cases', session))
         return rows
+
+    def cases(self, session: Session) -> list[CaseRow]:
+        """Return the rows of the cases of one session."""
+        return typed(CaseRow, self.rows('cases', session))
+
+    def metrics(self, session: Session) -> list[MetricRow]:
+        """Return the rows of the metrics of one session."""
+        return typed(MetricRow, self.rows('metrics', session))
 
     def _stored(self, table: str, session: Session) -> list[dict[str, Any]]:
         return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from statistics import median
-from typing import Any
 
-from plumbline.identity import CaseId
 from plumbline.limits import PRIOR_DF, Tolerance, limits, spread_of
 from plumbline.references import Reference
+from postprocess.results.rows import CaseRow
 from postprocess.text import count
 from postprocess.verdicts.measured import failure, last_runs
 from postprocess.verdicts.selection import command_of
@@ -25,11 +24,11 @@ _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
 _NOTICEABLE = 0.75  # what becomes of the loss that is noticed
 
 
-def hints(series: Sequence[Verdict], cases: Sequence[dict[str, Any]], command: Callable[[str], str]) -> list[str]:
+def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
     """Return what to do next where something could not be judged. `command`: returns one as it is to be typed."""
     measured = _measured(series)
     judged = sum(row.reference is not None for row in measured)
-    ran = [case for case in last_runs(case for case in cases if not case['fixture']) if case['result'] != 'skip']
+    ran = [case for case in last_runs(case for case in cases if not case.fixture) if case.result != 'skip']
     lost = sum(bool(failure(case)) for case in ran)
     but = f'{lost} of {count(len(ran), "case")} of this session failed or did not end'
     if not judged and lost and (2 * lost >= len(ran) or not measured):  # what was not measured cannot be recorded
@@ -76,14 +75,12 @@ def _places(row: Verdict) -> tuple[str, str, str]:
     return f'partition {of.partition}', environ, f'{of.check} with {environ}'
 
 
-def retiring(
-    verdicts: Sequence[Verdict], cases: Iterable[dict[str, Any]], recorded: Iterable[Reference]
-) -> tuple[int, str]:
+def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: Iterable[Reference]) -> tuple[int, str]:
     """Return (series of the baseline that no job measured though none of theirs failed, patterns that retire them).
 
     `recorded`: all rows of the references. The command is that of `command_of`; empty without such series.
     """
-    failed = {CaseId.from_row(case) for case in cases if not case['fixture'] and failure(case)}
+    failed = {case.id for case in cases if not case.fixture and failure(case)}
     gone = {
         row.id
         for row in verdicts
@@ -94,11 +91,11 @@ def retiring(
     return len(gone), command_of(gone, others) if gone else ''
 
 
-def changed_checks(
-    series: Sequence[Verdict], cases: Sequence[Mapping[str, Any]], command: Callable[[str], str]
-) -> list[str]:
+def changed_checks(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
     """Return a sentence where the code of checks is another one than when their baseline was recorded."""
-    codes = {case['case_id']: json.loads(case['provenance'] or '{}').get('check_code') for case in cases}
+    codes: dict[int | None, str] = {
+        case.case_id: json.loads(case.provenance or '{}').get('check_code') for case in cases
+    }
     changed = set()
     for row in {row.case_id: row for row in series if row.reference}.values():
         recorded = row.reference.facts.get('check_code') if row.reference else None
@@ -114,13 +111,13 @@ def changed_checks(
     ]
 
 
-def improved(series: Sequence[Verdict], cases: Sequence[Mapping[str, Any]], command: Callable[[str], str]) -> list[str]:
+def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
     """Return a sentence where most of what was judged is better than its reference, with what changed since then."""
     judged = [row for row in series if row.reference is not None and row.value is not None]
     better = [row for row in judged if row.verdict == 'improved']
     if len(better) < _FEWEST_BETTER or 2 * len(better) <= len(judged):
         return []
-    now = {case['case_id']: json.loads(case['provenance'] or '{}') for case in cases}
+    now: dict[int | None, dict[str, str]] = {case.case_id: json.loads(case.provenance or '{}') for case in cases}
     changed: Counter[str] = Counter()
     for row in better:
         for name, before in row.reference.facts.items() if row.reference else ():

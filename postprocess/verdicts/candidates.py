@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy import ndarray
 
 from plumbline.identity import CaseId, Quantity, SeriesId
+from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.health import LOADS, disturbances
@@ -218,7 +219,7 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
             nights.setdefault(row['night'], ([], []))[place].append(row)
     found: dict[tuple[SeriesId, str], list[str]] = {}
     for night, (cases, metrics) in sorted(nights.items()):
-        for row in measured(cases, metrics):
+        for row in measured(typed(CaseRow, cases), typed(MetricRow, metrics)):
             if row.status != 'measured':
                 found.setdefault((row.id, f'{row.status}: {row.cause}'), []).append(sessions[night].session)
     return [Refusal(of, cause, tuple(names)) for (of, cause), names in found.items()]

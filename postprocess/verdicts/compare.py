@@ -15,13 +15,14 @@ from typing import Any
 import numpy
 
 from plumbline.errors import InputError
-from plumbline.identity import CaseId, SeriesId
+from plumbline.identity import SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
 from plumbline.paths import SITES, site_file, site_folder
 from plumbline.record import NOTHING, OF_NODE
 from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site.file import read_site_file
 from postprocess.readers.run_reports import read_report
+from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store
 from postprocess.statistics import night
 from postprocess.statistics.groups import Groups
@@ -43,8 +44,8 @@ def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Se
     `reruns`: run reports of the same cases, run again; one that is given twice counts once. Raises SiteError for a
     wrong file of the site, InputError for a store or report that cannot be read, or a report of another site.
     """
-    cases = store.rows('cases', session)
-    rows = measured(cases, store.rows('metrics', session))
+    cases = store.cases(session)
+    rows = measured(cases, store.metrics(session))
     lookup = load_references(session.site, root)
     rows = without_judgement(with_reruns(rows, reruns, session), lookup)
     policy = site_policy(session.site, root)
@@ -132,7 +133,7 @@ def _as_a_whole(
     session: Session,
     verdicts: list[Verdict],
     candidates: Sequence[tuple[int, gather.Row]],
-    cases: list[dict[str, Any]],
+    cases: list[CaseRow],
     share: float | None,
 ) -> tuple[list[Verdict], list[Common], list[Again], str]:
     """Judge the series of a session together; return their verdicts, losses in common, the jobs that should run.
@@ -176,14 +177,14 @@ def _draw(text: str) -> float:
     return int(hashlib.sha256(text.encode()).hexdigest()[:12], 16) / 16**12
 
 
-def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[dict[str, Any]]) -> list[Again]:
-    known = {case['case_id']: case for case in cases}
+def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[CaseRow]) -> list[Again]:
+    known = {case.case_id: case for case in cases}
     again = []
     for more in found.more:
         case = known[of.ids[more.case]]
         on = of.names[more.on] if more.on >= 0 else ''
         why = f'{on} is in doubt' if on else 'in doubt'
-        place = case['case_id'], case['partition'], case['environ'], case['name']
+        place = case.case_id, case.partition, case.environ, case.name
         again.append(Again(*place, more.jobs, on, tuple(of.names[node] for node in more.avoid), why))
     return again
 
@@ -200,19 +201,19 @@ def _left_out(found: night.Answer, share: float) -> str:
     )
 
 
-def _pairs(session: Session, cases: list[dict[str, Any]], judged: Collection[int]) -> list[Again]:
+def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> list[Again]:
     """Return cases without a reference, chosen at random, that should run twice: how much alike jobs of a night are.
 
     A share of the cases, so that a site of few has none; those that ran twice already count.
     """
-    runs = [run for run in runs_of(case for case in cases if not case['fixture']) if run[0]['case_id'] not in judged]
-    first = [run[0] for run in runs if run[0]['benchmark'] and not failure(run[0])]
-    chosen = sorted(first, key=lambda case: _draw(f'{session.session} {case["case_id"]}'))
-    done = {run[0]['case_id'] for run in runs if len(run) > 1}
+    runs = [run for run in runs_of(case for case in cases if not case.fixture) if run[0].case_id not in judged]
+    first = [run[0] for run in runs if run[0].benchmark and not failure(run[0])]
+    chosen = sorted(first, key=lambda case: _draw(f'{session.session} {case.case_id}'))
+    done = {run[0].case_id for run in runs if len(run) > 1}
     return [
-        Again(case['case_id'], case['partition'], case['environ'], case['name'], 1, '', tuple(case['nodes']), _PAIR)
+        Again(case.case_id, case.partition, case.environ, case.name, 1, '', tuple(case.nodes), _PAIR)
         for case in chosen[: round(METHOD.budget[1] * len(chosen))]
-        if case['case_id'] not in done
+        if case.case_id not in done
     ]
 
 
@@ -281,7 +282,7 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
             continue
         known.add(report.session['session'])
         again: dict[SeriesId, list[Measured]] = {}
-        for row in measured(report.cases, report.metrics):
+        for row in measured(typed(CaseRow, report.cases), typed(MetricRow, report.metrics)):
             again.setdefault(row.id, []).append(row)
         several = {of for of, n in Counter(row.id for row in rows).items() if n > 1}
         rows = [
@@ -336,15 +337,15 @@ def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str
 
 
 def not_measured(
-    lookup: References, rows: list[Measured], cases: list[dict[str, Any]], session: Session, policy: dict[str, Any]
+    lookup: References, rows: list[Measured], cases: list[CaseRow], session: Session, policy: dict[str, Any]
 ) -> list[Verdict]:
     """Return the verdict `missing` for each reference that the session should have measured and did not.
 
     It should have measured those of the cases that ran, and, where it ran a whole mode, the baselines of that mode.
     """
     keys = {row.id for row in rows}
-    cases = [case for case in cases if not case['fixture']]
-    ended = {CaseId.from_row(case): case for case in cases}
+    cases = [case for case in cases if not case.fixture]
+    ended = {case.id: case for case in cases}
     whole_mode = session.mode in MODES and not session.narrowed_by
     modes = MODES[: MODES.index(session.mode) + 1] if whole_mode else ()
 

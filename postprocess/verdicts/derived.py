@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 from plumbline.identity import CaseId, Pairs, SeriesId, to_text
 from plumbline.units import UNITS
+from postprocess.results.rows import CaseRow
 from postprocess.text import count, named, number
 
 #: What a figure is called that tells how close a number is to what the hardware can do at most.
@@ -58,12 +59,12 @@ class _Row(NamedTuple):
         return f'{self.id.check} {to_text(self.id.params)}'
 
 
-def derived(rows: Iterable[Any], cases: Iterable[Mapping[str, Any]]) -> list[Derived]:
+def derived(rows: Iterable[Any], cases: Iterable[CaseRow]) -> list[Derived]:
     """Return the figures that follow from the numbers of a session, partition by partition.
 
     `rows`: each with id, quantity, value and nodes, such as a Measured or a Verdict. `cases`: the rows of that table.
     """
-    stated: dict[CaseId, Any] = {CaseId.from_row(case): json.loads(case['figures'] or '{}') for case in cases}
+    stated: dict[CaseId, Any] = {case.id: json.loads(case.figures or '{}') for case in cases}
     places: dict[tuple[str, str], list[_Row]] = defaultdict(list)
     for row in rows:
         if row.value and math.isfinite(row.value):

@@ -19,6 +19,7 @@ from plumbline.limits import MOST_JOBS, Limits, Tolerance, expected_spread, limi
 from plumbline.record import OF_NODE
 from plumbline.references import Reference
 from plumbline.units import number_in
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.statistics.baseline import Baseline
 from postprocess.statistics.distributions import inliers
@@ -297,11 +298,11 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
     return values[place] * numpy.array([row.sign for row in rows])[:, None, None]
 
 
-def sizes_of(cases: Iterable[dict]) -> dict[int, frozenset[str]]:
+def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
     """Return the dims of each case that are a size, by `case_id`: along them a metric is a curve."""
     return {
-        case['case_id']: frozenset(
-            name for name, dim in json.loads(case['dims'] or '{}').items() if dim.get('kind') == 'size'
+        case.case_id: frozenset(
+            name for name, dim in json.loads(case.dims or '{}').items() if dim.get('kind') == 'size'
         )
         for case in cases
     }

@@ -10,10 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from statistics import median
-from typing import Any
 
 from plumbline.identity import CaseId
 from plumbline.units import number_in
+from postprocess.results.rows import CaseRow
 from postprocess.text import number
 from postprocess.verdicts.verdict import Verdict
 
@@ -32,15 +32,15 @@ _CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that any node knows coun
 class Health:
     """The health of the nodes of a session, of its rows of the table `cases`."""
 
-    def __init__(self, cases: Iterable[Mapping[str, Any]]):
+    def __init__(self, cases: Iterable[CaseRow]):
         self._cases = cases
 
     @cached_property
     def _facts(self) -> dict[CaseId, dict[str, list[Mapping[str, str]]]]:
         found: dict[CaseId, dict[str, list[Mapping[str, str]]]] = defaultdict(lambda: defaultdict(list))
         for case in self._cases:
-            for node, facts in facts_by_node(case).items():
-                found[CaseId.from_row(case)][node].append(facts)
+            for node, facts in facts_by_node(case.nodes, case.provenance, case.health).items():
+                found[case.id][node].append(facts)
         return found
 
     def of(self, cases: Collection[CaseId], nodes: Collection[str]) -> dict[str, str]:
@@ -75,10 +75,10 @@ class Health:
         return replace(verdict, cause='; '.join([*(f'{node}: {words}' for node, words in said.items()), verdict.cause]))
 
 
-def facts_by_node(case: Mapping[str, Any]) -> dict[str, Mapping[str, str]]:
-    """Return the provenance and counters of each node of a case; provenance is that of its first node."""
-    first = {node: json.loads(case['provenance'] or '{}') for node in case['nodes'][:1]}
-    return first | json.loads(case.get('health') or '{}')
+def facts_by_node(nodes: Sequence[str], provenance: str | None, health: str | None) -> dict[str, Mapping[str, str]]:
+    """Return the provenance and counters of each node of a case, from its row; provenance is that of its first node."""
+    first = {node: json.loads(provenance or '{}') for node in nodes[:1]}
+    return first | json.loads(health or '{}')
 
 
 def _clocks(facts: Mapping[str, Sequence[Mapping[str, str]]], name: str) -> dict[str, int]:

@@ -7,11 +7,11 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
-from plumbline.identity import CaseId, Quantity, SeriesId, from_text
+from plumbline.identity import Quantity, SeriesId, from_text
 from plumbline.record import NOTHING, Summary
 from plumbline.references import MODES
+from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import NEEDED_FAILED, reached_its_end
 
@@ -132,72 +132,72 @@ def smallest_mode(tags: list[str]) -> str:
     return next((mode for mode in MODES if mode in tags), '')
 
 
-def failure(case: dict[str, Any]) -> str | None:
+def failure(case: CaseRow) -> str | None:
     """Return why nothing that a case measured counts; None where it ended well, or failed only against references."""
-    if reached_its_end(case['result'], case['fail_phase']):
+    if reached_its_end(case.result, case.fail_phase):
         return None
-    if case['result'] == 'abort':
-        return case['fail_reason'] or 'not run to its end: the session was aborted'
-    if case['fail_reason']:
-        phase = f' in {case["fail_phase"]}' if case['fail_phase'] not in (None, '', 'sanity') else ''
-        return f'failed{phase}: {case["fail_reason"]}'
+    if case.result == 'abort':
+        return case.fail_reason or 'not run to its end: the session was aborted'
+    if case.fail_reason:
+        phase = f' in {case.fail_phase}' if case.fail_phase not in (None, '', 'sanity') else ''
+        return f'failed{phase}: {case.fail_reason}'
     return {
         NEEDED_FAILED: 'not run: a fixture or case that it needs failed',
         'skip': 'not run: ReFrame skipped it',
-    }.get(case['result'], f'ended with result {case["result"]!r} in {case["fail_phase"] or "an unknown phase"}')
+    }.get(case.result, f'ended with result {case.result!r} in {case.fail_phase or "an unknown phase"}')
 
 
 def measured_in(store: Store, session: Session) -> list[Measured]:
     """Return every series of every case of a session, read from the store."""
-    return measured(store.rows('cases', session), store.rows('metrics', session))
+    return measured(store.cases(session), store.metrics(session))
 
 
-def last_runs(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+def last_runs(cases: Iterable[CaseRow]) -> list[CaseRow]:
     """Return the last run of each case and fixture of a session; `cases` in the order in which they ran."""
     return [runs[-1] for runs in runs_of(cases)]
 
 
-def measured(cases: list[dict[str, Any]], metrics: list[dict[str, Any]]) -> list[Measured]:
+def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
     """Return every series of every case, from a session's rows of the tables `cases` and `metrics`."""
-    declared: dict[int, dict[tuple[str, str], dict[str, Any]]] = {}
+    declared: dict[int, dict[tuple[str, str], MetricRow]] = {}
     for row in metrics:
-        declared.setdefault(row['case_id'], {})[row['metric'], row['dims']] = row
+        declared.setdefault(row.case_id, {})[row.metric, row.dims] = row
     broken = {
-        (case['partition'], case['environ']): failure(case)
-        for case in last_runs(case for case in cases if case['fixture'])
+        (case.partition, case.environ): failure(case)
+        for case in last_runs(case for case in cases if case.fixture)
         if failure(case)
     }
     found = []
-    for runs in runs_of(case for case in cases if not case['fixture']):
+    for runs in runs_of(case for case in cases if not case.fixture):
         failures = [_failure_of(case, broken) for case in runs]
-        series = {key: row for case in runs for key, row in declared.get(case['case_id'], {}).items()}
-        first, mode = runs[0], next(filter(None, (smallest_mode(case['tags']) for case in runs)), '')
-        case_id = CaseId.from_row(first)
+        series = {key: row for case in runs for key, row in declared.get(case.case_id, {}).items()}
+        first, mode = runs[0], next(filter(None, (smallest_mode(case.tags) for case in runs)), '')
+        case_id = first.id
         for (metric, dims), facts in series.items():
             jobs = [
-                _job(case, declared.get(case['case_id'], {}).get((metric, dims)), failed)
+                _job(case, declared.get(case.case_id, {}).get((metric, dims)), failed)
                 for case, failed in zip(runs, failures, strict=True)
             ]
             of = case_id.series(metric, from_text(dims))
-            stated = {name: facts[name] for name in ('floor', 'usual_spread')}
-            quantity = Quantity(facts['unit'], facts['better'])
-            found.append(Measured(of, quantity, mode, tuple(jobs), facts['judged'], stated))
-        if not series and (failures[0] or first['benchmark'] or first['fail_reason']):
+            stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
+            quantity = Quantity(facts.unit, facts.better)
+            found.append(Measured(of, quantity, mode, tuple(jobs), facts.judged, stated))
+        if not series and (failures[0] or first.benchmark or first.fail_reason):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             found.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
     return found
 
 
-def _of_case(case: dict[str, Any]) -> tuple[str, ...]:
-    return case['partition'], case['environ'], case['name']
+def _of_case(case: CaseRow) -> tuple[str, ...]:
+    return case.partition, case.environ, case.name
 
 
-def runs_of(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
+def runs_of(cases: Iterable[CaseRow]) -> Iterable[list[CaseRow]]:
     """Return the runs of each case, in order. In the first round, cases with equal identity are kept apart."""
-    groups: list[list[dict[str, Any]]] = []
-    known: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    groups: list[list[CaseRow]] = []
+    known: dict[tuple[str, ...], list[CaseRow]] = {}
     for case in cases:
-        if case['round'] and (runs := known.get(_of_case(case))):
+        if case.round and (runs := known.get(_of_case(case))):
             runs.append(case)
         else:
             groups.append([case])
@@ -205,37 +205,37 @@ def runs_of(cases: Iterable[dict[str, Any]]) -> Iterable[list[dict[str, Any]]]:
     return groups
 
 
-def _failure_of(case: dict[str, Any], broken: Mapping[tuple[str, str], str | None]) -> str | None:
+def _failure_of(case: CaseRow, broken: Mapping[tuple[str, str], str | None]) -> str | None:
     """Return why nothing that a case measured counts, with what became of its stack."""
-    if case['result'] == NEEDED_FAILED and (why := broken.get((case['partition'], case['environ']))):
-        return f'not run: its stack {case["environ"]} {why}'
+    if case.result == NEEDED_FAILED and (why := broken.get((case.partition, case.environ))):
+        return f'not run: its stack {case.environ} {why}'
     return failure(case)
 
 
-def _job(case: dict[str, Any], row: dict[str, Any] | None, failed: str | None) -> Job:
+def _job(case: CaseRow, row: MetricRow | None, failed: str | None) -> Job:
     """Return the job of a case for a series, whose `row` is None where the case declares no such series."""
-    nodes = tuple(case['nodes'])
+    nodes = tuple(case.nodes)
     if row is None:
-        why = failed or case['fail_reason'] or f'ended with result {case["result"]!r} and declared no such metric'
-        return Job(case['round'], case['case_id'], nodes, NOTHING, 'failed', why, failed is None, case['purpose'])
-    summary = Summary(row['n'], row['mean'], row['std'], row['min'], row['max'])
+        why = failed or case.fail_reason or f'ended with result {case.result!r} and declared no such metric'
+        return Job(case.round, case.case_id, nodes, NOTHING, 'failed', why, failed is None, case.purpose)
+    summary = Summary(row.n, row.mean, row.std, row.min, row.max)
     return Job(
-        case['round'],
-        case['case_id'],
+        case.round,
+        case.case_id,
         nodes,
         summary,
-        row['status'],
+        row.status,
         _cause(row, failed),
         failed is None,
-        case['purpose'],
+        case.purpose,
     )
 
 
-def _cause(row: dict[str, Any], failed: str | None) -> str:
-    if row['status'] == 'invalid':
-        return row['invalid']
-    if row['status'] == 'missing':
-        return row['missing'] or failed or 'the check declares it and reported no number for it'
-    if row['status'] == 'failed':
-        return failed or f'a sample is not a finite number (mean {row["mean"]})'
+def _cause(row: MetricRow, failed: str | None) -> str:
+    if row.status == 'invalid':
+        return row.invalid or ''
+    if row.status == 'missing':
+        return row.missing or failed or 'the check declares it and reported no number for it'
+    if row.status == 'failed':
+        return failed or f'a sample is not a finite number (mean {row.mean})'
     return ''

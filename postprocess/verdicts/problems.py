@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from plumbline.references import MODES
+from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session
 from postprocess.text import count
 from postprocess.verdicts.measured import Measured, failure, last_runs
@@ -53,7 +53,7 @@ def stored(text: str) -> Problem:
     return Problem(text)
 
 
-def problems_of(session: Session, cases: Iterable[dict[str, Any]], rows: Sequence[Measured]) -> list[Problem]:
+def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measured]) -> list[Problem]:
     """Return what went wrong outside the series of a session. `rows`: what it measured."""
     problems = [stored(text) for text in session.problems]
     told = any(problem.kind == 'cut short' for problem in problems)
@@ -69,16 +69,16 @@ def problems_of(session: Session, cases: Iterable[dict[str, Any]], rows: Sequenc
         problems.append(Problem(f'mode {session.mode!r} is none of {modes}: what it should have measured is unknown'))
     explained = {job.case_id for row in rows for job in row.jobs if job.status != 'measured'}
     for case in last_runs(cases):
-        where, reason = (case['partition'], case['environ']), case['fail_reason'] or ''
-        at = f'of {case["partition"]} with {case["environ"]}'
-        if case['fixture'] and (failed := failure(case) or reason):
-            problems.append(Problem(f'fixture {case["name"]} {at}: {failed}', 'fixture', *where))
+        where, reason = (case.partition, case.environ), case.fail_reason or ''
+        at = f'of {case.partition} with {case.environ}'
+        if case.fixture and (failed := failure(case) or reason):
+            problems.append(Problem(f'fixture {case.name} {at}: {failed}', 'fixture', *where))
         # The performance phase fails for what the metrics show, or for something else that no metric shows
         elif (
             failure(case) is None
             and reason
             and 'failed to meet reference' not in reason
-            and case['case_id'] not in explained
+            and case.case_id not in explained
         ):
-            problems.append(Problem(f'{case["check"]} {case["params"]} {at}: {reason}', 'case', *where))
+            problems.append(Problem(f'{case.check} {case.params} {at}: {reason}', 'case', *where))
     return list(dict.fromkeys(problems))

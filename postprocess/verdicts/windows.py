@@ -119,8 +119,8 @@ def compare_windows(
     old, new = _by_key(store, before), _by_key(store, after)
     source = f'session {", ".join(session.session[:8] for session in before)}'
     references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
-    cases = store.rows('cases', newest)
-    latest = measured(cases, store.rows('metrics', newest))
+    cases = store.cases(newest)
+    latest = measured(cases, store.metrics(newest))
     # of earlier sessions only good numbers count
     bad = {row.id: row for row in latest if row.status != 'measured' or row.lost}
     verdicts, changes = [], []

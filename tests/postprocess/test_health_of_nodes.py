@@ -2,6 +2,7 @@
 """What a slow node counted is named first: in the cause of its verdicts, in its incident, and on the page."""
 
 import json
+from types import SimpleNamespace
 
 import pytest
 from health_stand_in import COUNTERS, CPU, EDAC, IB, Node
@@ -71,12 +72,17 @@ def test_a_throttle_an_ecc_count_and_an_infiniband_error_are_each_named_first(wo
         assert first in page.get_element_by_id('incidents').text_content()
 
 
+STREAM = CaseId('cpu', 'system', 'STREAM', (('size', 'big'),))
+
+
+def ran(nodes, provenance, health=None):
+    return SimpleNamespace(id=STREAM, nodes=nodes, provenance=json.dumps(provenance), health=json.dumps(health or {}))
+
+
 def test_a_slow_node_of_a_job_on_several_is_told_beside_the_others():
     nodes = ['n1', 'n2', 'n3']
-    row = {'partition': 'cpu', 'environ': 'system', 'check': 'HPL', 'params': 'num_nodes=3', 'nodes': nodes}
     others = {'n2': {'clock_in_run': '1900', 'clock_throttled': '412'}, 'n3': {'clock_in_run': '2610'}}
-    facts = {'provenance': json.dumps({'clock_in_run': '2600', 'load_beside': '0.40'}), 'health': json.dumps(others)}
-    said = Health([row | facts]).of([CaseId.from_row(row)], nodes)
+    said = Health([ran(nodes, {'clock_in_run': '2600', 'load_beside': '0.40'}, others)]).of([STREAM], nodes)
     assert said == {'n2': '1.9 GHz against 2.6, thermal throttle +412'}
 
 
@@ -99,20 +105,16 @@ def test_what_took_the_cpus_of_a_slow_node_is_told_in_its_cause_and_its_incident
 
 
 def test_what_takes_the_cpus_of_all_nodes_alike_explains_no_slow_one():
-    row = {'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big'}
-    (case_id,) = {CaseId.from_row(row)}
     for own, others, told in ((2.09, 1.9, False), (2.09, 0.2, True), (2.09, None, True)):
         loads = {'n1': own, 'n2': others, 'n3': others}
         facts = {node: {} if load is None else {'load_beside': f'{load}'} for node, load in loads.items()}
-        health = Health([row | {'nodes': [node], 'provenance': json.dumps(of)} for node, of in facts.items()])
-        assert bool(health.of([case_id], ['n1'])) == told, loads
+        health = Health([ran([node], of) for node, of in facts.items()])
+        assert bool(health.of([STREAM], ['n1'])) == told, loads
 
 
 def test_healthy_nodes_and_counters_of_a_busy_network_are_not_told():
     quiet = {'counted_network_drops': '9 on eth0', 'health_InfiniBand_symbol_errors': '0', 'clock_in_run': '2550'}
     facts = {'n1': quiet, 'n2': {'clock_in_run': '2600'}, 'n3': {'health_OOM_kills': '1'}}
-    row = {'partition': 'cpu', 'environ': 'system', 'check': 'STREAM', 'params': 'size=big'}
-    health = Health([row | {'nodes': [node], 'provenance': json.dumps(own)} for node, own in facts.items()])
-    (case_id,) = {CaseId.from_row(row)}
-    assert health.of([case_id], ['n1']) == {}
-    assert health.of([case_id], ['n2', 'n3']) == {'n3': 'OOM kills +1'}
+    health = Health([ran([node], own) for node, own in facts.items()])
+    assert health.of([STREAM], ['n1']) == {}
+    assert health.of([STREAM], ['n2', 'n3']) == {'n3': 'OOM kills +1'}

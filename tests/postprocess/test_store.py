@@ -14,8 +14,9 @@ from run_reports import BEGAN, SITE, case, metric, report
 
 from plumbline.errors import InputError
 from postprocess import open_results
+from postprocess.results.rows import CaseRow, MetricRow
 from postprocess.results.store import Store
-from postprocess.results.tables import SCHEMA, TABLES
+from postprocess.results.tables import COMMON, SCHEMA, TABLES
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 DAY = 86400
@@ -231,3 +232,8 @@ def test_clocks_that_jump_keep_the_order_of_the_clock(work):
     assert [s.session for s in store.history(store.find())] == ['minus20000', '0000', '0001', '5000']
     for command in ('compare', 'trend', 'fleet', 'report'):
         assert work.run(command).exit_code in (0, 1)
+
+
+def test_a_record_has_each_column_of_its_table():
+    for table, kind in (('cases', CaseRow), ('metrics', MetricRow)):
+        assert {*kind._fields, *COMMON} == {*TABLES[table].names}

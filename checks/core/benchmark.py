@@ -13,7 +13,7 @@ import reframe as rfm
 import reframe.utility.sanity as sn
 import reframe.utility.typecheck as typ
 from reframe.core.backends import getlauncher
-from reframe.core.builtins import loggable, run_after, run_before, sanity_function, variable
+from reframe.core.builtins import loggable, required, run_after, run_before, sanity_function, variable
 from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 
@@ -61,6 +61,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     mpi = variable(bool, value=False)
     #: Whether the program starts its ranks by itself, on some of the nodes of the job, through rank.sh.
     starts_ranks = variable(bool, value=False)
+    #: Variables of the job. Set after init: of each test whose class has a value, ReFrame looks through the call stack
+    #: twice for uses of their deprecated name `variables`, which takes half of the time of a listing.
+    env_vars = required
     num_nodes = variable(int, value=1, loggable=True)
     #: Whether its ranks send each other what it measures: a file system may be behind sockets.
     communicates = True
@@ -155,6 +158,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @run_after('init')
     def start_empty(self):
+        if not hasattr(self, 'env_vars'):  # of its class, or by -S env_vars=...
+            self.env_vars = {}
         self.runs: dict[str, list[str]] = {}  # name -> options of the program
         self.run_env: dict[str, dict[str, str]] = {}  # name -> variables of that run alone
         self.before_run: dict[str, str] = {}  # name -> a shell command just before it
@@ -425,9 +430,3 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def record(self) -> RecordOf:
         """All that `plumbline ingest` reads of this case; in a node sweep `swept` has the records of its places."""
         return RecordOf(self)
-
-
-# ReFrame looks through the call stack twice for each test that it makes, because of its deprecated variable `variables`
-# (now `env_vars`): a fifth of the time of a long listing. No check has that variable.
-if hasattr(Benchmark, '_rfm_var_space'):
-    Benchmark._rfm_var_space.vars.pop('variables', None)

@@ -20,6 +20,7 @@ from ci import command
 from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
+from plumbline.machine.vendors import spack_packages
 from plumbline.paths import ROOT, software_directory, usable
 from plumbline.site.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks.airgap import export_folder, import_folder
@@ -94,7 +95,8 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         if packages:
             debian_packages(_BUILD_PACKAGES)
         devices = next(iter(site.partitions.values())).entry.get('devices', [])
-        for sentence in find_externals([device['arch'] for device in devices], stacks[0].externals):
+        of_gpus = spack_packages([device['arch'] for device in devices])
+        for sentence in find_externals(*of_gpus, stacks[0].externals):
             print(f'plumbline: {sentence}')
     if arguments.lock:
         return renew_locks(stacks)

@@ -17,6 +17,7 @@ from typing import Any
 
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import CaseId, Quantity, SeriesId, from_text, natural, to_text
+from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT, SITES, site_file
 from plumbline.programs import find_reframe, output_of
 from plumbline.record import Record, from_dict
@@ -182,7 +183,7 @@ def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator
 def _unstated_mpi(site: Site, path: Path) -> Iterator[str]:
     """Yield environs with buffers on GPUs whose MPI is not known: it may copy them through the host."""
     for number, stack in enumerate(site.environs.values()):
-        if {'osu-cuda', 'osu-rocm'} & set(stack.features) and stack.mpi is None:
+        if {f'osu-{kind}' for kind in VENDORS} & set(stack.features) and stack.mpi is None:
             families = ', '.join(FAMILIES)
             yield f'{place_of(path, "environments", number)}: state mpi, the family of its MPI: one of {families}'
 

@@ -39,7 +39,7 @@ class Node:
         self.folder = folder
         shutil.rmtree(folder, ignore_errors=True)
         (folder / 'bin').mkdir(parents=True)
-        for name in ('health.sh', 'counters.sh'):
+        for name in ('health.sh', 'counters.sh', *(part.name for part in JOB.glob('gpu_*.sh'))):
             text = re.sub(r'/(sys/|proc/(?:vmstat|fs|self/cgroup)|var/)', rf'{folder}/\1', (JOB / name).read_text())
             (folder / name).write_text(text)
         self.program('dmesg', f'cat {folder}/dmesg.txt')

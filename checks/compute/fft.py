@@ -12,8 +12,9 @@ from checks.core.nodes import OnNodes
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for, one_rank_per_core
 from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, node_counts, on_this_system
+from plumbline.machine.vendors import AMD, NVIDIA
 
-GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', 'sm_'), 'rocm': ('heffte-rocm', 'speed3d_c2c', 'gfx')}
+GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', NVIDIA.arch), 'rocm': ('heffte-rocm', 'speed3d_c2c', AMD.arch)}
 FEATURES = {'cpu': 'heffte-fftw'} | {model: feature for model, (feature, *_) in GPUS.items()}
 BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
 POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each, so that they grow with the ranks

@@ -14,6 +14,7 @@ from checks.core.nodes import OnNodes
 from checks.core.placement import cpus_of_devices
 from checks.core.reading.trials import Metric
 from checks.core.topology import node_counts
+from plumbline.machine.vendors import NVIDIA
 
 BLOCK = 1024
 _RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'
@@ -61,7 +62,7 @@ class HplMxp(OnNodes, Benchmark):
     order_of_gpu = variable(int, value=61440)  #: of the matrix of one GPU: 15 GB at the 4 bytes of an element
 
     def supports(self, topology):
-        able = topology.gpus and topology.gpus[0].startswith('sm_') and cpus_of_devices(topology)
+        able = topology.gpus and NVIDIA.made(topology.gpus[0]) and cpus_of_devices(topology)
         return bool(able and self.nodes <= topology.nodes_of_partition)
 
     @run_after('setup')

@@ -31,6 +31,7 @@ from plumbline import checkout, evidence
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
+from plumbline.machine.vendors import numbering
 from plumbline.paths import results_directory
 from plumbline.record import EXPERIMENTAL, Dim, Record
 from plumbline.references import load_references
@@ -226,7 +227,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         jobscript.write_inputs(self)
         self.env_vars |= self.placement.env_vars
         if self.topology.gpus:
-            self.env_vars['CUDA_DEVICE_ORDER'] = 'PCI_BUS_ID'  # the numbers of nvidia-smi and of link classes
+            self.env_vars |= numbering()  # that of link classes
         if self.mpi:
             self.env_vars['SLURM_KILL_BAD_EXIT'] = '1'  # else srun waits for ranks that wait for a failed one
             jobscript.pass_buffers_of_gpus(self)

@@ -12,6 +12,7 @@ from typing import Any
 from checks.core.meters.health import short
 from checks.core.reading.watched import Watched, parse, parse_cpu_list
 from checks.core.topology import Topology, features_of_this_system, on_this_system
+from plumbline.machine.vendors import VENDORS, vendors_of
 
 _BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
 # Launcher or library -> what keeps it from binding the ranks, for job/rank.sh binds them. Each name with its source:
@@ -47,10 +48,10 @@ class Placement:
 
     `cpus`: the hardware threads of each local rank, or None where the benchmark binds its threads itself. `threads`:
     OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs. `devices`: the GPUs that each
-    local rank sees, numbered as nvidia-smi (`gpu` is cuda) or ROCm (rocm) does. `memory`: the NUMA nodes, by the
-    operating system's numbers, of each rank's memory. `nics`: the network device of each, such as mlx5_0. `switches`
-    of all nodes: same or different. `apart`: the relation of two ranks by the kernel's account, a key of APART.
-    `across`: each list is for a rank of the job, of which each node has one, instead of for a local rank.
+    local rank sees, with the numbers of their vendor's tool; `gpu`: the vendor's kind, a key of VENDORS. `memory`: the
+    NUMA nodes, by the operating system's numbers, of each rank's memory. `nics`: the network device of each, such as
+    mlx5_0. `switches` of all nodes: same or different. `apart`: the relation of two ranks by the kernel's account, a
+    key of APART. `across`: each list is for a rank of the job, of which each node has one, instead of for a local rank.
     """
 
     ranks_per_node: int
@@ -76,14 +77,23 @@ class Placement:
             requested['OMP_PLACES'] = self.places
         if self.gpu:
             requested['PLUMBLINE_GPU'] = self.gpu
+        if self.gpu and self.devices is not None:
+            requested['PLUMBLINE_VISIBLE'] = VENDORS[self.gpu].visibility
         if self.apart:
             requested['PLUMBLINE_LOCATE'] = '1'
         if self.across:
             requested['PLUMBLINE_ACROSS'] = '1'
-        for name, variable in LISTS.items():
-            if (lists := getattr(self, name)) is not None:
-                requested[variable] = ':'.join(','.join(map(str, items)) for items in lists)
-        return requested
+        return requested | self.lists
+
+    @property
+    def lists(self) -> dict[str, str]:
+        """The variables that differ between runs of a job with other CPUs and GPUs: the lists of all ranks."""
+        given = {variable: getattr(self, name) for name, variable in LISTS.items()}
+        return {
+            variable: ':'.join(','.join(map(str, items)) for items in lists)
+            for variable, lists in given.items()
+            if lists is not None
+        }
 
     def with_lists(self, variables: Mapping[str, str]) -> Placement:
         """Return this placement with the lists that the variables of a single run replace."""
@@ -267,12 +277,11 @@ def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Call
 
 def _gpu_faults(placement: Placement, has: Granted) -> list[str]:
     """Compare what the processes of a rank say that they see with what job/rank.sh set."""
-    if not has.devices:
+    if not has.devices or placement.gpu is None:
         return []
-    variable = 'ROCR_VISIBLE_DEVICES' if placement.gpu == 'rocm' else 'CUDA_VISIBLE_DEVICES'
-    others = ('HIP_VISIBLE_DEVICES', 'CUDA_VISIBLE_DEVICES') if placement.gpu == 'rocm' else ()
+    vendor = VENDORS[placement.gpu]
     given = ','.join(map(str, has.devices)), ','.join(has.devices.values())
-    return has.watched.device_faults(variable, given, others)
+    return has.watched.device_faults(vendor.visible, given, vendor.hides)
 
 
 def add_actual(record: dict[str, Any], actual: Mapping[str, Granted], run: str = '') -> None:
@@ -324,7 +333,8 @@ def _device_faults(actual: dict[str, Granted]) -> list[str]:
 
 # The devices of a node, and the programming models that can use them
 
-# Programming model -> (feature of the stack, program, prefix of the architectures that it is for)
+# Programming model -> (feature of the stack, program, what the architectures that it is for begin with: `Vendor.arch`,
+# ``opencl`` or nothing)
 Models = Mapping[str, tuple[str, str, str]]
 
 
@@ -332,6 +342,12 @@ def models_for(topology: Topology, models: Models) -> list[str]:
     """Return those of `models` that the devices of a node can run; any OpenCL device has the architecture opencl."""
     archs = {arch for arch in topology.gpus if arch} | ({'opencl'} if topology.opencl_devices else set())
     return [model for model, (*_, prefix) in models.items() if any(arch.startswith(prefix) for arch in archs)]
+
+
+def kind_of(model: tuple[str, str, str]) -> str:
+    """Return the kind of the GPUs that a row of :data:`Models` is for."""
+    (vendor,) = vendors_of([model[2]])
+    return vendor.kind
 
 
 def models_of_this_system(models: Models) -> list[str | None]:

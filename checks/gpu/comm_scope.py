@@ -21,9 +21,13 @@ from checks.core.placement import Models, Placement, devices_of_this_system, mod
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
+from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim, Record, Series
 
-MODELS: Models = {'cuda': ('comm-scope-cuda', 'comm_scope', 'sm_'), 'hip': ('comm-scope-hip', 'comm_scope', 'gfx')}
+MODELS: Models = {
+    'cuda': ('comm-scope-cuda', 'comm_scope', NVIDIA.arch),
+    'hip': ('comm-scope-hip', 'comm_scope', AMD.arch),
+}
 SMALL, LARGE = 2**8, 2**30
 
 

@@ -19,7 +19,6 @@ from checks.core.reading.trials import Metric, NotMeasured, Row
 from plumbline.units import UNITS
 
 _TIMES = ('ns', 'us', 'ms', 's')
-_COPY = {'cuda': 'Comm_cudaMemcpyAsync', 'hip': 'Comm_hipMemcpyAsync'}
 
 
 # The names. `real_time` is that of the wall clock, which includes waiting; `manual_time` that of the benchmark, from an
@@ -37,22 +36,22 @@ def wait(model: str, numa: int, device: int) -> str:
 
 
 def host_to_device(model: str, numa: int, device: int, size: int) -> str:
-    return f'{_COPY[model]}_PinnedToGPU/{numa}/{device}/{_size(size)}'
+    return f'Comm_{model}MemcpyAsync_PinnedToGPU/{numa}/{device}/{_size(size)}'
 
 
 def device_to_host(model: str, numa: int, device: int, size: int) -> str:
-    return f'{_COPY[model]}_GPUToPinned/{numa}/{device}/{_size(size)}'
+    return f'Comm_{model}MemcpyAsync_GPUToPinned/{numa}/{device}/{_size(size)}'
 
 
 def device_to_device(model: str, numa: int, source: int, target: int, size: int) -> str:
     """CUDA's benchmark switches peer access off; HIP's does not switch it and binds to no NUMA domain."""
     ids = f'{numa}/{source}/{target}' if model == 'cuda' else f'{source}/{target}'
-    return f'{_COPY[model]}_GPUToGPU/{ids}/{_size(size)}'
+    return f'Comm_{model}MemcpyAsync_GPUToGPU/{ids}/{_size(size)}'
 
 
 def device_to_peer(source: int, target: int, size: int) -> str:
     """CUDA with peer access, for devices that reach each other's memory."""
-    return f'{_COPY["cuda"]}_GPUToGPUPeer/{source}/{target}/{_size(size)}'
+    return f'Comm_cudaMemcpyAsync_GPUToGPUPeer/{source}/{target}/{_size(size)}'
 
 
 def _size(size: int) -> str:

@@ -15,14 +15,15 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
-from checks.core.placement import Models, Placement, models_of_this_system
+from checks.core.placement import Models, Placement, kind_of, models_of_this_system
 from checks.core.reading.trials import Metric, NotMeasured, Row, by_trial, series_of
 from checks.core.topology import Topology
+from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 
 MODELS: Models = {
-    'cuda': ('transferbench-cuda', 'TransferBench', 'sm_'),
-    'hip': ('transferbench-rocm', 'TransferBench', 'gfx'),
+    'cuda': ('transferbench-cuda', 'TransferBench', NVIDIA.arch),
+    'hip': ('transferbench-rocm', 'TransferBench', AMD.arch),
 }
 # Memory of the host in TransferBench's letters; managed memory is allocated by a GPU, and wanders
 KINDS = {'pinned': 'C', 'unpinned': 'U', 'fine': 'B', 'managed': 'M'}
@@ -112,7 +113,7 @@ class DeviceCopies(ByModel, Benchmark):
 
     @run_after('setup')
     def choose_copies(self):
-        self.placement = Placement(1, (self.topology.all_cpus,), gpu='cuda' if self.model == 'cuda' else 'rocm')
+        self.placement = Placement(1, (self.topology.all_cpus,), gpu=kind_of(MODELS[self.model]))
         kinds = self.kinds or (list(KINDS) if self.topology.unified else ['pinned'])
         self.copies, self.metrics = copies_of(self.topology, kinds), []
         for path, transfers in self.copies.items():

@@ -11,9 +11,10 @@ from checks.core.reading.outputs import text_of
 from checks.core.reading.transport import sent_of
 from checks.core.topology import node_counts
 from checks.gpu import xccl_output as xccl
+from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 
-MODELS: Models = {'cuda': ('nccl-tests', '', 'sm_'), 'rocm': ('rccl-tests', '', 'gfx')}
+MODELS: Models = {'cuda': ('nccl-tests', '', NVIDIA.arch), 'rocm': ('rccl-tests', '', AMD.arch)}
 LOG = 'nccl.%h.%p'  # host and process; a log on standard output would break the rows of rank 0
 
 

@@ -8,15 +8,16 @@ from checks.core.nodes import ByModel
 from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream, bandwidth
+from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 
 MODELS: Models = {
-    'cuda': ('babelstream-cuda', 'cuda-stream', 'sm_'),
-    'hip': ('babelstream-hip', 'hip-stream', 'gfx'),
+    'cuda': ('babelstream-cuda', 'cuda-stream', NVIDIA.arch),
+    'hip': ('babelstream-hip', 'hip-stream', AMD.arch),
     'omp-target': ('babelstream-omp-target', 'omp-stream', ''),
     'sycl': ('babelstream-sycl', 'sycl-stream', ''),
     'kokkos': ('babelstream-kokkos', 'kokkos-stream', ''),
-    'std': ('babelstream-std', 'std-data-stream', 'sm_'),
+    'std': ('babelstream-std', 'std-data-stream', NVIDIA.arch),
     'ocl': ('babelstream-ocl', 'ocl-stream', 'opencl'),
 }
 

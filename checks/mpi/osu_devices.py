@@ -19,9 +19,10 @@ from checks.core.reading.trials import Metric, Run, by_trial, series_of
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu_staging import WORDS, fault_of, staging_of
+from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 
-MODELS: Models = {'cuda': ('osu-cuda', '', 'sm_'), 'rocm': ('osu-rocm', '', 'gfx')}  # the names of option -d
+MODELS: Models = {'cuda': ('osu-cuda', '', NVIDIA.arch), 'rocm': ('osu-rocm', '', AMD.arch)}  # the names of option -d
 # Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
@@ -52,7 +53,7 @@ class OsuOnDevices(Benchmark):
         for program in self.programs:
             sizes, run = osu.sizes_of(program), f'{program}_{a}_{b}'
             self.runs[run] = [program, *osu.options_of(program, sizes), '-d', self.gpu, *self.memory_of_ranks]
-            self.run_env[run] = placement.env_vars
+            self.run_env[run] = placement.lists
             self.metrics += osu.metrics_of(program, sizes, run, pair=f'{a}-{b}')
         self.placement = placement  # of the last pair
         self.trial_time_limit = 60 * len(self.runs)

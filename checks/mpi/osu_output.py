@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from checks.core.reading.trials import Metric
+from plumbline.machine.vendors import VENDORS
 
 _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
@@ -80,9 +81,6 @@ PROGRAMS = {
     'osu_barrier': Program('MPI Barrier Latency Test', ('barrier',), 'us', _LATENCY, largest=0),
 }
 # fmt: on
-
-
-LIBRARIES = {'cuda': 'NCCL', 'rocm': 'RCCL'}
 
 
 def _program(name: str) -> Program:
@@ -154,7 +152,7 @@ def faults_of(
     `gpu`, `buffers`: kind of device, and the memory of the two ranks by OSU's letters.
     """
     program, lines = _program(name), output.splitlines()
-    library = LIBRARIES[gpu] if '_xccl_' in name else 'MPI'
+    library = VENDORS[gpu].collectives if '_xccl_' in name else 'MPI'
     title = program.title.replace('MPI', f'{library}-{gpu}', 1) if gpu else program.title
     if name == 'osu_mbw_mr' and lines[:1] == lines[1:2]:
         lines = lines[1:]  # versions 6.0 to 7.2 print their banner twice

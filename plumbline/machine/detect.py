@@ -22,6 +22,7 @@ from plumbline.errors import InputError
 from plumbline.files import read_yaml, write_text
 from plumbline.machine.gpu_links import find_link_classes, near_numa_domains
 from plumbline.machine.node import Node, processor_of, read, this_node
+from plumbline.machine.vendors import VENDORS, Vendor, vendors_of
 from plumbline.programs import output_of
 from plumbline.stacks.manifest import Installed, features_of, known_benchmarks
 from plumbline.units import in_base_unit
@@ -29,7 +30,8 @@ from plumbline.units import in_base_unit
 _HERE = Path(__file__).resolve().parent
 _SYS = Path('/sys')
 _PROC = Path('/proc')
-_CODE = ('detect.py', 'gpu_links.py', 'node.py', 'microarchitectures.yaml')  # the cached facts depend on these
+# The cached facts depend on these.
+_CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 'microarchitectures.yaml')
 
 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
@@ -89,9 +91,8 @@ def lacking_for(file_system: dict[str, Any], proc: Path = _PROC) -> str | None:
 
 
 def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
-    """Return ``cuda`` and ``rocm`` as far as GPUs need them: names of stacks of an undescribed machine."""
-    kinds = {'sm': 'cuda', 'gf': 'rocm'}
-    return {kinds[device['arch'][:2]] for device in devices if device.get('arch', '')[:2] in kinds}
+    """Return the kinds of GPUs, such as ``cuda``: names of stacks of an undescribed machine."""
+    return {vendor.kind for vendor in vendors_of(device.get('arch', '') for device in devices)}
 
 
 def lacking_on_path() -> dict[str, str | None]:
@@ -158,7 +159,7 @@ def detect_machine(allowed: set[int] | None = None, node: Node | None = None) ->
     processor['topology']['caches'] = processor['topology']['caches'] or caches_of_libc(processor['topology'], node)
     processor = restrict_to(processor, allowed) | numa_distances(allowed, sys)
     machine: dict[str, Any] = {'processor': processor, 'memory_per_node': f'{memory_bytes(proc, sys)} B'}
-    if devices := nvidia_devices(node) + amd_devices(sys):
+    if devices := [device for vendor in VENDORS.values() for device in gpus_of(vendor, node)]:
         machine['devices'] = devices
         near = near_numa_domains(sum(device['num_devices'] for device in devices), sys)
         if len(devices) == 1 and near and set(near) <= set(processor.get('numa_ids', ())):
@@ -231,32 +232,16 @@ def memory_bytes(proc: Path = _PROC, sys: Path = _SYS) -> int:
     return min([total, *(int(limit) for limit in limits if limit.isdigit())])
 
 
-def nvidia_devices(node: Node) -> list[dict[str, Any]]:
-    """Return the GPUs that ``nvidia-smi`` lists, by model."""
-    try:
-        printed = node.output_of(['nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'])
-        rows = csv.reader(printed.splitlines(), skipinitialspace=True)
-        return _count([(model, 'sm_' + capability.replace('.', '')) for model, capability in rows])
-    except ValueError:
-        return []  # no driver, or a driver without a GPU
-
-
-def amd_devices(sys: Path = _SYS) -> list[dict[str, Any]]:
-    """Return the GPUs that the amdgpu kernel driver lists, by architecture; needs no ROCm program.
-
-    ``gfx_target_version`` 90010 is gfx90a: two decimal digits each of minor and stepping, the last shown in hex.
-    """
-    gpus = []
-    for node in sorted((sys / 'class/kfd/kfd/topology/nodes').glob('*/properties')):
-        properties = dict(line.split(maxsplit=1) for line in read(node).splitlines() if ' ' in line)
-        version = int(properties.get('gfx_target_version', 0))
-        if version:
-            arch = f'gfx{version // 10000}{version // 100 % 100:x}{version % 100:x}'
-            gpus.append((f'AMD {arch}', arch))
-    return _count(gpus)
-
-
-def _count(gpus: list[tuple[str, str]]) -> list[dict[str, Any]]:
+def gpus_of(vendor: Vendor, node: Node) -> list[dict[str, Any]]:
+    """Return the GPUs of a vendor by model and architecture, as its program or kernel driver lists them."""
+    gpus: list[tuple[str, str]] = []
+    if vendor.query:
+        with suppress(ValueError):  # no driver, or a driver without a GPU
+            rows = csv.reader(node.output_of(vendor.query).splitlines(), skipinitialspace=True)
+            gpus = [(model, vendor.arch + capability.replace('.', '')) for model, capability in rows]
+    elif vendor.in_kernel:
+        files, parse = vendor.in_kernel
+        gpus = [found for path in sorted((node.root / 'sys').glob(files)) if (found := parse(read(path)))]
     return [
         {'type': 'gpu', 'model': model, 'arch': arch, 'num_devices': gpus.count((model, arch))}
         for model, arch in sorted(set(gpus))

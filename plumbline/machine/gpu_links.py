@@ -1,53 +1,30 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Classify the paths between the GPUs of a node by the output of ``nvidia-smi``, ``amd-smi`` or ``rocm-smi``.
+"""Classify the paths between the GPUs of a node by what the program of their vendor prints.
 
 Devices have the numbers of these programs: from 0 in the order of PCI addresses. CUDA has the same order only with
 ``CUDA_DEVICE_ORDER=PCI_BUS_ID``; its default, ``FASTEST_FIRST``, defines only the first device. HIP has no such
 variable and uses the order of the kernel driver, which on Frontier is the order of PCI addresses.
 """
 
-import itertools
-import re
 import string
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from plumbline.machine.gpu_tables import Link, Pair
 from plumbline.machine.node import Node
-
-Pair = tuple[int, int]
-_ESCAPE = re.compile(r'\x1b\[[0-9;]*[A-Za-z]')
-_DEVICE = re.compile(r'GPU\d+|[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.[0-9a-fA-F]')
-_SELF = ('X', 'SELF', '0', 'N/A')  # cells of a device with itself
-_PCIE = {  # labels of nvidia-smi, best first
-    'PIX': 'PCIe, at most one bridge',
-    'PXB': 'PCIe, several bridges',
-    'PHB': 'PCIe, through a host bridge',
-    'NODE': 'PCIe, between host bridges of a NUMA domain',
-    'SYS': 'PCIe and the link between NUMA domains',
-}
-_AMD_TABLES = ('link type', 'bandwidth', 'hops', 'weight')  # words in the titles of AMD's tables
-
-
-@dataclass(frozen=True, order=True)
-class Link:
-    """A kind of path; the better of two sorts first."""
-
-    rank: tuple[int, ...]
-    descr: str
+from plumbline.machine.vendors import VENDORS, vendors_of
 
 
 def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[str, Any], str | None]:
     """Return ``link_classes`` of site.yaml for the `devices` of a node, and why two GPUs have none."""
-    vendors = {prefix for prefix in _WAYS for device in devices if device.get('arch', '').startswith(prefix)}
+    vendors = [vendor for vendor in vendors_of(device.get('arch', '') for device in devices) if vendor.links]
     number = sum(device['num_devices'] for device in devices)
     if number < 2 or not vendors:
         return {}, None
     if len(vendors) > 1:
         return {}, 'GPUs of two vendors: no program lists both'
     faults = []
-    for command, parse in _WAYS[vendors.pop()]:
+    for command, parse in vendors[0].links:
         try:
             links = parse(node.output_of(command))
             if (found := 1 + max((j for _, j in links), default=0)) != number:
@@ -61,7 +38,8 @@ def find_link_classes(devices: list[dict[str, Any]], node: Node) -> tuple[dict[s
 def near_numa_domains(number: int, sys: Path = Path('/sys')) -> list[int]:
     """Return the nearest NUMA domain of each GPU in the order of PCI addresses; empty if one is not known."""
     drivers = sys / 'bus/pci/drivers'
-    nodes = [*drivers.glob('nvidia/*:*/numa_node'), *drivers.glob('amdgpu/*:*/numa_node')]
+    names = [vendor.driver for vendor in VENDORS.values() if vendor.driver]
+    nodes = [node for name in names for node in drivers.glob(f'{name}/*:*/numa_node')]
     domains = [int(node.read_text()) for node in sorted(nodes, key=lambda node: node.parent.name)]
     return domains if len(domains) == number and min(domains, default=-1) >= 0 else []
 
@@ -75,127 +53,3 @@ def link_classes(links: dict[Pair, Link]) -> dict[str, dict[str, Any]]:
         }
         for i, kind in enumerate(sorted(set(links.values())))
     }
-
-
-def nvidia_links(text: str) -> dict[Pair, Link]:
-    """Parse the table of ``nvidia-smi topo -m``. Raises ValueError that names the pair."""
-    tables = _tables(text)
-    if len(tables) != 1:
-        raise ValueError(f'expected one table with columns GPU0, GPU1, ..., found {len(tables)}')
-    return {pair: _nvidia_link(pair, label) for pair, label in _one_way(*tables[0][1:]).items()}
-
-
-def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, Link]:
-    """Parse the tables of ``amd-smi topology`` or ``rocm-smi --showtopo --shownodesbw``.
-
-    The tables `expected` are required. Raises ValueError that names the table or the pair.
-    """
-    found: dict[str, dict[Pair, str]] = {}
-    for title, names, cells in _tables(text):
-        for name in _AMD_TABLES:
-            if name in title.lower().replace('numa bw', 'bandwidth'):
-                if name in found:
-                    raise ValueError(f'expected one table of {name}, found two')
-                found[name] = _one_way(names, cells)
-    if missing := [name for name in expected if name not in found]:
-        raise ValueError(f'expected a table of {", ".join(missing)}')
-    pairs = list(next(iter(found.values())))
-    if any(list(cells) != pairs for cells in found.values()):
-        raise ValueError('expected the same number of GPUs in all tables')
-    ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end shows the number of links
-    bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in found.pop('bandwidth', {}).items()}
-    known = any(bandwidths.values())  # all 0: unknown to the driver
-    return {
-        pair: _amd_link(pair, {name: cells[pair] for name, cells in found.items()}, bandwidths[pair] if known else None)
-        for pair in pairs
-    }
-
-
-_WAYS: dict[str, list[tuple[list[str], Callable[[str], dict[Pair, Link]]]]] = {
-    'sm_': [(['nvidia-smi', 'topo', '-m'], nvidia_links)],
-    'gfx': [(['amd-smi', 'topology'], amd_links), (['rocm-smi', '--showtopo', '--shownodesbw'], amd_links)],
-}
-
-
-def _nvidia_link(pair: Pair, label: str) -> Link:
-    if links := re.fullmatch(r'NV(\d+)', label):
-        return Link((0, -int(links[1])), f'{links[1]} NVLink{"s" if int(links[1]) > 1 else ""}')
-    label = 'SYS' if label == 'SOC' else label  # its name before 2018
-    if label not in _PCIE:
-        raise ValueError(f'{_words(pair)}: expected NV and a number, or one of {", ".join(_PCIE)}, found {label!r}')
-    return Link((1, list(_PCIE).index(label)), _PCIE[label])
-
-
-def _amd_link(pair: Pair, cells: dict[str, str], bandwidth: int | None) -> Link:
-    """Return the link of a pair of GPUs from the cells of rocm-smi's tables.
-
-    `bandwidth` in MB/s: 0 without a direct link.
-    """
-    kinds = {'XGMI': 'Infinity Fabric', 'PCIE': 'PCIe', 'N/A': 'link'}
-    kind = cells.get('link type', 'N/A').upper()
-    if kind not in kinds:
-        raise ValueError(f'{_words(pair)}: expected XGMI or PCIE, found {kind!r}')
-    hops, weight = (_number(pair, cells.get(name, 'N/A')) for name in ('hops', 'weight'))
-    words = [kinds[kind]]
-    if bandwidth is not None and kind != 'PCIE':
-        words.append(f'{bandwidth / 1000:g} GB/s by the driver' if bandwidth else 'not direct')
-    if hops is not None:
-        words.append(f'{hops} hop{"s" if hops > 1 else ""}')
-    if weight is not None:
-        words.append(f'weight {weight}')
-    return Link((list(kinds).index(kind), -(bandwidth or 0), hops or 0, weight or 0), ', '.join(words))
-
-
-def _number(pair: Pair, cell: str, pattern: str = r'(\d+)', expected: str = 'a number') -> int | None:
-    """Return the number in a cell; None if it is unknown. Raises ValueError."""
-    if cell in ('N/A', 'None'):
-        return None
-    if not (found := re.fullmatch(pattern, cell, re.ASCII)):
-        raise ValueError(f'{_words(pair)}: expected {expected}, found {cell!r}')
-    return int(found[1])
-
-
-def _tables(text: str) -> list[tuple[str, list[str], list[list[str]]]]:
-    """Return title, GPUs and rows of every table with GPUs as columns and rows; the title is the line above.
-
-    Other columns (NICs, affinities) must be right of the GPUs, other rows below.
-    """
-    tables: list[tuple[str, list[str], list[list[str]]]] = []
-    title = ''
-    names: list[str] = []
-    for line in _ESCAPE.sub('', text).splitlines():
-        words = line.split()
-        leading = list(itertools.takewhile(_DEVICE.fullmatch, words))
-        if not leading:
-            title, names = line.strip(' =:') or title, []
-        elif not names:
-            names = leading
-            tables.append((title, names, []))
-            if names[0].startswith('GPU') and names != [f'GPU{i}' for i in range(len(names))]:
-                raise ValueError(f'expected the columns GPU0, GPU1, ..., found {" ".join(names)}')
-        else:
-            cells = tables[-1][2]
-            if words[0] not in names[len(cells) : len(cells) + 1]:
-                raise ValueError(f'expected the rows {" ".join(names)}, found {words[0]} after {len(cells)} of them')
-            cells.append(words[1:])
-    return tables
-
-
-def _one_way(names: list[str], cells: list[list[str]]) -> dict[Pair, str]:
-    """Return the cells above the diagonal. Raises ValueError if the table is incomplete or not symmetric."""
-    size = len(names)
-    if len(cells) != size:
-        raise ValueError(f'expected {size} rows, {" ".join(names)}, found {len(cells)}')
-    for i, row in enumerate(cells):
-        if len(row) < size:
-            raise ValueError(f'row {names[i]}: expected {size} columns, found {len(row)}')
-        if row[i] not in _SELF:
-            raise ValueError(f'{names[i]} to itself: expected one of {", ".join(_SELF)}, found {row[i]!r}')
-    for i, j in itertools.combinations(range(size), 2):
-        if cells[i][j] != cells[j][i]:
-            raise ValueError(f'{names[i]} and {names[j]}: {cells[i][j]} one way and {cells[j][i]} the other')
-    return {(i, j): cells[i][j] for i, j in itertools.combinations(range(size), 2)}
-
-
-def _words(pair: Pair) -> str:
-    return f'GPU{pair[0]} and GPU{pair[1]}'

@@ -10,11 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import SiteError
+from plumbline.machine.vendors import asked
 from plumbline.paths import ROOT
 from plumbline.programs import output_of
 
 SCRIPT = Path(__file__).with_name('node.sh')
-SETTINGS = ('bash', str(ROOT / 'checks/core/job/parts/settings.sh'), 'facts')
+PARTS = ROOT / 'checks/core/job/parts'
+SETTINGS = ('bash', str(PARTS / 'settings.sh'), 'facts')
 _COUNTS = ('numa_domains', 'hugepages', 'gpus', 'nics')
 _SWITCHES = ('smt_active', 'turbo', 'gpu_ecc')
 _OF_THIS_BOOT = ('BOOT_IMAGE=', 'root=', 'initrd=')  # words that differ between equal nodes
@@ -45,7 +47,8 @@ def this_node() -> Node:
 def command() -> list[str]:
     """Return the command that prints a node; it needs bash there, no Python and no file of ours."""
     script = SCRIPT.read_text(encoding='utf-8')
-    return ['bash', '-c', script, 'node', Path(SETTINGS[1]).read_text(encoding='utf-8')]
+    settings = [path.read_text(encoding='utf-8') for path in (*sorted(PARTS.glob('gpu_*.sh')), Path(SETTINGS[1]))]
+    return ['bash', '-c', script, 'node', '\n'.join(settings), *asked()]
 
 
 def unpack(printed: str, folder: Path) -> Node:

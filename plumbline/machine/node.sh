@@ -3,7 +3,7 @@
 # Prints what describes a node, for node.py, on a node that may have no Python:
 #   PATH<TAB>LINE        each line of files below /sys and /proc
 #   $ COMMAND<TAB>LINE   each line that a command prints; `! COMMAND<TAB>STATUS` where it fails
-# Its only word is the text of settings.sh.
+# Its words: the text of settings.sh and of what that sources, then commands, and files as patterns, to be shown.
 cpu=/sys/devices/system/cpu
 
 show() {
@@ -30,14 +30,14 @@ printf '$ partition\t%s\n' "$SLURM_JOB_PARTITION"
 show $cpu/cpu[0-9]*/topology/core_cpus $cpu/cpu[0-9]*/topology/thread_siblings $cpu/cpu[0-9]*/topology/package_cpus \
     $cpu/cpu[0-9]*/topology/core_siblings $cpu/cpu0/cpufreq/cpuinfo_max_freq
 for file in level type size shared_cpu_map; do show $cpu/cpu[0-9]*/cache/index[0-9]*/$file; done
-show /sys/devices/system/node/node[0-9]*/cpumap /sys/devices/system/node/node[0-9]*/distance \
-    /sys/bus/pci/drivers/nvidia/*:*/numa_node /sys/bus/pci/drivers/amdgpu/*:*/numa_node /proc/meminfo
-show /sys/class/kfd/kfd/topology/nodes/*/properties
+show /sys/devices/system/node/node[0-9]*/cpumap /sys/devices/system/node/node[0-9]*/distance /proc/meminfo
 while IFS= read -r line && [ -n "$line" ]; do printf '/proc/cpuinfo\t%s\n' "$line"; done < /proc/cpuinfo
 for file in LEVEL1_DCACHE_SIZE LEVEL2_CACHE_SIZE LEVEL3_CACHE_SIZE; do run "getconf $file" getconf $file; done
-for words in 'nvidia-smi --query-gpu=name,compute_cap --format=csv,noheader' 'nvidia-smi topo -m' \
-    'amd-smi topology' 'rocm-smi --showtopo --shownodesbw'; do
-    run "$words" $words
+for words in "${@:2}"; do
+    case $words in
+        /*) show $words ;;
+        *) run "$words" $words ;;
+    esac
 done
 run settings bash -c "$1" settings facts
 printf '$ end\t\n'

@@ -12,13 +12,14 @@ from typing import Any
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
+from plumbline.machine.vendors import VENDORS
 from plumbline.paths import SCHEMAS
 from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
 #: The path of keys in the file, and what is wrong there.
 Fault = tuple[list[Any], str]
-_GPU_ARCH = re.compile(r'(sm_[0-9]{2,3}[af]?|gfx[0-9]{1,2}[0-9a-f]{2}|(intel|xe)[a-z0-9_-]*)')
+_GPU_ARCH = re.compile('|'.join(vendor.archs for vendor in VENDORS.values()))
 _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
 
 

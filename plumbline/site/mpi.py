@@ -3,10 +3,12 @@
 
 from dataclasses import dataclass, field
 
+from plumbline.machine.vendors import VENDORS
+
 
 @dataclass(frozen=True)
 class GpuAware:
-    """Variables of the job by the kind of GPU, ``cuda`` or ``rocm``; options of launchers by their name.
+    """Variables of the job by the kind of GPU, such as ``cuda``; options of launchers by their name.
 
     `off`: variables where a program hands MPI no such buffers. A module of the site may have switched it on, and a
     program that was not linked for it then ends in MPI_Init.
@@ -19,8 +21,8 @@ class GpuAware:
     needs: str = ''
 
 
-def _on_both(**variables: str) -> dict[str, dict[str, str]]:
-    return {kind: variables for kind in ('cuda', 'rocm')}
+def _on_all(**variables: str) -> dict[str, dict[str, str]]:
+    return dict.fromkeys(VENDORS, variables)
 
 
 #: By family, the word of `environments[].mpi` in site.yaml. What is built in or found at run time needs nothing.
@@ -28,7 +30,7 @@ FAMILIES: dict[str, GpuAware] = {
     # docs.olcf.ornl.gov/systems/frontier_user_guide.html, "GPU-Aware MPI"; that nccl-tests end where it is on without
     # GTL: github.com/LLNL/benchpark/pull/1226
     'cray-mpich': GpuAware(
-        _on_both(MPICH_GPU_SUPPORT_ENABLED='1'),
+        _on_all(MPICH_GPU_SUPPORT_ENABLED='1'),
         off={'MPICH_GPU_SUPPORT_ENABLED': '0'},
         needs='a program linked with its library GTL: `ldd` of it shows libmpi_gtl_cuda or libmpi_gtl_hsa',
     ),
@@ -36,7 +38,7 @@ FAMILIES: dict[str, GpuAware] = {
     'spectrum-mpi': GpuAware(options={'jsrun': ['--smpiargs="-gpu"']}, needs='jsrun with --smpiargs="-gpu"'),
     # docs.open-mpi.org, "GPU support": UCX passes the buffers; without it Open MPI may stage them through the host
     'openmpi': GpuAware(
-        _on_both(OMPI_MCA_pml='ucx', OMPI_MCA_osc='ucx'),
+        _on_all(OMPI_MCA_pml='ucx', OMPI_MCA_osc='ucx'),
         needs='UCX with cuda_ipc or rocm_ipc: see `ucx_info -d` on a node, and UCX_TLS',
     ),
     # mvapich.cse.ohio-state.edu/userguide/gdr: off unless it is 1
@@ -47,7 +49,7 @@ FAMILIES: dict[str, GpuAware] = {
     ),
     # github.com/pmodels/mpich, README.envvar: on unless it is 0; stated for the record of the job
     'mpich': GpuAware(
-        _on_both(MPIR_CVAR_ENABLE_GPU='1'),
+        _on_all(MPIR_CVAR_ENABLE_GPU='1'),
         off={'MPIR_CVAR_ENABLE_GPU': '0'},
         needs='a library built for GPUs: see `mpichversion` for --with-cuda or -hip',
     ),

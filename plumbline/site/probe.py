@@ -10,6 +10,7 @@ import datetime
 import os
 import platform
 import re
+import shlex
 import tempfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -21,8 +22,9 @@ import yaml
 from plumbline import checkout
 from plumbline.errors import InputError, SiteError
 from plumbline.machine import detect
-from plumbline.machine.node import SCRIPT, SETTINGS, Node, cpus_of, settings_of, this_node, unpack
+from plumbline.machine.node import PARTS, SCRIPT, SETTINGS, Node, cpus_of, settings_of, this_node, unpack
 from plumbline.machine.node import command as command_of_node
+from plumbline.machine.vendors import asked
 from plumbline.paths import SITES
 from plumbline.programs import output_of
 from plumbline.site.file import read_site_file
@@ -188,7 +190,7 @@ def _srun(nodes: Nodes) -> str:
 
 def _look_at(nodes: Nodes) -> str:
     """Return the command that prints a node without Python."""
-    look = f'bash {SCRIPT} "$(cat {SETTINGS[1]})"'
+    look = f'bash {SCRIPT} "$(cat {PARTS}/gpu_*.sh {SETTINGS[1]})" {shlex.join(asked())}'
     return f'{_srun(nodes)} {look}' if nodes.scheduler == 'slurm' else look
 
 

@@ -16,20 +16,18 @@ from plumbline.programs import output_of
 from plumbline.stacks.install import run_spack
 
 _TOOLS = ('gcc', 'cmake', 'gmake', 'autoconf', 'automake', 'libtool', 'm4', 'perl', 'pkgconf', 'ncurses', 'gettext')
-_ROCM = (
-    'hip', 'hipblas', 'hipblaslt', 'hiprand', 'hsa-rocr-dev', 'llvm-amdgpu', 'rccl', 'rocblas', 'rocfft', 'rocrand',
-)  # fmt: skip
-_GPU = {'sm_': ('cuda',), 'gfx': _ROCM}
 _MPI_PROGRAMS = ('mpicc', 'mpicxx', 'mpic++', 'mpif77', 'mpif90', 'mpifort', 'mpirun', 'mpiexec')
 _ARCHIVE = Path('/usr/share/aclocal/ax_prog_cc_mpi.m4')  # a macro that HPL's configure script needs
 
 
-def find_externals(archs: list[str], path: Path) -> list[str]:
-    """Write the ``packages`` section for GPUs of `archs` to `path`; return a sentence for each package to be built."""
-    gpu = [name for prefix, names in _GPU.items() for name in names if any(arch.startswith(prefix) for arch in archs)]
+def find_externals(libraries: list[str], variants: list[str], path: Path) -> list[str]:
+    """Write the ``packages`` section to `path`; return a sentence for each package to be built.
+
+    `libraries`: packages of the vendors of GPUs; `variants`: of all packages, such as ``cuda_arch=90``.
+    """
     links = path.parent / 'externals'
     links.mkdir(parents=True, exist_ok=True)
-    packages = _found_by_spack(links, [*_TOOLS, *gpu])
+    packages = _found_by_spack(links, [*_TOOLS, *libraries])
     # it has no program for Spack to find
     archive = {'spec': 'autoconf-archive@2022.09.03', 'prefix': '/usr'} if _ARCHIVE.exists() else None
     own = {'openmpi': _openmpi(links), 'openblas': _openblas(links), 'autoconf-archive': archive}
@@ -37,7 +35,7 @@ def find_externals(archs: list[str], path: Path) -> list[str]:
     for virtual, package in (('mpi', 'openmpi'), ('blas', 'openblas'), ('lapack', 'openblas')):
         if packages.get(package, {}).get('externals'):
             packages[virtual] = {'require': package}
-    packages['all'] = {'variants': _architectures(archs)} if archs else {}
+    packages['all'] = {'variants': variants} if variants else {}
     comment = '# What ci/provision found on this machine; written again whenever a stack is installed.\n'
     path.write_text(comment + to_yaml({'packages': packages}), encoding='utf-8')
     return [f'{name}: not found on this machine; Spack builds it' for name, found in own.items() if not found]
@@ -79,13 +77,6 @@ def _openblas(links: Path) -> dict[str, str] | None:
     _link(prefix / 'lib', library)
     threads = 'openmp' if 'openmp' in str(library.resolve()) else 'pthreads'
     return {'spec': f'openblas@{version} threads={threads}', 'prefix': str(prefix)}
-
-
-def _architectures(archs: list[str]) -> list[str]:
-    """Return architectures such as ``sm_90`` and ``gfx90a`` as variants of CUDA and ROCm packages."""
-    cuda = sorted({arch.removeprefix('sm_') for arch in archs if arch.startswith('sm_')})
-    rocm = sorted({arch for arch in archs if arch.startswith('gfx')})
-    return [f'{name}={",".join(values)}' for name, values in (('cuda_arch', cuda), ('amdgpu_target', rocm)) if values]
 
 
 def _link(path: Path, target: Path):

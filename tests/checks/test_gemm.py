@@ -101,7 +101,7 @@ def test_the_state_of_the_gpus_is_sampled_until_the_run_has_ended(tmp_path):
     smi.write_text('#!/bin/sh\necho "0, 1410, 398.25, 61"\necho "1, 1395, [Not Supported], 60"\n')
     smi.chmod(0o755)
     script = ['bash', str(ROOT / 'checks/core/job/parts/gpus.sh'), '0']
-    env = {'PATH': f'{smi.parent}:/usr/bin:/bin'}
+    env = {'PATH': f'{smi.parent}:/usr/bin:/bin', 'PLUMBLINE_GPU': 'cuda'}
     with subprocess.Popen(script, cwd=tmp_path, env=env, stdout=subprocess.PIPE, text=True) as sampler:
         said = ''.join(itertools.islice(sampler.stdout, 2))
         sampler.kill()  # the next look is due when the first one is 0.1 % of the time

@@ -321,7 +321,6 @@ def test_rocm_is_told_once_which_devices_there_are(tmp_path, stand_in):
         ('cuda', 0, 'echo "No devices were found"; exit 6', 'nvidia-smi says: No devices were found'),
         ('rocm', 2, ROCMINFO, 'GPU 2 was requested; rocminfo then lists: none'),
         ('rocm', 0, 'echo "ROCk module is NOT loaded"; exit 1', 'rocminfo says: ROCk module is NOT loaded'),
-        ('sycl', 0, 'true', "PLUMBLINE_GPU: expected cuda or rocm, found 'sycl'"),
     ],
 )  # fmt: skip
 def test_a_device_that_is_not_there_ends_the_rank(tmp_path, stand_in, gpu, device, script, why):
@@ -331,6 +330,12 @@ def test_a_device_that_is_not_there_ends_the_rank(tmp_path, stand_in, gpu, devic
     assert (answer.returncode, answer.stdout) == (125, '')
     assert answer.stderr.startswith('plumbline: local rank 0: ') and why in answer.stderr
     assert granted(tmp_path) == {}
+
+
+def test_a_kind_of_gpus_whose_part_of_the_job_is_not_there_ends_the_rank(tmp_path):
+    answer = start(tmp_path, 'echo', 'ran', **GPUS.env_vars | {'PLUMBLINE_GPU': 'sycl'})
+    assert (answer.returncode, answer.stdout) == (125, '')
+    assert "PLUMBLINE_GPU: expected one of cuda rocm, found 'sycl'" in answer.stderr
 
 
 @pytest.mark.skipif(shutil.which('nvidia-smi') is not None, reason='nvidia-smi is installed')

@@ -112,23 +112,25 @@ def test_pairs_and_cores_of_a_node_of_eight_devices_in_the_job_script(node):
     cores = [f'{",".join(map(str, range(8 * device, 8 * device + 8)))}' for device in range(8)]
     assert runs_of(rails.read_text()) == {
         f'{program}_{a}_{b}': (
-            {'GPU': 'rocm', 'CPUS': f'{cores[a]}:{cores[b]}', 'DEVICES': f'{a}:{b}', 'ACROSS': '1'},
+            {'CPUS': f'{cores[a]}:{cores[b]}', 'DEVICES': f'{a}:{b}'},
             f'{program} -m 1:4194304 -d rocm D D',
         )
         for program in ('osu_latency', 'osu_bw', 'osu_bibw')
         for a, b in ((0, 4), (1, 5), (2, 6), (3, 7), (4, 0), (5, 1), (6, 2), (7, 3))
     } | {
         'host_buffers': (
-            {'GPU': 'rocm', 'CPUS': f'{cores[0]}:{cores[4]}', 'DEVICES': '0:4', 'ACROSS': '1'},
+            {'CPUS': f'{cores[0]}:{cores[4]}', 'DEVICES': '0:4'},
             'osu_latency -m 65536:65536 -d rocm H H',
         )
     }
+    for job, lines in ((rails, {'GPU=rocm', 'ACROSS=1'}), (script, {'GPU=rocm'}), (collectives, {'GPU=rocm'})):
+        assert lines <= set(re.findall(r'^export PLUMBLINE_(.*)$', job.read_text(), re.MULTILINE))
     assert f'export PLUMBLINE_CPUS={":".join(cores)}\n' in collectives.read_text()
     assert 'PLUMBLINE_DEVICES=0:1:2:3:4:5:6:7\n' in collectives.read_text()
     assert runs_of(collectives.read_text())['osu_alltoall'] == ({}, 'osu_alltoall -m 1:1048576 -d rocm')
     assert runs_of(script.read_text()) == {
         f'{program}_{a}_{a + 1}': (
-            {'GPU': 'rocm', 'CPUS': f'{cores[a]}:{cores[a + 1]}', 'DEVICES': f'{a}:{a + 1}'},
+            {'CPUS': f'{cores[a]}:{cores[a + 1]}', 'DEVICES': f'{a}:{a + 1}'},
             f'{program} -m 1:4194304 -d rocm H D',
         )
         for program in ('osu_bw', 'osu_bibw')
@@ -157,13 +159,14 @@ def test_sites_of_the_study_have_a_case_for_each_class_of_table_5(clone, site, g
     for name in classes:
         runs = runs_of(scripts[case.format(name, 'all')])
         assert next(iter(runs.items())) in runs_of(scripts[case.format(name, 'first')]).items()
+        assert f'export PLUMBLINE_GPU={gpu}\n' in scripts[case.format(name, 'all')]
         of_hosts, compared = runs.pop('host_buffers'), next(iter(runs.values()))
         assert of_hosts == (compared[0], f'osu_latency -m 4194304:4194304 -d {gpu} H H')
         for run_name, (asked, words) in runs.items():
             first, second = map(int, asked['DEVICES'].split(':'))
             seen.append(frozenset((first, second)))
             assert run_name == f'osu_latency_{first}_{second}'
-            assert words == f'osu_latency -m 1:4194304 -d {gpu} D D' and asked['GPU'] == gpu
+            assert words == f'osu_latency -m 1:4194304 -d {gpu} D D'
             near, far = (parse_cpu_list(cpus) for cpus in asked['CPUS'].split(':'))
             assert (min(near), min(far)) == (firsts[first], firsts[second]) and not near & far
     assert sorted(map(sorted, seen)) == [list(pair) for pair in itertools.combinations(range(len(firsts)), 2)]
@@ -196,7 +199,7 @@ def test_ranks_run_near_their_devices_and_hosts_buffers_are_there_where_the_site
     near = {(0, 1): (3, 48), (2, 3): (1, 16), (4, 5): (0, 0), (6, 7): (2, 32)}  # -> domain, its first core
     for (a, b), (domain, first) in near.items():
         cpus = ':'.join(','.join(map(str, range(start, start + 8))) for start in (first, first + 8))
-        expected = {'GPU': 'rocm', 'CPUS': cpus, 'DEVICES': f'{a}:{b}'}
+        expected = {'CPUS': cpus, 'DEVICES': f'{a}:{b}'}
         assert asked[f'osu_latency_{a}_{b}', 'D D'] == expected
         assert asked[f'osu_latency_{a}_{b}', 'H D'] == expected | {'MEMORY': f'{domain}:{domain}'}
 

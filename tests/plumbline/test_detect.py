@@ -9,6 +9,7 @@ from rows import each_row
 
 from plumbline.machine import detect
 from plumbline.machine.node import Node
+from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.site.sites import load_site
 
 TWO_SOCKETS = {
@@ -102,21 +103,23 @@ def fake_smi(folder: Path, script: str):
 
 def test_nvidia_gpus_are_counted_by_model(tmp_path, monkeypatch):
     monkeypatch.setenv('PATH', f'{tmp_path}:/usr/bin:/bin')
-    assert detect.nvidia_devices(Node()) == []
+    assert detect.gpus_of(NVIDIA, Node()) == []
     fake_smi(tmp_path, "printf 'NVIDIA H100 80GB HBM3, 9.0\\nNVIDIA H100 80GB HBM3, 9.0\\n'")
-    assert detect.nvidia_devices(Node()) == [
+    assert detect.gpus_of(NVIDIA, Node()) == [
         {'type': 'gpu', 'model': 'NVIDIA H100 80GB HBM3', 'arch': 'sm_90', 'num_devices': 2}
     ]
     fake_smi(tmp_path, 'echo "NVIDIA-SMI has failed"; exit 9')
-    assert detect.nvidia_devices(Node()) == []
+    assert detect.gpus_of(NVIDIA, Node()) == []
 
 
 def test_amd_gpus_come_from_the_kernel_driver(tmp_path):
     for number, version in enumerate((0, 90010, 90010)):  # node 0 is the CPU
-        node = tmp_path / f'class/kfd/kfd/topology/nodes/{number}'
+        node = tmp_path / f'sys/class/kfd/kfd/topology/nodes/{number}'
         node.mkdir(parents=True)
         (node / 'properties').write_text(f'cpu_cores_count 64\ngfx_target_version {version}\n')
-    assert detect.amd_devices(tmp_path) == [{'type': 'gpu', 'model': 'AMD gfx90a', 'arch': 'gfx90a', 'num_devices': 2}]
+    assert detect.gpus_of(AMD, Node(root=tmp_path)) == [
+        {'type': 'gpu', 'model': 'AMD gfx90a', 'arch': 'gfx90a', 'num_devices': 2}
+    ]
 
 
 def numa_node(folder: Path, number: int, cpumap: str, distance: str):

@@ -12,14 +12,10 @@ from scratch import OUTPUTS
 
 from plumbline.errors import SiteError
 from plumbline.machine import detect
-from plumbline.machine.gpu_links import (
-    amd_links,
-    find_link_classes,
-    link_classes,
-    near_numa_domains,
-    nvidia_links,
-)
+from plumbline.machine.gpu_links import find_link_classes, link_classes, near_numa_domains
+from plumbline.machine.gpu_tables import amd_links, nvidia_links
 from plumbline.machine.node import Node
+from plumbline.machine.vendors import VENDORS
 from plumbline.site.sites import load_site
 
 SITE = """\
@@ -419,7 +415,7 @@ def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monk
 def test_a_driver_that_hangs_is_no_gpu(programs, monkeypatch):
     monkeypatch.setattr('plumbline.programs.TIME_LIMIT', 0.2)
     programs('nvidia-smi', 'exec sleep 60')
-    assert detect.nvidia_devices(Node()) == []
+    assert detect.gpus_of(VENDORS['cuda'], Node()) == []
 
 
 def test_links_are_not_those_of_devices_that_the_file_states(monkeypatch):

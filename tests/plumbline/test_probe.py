@@ -2,7 +2,9 @@
 """plumbline probe: this machine as it is, and clusters whose Slurm is a stand-in that prints what sinfo prints."""
 
 import os
+import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from test_node import tree
 from typer.testing import CliRunner
 
 from plumbline.machine import detect
-from plumbline.machine.node import SCRIPT, SETTINGS
+from plumbline.machine.node import SCRIPT
 from plumbline.site import probe, schedulers
 from plumbline.site.sites import load_site
 from postprocess.cli import app
@@ -234,7 +236,11 @@ def test_nodes_of_other_schedulers(programs, tmp_path, monkeypatch, program, out
     memory = first.memory_bytes and first.memory_bytes / 2**30
     assert memory == (expected[-1] and pytest.approx(expected[-1], rel=0.01))
     assert 'correct num_cpus_per_core and num_sockets' in text and 'srun' not in text.partition('partitions:')[0]
-    assert f'#   bash {SCRIPT} "$(cat {SETTINGS[1]})" > FILE\n' in text
+    look = re.findall(rf'#   (bash {SCRIPT} .*) > FILE\n', text)[0]
+    printed = subprocess.run(
+        ['/bin/bash', '-c', look], env={'PATH': '/usr/bin:/bin'}, capture_output=True, text=True, check=True
+    ).stdout
+    assert '\n$ settings\tkernel\t' in printed and printed.endswith('$ end\t\n')
 
 
 def test_vnodes_of_a_host_are_one_node_and_queues_are_partitions():

@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from checks.core.reading.outputs import first_words, text_of
+from plumbline.machine.vendors import VENDORS
 
 LEAST_SAMPLES = 40  # in a phase: 001 section 4 asks for as many, for an error below 5 %
 _MOST_POWER = 500.0  # W of what one counter of RAPL counts; more is a reset
@@ -113,7 +114,7 @@ def _gpus(output: str, _: str) -> dict[str, Count]:
     if not found:
         last = output.split('\n')[-1] or 'nothing'
         raise ValueError(
-            f'no GPU told its energy: "{last}"; `pip install nvidia-ml-py` (nvml), or amdsmi of the ROCm release, for '
+            f'no GPU told its energy: "{last}"; {", or ".join(meter.needs for meter in _METERS)}, for '
             f'{sys.executable}, which the node must be able to run'
         )
     return found
@@ -141,24 +142,11 @@ def _listed(names: Mapping[str, object]) -> str:
 
 
 def _python(statements: str) -> str:
-    """Return a command that prints the J of each GPU, in a process of its own.
-
-    AMD's library reads a counter once in a process (ROCm/rocm_smi_lib issue 180).
-    """
+    """Return a command that prints the J of each GPU, in a process of its own: amdsmi reads a counter once in each."""
     return f'env -u PYTHONHOME -u PYTHONPATH {shlex.quote(sys.executable)} -c {shlex.quote(statements)}'
 
 
-# nvmlDeviceGetTotalEnergyConsumption: mJ, of Volta and later. amdsmi_get_energy_count: its resolution is in uJ.
-_NVML = (
-    'import pynvml as n; n.nvmlInit(); '
-    'all_of = map(n.nvmlDeviceGetHandleByIndex, range(n.nvmlDeviceGetCount())); '
-    "[print(f'gpu{i}', n.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3) for i, gpu in enumerate(all_of)]"
-)
-_AMDSMI = (
-    'import amdsmi as n; n.amdsmi_init(); '
-    'all_of = map(n.amdsmi_get_energy_count, n.amdsmi_get_processor_handles()); '
-    "[print(f'gpu{i}', gpu['energy_accumulator'] * gpu['counter_resolution'] / 1e6) for i, gpu in enumerate(all_of)]"
-)
+_METERS = [vendor.meter for vendor in VENDORS.values() if vendor.meter]
 _SSTAT = 'sstat --noheader --parsable2 --format=ConsumedEnergyRaw --jobs="$SLURM_JOB_ID.$([ "$SLURM_NNODES" = 1 ] && '
 SOURCES = {
     # the smallest counters, of 65 kJ, wrap after 131 s of _MOST_POWER
@@ -166,8 +154,7 @@ SOURCES = {
         f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=120
     ),
     'pm_counters': Source(f"grep -s -H '' {_PM_COUNTERS}/*energy; true", _pm_counters, 0.1),
-    'nvml': Source(_python(_NVML), _gpus, 0.1),
-    'amdsmi': Source(_python(_AMDSMI), _gpus, 0.1),
+    **{meter.name: Source(_python(meter.statements), _gpus, 0.1) for meter in _METERS},
     'slurm': Source(f'{_SSTAT}echo batch || echo extern)"', _slurm, 30.0, of_job=True),
 }
 #: Reads what EAR has stored of the job's steps; its daemons store it within a minute.

@@ -35,47 +35,5 @@ count_faults() {
     [ ! -r $db ] || sqlite3 -readonly $db "select 'rasdaemon/machine_check:' || count(*) from mce_record" # root alone
     dmesg | awk '/NVRM: Xid/ { xid++ } /mce: \[Hardware Error\]/ { hardware++ } /LustreError:/ { lustre++ }
         END { if (NR) printf "dmesg/xid:%d\ndmesg/hardware_error:%d\ndmesg/lustre_error:%d\n", xid, hardware, lustre }'
-    [ "$PLUMBLINE_GPU" != cuda ] || _nvidia
-    [ "$PLUMBLINE_GPU" != rocm ] || _amd
+    [ -z "$PLUMBLINE_GPU" ] || { . "${BASH_SOURCE[0]%/*}/gpu_$PLUMBLINE_GPU.sh" && "gpu_counters_$PLUMBLINE_GPU"; }
 } 2> /dev/null
-
-# The cycles of its firmware in which a GPU of AMD was slowed down, which MI300 and later count: gpu_metrics_v1_6 to v1_8
-# of kgd_pp_interface.h of Linux, of which 1.6 had another layout at first.
-_amd() {
-    local file words at
-    for file in /sys/class/drm/card[0-9]*/device/gpu_metrics; do
-        read -r -a words < <(od -A n -v -t u4 -N 128 -w128 "$file") || continue
-        case $((words[0] >> 16 & 255)).$((words[0] >> 24)) in
-            1.6) at=9 && [ $((words[0] & 65535)) = 384 ] && at=27 ;;
-            1.7 | 1.8) at=11 ;;
-            *) continue ;;
-        esac
-        [ "${words[at]}" != 4294967295 ] || continue # not supported
-        echo "$file/cycles_of_brake:${words[at]}"
-        echo "$file/cycles_of_power_cap:${words[at + 1]}"
-        echo "$file/cycles_of_heat:$((words[at + 2] + words[at + 3] + words[at + 4]))"
-    done
-}
-
-# The three calls of nvidia-smi take as long as one. -q names more than --query-gpu on an older driver, which would refuse
-# all of what it is asked if it does not know one of the names.
-_nvidia() {
-    nvidia-smi --query-gpu=index,ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total \
-        --format=csv,noheader,nounits | awk -F ', ' '$2 ~ /^[0-9]/ {
-            printf "nvidia/GPU %d/ce:%s\nnvidia/GPU %d/ue:%s\n", $1, $2, $1, $3 }' &
-    nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER,TEMPERATURE | awk -F ' *: ' '
-        function count(name, n) { printf "nvidia/GPU %d/%s:%d\n", gpu - 1, name, n }
-        /^GPU / { gpu++ } /^    [^ ]/ { part = $1 }
-        $2 !~ /^[0-9]/ { next }
-        / GPU Current Temp / { count("temperature", $2) }
-        part ~ /Remapped Rows/ && $1 ~ / Correctable/ { rows = $2 }
-        part ~ /Remapped Rows/ && $1 ~ / Uncorrectable/ { count("remapped", rows + $2) }
-        part !~ /Counters/ { next }
-        / SW Thermal/ { heat = $2 / 1000 }
-        / HW Thermal/ { count("slowed_by_heat", heat + $2 / 1000) }
-        / HW Power Braking/ { count("slowed_by_power_brake", $2 / 1000) }
-        / SW Power Capping/ { count("slowed_by_power_cap", $2 / 1000) }' &
-    nvidia-smi nvlink -e | awk '/^GPU/ { gpu = $2 + 0 } / (Replay|Recovery|CRC) Errors:/ { n[gpu] += $NF }
-        END { for (gpu in n) printf "nvidia/GPU %d/nvlink:%d\n", gpu, n[gpu] }' &
-    wait
-}

@@ -66,7 +66,7 @@ _at_end() {
     read -r -a stat < /proc/self/stat # its 39th field is the CPU
     { read -r clock < "/sys/devices/system/cpu/cpu${stat[38]}/cpufreq/scaling_cur_freq"; } 2> /dev/null &&
         echo "clock_at_end=$((clock / 1000))" || lacking+=", clock"
-    [ "$PLUMBLINE_GPU" != cuda ] || for degrees in $(grep --only-matching '/temperature:[0-9]*' <<< "$all"); do
+    [ -z "$PLUMBLINE_GPU" ] || for degrees in $(grep --only-matching '/temperature:[0-9]*' <<< "$all"); do
         ((${degrees#*:} * 1000 > hottest)) && hottest=$((${degrees#*:} * 1000))
     done
     # of the socket (Documentation/hwmon/coretemp.rst, k10temp.rst), of a GPU where its memory and silicon meet (amdgpu)
@@ -109,7 +109,7 @@ compare_faults() {
         what=${counted[${counter##*/}]:-${counted[${counter##*[/: ]}]}}
         [ -n "$what" ] || continue
         [ "$what" != lost_PCIe_lanes ] || more_of=$((-more_of))
-        [[ $counter =~ (mc|infiniband|pci/devices|cxi|net|drm|system/cpu|nvidia|osc|mdc)/([^/]+)/(ports/([0-9]+))? ]] || BASH_REMATCH=()
+        [[ $counter =~ (mc|infiniband|pci/devices|cxi|net|drm|system/cpu|of_gpu|osc|mdc)/([^/]+)/(ports/([0-9]+))? ]] || BASH_REMATCH=()
         line="${BASH_REMATCH[2]}${BASH_REMATCH[4]:+ port ${BASH_REMATCH[4]}}"
         if ((more_of <= 0)); then
             [ "$what" = lost_PCIe_lanes ] || reset+=", ${counter##*[/: ]}${line:+ of $line}"
@@ -142,7 +142,7 @@ compare_faults() {
     done
     for what in throttle:thermal_throttle EDAC:/edac/ rasdaemon:rasdaemon/ PCIe:/pci/ InfiniBand:/infiniband/ \
         Slingshot:/cxi/ Lustre:/lustre/ GPFS:gpfs/ OOM:oom_kill 'kernel log:dmesg' \
-        ${PLUMBLINE_GPU:+GPU:card[0-9]*/device/ras|nvidia/ }; do
+        ${PLUMBLINE_GPU:+GPU:card[0-9]*/device/ras|of_gpu/ }; do
         [[ $all =~ ${what#*:} ]] || lacking+=", ${what%%:*}"
     done
     [ -z "$lacking" ] || echo "counters_lacking=${lacking#, }"

@@ -6,9 +6,10 @@
 # Each variable holds one list for each local rank, separated by colons; unset: the rank keeps what it was given.
 #   PLUMBLINE_CPUS     hardware threads
 #   PLUMBLINE_MEMORY   NUMA nodes; it may take memory from these alone
-#   PLUMBLINE_DEVICES  GPUs, by the numbers of nvidia-smi (PLUMBLINE_GPU=cuda) or rocminfo (rocm); it sees these alone
+#   PLUMBLINE_DEVICES  GPUs, by the numbers of what lists them (gpu_$PLUMBLINE_GPU.sh); it sees these alone
 #   PLUMBLINE_NICS     one device of /sys/class/infiniband or net for UCX, or of /sys/class/cxi for libfabric
 # PLUMBLINE_ACROSS, where it is set: a list for each rank of the job, of which each node has one.
+# PLUMBLINE_VISIBLE, with commas between: NAME of a variable that gets its GPUs, NAME=VALUE to set, -NAME to remove
 # PLUMBLINE_LOCATE, where it is set, asks for the sockets and NUMA domains of the hardware threads, too.
 
 # Where Open MPI and Spectrum MPI, MPICH and Intel MPI (Hydra), PALS, MVAPICH2, Flux, jsrun and Slurm say which rank of
@@ -35,29 +36,19 @@ requests() {
 }
 
 # The UUIDs of the GPUs in `requested`, which is all that this rank may see from now on.
-see_nvidia() {
-    local device word number rest listed
-    export CUDA_DEVICE_ORDER=PCI_BUS_ID CUDA_VISIBLE_DEVICES=$requested # without the order, the fastest GPU is number 0
-    listed=$(nvidia-smi -L 2>&1) || fail "GPU $requested was requested; nvidia-smi says: ${listed:-nothing}"
-    for device in ${requested//,/ }; do
-        while read -r word number rest; do
-            [ "$word $number" = "GPU $device:" ] && rest=${rest##*UUID: } && uuids+=("${rest%)}") && continue 2
-        done <<< "$listed"
-        fail "GPU $device was requested; nvidia-smi lists: ${listed//$'\n'/;}"
+see_gpus() {
+    local word known=("${BASH_SOURCE[0]%/*}"/gpu_*.sh)
+    known=("${known[@]##*/gpu_}") known=("${known[@]%.sh}")
+    [[ " ${known[*]} " = *" $PLUMBLINE_GPU "* ]] || fail "PLUMBLINE_GPU: expected one of ${known[*]}, found '$PLUMBLINE_GPU'"
+    for word in ${PLUMBLINE_VISIBLE//,/ }; do
+        case $word in
+            -*) unset "${word#-}" ;;
+            *=*) export "${word?}" ;;
+            *) export "$word=$requested" ;;
+        esac
     done
-}
-
-# HIP would count what ROCR_VISIBLE_DEVICES leaves from 0 again: set both, and GPU 1 becomes none.
-see_amd() {
-    local word value rest listed
-    export ROCR_VISIBLE_DEVICES=$requested
-    unset HIP_VISIBLE_DEVICES CUDA_VISIBLE_DEVICES GPU_DEVICE_ORDINAL
-    listed=$(rocminfo 2>&1) || fail "GPU $requested was requested; rocminfo says: ${listed##*$'\n'}"
-    while read -r word value rest; do
-        [[ "$word $value" = "Uuid: GPU-"* ]] && uuids+=("$value")
-    done <<< "$listed"
-    rest=${requested//[^,]/}
-    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $requested was requested; rocminfo then lists: ${uuids[*]:-none}"
+    . "${BASH_SOURCE[0]%/*}/gpu_$PLUMBLINE_GPU.sh"
+    "gpu_uuids_$PLUMBLINE_GPU"
 }
 
 use_nic() {
@@ -134,11 +125,7 @@ fi
 if requests PLUMBLINE_DEVICES; then
     export PLUMBLINE_SEES=$requested # tells watch.sh the environment of the program from that of this shell
     uuids=()
-    case $PLUMBLINE_GPU in
-        cuda) see_nvidia ;;
-        rocm) see_amd ;;
-        *) fail "PLUMBLINE_GPU: expected cuda or rocm, found '$PLUMBLINE_GPU'" ;;
-    esac
+    see_gpus
     for device in ${requested//,/ }; do
         actual+=("gpu $device ${uuids[0]}")
         uuids=("${uuids[@]:1}")

@@ -58,20 +58,14 @@ read_numa_domains() { # those with CPUs
     ((count)) && say '' $count || unread '/sys/devices/system/node lists none'
 }
 
-# ask_gpus: what nvidia-smi says of each GPU, once; AMD's driver shows it below /sys
+# ask_gpus: the driver, firmware, ECC and highest clock of each GPU, of the first vendor with GPUs here, once
 ask_gpus() {
+    local part vendor
     [ -z "$asked" ] || return
-    asked=yes gpus=()
-    if type -P nvidia-smi > /dev/null; then
-        answer=$(nvidia-smi --query-gpu=driver_version,vbios_version,ecc.mode.current,clocks.max.sm \
-            --format=csv,noheader 2>&1) && mapfile -t gpus <<< "$answer" || gpu_fault="nvidia-smi says: ${answer%%$'\n'*}"
-        return
-    fi
-    local card driver
-    { read -r driver < "$root/sys/module/amdgpu/version"; } 2> /dev/null
-    for card in "$root"/sys/class/drm/card*/device/vbios_version; do
-        { read -r answer < "$card"; } 2> /dev/null && gpus+=("$driver, $answer, , ")
-    done
+    gpus=()
+    # without a file of its own, as on a node that is probed, they are part of this text
+    for part in ${BASH_SOURCE[0]:+"${BASH_SOURCE[0]%/*}"/gpu_*.sh}; do source "$part"; done
+    for vendor in $(compgen -A function gpu_settings_); do "$vendor" && return; done
 }
 
 # of_gpus COLUMN
@@ -80,7 +74,7 @@ of_gpus() {
     ask_gpus
     [ -z "$gpu_fault" ] || { unread "$gpu_fault"; return; }
     [ "$1" ] || { say '' ${#gpus[@]}; return; }
-    ((${#gpus[@]})) || unread 'no GPU: neither nvidia-smi nor the driver amdgpu lists one'
+    ((${#gpus[@]})) || unread "no GPU: none is listed by $asked"
     for number in "${!gpus[@]}"; do
         IFS=, read -r -a fields <<< "${gpus[number]}"
         value=${fields[$1]# }

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2034,SC2154
+# gpu_cuda.sh   to be sourced: what nvidia-smi tells of NVIDIA's GPUs.
+
+# The UUIDs of the GPUs in `requested`
+gpu_uuids_cuda() {
+    local device word number rest listed
+    listed=$(nvidia-smi -L 2>&1) || fail "GPU $requested was requested; nvidia-smi says: ${listed:-nothing}"
+    for device in ${requested//,/ }; do
+        while read -r word number rest; do
+            [ "$word $number" = "GPU $device:" ] && rest=${rest##*UUID: } && uuids+=("${rest%)}") && continue 2
+        done <<< "$listed"
+        fail "GPU $device was requested; nvidia-smi lists: ${listed//$'\n'/;}"
+    done
+}
+
+gpu_state_cuda() {
+    nvidia-smi --query-gpu=index,clocks.sm,power.draw,temperature.gpu --format=csv,noheader,nounits | sed 's/\[[^]]*\]/-/g; s/,//g'
+}
+
+gpu_settings_cuda() {
+    local answer
+    asked+="${asked:+ or }nvidia-smi"
+    type -P nvidia-smi > /dev/null || return 1
+    answer=$(nvidia-smi --query-gpu=driver_version,vbios_version,ecc.mode.current,clocks.max.sm \
+        --format=csv,noheader 2>&1) && mapfile -t gpus <<< "$answer" || gpu_fault="nvidia-smi says: ${answer%%$'\n'*}"
+}
+
+# The three calls of nvidia-smi take as long as one. -q names more than --query-gpu on an older driver, which would refuse
+# all of what it is asked if it does not know one of the names.
+gpu_counters_cuda() {
+    nvidia-smi --query-gpu=index,ecc.errors.corrected.volatile.total,ecc.errors.uncorrected.volatile.total \
+        --format=csv,noheader,nounits | awk -F ', ' '$2 ~ /^[0-9]/ {
+            printf "of_gpu/GPU %d/ce:%s\nof_gpu/GPU %d/ue:%s\n", $1, $2, $1, $3 }' &
+    nvidia-smi -q -d PERFORMANCE,ROW_REMAPPER,TEMPERATURE | awk -F ' *: ' '
+        function count(name, n) { printf "of_gpu/GPU %d/%s:%d\n", gpu - 1, name, n }
+        /^GPU / { gpu++ } /^    [^ ]/ { part = $1 }
+        $2 !~ /^[0-9]/ { next }
+        / GPU Current Temp / { count("temperature", $2) }
+        part ~ /Remapped Rows/ && $1 ~ / Correctable/ { rows = $2 }
+        part ~ /Remapped Rows/ && $1 ~ / Uncorrectable/ { count("remapped", rows + $2) }
+        part !~ /Counters/ { next }
+        / SW Thermal/ { heat = $2 / 1000 }
+        / HW Thermal/ { count("slowed_by_heat", heat + $2 / 1000) }
+        / HW Power Braking/ { count("slowed_by_power_brake", $2 / 1000) }
+        / SW Power Capping/ { count("slowed_by_power_cap", $2 / 1000) }' &
+    nvidia-smi nvlink -e | awk '/^GPU/ { gpu = $2 + 0 } / (Replay|Recovery|CRC) Errors:/ { n[gpu] += $NF }
+        END { for (gpu in n) printf "of_gpu/GPU %d/nvlink:%d\n", gpu, n[gpu] }' &
+    wait
+}

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: BSD-3-Clause
+# shellcheck shell=bash disable=SC2034,SC2154
+# gpu_rocm.sh   to be sourced: what rocminfo and the kernel driver amdgpu tell of AMD's GPUs.
+
+# The UUIDs of the GPUs in `requested`, the only ones that rocminfo sees
+gpu_uuids_rocm() {
+    local word value rest listed
+    listed=$(rocminfo 2>&1) || fail "GPU $requested was requested; rocminfo says: ${listed##*$'\n'}"
+    while read -r word value rest; do
+        [[ "$word $value" = "Uuid: GPU-"* ]] && uuids+=("$value")
+    done <<< "$listed"
+    rest=${requested//[^,]/}
+    [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $requested was requested; rocminfo then lists: ${uuids[*]:-none}"
+}
+
+# _one FACTOR FILE...: the number in the first of the files that can be read, divided by the factor
+_one() {
+    local factor=$1 file number
+    for file in "${@:2}"; do
+        { read -r number < "$file"; } 2> /dev/null && { echo $((number / factor)); return; }
+    done
+    echo -
+}
+
+gpu_state_rocm() { # Documentation/gpu/amdgpu/thermal.rst of Linux: Hz, microwatts, thousandths of a degree
+    local folder device=0
+    for folder in /sys/bus/pci/drivers/amdgpu/*:*/hwmon/hwmon*; do
+        [ -e "$folder" ] || continue
+        echo "$((device++)) $(_one 1000000 "$folder/freq1_input") $(_one 1000000 "$folder"/power1_{average,input}) \
+$(_one 1000 "$folder/temp1_input")"
+    done
+}
+
+gpu_settings_rocm() {
+    local card driver answer
+    asked+="${asked:+ or }the driver amdgpu"
+    { read -r driver < "$root/sys/module/amdgpu/version"; } 2> /dev/null
+    for card in "$root"/sys/class/drm/card*/device/vbios_version; do
+        { read -r answer < "$card"; } 2> /dev/null && gpus+=("$driver, $answer, , ")
+    done
+    ((${#gpus[@]}))
+}
+
+# The cycles of its firmware in which a GPU was slowed down, which MI300 and later count: gpu_metrics_v1_6 to v1_8 of
+# kgd_pp_interface.h of Linux, of which 1.6 had another layout at first.
+gpu_counters_rocm() {
+    local file words at
+    for file in /sys/class/drm/card[0-9]*/device/gpu_metrics; do
+        read -r -a words < <(od -A n -v -t u4 -N 128 -w128 "$file") || continue
+        case $((words[0] >> 16 & 255)).$((words[0] >> 24)) in
+            1.6) at=9 && [ $((words[0] & 65535)) = 384 ] && at=27 ;;
+            1.7 | 1.8) at=11 ;;
+            *) continue ;;
+        esac
+        [ "${words[at]}" != 4294967295 ] || continue # not supported
+        echo "$file/cycles_of_brake:${words[at]}"
+        echo "$file/cycles_of_power_cap:${words[at + 1]}"
+        echo "$file/cycles_of_heat:$((words[at + 2] + words[at + 3] + words[at + 4]))"
+    done
+}

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The output of HPL: Netlib's HPL 2.3, NVIDIA's and AMD's print the same lines."""
+"""The output of HPL: Netlib's HPL 2.3, Intel's, NVIDIA's and AMD's print the same lines.
+
+Intel's prints the rate with five decimals, and between result and residual when it started and how many of the cycles
+it used.
+"""
 
 import math
 import re
@@ -13,7 +17,7 @@ from checks.core.reading.trials import Metric, NotMeasured, Row
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
 RESULT = re.compile(
-    r'W[RC]\w+ +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}\.\d\d) +(\d\.\d{3,4}e[+-]\d\d)(?: +\([^()]*\))? *',
+    r'W[RC]\w+ +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}) +(\d{1,9}\.\d\d) +(\d\.\d{3,5}e[+-]\d\d)(?: +\([^()]*\))? *',
     re.ASCII,
 )
 RESIDUAL = re.compile(r'^\|\|Ax-b\|\|_oo/\(eps.*\)\*N\)= +(\S+) \.+ (PASSED|FAILED)\s*$', re.MULTILINE)
@@ -85,7 +89,7 @@ def results_of(output: str) -> list[Result]:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
         n, nb, p, q = (int(found[i]) for i in range(1, 5))
         result = Result((n, nb, p, q), float(found[5]), float(found[6]), number)
-        # both are printed rounded: the time to 0.01 s, the rate to four digits or five
+        # both are printed rounded: the time to 0.01 s, the rate to four to six digits
         expected = operations(n) / 1e9 / result.gflops if result.gflops else math.inf
         if abs(expected - result.seconds) > 0.006 + 6e-4 * result.seconds:
             raise NotMeasured(f'{line.strip()[:100]!r}: at that rate it takes {expected:.2f} s')

@@ -139,6 +139,41 @@ def results_or_none(output):
         return None
 
 
+# N, NB, P, Q; s and GFlop/s; of files that others published of Intel's HPL
+INTEL = {
+    'hpl-intel-2019.txt': ((204288, 384, 2, 2), 1266.20, 4488.91),
+    'hpl-intel-2024.0-run-1.txt': ((1000, 192, 4, 4), 218.53, 3.05759e-3),
+    'hpl-intel-2024.0-run-2.txt': ((1000, 192, 4, 4), 216.77, 3.08243e-3),
+}
+CUT_BY_THE_PAGE = {
+    'hpl-intel-2019-unended.txt': ((204288, 384, 2, 2), 1281.68, 4434.68),
+    'hpl-intel-2019-24-nodes.txt': ((353856, 336, 4, 6), 781.69, 37788.2),
+}
+
+
+@each_row(('name', 'found'), (INTEL | CUT_BY_THE_PAGE).items())
+def test_intels_rates_have_five_decimals(recorded, name, found):
+    configuration, seconds, rate = found
+    output = recorded(name)
+    assert values(output, (configuration,)) == {'gflops': rate, 'time': seconds}
+    ended = [] if name in INTEL else ['HPL did not end: no line "End of Tests."']
+    assert faults_of(output, (configuration,)) == ended
+
+
+@each_row(('name', 'found'), INTEL.items())
+def test_an_output_of_intels_that_was_cut_before_its_end_fails(recorded, name, found):
+    output = recorded(name)
+    for end in range(0, output.index('End of Tests.') + len('End of Tests'), 7):
+        assert outcome(output[:end], (found[0],)) is None
+
+
+@each_row(('old', 'new'), [('4.48891e+03', '4.48891e+02'), ('4.48891e+03', '4.4889'), ('1266.20', '1366.20')])
+def test_a_rate_of_intels_that_contradicts_its_time_is_no_measurement(recorded, old, new):
+    output = recorded('hpl-intel-2019.txt')
+    assert output.count(old) == 1
+    assert outcome(output.replace(old, new), ((204288, 384, 2, 2),)) is None
+
+
 # Broken outputs
 
 

@@ -8,8 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 from browser import unpacked
+from reading import value_of
 from run_reports import BEGAN, case, metric, only, reference, report
+from scratch import OUTPUTS
 
+from checks.compute.hpl_output import faults_of, metrics_of
+from plumbline.paths import SITES
 from postprocess.verdicts.measured import failure
 
 
@@ -384,3 +388,28 @@ def test_the_chances_of_all_metrics_together(work):
     assert rows['m0']['q'] > 0.05
     summary = ' '.join(work.run('compare', '--summary').stdout.split())
     assert 'half of them notice losses above' in summary
+
+
+@pytest.mark.parametrize(
+    ('row', 'verdict'),
+    [
+        # 2/3 N^3 + 3/2 N^2 = 3.2156311e15 operations, and their time at 6.61, 6.67 and 5.50 TFlop/s
+        ('WC00C2R2      168960   384     1     2             486.48            6.61000e+03', 'ok'),
+        ('WC00C2R2      168960   384     1     2             482.10            6.67005e+03', 'ok'),
+        ('WC00C2R2      168960   384     1     2             584.66            5.50000e+03', 'regressed'),
+    ],
+)
+def test_an_output_of_intels_hpl_is_judged_by_the_row_of_marenostrum_5(work, row, verdict):
+    """The row of 000, Table 4, is 6.61 TFlop/s and 92.19 % of 7.17: the recorded output with a result of this size."""
+    recorded = (OUTPUTS / 'hpl-intel-2024.0-run-1.txt').read_text()
+    (line,) = [line for line in recorded.splitlines() if line.startswith('WC00C2R2')]
+    output, asked = recorded.replace(line, row), ((168960, 384, 1, 2),)
+    assert faults_of(output, asked) == []
+    found = {one.name: (one.unit, value_of(one, output)) for one in metrics_of(asked, 1, 7.17e12)}
+    (work.sites / 'marenostrum5').symlink_to(SITES / 'marenostrum5')
+    metrics = {name: metric([found[name][1]], found[name][0]) for name in ('gflops', 'peak_fraction')}
+    parameters = 'implementation=netlib,size=full'
+    work.ingest(report(case('HPL', parameters, metrics, 'gpp-ddr', 'mkl', site='marenostrum5'), mode='acceptance'))
+    rows = {of['metric']: of for of in work.compare()['verdicts'] if of['check'] == 'HPL' and of['value'] is not None}
+    assert (rows['gflops']['expected'], rows['peak_fraction']['expected']) == (6610, pytest.approx(0.9219))
+    assert {of['verdict'] for of in rows.values()} == {verdict}

@@ -57,7 +57,7 @@ def _one_sided(name: str) -> Program:
     return Program(title, (name,), unit, header, options=options, says=_ONE_SIDED)
 
 
-# Reductions add numbers of 4 bytes up to version 7.0, later of 1 byte.
+# Reductions add numbers of 4 bytes up to version 7.0 and from 7.5 on, between these of 1 byte.
 # fmt: off
 PROGRAMS = {
     'osu_latency': Program('MPI Latency Test', ('latency',), 'us', _LATENCY),
@@ -164,7 +164,7 @@ def faults_of(
     for what, kind, right in (
         ('banner', '# OSU ', rf'# OSU {title} v[0-9.]+'),
         ('header', '# (Size|Avg|Latency)', column),
-        ('datatype', '# Datatype', r'# Datatype: MPI_CHAR\.'),
+        ('datatype', '# Datatype', rf'# Datatype: MPI_{"(CHAR|INT)" if program.smallest == 4 else "CHAR"}\.'),
         ('line of buffers', '# Send Buffer', _buffers_line(buffers)),
     ):
         found = [line for line in lines if re.match(kind, line)]

@@ -113,13 +113,16 @@ def mdtest_rows(item: str, operations: Sequence[str]) -> str:
 
 
 def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: int) -> list[str]:
-    """Return a sentence for each of these that mdtest did otherwise than requested; `items` of all ranks."""
+    """Return a sentence for each of these that mdtest did otherwise than requested; `items` of all ranks.
+
+    From 4.1 on, mdtest names the unit above its table.
+    """
     faults = []
     for what, pattern, requested in (
         ('ranks', r'was launched with (\d+) total task\(s\)', ranks),
         ('nodes', r'total task\(s\) on (\d+) node\(s\)', nodes),
         ('items', r'^\d+ tasks, (\d+) (?:files|directories)', items),
-        ('iterations', r'^SUMMARY rate: \(of (\d+) iterations\)', iterations),
+        ('iterations', r'^SUMMARY rate(?: \(in ops/sec\))?: \(of (\d+) iterations\)', iterations),
     ):
         found = re.findall(pattern, output, re.MULTILINE)
         if found != [str(requested)]:

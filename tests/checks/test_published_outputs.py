@@ -4,9 +4,12 @@
 from reading import values_of
 from rows import each_row
 
+from checks.core.reading.trials import Metric
 from checks.mpi import osu_output as osu
+from checks.storage import storage_output as storage
 
 DEVICES = ('D', 'D')
+OPERATIONS = ('creation', 'stat', 'read', 'removal')
 
 
 def powers(first, last):
@@ -44,3 +47,24 @@ def test_only_reductions_of_osu_add_whole_numbers(recorded):
     assert osu.faults_of(output, 'osu_latency', powers(0, 22)) == ['unexpected datatype: # Datatype: MPI_INT.']
     other = recorded('osu_allreduce-7.5-144-ranks.txt').replace('MPI_INT', 'MPI_FLOAT')
     assert osu.faults_of(other, 'osu_allreduce', powers(2, 28), 144) == ['unexpected datatype: # Datatype: MPI_FLOAT.']
+
+
+# file -> item, ranks, items of all ranks, iterations, and mean rates of OPERATIONS
+MDTEST = [
+    ('tree', 'File', 4, 24800, 5, [6168.335, 46905.151, 23862.868, 8757.431]),
+    ('tree', 'Directory', 4, 24800, 5, [3184.206, 47021.209, 4128.215]),  # directories are not read
+    ('libnfs', 'File', 128, 16384, 10, [6996.044, 91063.340, 89099.077, 24424.384]),
+    ('nfs', 'File', 128, 16384, 10, [2203.859, 91270.677, 40800.066, 2840.170]),
+]
+
+
+@each_row(('name', 'item', 'ranks', 'items', 'iterations', 'rates'), MDTEST)
+def test_mdtest_4_1_names_the_unit_above_its_table(recorded, name, item, ranks, items, iterations, rates):
+    output = recorded(f'mdtest-4.1.0-{name}.txt')
+    operations = [one for one in OPERATIONS if item == 'File' or one != 'read']
+    rows = storage.mdtest_rows(item, operations)
+    metric = Metric('rate', 'ops/s', 'higher', rows, {}, {'operation': operations})
+    assert list(values_of(metric, output).values()) == rates
+    assert storage.mdtest_faults(output, ranks, 1, items, iterations) == []
+    assert storage.complaint_of(output) == []
+    assert storage.mdtest_faults(output, ranks, 1, items, 1) == [f'iterations: 1 requested, mdtest says {iterations}']

@@ -30,7 +30,8 @@ LARGEST = 2**30
 _SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
 _NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?)'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
-_ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY} *')
+_CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
+_ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
 # How NCCL numbers what it names since 2.23 (src/include/device.h)
 _ALGORITHMS = ('TREE', 'RING', 'COLLNET_DIRECT', 'COLLNET_CHAIN', 'NVLS', 'NVLS_TREE', 'PAT')

@@ -1,10 +1,16 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Outputs of newer versions and of other machines, that others published: what is read of them, typed again by hand."""
+"""Outputs of newer versions and of other machines, that others published: what is read of them, typed again by hand.
 
+Intel's HPL is in test_hpl.py, the topologies of nodes with GPUs in tests/plumbline/test_gpu_links.py.
+"""
+
+import pytest
 from reading import values_of
 from rows import each_row
 
+from checks.compute import hpcg_output as hpcg
 from checks.core.reading.trials import Metric
+from checks.gpu import xccl_output as xccl
 from checks.mpi import osu_output as osu
 from checks.storage import storage_output as storage
 
@@ -49,6 +55,88 @@ def test_only_reductions_of_osu_add_whole_numbers(recorded):
     assert osu.faults_of(other, 'osu_allreduce', powers(2, 28), 144) == ['unexpected datatype: # Datatype: MPI_FLOAT.']
 
 
+# file -> ranks, sizes, and of the smallest and the largest message: us, algorithm and bus bandwidth in GB/s
+XCCL = {
+    'nccl-tests-2.18.3-16-ranks': (16, powers(10, 34), (45.06, 0.02, 0.04), (66326.9, 259.02, 485.66)),
+    'rccl-tests-rocm-7.2-16-ranks': (16, powers(10, 31), (40.86, 0.03, 0.05), (12816, 167.56, 314.17)),
+    'rccl-tests-mi300x-one-blank': (8, powers(3, 33), (34.13, 0.00, 0.00), (47488, 180.88, 316.55)),
+    # 10 GiB are no power of two: the next one stands for it
+    'nccl-tests-2.17.6-8-ranks': (8, [2**34], (80545.0, 133.31, 233.29), (80545.0, 133.31, 233.29)),
+    'nccl-tests-2.17.6-16-ranks': (16, [2**34], (90330, 118.87, 222.88), (90330, 118.87, 222.88)),
+}
+
+
+@each_row(('name', 'run'), XCCL.items())
+def test_newer_versions_of_nccl_tests_and_rccl_tests(recorded, name, run):
+    ranks, sizes, first, last = run
+    output = recorded(f'{name}.txt')
+    assert xccl.faults_of(output, 'all_reduce', sizes, ranks) == []
+    rows = xccl.rows_of(output)
+    found = [(row.seconds * 1e6, row.algorithm, row.bus) for row in (rows[0], rows[-1])]
+    assert found == [pytest.approx(first), pytest.approx(last)]
+    bandwidth = values_of(xccl.metrics_of('all_reduce', sizes, ranks)[1], output)
+    assert bandwidth[f'all_reduce {sizes[-1]}'] == pytest.approx(last[2], rel=1e-3)
+
+
+def test_algorithm_protocol_and_channels_of_rccl_tests_are_no_fault_of_a_row(recorded):
+    output = recorded('rccl-tests-rocm-7.0-algorithms.txt')
+    assert [(row.size, row.bus) for row in xccl.rows_of(output)] == [
+        (1048576, 25.78), (2097152, 45.18), (268435456, 365.33),
+    ]  # fmt: skip
+    # the page keeps the lines of two of 16 ranks
+    assert xccl.faults_of(output, 'all_reduce', [2**20, 2**21, 2**28], 16) == ['expected 16 ranks, found 2']
+    for broken in (
+        'RING    SIMPLE',
+        'RING    SIMPLE      many',
+        'RING    SIMPLE          32 0',
+        '7    SIMPLE        32',
+    ):
+        assert len(xccl.rows_of(output.replace('RING    SIMPLE          32', broken))) == 1
+    assert xccl.version_of(output) == '2.27.7-develop:29e1567'
+
+
+@each_row(('name', 'microseconds'), [('slow-at-1-mb', 343.55), ('as-before', 145.95)])
+def test_the_rows_of_an_issue_of_nccl(recorded, name, microseconds):
+    """From 500000 to 1500000 bytes in steps of 100000, which no check asks for."""
+    output = recorded(f'nccl-tests-2.18.3-{name}.txt')
+    rows = xccl.rows_of(output)
+    assert [row.size for row in rows] == list(range(500_000, 1_500_001, 100_000))
+    assert rows[5].seconds == pytest.approx(microseconds * 1e-6)
+    (fault,) = xccl.faults_of(output, 'all_reduce', powers(19, 20), 4)
+    assert fault == 'expected one row for each of 524288 to 1048576 bytes, in this order; found 11'
+
+
+def test_the_yaml_of_intels_hpcg(recorded):
+    output = recorded('hpcg-intel-2018.txt')
+    found = {metric.name: next(iter(values_of(metric, output).values())) for metric in hpcg.metrics_of(2, None)}
+    assert found == {
+        'gflops': 3.28908, 'raw_read_bandwidth': 20.456, 'raw_write_bandwidth': 4.72735,
+        'raw_total_bandwidth': 25.1834, 'raw_spmv': 3.59339, 'total_bandwidth': 24.9461, 'gflops_per_node': 1.64454,
+    }  # fmt: skip
+    # it ran for 50 s
+    (fault,) = hpcg.faults_of(output, (104, 104, 104), 8, 1)
+    assert 'quick path' in fault
+    assert hpcg.faults_of(output.replace('QuickPath', ''), (104, 104, 104), 8, 1) == []
+
+
+@pytest.fixture(scope='module')
+def checks(reframe_runtime):
+    """The modules of checks that ReFrame must be up for."""
+    from types import SimpleNamespace
+
+    from checks.compute import fft
+    from checks.gpu import copies
+    from checks.memory import babelstream_base, likwid, likwid_base
+
+    return SimpleNamespace(fft=fft, copies=copies, stream=babelstream_base, likwid=likwid, bench=likwid_base)
+
+
+def test_heffte_on_amds_gpus(checks, recorded):
+    output = recorded('heffte-rocfft.txt')
+    assert [list(values_of(metric, output).values()) for metric in checks.fft.Fft.metrics] == [[324.41]]
+    assert checks.fft.faults_of(output, 'rocfft', (512, 512, 512), 4) == []
+
+
 # file -> item, ranks, items of all ranks, iterations, and mean rates of OPERATIONS
 MDTEST = [
     ('tree', 'File', 4, 24800, 5, [6168.335, 46905.151, 23862.868, 8757.431]),
@@ -68,3 +156,46 @@ def test_mdtest_4_1_names_the_unit_above_its_table(recorded, name, item, ranks, 
     assert storage.mdtest_faults(output, ranks, 1, items, iterations) == []
     assert storage.complaint_of(output) == []
     assert storage.mdtest_faults(output, ranks, 1, items, 1) == [f'iterations: 1 requested, mdtest says {iterations}']
+
+
+def test_likwid_bench_of_two_machines(checks, recorded):
+    peak, triad = (recorded(f'likwid-bench-{run}.txt') for run in ('peakflops-i5-14500', 'triad_avx-3-threads'))
+    flops, per_cycle = (next(iter(values_of(one, peak).values())) for one in checks.likwid.flop_metrics('x', {}, None))
+    assert flops == pytest.approx(9.91929)
+    assert per_cycle == pytest.approx(15728640000 / 4122722646)  # of one core
+    rate, of_core = (next(iter(values_of(one, triad).values())) for one in checks.likwid.bandwidth_metrics('x', None))
+    assert rate == pytest.approx(11.16334)
+    assert of_core == pytest.approx(63999983616 / 22977763263 / 3)
+    assert checks.bench.faults_of(peak, (0,)) == [] == checks.bench.faults_of(triad, (0, 1, 4))
+    assert checks.bench.faults_of(triad, (0, 1, 2)) == [
+        'threads were requested on CPUs [0, 1, 2] and ran on [0, 1, 4]'
+    ]  # fmt: skip
+
+
+@each_row(('device', 'rates'), [
+    ('a100-40', [1400.256415, 1360.437756, 1369.584958, 1377.517491, 1353.461767]),
+    ('a100-80', [1709.360800, 1676.181608, 1715.845543, 1724.827354, 1586.905948]),
+    ('rtx2060', [396.111209, 394.306021, 403.986339, 403.982894, 419.572661]),
+])  # fmt: skip
+def test_babelstream_of_three_gpus(checks, recorded, device, rates):
+    output = recorded(f'babelstream-5.0-cuda-{device}.txt')
+    assert list(values_of(checks.stream.bandwidth(), output).values()) == pytest.approx(rates, rel=1e-12)
+    assert checks.stream.faults_of(output, 2**25, 100) == []
+
+
+def test_transfers_of_two_executors_of_transferbench(checks, recorded):
+    output = recorded('transferbench-two-executors.txt')
+    ends = {'transfer': ['c0-n', 'g0-n', 'g0-g0', 'g0-g1']}
+    metric = checks.copies.Transfers('bandwidth', 'GB/s', 'higher', 'all', {}, ends, run='all')
+    assert list(values_of(metric, output).values()) == [4.476, 0.014, 80.886, 48.807]
+    # two of them copied 1 MiB, and 0.014 GB/s are given with two digits
+    assert checks.copies.faults_of(output, 4, 32) == [
+        f'{end} to N: bytes, time and rate contradict each other' for end in ('C0', 'G0')
+    ]
+
+
+def test_commas_of_transferbench_are_no_rows(checks, recorded):
+    """No check asks for OUTPUT_TO_CSV."""
+    assert checks.copies.faults_of(recorded('transferbench-1.69-csv.txt'), 1, 4) == [
+        'expected 1 transfers and their aggregate, found 0 transfers'
+    ]

@@ -108,6 +108,22 @@ RECORDED = {
             ('PCIe and the link between NUMA domains', [[0, 1], [0, 2], [0, 3], [0, 4]]),
         ],
     ),
+    'nvidia-smi-topo-4-gpus-node': (
+        nvidia_links,
+        [
+            ('PCIe, between host bridges of a NUMA domain', [[0, 1], [2, 3]]),
+            ('PCIe and the link between NUMA domains', 4),
+        ],
+    ),
+    'nvidia-smi-topo-6-gpus': (
+        nvidia_links,
+        [
+            ('PCIe, at most one bridge', [[0, 1], [2, 3], [4, 5]]),
+            ('PCIe, between host bridges of a NUMA domain', [[0, 2], [0, 3], [1, 2], [1, 3]]),
+            ('PCIe and the link between NUMA domains', 8),
+        ],
+    ),
+    'nvidia-smi-topo-gb200': (nvidia_links, [('18 NVLinks', ALL_PAIRS[4])]),
     'nvidia-smi-topo-8-gpus-nics': (nvidia_links, [('PCIe and the link between NUMA domains', ALL_PAIRS[8])]),
     'nvidia-smi-topo-8-gpus-nvswitch': (nvidia_links, [('18 NVLinks', ALL_PAIRS[8])]),
     'nvidia-smi-topo-8-gpus-pcie': (
@@ -148,6 +164,16 @@ RECORDED = {
         lambda text: amd_links(text, ('link type', 'hops', 'weight')),
         [('PCIe, 3 hops, weight 52', ALL_PAIRS[4])],
     ),
+    'rocm-smi-showtopo-4-gpus': (
+        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
+        [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[4])],
+    ),
+    'rocm-smi-showtopo-apu': (
+        lambda text: amd_links(text, ('link type', 'hops', 'weight')),
+        [('Infinity Fabric, 1 hop, weight 15', ALL_PAIRS[4])],
+    ),
+    'rocm-smi-showtopotype-1-gpu': (lambda text: amd_links(text, ('link type',)), []),
+    'rocm-smi-showtopotype-mi100': (lambda text: amd_links(text, ('link type',)), [('PCIe', [[0, 1]])]),
     'amd-smi-topology-mi300x': (
         amd_links,
         [('Infinity Fabric, 50 GB/s by the driver, 1 hop, weight 15', ALL_PAIRS[8])],
@@ -188,7 +214,7 @@ def test_a_truncated_output_gives_the_right_classes_or_none(name, data):
     assert links == parse(text)
 
 
-@pytest.mark.parametrize('name', [name for name in RECORDED if name != 'nvidia-smi-topo-1-gpu'])
+@pytest.mark.parametrize('name', [name for name in RECORDED if '-1-gpu' not in name])
 @given(data=st.data())
 def test_one_changed_word_is_found_or_does_not_matter(name, data):
     """A word more, less or another one: in a cell the two directions differ, elsewhere the table has another shape."""

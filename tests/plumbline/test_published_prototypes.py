@@ -163,3 +163,67 @@ def test_the_spread_of_stream_on_a_gpu_is_the_printed_percentage_of_its_mean():
 def test_every_row_names_its_table_or_section(site):
     for row in rows(site):
         assert row.source.startswith(('001 Table ', '001 section '))
+
+
+# Tables 22 and 23: GB/s, W of cores, of memory and of the board, GB/J of the cores and of the DSP; typed again
+DSP = {
+    ('copy', 'L1'): '124.2 6.81 0.42 14.20 18.24 17.19',
+    ('copy', 'L2'): '47.6 6.54 0.42 13.85 7.27 6.84',
+    ('copy', 'MCSM'): '38.7 6.65 0.42 13.99 5.81 5.47',
+    ('copy', 'DDR3'): '3.0 5.59 1.95 14.47 0.54 0.40',
+    ('scale', 'L1'): '123.7 7.17 0.42 14.69 17.23 16.28',
+    ('scale', 'L2'): '41.8 6.70 0.42 14.05 6.24 5.50',
+    ('scale', 'MCSM'): '21.9 6.44 0.42 13.71 3.40 3.19',
+    ('scale', 'DDR3'): '2.9 5.60 1.91 14.44 0.52 0.87',
+}
+DSP_COLUMNS = ('bandwidth', 'power_of_cores', 'power_of_memory', 'power_of_board', 'efficiency_of_cores',
+               'efficiency_of_dsp')  # fmt: skip
+
+
+@each_row(('of', 'printed'), DSP.items())
+def test_tables_22_and_23(of, printed):
+    """GB/s of DDR3 are those of Tables 60 and 61, which have more digits."""
+    kernel, memory = of
+    numbers = dict(zip(DSP_COLUMNS, map(float, printed.split()), strict=True))
+    table = {'copy': '001 Table 22', 'scale': '001 Table 23'}[kernel]
+    found = [row for row in rows('dsp-c6678') if row.source == table and dict(row.id.params)['memory'] == memory]
+    expected = {name: number for name, number in numbers.items() if (name, memory) != ('bandwidth', 'DDR3')}
+    assert {row.id.metric: row.mean for row in found} == expected and len(found) == len(expected)
+    # 3.0 GB/s are between 2.95 and 3.05
+    assert numbers['bandwidth'] / numbers['power_of_cores'] == pytest.approx(numbers['efficiency_of_cores'], rel=0.02)
+
+
+def test_table_27():
+    """Order, GFlop/s and % of 40 GFlop/s, typed again."""
+    printed = '127 0.7 1.7, 255 3.0 7.6, 511 6.8 16.9, 1023 13.0 32.4, 2047 19.2 48.1, 4095 25.9 64.8, 8063 30.9 77.2'
+    found = {(to_text(row.id.params), row.id.metric): row for row in rows('dsp-c6678') if row.id.check == 'HPL'}
+    for entry in printed.split(', '):
+        order, rate, share = entry.split()
+        assert found[f'N={order}', 'gflops'].mean == float(rate)
+        of_peak = found[f'N={order}', 'peak_fraction']
+        assert (of_peak.mean, of_peak.source) == (pytest.approx(float(share) / 100), '001 Table 27')
+        assert of_peak.mean == pytest.approx(float(rate) / 40, abs=0.0015)
+        assert (of_peak.kind == 'invalid') is (order == '255')
+
+
+def test_table_28():
+    found = {row.id.metric: row for row in rows('tegra2') if row.source == '001 Table 28'}
+    assert {name: row.mean for name, row in found.items()} == {'dmips': 2466, 'energy': 110.8}
+    assert all('116.8 J at 19246 DMIPS' in row.note for row in found.values())
+
+
+# Table 33: s with noutput=2000, 1 and 0, typed again
+HYDRO = {
+    500: (7.762, 31.442, 7.870), 1000: (27.557, 60.891, 27.860), 2000: (109.222, 166.986, 106.663),
+    5000: (713.219, 905.420, 797.331), 10000: (2985.870, 3558.290, 3157.874),
+}  # fmt: skip
+
+
+def test_table_33():
+    found = {to_text(row.id.params): row for row in rows('juniors') if row.source == '001 Table 33'}
+    assert len(found) == 15 and {row.kind for row in found.values()} == {'unmeasured'}
+    for grid, seconds in HYDRO.items():
+        of = [found[f'grid={grid},output={output},ranks=32'] for output in ('once', 'every_step', 'none')]
+        assert tuple(row.mean for row in of) == seconds
+        once, _, none = seconds
+        assert ('longer than' in of[2].note) is (none > once)

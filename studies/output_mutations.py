@@ -99,7 +99,11 @@ def targets() -> Iterator[Target]:
 
     yield target('hpcc-1.5.0', hpcc.METRICS, lambda text: hpcc.faults_of(text, 10176))
     eight = tuple((n, nb, 1, 2) for n in (2304, 4608) for nb in (96, 192) for _ in range(2))
-    for file, solved in (('hpl-2.3', ((2000, 192, 1, 2),)), ('hpl-2.3-eight-configurations', eight)):
+    for file, solved in (
+        ('hpl-2.3', ((2000, 192, 1, 2),)),
+        ('hpl-2.3-eight-configurations', eight),
+        ('hpl-intel-2019', ((204288, 384, 2, 2),)),
+    ):
         yield target(file, hpl.metrics_of(solved, 1, None), lambda text, solved=solved: hpl.faults_of(text, solved))
     for file, asked in (('3.1', (2, 1)), ('3.1-threads', (1, 2)), ('3.0', (2, 1))):
         faults = lambda text, asked=asked: hpcg.faults_of(text, (32, 32, 32), *asked)  # noqa: E731
@@ -122,10 +126,14 @@ def targets() -> Iterator[Target]:
         yield target(file, osu.metrics_of(program, sizes_of), faults)
     for test in ('bandwidth', 'single', 'transfer', 'launch'):
         yield target(f'clpeak-1.1.2-{test}', clpeak.metrics_of(test)[:1], lambda text: clpeak.faults_of(text, 0))
-    for ranks, powers in ((8, range(3, 34)), (16, range(3, 35))):
+    for file, ranks, powers in (
+        ('rccl-tests-all_reduce-8-ranks', 8, range(3, 34)),
+        ('rccl-tests-all_reduce-16-ranks', 16, range(3, 35)),
+        ('nccl-tests-2.18.3-16-ranks', 16, range(10, 35)),
+    ):
         run = 'all_reduce', [2**power for power in powers], ranks
         faults = lambda text, run=run: xccl.faults_of(text, *run)  # noqa: E731
-        yield target(f'rccl-tests-all_reduce-{ranks}-ranks', xccl.metrics_of(*run), faults)
+        yield target(file, xccl.metrics_of(*run), faults)
     size = (64, 64, 256)
     yield target('heffte-2.4.1-stock', fft.Fft.metrics, lambda text: fft.faults_of(text, 'stock', size, 2))
     yield target('hpl-mxp-nvidia', hpl_mxp.HplMxp.metrics, lambda text: hpl_mxp.faults_of(text, 258048, (4, 2)))
@@ -139,6 +147,7 @@ def targets() -> Iterator[Target]:
         operations = ('creation', 'stat', 'read', 'removal')
         rows = Metric('rate', 'ops/s', 'higher', storage.mdtest_rows('File', operations), {}, {'operation': operations})
         yield target(f'mdtest-{version}-files-unique', [rows], lambda text: storage.mdtest_faults(text, 2, 1, 400, 3))
+    yield target('mdtest-4.1.0-nfs', [rows], lambda text: storage.mdtest_faults(text, 128, 1, 16384, 10))
     for model in ('cuda', 'hip'):
         where = model, 0, 0, 1
         found = [scope.time('launch', scope.launch(model, 0, 1)), scope.time('wait', scope.wait(model, 0, 1))]

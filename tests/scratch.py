@@ -154,6 +154,18 @@ class ScratchClone:
     def describe(self, partition: str, *features: str, launcher: str = 'local'):
         """Gives the one partition of `demo` these keys, and its stack these features."""
         self.site_file.write_text(site_text(partition, *features, launcher=launcher, prefix=self.binary.parent.parent))
+        if found := re.search(r'arch: (sm_|gfx)\w+, num_devices: (\d+)', partition):
+            self.gpus(int(found[2]), amd=found[1] == 'gfx')
+
+    def gpus(self, number: int, amd: bool = False):
+        """Puts the tool that lists so many GPUs where the stack has its programs."""
+        if amd:
+            one = r'printf "  Uuid:  GPU-%04d\n  Marketing Name:  Stand-in\n  BDFID:  %d\n" $gpu $((256 * gpu))'
+            some = f'for gpu in ${{ROCR_VISIBLE_DEVICES//,/ }}; do [ $gpu -ge {number} ] || {one}; done'
+            self.program(some, 'rocminfo')
+        else:
+            some = '; '.join(f'echo "{gpu}, GPU-{gpu:04}, 00000000:{gpu:02x}:00.0, Stand-in"' for gpu in range(number))
+            self.program(some, 'nvidia-smi')
 
     def program(self, script: str, name: str = 'demo'):
         """Puts a shell script where the stack has its programs."""

@@ -123,6 +123,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         """Return one sentence for each sign in a run's output or stderr that the program failed."""
         return []
 
+    def devices_named(self, run: Run) -> list[str]:
+        """Return the GPUs on which a program says that it ran, by name, or as ``name at PCI address``."""
+        return []
+
     def complaints(self, folder: Path) -> list[str]:
         """Return one sentence for each fault that the files of a run show, even if it wrote no output."""
         return []
@@ -262,6 +266,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     def plan(self) -> Plan:
         """Return what the trials of this case must have measured."""
+        topology = self.topology if self.current_partition else None
         own, meter = budget.informational(self.metrics) if self.below_caches else self.metrics, energy.metering_of(self)
         return Plan(
             check=self.check, params=self.params, tags=sorted(self.tags), dims={**self.dims, **meter.dims},
@@ -275,7 +280,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
                 'suite_version': checkout.version(),
                 'check_code': source.digest(type(self)),  # type: ignore[arg-type]  # ReFrame's classes are hashable
             } | self.provenance,
-            sanity_faults=self.sanity_faults, complaints=self.complaints, invalid_reason=self.invalid_reason,
+            near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
+            devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
+            invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
         )  # fmt: skip
 

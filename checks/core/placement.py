@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from checks.core.meters.health import short
 from checks.core.reading.watched import Watched, parse, parse_cpu_list
@@ -153,18 +154,27 @@ def ranks_with_threads(topology: Topology, ranks: int, threads: int | None = Non
     return Placement(ranks, tuple(cpus), threads=min(map(len, cpus)), proc_bind='close', places='cores')
 
 
+class Gpu(NamedTuple):
+    """A GPU by the kernel and its vendor's tool: PCI address, the NUMA domain near it (-1: not known), name."""
+
+    address: str
+    near: int
+    name: str
+
+
 @dataclass(frozen=True)
 class Granted:
     """What one rank actually got; all but the CPUs only where it was requested.
 
     `host`: the host name of its node. `watched`: what it had while its program ran.
-    `devices`: the UUID of each by its number. `nics`: the rate of each by its name, where the kernel knows it.
-    `switch`: what its node is connected to, where Slurm knows it. `sockets`, `numa`: of its CPUs, by the kernel's
-    numbers.
+    `devices`: the UUID of each by its number; `gpus`: what it is. `nics`: the rate of each by its name, where the
+    kernel knows it. `switch`: what its node is connected to, where Slurm knows it. `sockets`, `numa`: of its CPUs, by
+    the kernel's numbers.
     """
 
     cpus: frozenset[int]
     devices: dict[int, str] = field(default_factory=dict)
+    gpus: dict[int, Gpu] = field(default_factory=dict, compare=False)
     memory: frozenset[int] = frozenset()
     nics: dict[str, str] = field(default_factory=dict)
     switch: str = ''
@@ -184,8 +194,9 @@ class Granted:
 def granted(trial: Path) -> dict[str, Granted]:
     """Return what each rank of a trial got, by ``<node>.<local rank>``, from the files that ``parts/rank.sh`` wrote.
 
-    Their first line is the list of CPUs; ``host n1``, ``gpu 0 GPU-6f3c...``, ``memory 0,1``, ``switch spine.leaf``,
-    ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the lines of ``parts/watch.sh``.
+    Their first line is the list of CPUs; ``host n1``, ``gpu 0 GPU-6f3c...``, ``gpu_is 0 0000:c1:00.0 3 NVIDIA A100``,
+    ``memory 0,1``, ``switch spine.leaf``, ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the
+    lines of ``parts/watch.sh``.
     """
     return {
         path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8', errors='replace').splitlines())
@@ -214,6 +225,11 @@ def _granted(lines: list[str]) -> Granted:
     return Granted(
         cpus=parse_cpu_list(''.join(lines[:1])),
         devices={int(words[1]): words[2] for words in found if words[:1] == ['gpu']},
+        gpus={
+            int(words[1]): Gpu(words[2], int(words[3]), ' '.join(words[4:]))
+            for words in found
+            if words[:1] == ['gpu_is']
+        },
         memory=numbers('memory'),
         nics={words[1]: ' '.join(words[2:]) for words in found if words[:1] == ['nic']},
         switch=''.join(words[1] for words in found if words[:1] == ['switch']),
@@ -226,12 +242,12 @@ def _granted(lines: list[str]) -> Granted:
 
 def binding_faults(
     placement: Placement, actual: dict[str, Granted], num_nodes: int, nodes: Sequence[str] = (),
-    host_of: Callable[[str], str] | None = None,
+    host_of: Callable[[str], str] | None = None, near: Sequence[int] = (),
 ) -> list[str]:  # fmt: skip
     """Return one sentence for each rank that did not get, or did not keep, what was requested, or did not report.
 
     `nodes`: the nodes of the job by its scheduler; `host_of`: the scheduler's host name of a node, None where no
-    scheduler chose the nodes.
+    scheduler chose the nodes. `near`: the NUMA domain of each GPU of a node, where the site states it.
     """
     expected, faults = placement.ranks_per_node * num_nodes, []
     if len(actual) != expected:
@@ -258,7 +274,7 @@ def binding_faults(
     if placement.switches and not (named and (len(set(switches)) == 1) == (placement.switches == 'same')):
         found = ' and '.join(switches)
         faults.append(f'{placement.switches} switches of the nodes were requested, and they are {found}')
-    return faults + _relation_faults(placement, actual) + _device_faults(actual)
+    return faults + _relation_faults(placement, actual) + _device_faults(actual) + _order_faults(actual, near)
 
 
 def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Callable[[str], str]) -> list[str]:
@@ -331,6 +347,42 @@ def _device_faults(actual: dict[str, Granted]) -> list[str]:
     ]
 
 
+def _order_faults(actual: Mapping[str, Granted], near: Sequence[int]) -> list[str]:
+    """Return the GPUs that the kernel has near another NUMA domain than the site: their order may be another."""
+    found = {number: gpu for has in actual.values() for number, gpu in has.gpus.items()}
+    wrong = [
+        f'GPU {number} at {gpu.address} is near NUMA domain {gpu.near} by the kernel'
+        for number, gpu in sorted(found.items())
+        if number < len(near) and gpu.near not in (-1, near[number])
+    ]
+    stated = ', '.join(map(str, near))
+    return [f'{"; ".join(wrong)}; site.yaml states the domains {stated} of GPU 0, 1, ...'] if wrong else []
+
+
+def unlike(said: Iterable[str], actual: Mapping[str, Granted], archs: Sequence[str]) -> list[str]:
+    """Return a sentence for each device that a program says it ran on, and that is none of those it was given.
+
+    `said`: name, or ``name at PCI address``. A name counts as that of a GPU if it has its architecture, one of `archs`,
+    or if one of the two names contains the other, but for signs such as (R).
+    """
+    given = [gpu for has in actual.values() for gpu in has.gpus.values()]
+    faults = []
+    for one in dict.fromkeys(said) if given else ():
+        name, _, address = one.partition(' at ')
+        at = [gpu for gpu in given if not address or gpu.address in ('-', address) or gpu.address.startswith(address)]
+        words = _plain(name)
+        if not any(not gpu.name or _plain(gpu.name) in words or words in _plain(gpu.name) for gpu in at) and not (
+            at and any(arch and arch in name for arch in archs)
+        ):
+            had = ', '.join(f'{gpu.name} at {gpu.address}' for gpu in given)
+            faults.append(f'the program says that it ran on {one}; it was given {had}')
+    return faults
+
+
+def _plain(name: str) -> str:
+    return re.sub(r'\((?:r|tm)\)|[^a-z0-9]', '', name.lower())
+
+
 # The devices of a node, and the programming models that can use them
 
 # Programming model -> (feature of the stack, program, what the architectures that it is for begin with: `Vendor.arch`,
@@ -354,6 +406,15 @@ def models_of_this_system(models: Models) -> list[str | None]:
     """Return those that a partition can run and a stack offers, for a parameter."""
     offered = {model: row for model, row in models.items() if row[0] in features_of_this_system()}
     return on_this_system(lambda topology: models_for(topology, offered))
+
+
+def one_process(topology: Topology, devices: Iterable[int]) -> Placement:
+    """Return a placement of a process on all CPUs that sees these GPUs alone; all where their vendor can hide none."""
+    seen, everywhere = tuple(devices), Placement(1, (topology.all_cpus,))
+    vendor = next((vendor for vendor in vendors_of(topology.gpus) if vendor.visible), None)
+    if vendor is None or any(device >= len(topology.gpus) for device in seen):  # such as an OpenCL device
+        return everywhere
+    return replace(everywhere, devices=(seen,), gpu=vendor.kind)
 
 
 def cpus_of_devices(topology: Topology) -> Lists:

@@ -8,7 +8,7 @@ import reframe.utility.typecheck as typ
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
-from checks.core.placement import Placement
+from checks.core.placement import one_process
 from checks.core.reading.trials import Metric, by_trial, series_of
 from checks.core.topology import on_this_system
 from plumbline.record import Dim
@@ -87,18 +87,21 @@ class ClPeak(Benchmark):
 
     @run_after('setup')
     def choose_tests(self):
-        self.placement = Placement(1, (self.topology.all_cpus,))
+        self.placement = one_process(self.topology, [self.device])
         memory = 'device_memory_bandwidth' if self.topology.gpus else 'memory_bandwidth'
         if not self.topology.gpus:  # PoCL's threads leave a CPU to the one that waits for them, which is busy as well
             self.env_vars['POCL_MAX_PTHREAD_COUNT'] = max(1, len(self.topology.all_cpus) - 1)
         self.metrics = [m for test in self.tests for m in metrics_of(test, memory if test == 'bandwidth' else None)]
-        where = ['-d', str(self.device), '--enable-xml-dump', '-f', OUTPUT]
+        where = ['-d', str(self.device if self.placement.devices is None else 0), '--enable-xml-dump', '-f', OUTPUT]
         self.runs |= {test: [*where, TESTS[test][0]] for test in self.tests}
 
     def sanity_faults(self, run):
         facts = dict(re.findall(r'(platform name|device name|driver_version)="(.*?)"', run.output))
         run.provenance.update({f'opencl_{key.replace(" name", "")}': value for key, value in facts.items()})
-        return faults_of(run.output, self.device)
+        return faults_of(run.output, self.device if self.placement.devices is None else 0)
+
+    def devices_named(self, run):
+        return re.findall(r'<device name="(.*?)"', run.output)
 
     def derive(self, record):
         for test in self.tests:

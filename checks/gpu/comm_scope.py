@@ -17,7 +17,7 @@ from reframe.core.exceptions import SanityError
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
-from checks.core.placement import Models, Placement, devices_of_this_system, models_of_this_system
+from checks.core.placement import Models, devices_of_this_system, models_of_this_system, one_process
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.core.topology import Topology, gpu_pairs, on_this_system
 from checks.gpu import comm_scope_output as scope
@@ -74,7 +74,7 @@ class CommScope(ByModel, Benchmark):
 
     def run_benchmarks(self, metrics: list[scope.OfBenchmark], derived: list[Metric]):
         """Fill the metrics and options. A copy resets its devices before each round, which takes about a second."""
-        self.placement = Placement(1, (self.topology.all_cpus,))
+        self.placement = one_process(self.topology, range(len(self.topology.gpus)))
         self.metrics = [replace(metric, repetitions=self.repetitions) for metric in metrics] + derived
         self.names = list(dict.fromkeys(metric.rows or '' for metric in metrics))
         self.executable_opts = scope.options_of(self.names, self.min_time, self.repetitions)

@@ -15,7 +15,7 @@ from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import ByModel
-from checks.core.placement import Models, Placement, kind_of, models_of_this_system
+from checks.core.placement import Models, models_of_this_system, one_process
 from checks.core.reading.trials import Metric, NotMeasured, Row, by_trial, series_of
 from checks.core.topology import Topology
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -113,7 +113,7 @@ class DeviceCopies(ByModel, Benchmark):
 
     @run_after('setup')
     def choose_copies(self):
-        self.placement = Placement(1, (self.topology.all_cpus,), gpu=kind_of(MODELS[self.model]))
+        self.placement = one_process(self.topology, range(len(self.topology.gpus)))
         kinds = self.kinds or (list(KINDS) if self.topology.unified else ['pinned'])
         self.copies, self.metrics = copies_of(self.topology, kinds), []
         for path, transfers in self.copies.items():

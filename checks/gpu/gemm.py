@@ -13,7 +13,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.meters.health import state_of
 from checks.core.nodes import ByModel
-from checks.core.placement import Models, Placement, cpus_of_devices, kind_of, models_of_this_system
+from checks.core.placement import Models, Placement, cpus_of_devices, models_of_this_system, one_process
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import by_trial, series_of
 from checks.gpu import gemm_output as gemm
@@ -67,7 +67,7 @@ class Gemm(ByModel, Benchmark):
             self.wrapper = ['gpu_tile_compact.sh']  # of the system's MPI: gives each rank its GPU
             self.metrics = [gemm.of_onemkl(one) for one in self.precisions]
             return
-        self.placement = Placement(1, (self.topology.all_cpus,), gpu=kind_of(MODELS[self.model]))
+        self.placement = one_process(self.topology, range(len(self.topology.gpus)))
         for one in self.precisions:
             self.runs[one] = gemm.options_of(one, DURATIONS[self.size])
             self.run_env[one] = {'CORALGEMM_TF32': '1'} if one == 'tf32' else {}

@@ -58,6 +58,9 @@ class XcclTests(OnNodes, Benchmark):
     def nics_asked_for(self):
         return self.topology.nics
 
+    def devices_named(self, run):
+        return xccl.devices_of(run.output)
+
     def sanity_faults(self, run):
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
         ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())

@@ -128,6 +128,12 @@ def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) ->
     return faults
 
 
+def devices_of(output: str) -> list[str]:
+    """Return ``NVIDIA A100-SXM4-40GB at 0000:0f:00`` of each rank; older versions print the bus alone, ``[0x07]``."""
+    ranks = re.findall(r'^# +Rank .* device +\d+ \[(\S+)\] (.*\S)', output, re.MULTILINE)
+    return [f'{name} at {address}' if ':' in address else name for address, name in ranks]
+
+
 # What NCCL_DEBUG=INFO says
 
 

@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """BabelStream in the memory of GPUs: one device, and all of a node at the same time."""
 
+import re
+
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
 from checks.core.nodes import ByModel
-from checks.core.placement import Models, Placement, devices_of_this_system, models_for, models_of_this_system
+from checks.core.placement import (
+    Models,
+    Placement,
+    devices_of_this_system,
+    models_for,
+    models_of_this_system,
+    one_process,
+)
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
 from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream, bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -31,9 +40,13 @@ class BabelStreamOnDevices(ByModel, BabelStream):
     array_elements = variable(int, value=2**27)
     usual_spread = 0.003  # 0.01 to 0.08 % within 100 runs (003, Table 5); temperature and clock differ between sessions
 
-    @run_after('setup')
-    def place(self):
-        self.placement = Placement(1, (self.topology.all_cpus,))
+    def stream_on(self, device: int, run: str = 'run') -> tuple[Placement, list[str]]:
+        """Return placement and options of a run on a device, the only GPU that the program then sees."""
+        placement = one_process(self.topology, [device])
+        return placement, self.stream(self.array_elements, run, device if placement.devices is None else 0)
+
+    def devices_named(self, run):
+        return re.findall(r'^Using \w+ device (.*\S)', run.output, re.MULTILINE)
 
 
 @rfm.simple_test
@@ -61,7 +74,7 @@ class BabelStreamDevice(BabelStreamOnDevices):
     def choose_device(self):
         if not self.topology.gpus:  # PoCL's dot has a thousandth of a GPU's rate
             self.array_elements, self.repetitions = self.array_elements // 4, FEWEST_REPETITIONS
-        self.executable_opts = self.stream(self.array_elements, device=self.device)
+        self.placement, self.executable_opts = self.stream_on(self.device)
 
     def derive(self, record):
         if measured := [one for one in record.metrics['bandwidth'].series if one.samples and not one.invalid]:
@@ -90,7 +103,8 @@ class BabelStreamAllDevices(BabelStreamOnDevices):
         self.metrics = [Metric('slowest', 'GB/s', 'higher'), Metric('all', 'GB/s', 'higher')]
         for device in range(len(self.topology.gpus)):
             run = f'device_{device}'
-            self.runs[run] = self.stream(self.array_elements, run, device)
+            self.placement, self.runs[run] = self.stream_on(device, run)
+            self.run_env[run] = self.placement.lists if self.placement.devices else {}
             self.metrics.append(bandwidth(run, 'device_memory_bandwidth', device=device))
 
     def derive(self, record):

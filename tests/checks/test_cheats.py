@@ -204,7 +204,9 @@ def test_a_rank_that_dies_ends_its_job(tmp_path, program, name):
 def test_the_gpus_that_a_wrapper_changes_are_named(tmp_path, cheat):
     tools = tmp_path / 'bin'
     tools.mkdir()
-    (tools / 'nvidia-smi').write_text('#!/bin/bash\necho "GPU 0: A (UUID: GPU-aa)"; echo "GPU 1: A (UUID: GPU-bb)"\n')
+    (tools / 'nvidia-smi').write_text(
+        '#!/bin/bash\necho "0, GPU-aa, 00000000:07:00.0, A"; echo "1, GPU-bb, 00000000:46:00.0, A"\n'
+    )
     (tools / 'nvidia-smi').chmod(0o755)
     asked = Placement(1, ((FIRST,),), devices=((1,),), gpu='cuda')
     path = {'PATH': f'{tools}:{os.environ["PATH"]}', 'CUDA_VISIBLE_DEVICES': '0'}

@@ -14,6 +14,7 @@ from rows import each_row
 from scratch import ROOT
 
 from checks.core.placement import (
+    Gpu,
     Granted,
     Placement,
     binding_faults,
@@ -24,24 +25,26 @@ from checks.core.placement import (
     one_rank_per_core,
     parse_cpu_list,
     ranks_with_threads,
+    unlike,
 )
 from checks.core.topology import Topology
 
 RANK = ROOT / 'checks/core/job/parts/rank.sh'
 TWO = Placement(2, ((0,), (1,)))
 GPUS = Placement(2, None, devices=((0,), (3,)), gpu='cuda')
-# As nvidia-smi 550 prints it, a GPU with an instance of MIG among them
+# As nvidia-smi 550 prints what rank.sh asks
 NVIDIA_SMI = """\
-GPU 0: NVIDIA A100-SXM4-40GB (UUID: GPU-aaaaaaaa-0000-0000-0000-000000000000)
-GPU 1: NVIDIA A100-SXM4-40GB (UUID: GPU-bbbbbbbb-0000-0000-0000-000000000000)
-  MIG 1g.5gb      Device  0: (UUID: MIG-cccccccc-0000-0000-0000-000000000000)
+0, GPU-aaaaaaaa-0000-0000-0000-000000000000, 00000000:07:00.0, NVIDIA A100-SXM4-40GB
+1, GPU-bbbbbbbb-0000-0000-0000-000000000000, 00000000:46:00.0, NVIDIA A100-SXM4-40GB
 """
 # What rocminfo of ROCm 5 and 6 prints of each agent, shortened; it shows what ROCR_VISIBLE_DEVICES leaves
 ROCMINFO = r"""
 echo "Agent 1"; echo "  Name:   AMD EPYC"; echo "  Uuid:                    CPU-XX"
 IFS=, read -r -a devices <<< "$ROCR_VISIBLE_DEVICES"
 for device in "${devices[@]}"; do
-    [ $device -lt 2 ] && echo "Agent $((device + 2))" && echo "  Name:   gfx90a" && echo "  Uuid:   GPU-0000$device   "
+    [ $device -lt 2 ] || continue
+    echo "Agent $((device + 2))"; echo "  Name:   gfx90a"; echo "  Uuid:   GPU-0000$device   "
+    echo "  Marketing Name:          AMD Instinct MI250X      "; echo "  BDFID:        $((49408 + 1280 * device))      "
 done
 exit 0
 """
@@ -215,7 +218,8 @@ def test_a_kernel_that_does_not_say_which_socket_proves_nothing():
 def test_each_launcher_tells_the_local_rank(tmp_path, stand_in, variable):
     cpu = max(os.sched_getaffinity(0))
     asked = Placement(2, ((0,), (cpu,)), devices=((1,), (0,)), gpu='cuda')
-    smi = stand_in('nvidia-smi', f'[ "$*" = -L ] && echo "{NVIDIA_SMI}"')
+    query = '--query-gpu=index,uuid,pci.bus_id,name --format=csv,noheader'
+    smi = stand_in('nvidia-smi', f'[ "$*" = "{query}" ] && echo "{NVIDIA_SMI}"')
     environment = asked.env_vars | smi | {variable: '1', 'SLURMD_NODENAME': 'n7'}
     answer = start(tmp_path, 'bash', '-c', 'echo $CUDA_VISIBLE_DEVICES $CUDA_DEVICE_ORDER', **environment)
     assert (answer.returncode, answer.stdout) == (0, '0 PCI_BUS_ID\n'), answer.stderr
@@ -302,6 +306,7 @@ def test_several_devices_of_a_rank_in_their_order(tmp_path, stand_in):
     assert answer.returncode == 0, answer.stderr
     (got,) = granted(tmp_path).values()
     assert [(number, uuid[:7]) for number, uuid in got.devices.items()] == [(1, 'GPU-bbb'), (0, 'GPU-aaa')]
+    assert got.gpus[1] == Gpu('0000:46:00.0', -1, 'NVIDIA A100-SXM4-40GB'), 'this host has no such device'
 
 
 def test_rocm_is_told_once_which_devices_there_are(tmp_path, stand_in):
@@ -311,13 +316,69 @@ def test_rocm_is_told_once_which_devices_there_are(tmp_path, stand_in):
     answer = start(tmp_path, 'bash', '-c', show, **asked.env_vars, **stand_in('rocminfo', ROCMINFO), **before)
     assert (answer.returncode, answer.stdout) == (0, '1///\n'), answer.stderr
     (got,) = granted(tmp_path).values()
-    assert got.devices == {1: 'GPU-00001'}
+    assert got.devices == {1: 'GPU-00001'} and got.gpus == {1: Gpu('-', -1, 'AMD Instinct MI250X')}
+
+
+@pytest.mark.parametrize('kind', ['cuda', 'rocm'])
+def test_a_gpu_is_told_with_its_address_and_the_numa_domain_near_it(tmp_path, stand_in, kind):
+    """BDFID 49408 is bus c1, device 0, function 0, of which the kernel knows the PCI domain."""
+    script = tmp_path / 'parts'
+    shutil.copytree(RANK.parent, script)
+    for part in script.glob('*.sh'):
+        part.write_text(part.read_text().replace('/sys/bus/pci/', f'{tmp_path}/'))
+    address = {'cuda': '0000:07:00.0', 'rocm': '0002:c1:00.0'}[kind]
+    for folder in ('devices', 'drivers/amdgpu'):
+        (tmp_path / folder / address).mkdir(parents=True)
+        (tmp_path / folder / address / 'numa_node').write_text('3\n')
+    asked = Placement(1, None, devices=((0,),), gpu=kind)
+    tools = stand_in('nvidia-smi', f'echo "{NVIDIA_SMI}"') | stand_in('rocminfo', ROCMINFO)
+    answer = start(tmp_path, 'true', script=script / 'rank.sh', **asked.env_vars, **tools)
+    assert answer.returncode == 0, answer.stderr
+    (got,) = granted(tmp_path).values()
+    assert (got.gpus[0].address, got.gpus[0].near) == (address, 3)
+
+
+def with_gpus(**gpus) -> dict[str, Granted]:
+    """What one rank got: the GPU of each number as address and NUMA domain."""
+    given = {int(number[1:]): Gpu(address, near, 'NVIDIA A100') for number, (address, near) in gpus.items()}
+    return {'n1.0': Granted(frozenset({0}), gpus=given)}
+
+
+def test_gpus_in_another_order_than_the_site_states_are_named():
+    actual = with_gpus(g0=('0000:07:00.0', 3), g1=('0000:46:00.0', 2), g2=('0000:85:00.0', -1))
+    placement = Placement(1, ((0,),))
+    assert binding_faults(placement, actual, 1, near=(3, 2, 1, 0)) == []
+    assert binding_faults(placement, actual, 1) == []
+    (fault,) = [one for one in binding_faults(placement, actual, 1, near=(0, 2, 2, 3)) if 'GPU' in one]
+    assert 'GPU 0 at 0000:07:00.0 is near NUMA domain 3 by the kernel; site.yaml states the domains 0, 2, 2, 3' in fault
+    assert 'GPU 1' not in fault.partition(';')[0] and 'GPU 2' not in fault
+
+
+@pytest.mark.parametrize(
+    ('said', 'name', 'right'),
+    [
+        ('NVIDIA A100-SXM4-40GB', 'NVIDIA A100-SXM4-40GB', True),
+        ('NVIDIA A100-SXM4-40GB at 0000:07:00', 'NVIDIA A100-SXM4-40GB', True),
+        ('NVIDIA A100-SXM4-40GB at 0000:0f:00', 'NVIDIA A100-SXM4-40GB', False),  # another one of the node
+        ('AMD Instinct MI250X', 'AMD Instinct MI250X', True),
+        ('gfx90a:sramecc+:xnack-', 'AMD Instinct MI250X', True),  # as OpenCL calls it
+        ('Intel(R) Data Center GPU Max 1550', 'Intel Data Center GPU Max 1550', True),
+        ('NVIDIA H100', 'NVIDIA A100-SXM4-40GB', False),
+        ('pthread-skylake-avx512-AMD EPYC', 'AMD Instinct MI250X', False),  # PoCL, on the processor
+        ('AMD EPYC', 'AMD Instinct MI250X', False),  # HIP-CPU
+        ('anything', '', True),  # the tool does not say its name
+    ],
+)
+def test_a_program_that_ran_on_another_device_or_on_the_processor_is_named(said, name, right):
+    actual = {'n1.0': Granted(frozenset({0}), gpus={0: Gpu('0000:07:00.0', 0, name)})}
+    faults = unlike([said, said], actual, ['gfx90a'])
+    assert faults == ([] if right else [f'the program says that it ran on {said}; it was given {name} at 0000:07:00.0'])
 
 
 @pytest.mark.parametrize(
     ('gpu', 'device', 'script', 'why'),
     [
-        ('cuda', 2, f'echo "{NVIDIA_SMI}"', 'GPU 2 was requested; nvidia-smi lists: GPU 0: NVIDIA A100-SXM4-40GB'),
+        ('cuda', 2, f'echo "{NVIDIA_SMI}"', 'GPU 2 was requested; nvidia-smi lists: 0, GPU-aaaaaaaa'),
         ('cuda', 0, 'echo "No devices were found"; exit 6', 'nvidia-smi says: No devices were found'),
         ('rocm', 2, ROCMINFO, 'GPU 2 was requested; rocminfo then lists: none'),
         ('rocm', 0, 'echo "ROCk module is NOT loaded"; exit 1', 'rocminfo says: ROCk module is NOT loaded'),
@@ -341,8 +402,8 @@ def test_a_kind_of_gpus_whose_part_of_the_job_is_not_there_ends_the_rank(tmp_pat
 @pytest.mark.skipif(shutil.which('nvidia-smi') is not None, reason='nvidia-smi is installed')
 def test_a_node_without_the_tool_that_names_its_devices_says_so(tmp_path):
     answer = start(tmp_path, 'true', **Placement(1, None, devices=((0,),), gpu='cuda').env_vars)
-    assert answer.returncode == 125 and 'GPU 0 was requested; nvidia-smi says:' in answer.stderr
-    assert 'nvidia-smi: command not found' in answer.stderr
+    assert answer.returncode == 125
+    assert 'GPU 0 was requested; nvidia-smi, which lists the GPUs, is not on PATH' in answer.stderr
 
 
 def test_memory_of_one_numa_node(tmp_path, program):
@@ -458,7 +519,7 @@ def test_a_rank_that_cannot_have_its_device_ends_all(tmp_path, program, stand_in
         capture_output=True, text=True,
     )  # fmt: skip
     assert answer.returncode != 0
-    assert 'plumbline: local rank 1: GPU 7 was requested; nvidia-smi lists: GPU 0' in answer.stderr
+    assert 'plumbline: local rank 1: GPU 7 was requested; nvidia-smi lists: 0, GPU-a' in answer.stderr
 
 
 @each_row(

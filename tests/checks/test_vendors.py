@@ -23,8 +23,10 @@ ACME = Vendor(
 )
 """
 PART = """
-gpu_uuids_acme() {
-    for device in ${requested//,/ }; do uuids+=("ACME-$device"); done
+gpu_list_acme() {
+    for device in ${requested//,/ }; do
+        uuids+=("ACME-$device") addresses+=("0000:0$device:00.0") names+=("Acme 2")
+    done
 }
 gpu_state_acme() { echo "0 900 250 55"; }
 gpu_settings_acme() { asked+=' or acme-smi'; gpus=('7.1, 3.2, Enabled, 1100 MHz'); }

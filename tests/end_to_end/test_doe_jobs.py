@@ -97,16 +97,16 @@ def test_a_gpu_machine_has_a_case_for_each_device_and_one_for_all(jobs, site, mo
     assert set(scripts) == {f'BabelStreamDevice %model={model} %device={device}' for device in range(devices)} | {
         f'BabelStreamAllDevices %model={model}'
     }
-    options = '--arraysize 134217728 --numtimes 100 --device {}'  # 1 GiB
+    options = '--arraysize 134217728 --numtimes 100 --device 0'  # 1 GiB; of the only GPU that it sees
     for device in range(devices):
         script = scripts[f'BabelStreamDevice %model={model} %device={device}']
-        assert f'run) options=({options.format(device)}) ;;' in script
+        assert f'run) options=({options}) ;;' in script
+        assert exported(script)['PLUMBLINE_DEVICES'] == str(device)
         assert f'bash ../../rank.sh {model}-stream' in script
         assert exported(script)['PLUMBLINE_CPUS'] == ','.join(map(str, range(threads)))
     everywhere = scripts[f'BabelStreamAllDevices %model={model}']
-    assert re.findall(r'^device_\d\) options=\((.*)\) ;;$', everywhere, re.MULTILINE) == [
-        options.format(device) for device in range(devices)
-    ]
+    runs = re.findall(r'^device_\d\).* PLUMBLINE_DEVICES=(\d); options=\((.*)\) ;;$', everywhere, re.MULTILINE)
+    assert runs == [(str(device), options) for device in range(devices)]
 
 
 def test_the_directives_of_each_scheduler(jobs):

@@ -61,7 +61,9 @@ def test_real_programs_without_gpu_support_say_so(real):
     gpus = 'devices: [{type: gpu, arch: sm_80, num_devices: 2}]\n    link_classes: {A: {pairs: [[0, 1]]}}'
     text = text.replace('num_nodes: 1', f'num_nodes: 1\n    {gpus}')
     real.site_file.write_text(text.replace('features: [osu]', 'features: [osu-cuda]'))
-    real.program('echo "GPU 0: NVIDIA A100 (UUID: GPU-aa)"; echo "GPU 1: NVIDIA A100 (UUID: GPU-bb)"', 'nvidia-smi')
+    real.program(
+        'echo "0, GPU-aa, 00000000:07:00.0, NVIDIA A100"; echo "1, GPU-bb, 00000000:46:00.0, NVIDIA A100"', 'nvidia-smi'
+    )
     found = run(real, 'OsuDeviceLatency.*device-device', check='checks/mpi/osu_devices.py')
     assert found['result'] == 'fail'
     assert 'the programs were built without support for such buffers: Invalid option [-d]' in found['fail_reason']

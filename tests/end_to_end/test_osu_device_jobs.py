@@ -41,7 +41,7 @@ if [[ "$*" = *" H H" ]]; then
 fi
 sed -e 's/^# OSU MPI/&-CUDA/' -e "s/^\(1  .*\)0\.18$/\10.1$CUDA_VISIBLE_DEVICES/" $file
 """
-SMI = 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"; echo "GPU 1: NVIDIA A100 (UUID: GPU-bbbb)"'
+SMI = 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"; echo "1, GPU-bbbb, 00000000:46:00.0, NVIDIA A100"'
 
 
 @pytest.fixture
@@ -250,8 +250,8 @@ def test_replayed_bandwidths_and_one_above_the_peak_of_its_class_is_void(node):
     [
         ('kill -SEGV $$', SMI, ['the MPI library does not seem to support device buffers']),
         ('echo "CUDA support not enabled." >&2; exit 1', SMI, ['the programs were built without support for such']),
-        ('', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"',
-         ['local rank 1: GPU 1 was requested; nvidia-smi lists: GPU 0: NVIDIA A100 (UUID: GPU-aaaa)']),
+        ('', 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"',
+         ['local rank 1: GPU 1 was requested; nvidia-smi lists: 0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100']),
         ('', SMI.replace('bbbb', 'aaaa'), ['GPU 0 of rank n0.0 is GPU-aaaa, GPU 1 of rank n0.1 is GPU-aaaa']),
         ('', 'echo "NVIDIA-SMI has failed"; exit 9', ['was requested; nvidia-smi says: NVIDIA-SMI has failed']),
         ('sed -i "s/^gpu 1/gpu 0/" binding.n0.1', SMI, ['rank n0.1 was requested to see GPUs [1] and got [0]']),
@@ -303,7 +303,7 @@ def test_replay_under_srun_whose_steps_have_all_cpus_of_a_node(on_slurm):
 
 @needs_two_cpus
 def test_srun_does_not_wait_for_a_rank_whose_partner_has_no_gpu(on_slurm):
-    case = on_slurm('sleep 200', 'echo "GPU 0: NVIDIA A100 (UUID: GPU-aaaa)"')
+    case = on_slurm('sleep 200', 'echo "0, GPU-aaaa, 00000000:07:00.0, NVIDIA A100"')
     assert case['result'] == 'fail'
-    assert 'local rank 1: GPU 1 was requested; nvidia-smi lists: GPU 0' in case['fail_reason']
+    assert 'local rank 1: GPU 1 was requested; nvidia-smi lists: 0, GPU-aaaa' in case['fail_reason']
     assert case['time_run'] < 60

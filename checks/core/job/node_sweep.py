@@ -149,12 +149,13 @@ def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
     """
     for member in archive:
         path = PurePosixPath(member.name)
-        if not member.isreg() or path.is_absolute() or '..' in path.parts:
+        if not (member.isreg() or member.isdir()) or path.is_absolute() or '..' in path.parts:
             raise InputError(
                 f'{archive.name!s}: {member.name!r}: expected a plain file below its folder; '
                 'somebody else changed the archive: see SECURITY.md'
             )
-        archive.extract(member, folder, set_attrs=False)
+        if member.isreg():
+            archive.extract(member, folder, set_attrs=False)
 
 
 def breaches_of(record: Record, limits: Mapping[str, float]) -> list[str]:

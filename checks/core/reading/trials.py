@@ -16,7 +16,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from checks.core.meters.health import add_health, clock_steps, facts_in
-from checks.core.placement import Placement, add_actual, binding_faults, granted
+from checks.core.placement import Placement, add_actual, binding_faults, granted, unlike
 from checks.core.reading import causes, signatures, transport
 from checks.core.reading.causes import WELL, Cause, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
@@ -206,6 +206,8 @@ class Plan:
     environ: str = ''
     output: str = 'stdout'
     num_nodes: int = 1
+    near: Sequence[int] = ()
+    archs: Sequence[str] = ()
     over_network: bool = False
     nics: Sequence[str] = ()
     tags: Sequence[str] = ()
@@ -215,6 +217,7 @@ class Plan:
     usual_spread: float | Mapping[str, float] | None = None
     sanity_faults: Callable[[Run], list[str]] = _nothing
     complaints: Callable[[Path], list[str]] = _nothing
+    devices_named: Callable[[Run], list[str]] = _nothing
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
     meter: Callable[[Path, Record, str], None] = _nothing
@@ -371,7 +374,8 @@ def _read_run(
     for rank, has in actual.items():
         clocks[rank.rpartition('.')[0]] += has.watched.clocks
     of_job = nodes.split(',') if nodes else []
-    bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of)
+    bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of, plan.near)
+    bound += unlike(plan.devices_named(what), actual, plan.archs)
     if run.running:
         yield 'expected its exit code in the file exit_code, found none'
     if run.exit_code == 0 and (line := signatures.of_death(errors)):

@@ -2,13 +2,16 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # gpu_cuda.sh   to be sourced: what nvidia-smi tells of NVIDIA's GPUs.
 
-# The UUIDs of the GPUs in `requested`
-gpu_uuids_cuda() {
-    local device word number rest listed
-    listed=$(nvidia-smi -L 2>&1) || fail "GPU $requested was requested; nvidia-smi says: ${listed:-nothing}"
+# UUID, PCI address and name of each of the GPUs in `requested`
+gpu_list_cuda() {
+    local device number uuid address name listed
+    type -P nvidia-smi > /dev/null || fail "GPU $requested was requested; nvidia-smi, which lists the GPUs, is not on PATH"
+    listed=$(nvidia-smi --query-gpu=index,uuid,pci.bus_id,name --format=csv,noheader 2>&1) ||
+        fail "GPU $requested was requested; nvidia-smi says: ${listed:-nothing}"
     for device in ${requested//,/ }; do
-        while read -r word number rest; do
-            [ "$word $number" = "GPU $device:" ] && rest=${rest##*UUID: } && uuids+=("${rest%)}") && continue 2
+        while IFS=, read -r number uuid address name; do
+            [ "$number" = "$device" ] || continue
+            uuids+=("${uuid# }") addresses+=("${address# 0000}") names+=("${name# }") && continue 2
         done <<< "$listed"
         fail "GPU $device was requested; nvidia-smi lists: ${listed//$'\n'/;}"
     done

@@ -2,12 +2,22 @@
 # shellcheck shell=bash disable=SC2034,SC2154
 # gpu_rocm.sh   to be sourced: what rocminfo and the kernel driver amdgpu tell of AMD's GPUs.
 
-# The UUIDs of the GPUs in `requested`, the only ones that rocminfo sees
-gpu_uuids_rocm() {
-    local word value rest listed
+# UUID, PCI address and name of each of the GPUs in `requested`, the only ones that rocminfo sees
+gpu_list_rocm() {
+    local word value rest listed gpu='' found
+    type -P rocminfo > /dev/null || fail "GPU $requested was requested; rocminfo, which lists the GPUs, is not on PATH"
     listed=$(rocminfo 2>&1) || fail "GPU $requested was requested; rocminfo says: ${listed##*$'\n'}"
     while read -r word value rest; do
-        [[ "$word $value" = "Uuid: GPU-"* ]] && uuids+=("$value")
+        case "$word $value" in
+            'Uuid: '*) [[ $value = GPU-* ]] && gpu=1 uuids+=("$value") names+=('') addresses+=('') || gpu= ;;
+            'Marketing Name:') [ -z "$gpu" ] || names[-1]=${rest%"${rest##*[! ]}"} ;;
+            'BDFID: '*) # without the PCI domain: bus, device and function
+                [ -n "$gpu" ] || continue
+                printf -v found '%02x:%02x.%x' $((value >> 8)) $((value >> 3 & 31)) $((value & 7))
+                found=(/sys/bus/pci/drivers/amdgpu/*:"$found")
+                [ ${#found[@]} != 1 ] || [ ! -e "${found[0]}" ] || addresses[-1]=${found[0]##*/}
+                ;;
+        esac
     done <<< "$listed"
     rest=${requested//[^,]/}
     [ ${#uuids[@]} = $((${#rest} + 1)) ] || fail "GPU $requested was requested; rocminfo then lists: ${uuids[*]:-none}"

@@ -35,7 +35,7 @@ requests() {
     [ -n "$requested" ] || fail "nothing was requested for it in $1='${!1}'"
 }
 
-# The UUIDs of the GPUs in `requested`, which is all that this rank may see from now on.
+# UUIDs, PCI addresses and names of the GPUs in `requested`, which is all that this rank may see from now on.
 see_gpus() {
     local word known=("${BASH_SOURCE[0]%/*}"/gpu_*.sh)
     known=("${known[@]##*/gpu_}") known=("${known[@]%.sh}")
@@ -48,7 +48,7 @@ see_gpus() {
         esac
     done
     . "${BASH_SOURCE[0]%/*}/gpu_$PLUMBLINE_GPU.sh"
-    "gpu_uuids_$PLUMBLINE_GPU"
+    "gpu_list_$PLUMBLINE_GPU"
 }
 
 use_nic() {
@@ -124,11 +124,12 @@ if requests PLUMBLINE_MEMORY; then
 fi
 if requests PLUMBLINE_DEVICES; then
     export PLUMBLINE_SEES=$requested # tells watch.sh the environment of the program from that of this shell
-    uuids=()
+    uuids=() addresses=() names=() at=0
     see_gpus
     for device in ${requested//,/ }; do
-        actual+=("gpu $device ${uuids[0]}")
-        uuids=("${uuids[@]:1}")
+        address=${addresses[at],,} near=
+        { read -r near < "/sys/bus/pci/devices/$address/numa_node"; } 2> /dev/null
+        actual+=("gpu $device ${uuids[at]}" "gpu_is $device ${address:--} ${near:--1} ${names[at++]}")
     done
 fi
 requests PLUMBLINE_NICS && use_nic && actual+=("nic $requested $rate")

@@ -30,22 +30,49 @@ FILES = {
     **{f'sys/class/infiniband/mlx5_{n}/fw_ver': '28.39.1002' for n in range(4)},
 }
 GPU = '550.54.15, 96.00.89.00.01, Enabled, 1980 MHz'
+OF_NVIDIA = {
+    'sys/module/nvidia/version': '565.57.01',
+    'sys/module/nvidia_peermem/version': '565.57.01',
+    **{f'sys/bus/pci/drivers/nvidia/0000:{bus}:00.0/current_link_speed': '32.0 GT/s PCIe' for bus in ('18', '2a')},
+    **{f'sys/bus/pci/drivers/nvidia/0000:{bus}:00.0/current_link_width': '16' for bus in ('18', '2a')},
+}
+
+
+def bridge(control: int) -> dict[str, str | bytes]:
+    """Return class and configuration of a PCI bridge whose second extended capability is ACS, by the specification."""
+    config = bytearray(4096)
+    config[0x100:0x104] = (0x0001 | 1 << 16 | 0x148 << 20).to_bytes(4, 'little')  # AER, version 1, the next is at 148h
+    config[0x148:0x14C] = (0x000D | 1 << 16).to_bytes(4, 'little')  # ACS, the last
+    config[0x14E:0x150] = control.to_bytes(2, 'little')
+    return {
+        f'sys/bus/pci/devices/0000:17:01.0/{name}': of
+        for name, of in (('class', '0x060400'), ('config', bytes(config)))
+    }
 
 
 @pytest.fixture
 def node(tmp_path):
-    """Return a function: further files, GPUs as nvidia-smi prints them, expectations -> what compare prints."""
-    programs = tmp_path / 'bin'
-    programs.mkdir()
+    """Return a function: further files, GPUs as nvidia-smi prints them, expectations -> what compare prints.
 
-    def node(expects: str, files: dict[str, str] | None = None, gpus: str = '\n'.join([GPU] * 8), word='compare'):
+    `detail`: what `nvidia-smi -q` prints.
+    """
+
+    def node(
+        expects: str, files: dict | None = None, gpus: str = '\n'.join([GPU] * 8), word='compare', detail: str = ''
+    ):  # fmt: skip
         shutil.rmtree(tmp_path / 'root', ignore_errors=True)
         for name, text in (FILES | (files or {})).items():
             path = tmp_path / 'root' / name
             path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text(f'{text}\n' if text else '')
-        (programs / 'nvidia-smi').write_text(f'#!/bin/sh\ncat <<E\n{gpus}\nE\nexit {int(gpus.startswith("No"))}\n')
-        (programs / 'nvidia-smi').chmod(0o755)
+            path.write_bytes(text if isinstance(text, bytes) else f'{text}\n'.encode() if text else b'')
+        programs = tmp_path / f'bin{bool(gpus)}'
+        programs.mkdir(exist_ok=True)
+        (tmp_path / 'detail').write_text(detail)
+        if gpus:
+            print_detail = f'[ "$1" != -q ] || exec cat {tmp_path}/detail'
+            text = f'#!/bin/sh\n{print_detail}\ncat <<E\n{gpus}\nE\nexit {int(gpus.startswith("No"))}\n'
+            (programs / 'nvidia-smi').write_text(text)
+            (programs / 'nvidia-smi').chmod(0o755)
         (tmp_path / 'expects').write_text(''.join(f'{line}\n' for line in expects.replace('=>', '\t').split(' ; ')))
         environment = {'node_root': str(tmp_path / 'root'), 'PATH': f'{programs}:/usr/bin:/bin'}
         answer = subprocess.run(
@@ -69,6 +96,71 @@ ALL = (
 def test_a_node_that_is_set_as_expected_has_no_difference(node):
     assert node(ALL) == (0, ['as expected: 23 of 23'])
     assert node(ALL, word='refuse') == (0, [])
+
+
+@each_row(
+    'output, power, fabric',
+    [
+        ('nvidia-smi-q-565-h100', '700 W', 'Completed'),
+        ('nvidia-smi-q-525-a100', '400 W', None),
+    ],
+)
+def test_what_nvidia_smi_says_of_each_gpu_of_two_drivers(node, recorded, output, power, fabric):
+    wanted = f'gpu_power_limit=>{power} ; gpu_persistence=>1 ; gpu_mig=>0 ; gpu_fabric=>Completed'
+    code, lines = node(wanted, detail=recorded(f'{output}.txt'))
+    untold = ['gpu_fabric: expected Completed, cannot be read: the driver does not tell it of GPU 0']
+    assert (code, lines) == (0, [*([] if fabric else untold), f'as expected: {4 if fabric else 3} of 4'])
+
+
+@each_row(
+    'right, wrong, says',
+    [
+        ('700.00 W', '500.00 W', 'gpu_power_limit: expected 700 W, found 500 W (GPU 0)'),
+        ('Persistence Mode                      : Enabled', 'Persistence Mode                      : Disabled',
+         'gpu_persistence: expected on, found off (GPU 0)'),
+        ('MIG Mode\n        Current                           : Disabled',
+         'MIG Mode\n        Current                           : Enabled', 'gpu_mig: expected off, found on (GPU 0)'),
+        ('State                             : Completed', 'State                             : In Progress',
+         'gpu_fabric: expected Completed, found In Progress (GPU 0)'),
+        ('Status                            : Success', 'Status                            : Insufficient Resources',
+         'gpu_fabric: expected Completed, found Completed (Insufficient Resources) (GPU 0)'),
+    ],
+)  # fmt: skip
+def test_a_gpu_that_is_set_otherwise_is_one_sentence(node, recorded, right, wrong, says):
+    detail = recorded('nvidia-smi-q-565-h100.txt')
+    assert right in detail
+    wanted = 'gpu_power_limit=>700 W ; gpu_persistence=>1 ; gpu_mig=>0 ; gpu_fabric=>Completed'
+    assert node(wanted, detail=detail.replace(right, wrong)) == (0, [says, 'as expected: 3 of 4'])
+
+
+@each_row(
+    'files, says',
+    [
+        (OF_NVIDIA | bridge(0), None),
+        (OF_NVIDIA | bridge(0x1D), 'acs: expected off, found on (0000:17:01.0)'),
+        (OF_NVIDIA, 'acs: expected off, cannot be read: no PCI bridge has it'),
+        (OF_NVIDIA | {name: of[:64] for name, of in bridge(0).items()},
+         'acs: expected off, cannot be read: root alone can read the configuration of PCI bridges'),
+        (OF_NVIDIA | bridge(0) | {'sys/bus/pci/drivers/nvidia/0000:2a:00.0/current_link_width': '8'},
+         'gpu_pcie: expected Gen5 x16, found Gen5 x8 (GPU 1)'),
+        (OF_NVIDIA | bridge(0) | {'sys/bus/pci/drivers/nvidia/0000:18:00.0/current_link_speed': '8.0 GT/s PCIe'},
+         'gpu_pcie: expected Gen5 x16, found Gen3 x16 (GPU 0)'),
+        ({name: of for name, of in OF_NVIDIA.items() if 'peermem' not in name} | bridge(0),
+         'gpu_peer_memory: expected on, found off'),
+    ],
+)  # fmt: skip
+def test_links_of_gpus_peer_memory_and_access_control_of_bridges(node, files, says):
+    code, lines = node('gpu_pcie=>Gen5 x16 ; gpu_peer_memory=>1 ; acs=>0', files)
+    assert (code, lines) == (0, [*[says] * bool(says), f'as expected: {2 if says else 3} of 3'])
+
+
+def test_gpus_of_amd_are_those_of_their_driver_also_without_a_vbios(node):
+    devices = [f'sys/bus/pci/drivers/amdgpu/0000:{bus}:00.0' for bus in ('c1', 'c6', 'c9', 'ce')]
+    files = {f'{device}/vendor': '0x1002' for device in devices} | {f'{devices[0]}/vbios_version': '113-D65201-046'}
+    said = node('gpus=>4 ; gpu_firmware=>113-*', files, gpus='')
+    assert said == (0, [
+        'gpu_firmware: expected 113-*, cannot be read: the driver does not tell it of GPU 1', 'as expected: 1 of 2',
+    ])  # fmt: skip
 
 
 def cpu(number: int, name: str) -> str:

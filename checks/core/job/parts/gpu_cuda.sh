@@ -29,6 +29,27 @@ gpu_settings_cuda() {
         --format=csv,noheader 2>&1) && mapfile -t gpus <<< "$answer" || gpu_fault="nvidia-smi says: ${answer%%$'\n'*}"
 }
 
+# -q knows more than --query-gpu of an older driver, which refuses all where it does not know one name
+gpu_details_cuda() {
+    local answer
+    type -P nvidia-smi > /dev/null || return 1
+    answer=$(nvidia-smi -q 2>&1) || { detail_fault="nvidia-smi says: ${answer%%$'\n'*}"; return; }
+    mapfile -t details < <(awk -F ' *: ' '
+        /^GPU / { gpu++ }
+        /^    [^ ]/ { part = $1 }
+        $1 == "    Persistence Mode" { persistence[gpu] = $2 }
+        part == "    MIG Mode" && $1 ~ /^ *Current$/ { mig[gpu] = $2 }
+        part ~ /^    (GPU )?Power Readings/ && $1 ~ /^ *(Current )?Power Limit$/ { limit[gpu] = $2 }
+        part ~ /^    Fabric/ && $1 ~ /^ *State$/ { fabric[gpu] = $2 }
+        part ~ /^    Fabric/ && $1 ~ /^ *Status$/ && $2 !~ /^(N\/A|Success)/ { fabric[gpu] = fabric[gpu] " (" $2 ")" }
+        END {
+            for (n = 1; n <= gpu; n++) {
+                watts = limit[n] ~ /^[0-9]/ ? sprintf("%.0f W", limit[n]) : limit[n]
+                print watts "," persistence[n] "," mig[n] "," fabric[n]
+            }
+        }' <<< "$answer")
+}
+
 # The three calls of nvidia-smi take as long as one. -q names more than --query-gpu on an older driver, which would refuse
 # all of what it is asked if it does not know one of the names.
 gpu_counters_cuda() {

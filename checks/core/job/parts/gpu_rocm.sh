@@ -45,8 +45,11 @@ gpu_settings_rocm() {
     local card driver answer
     asked+="${asked:+ or }the driver amdgpu"
     { read -r driver < "$root/sys/module/amdgpu/version"; } 2> /dev/null
-    for card in "$root"/sys/class/drm/card*/device/vbios_version; do
-        { read -r answer < "$card"; } 2> /dev/null && gpus+=("$driver, $answer, , ")
+    for card in "$root"/sys/bus/pci/drivers/amdgpu/*:*; do
+        [ -e "$card" ] || continue
+        answer='' # an APU may have none
+        { read -r answer < "$card/vbios_version"; } 2> /dev/null
+        gpus+=("$driver, $answer, , ")
     done
     ((${#gpus[@]}))
 }

@@ -6,7 +6,8 @@
 #   WANTED: a shell pattern, or a range of versions such as `>=550.54 <560`.
 # settings.sh refuse FILE      if there is a difference, the same in one line with the name of the host; exits with 1.
 keys=(kernel kernel_command_line smt_active numa_domains transparent_hugepages hugepages governor turbo core_clock cpu_model
-    microcode bios gpus gpu_driver gpu_firmware gpu_ecc gpu_clock nics nic_rate nic_firmware file_systems)
+    microcode bios gpus gpu_driver gpu_firmware gpu_ecc gpu_clock gpu_power_limit gpu_persistence gpu_mig gpu_fabric
+    gpu_peer_memory acs nics nic_rate nic_firmware file_systems) # and gpu_pcie, as an idle GPU may lower its speed
 root=${node_root:-} # tests have a tree of their own
 cpu=$root/sys/devices/system/cpu
 tab=$'\t'
@@ -68,23 +69,86 @@ ask_gpus() {
     for vendor in $(compgen -A function gpu_settings_); do "$vendor" && return; done
 }
 
-# of_gpus COLUMN
+# detail_gpus: of each GPU its power limit, persistence, MIG and fabric, once, where a vendor's tool tells them
+detail_gpus() {
+    local vendor
+    [ -z "$detailed" ] || return
+    detailed=yes details=() detail_fault=''
+    ask_gpus
+    for vendor in $(compgen -A function gpu_details_); do "$vendor" && return; done
+    detail_fault="no tool tells it: nvidia-smi does"
+}
+
+# of_gpus COLUMN: without it their number
 of_gpus() {
-    local number fields value
     ask_gpus
     [ -z "$gpu_fault" ] || { unread "$gpu_fault"; return; }
     [ "$1" ] || { say '' ${#gpus[@]}; return; }
     ((${#gpus[@]})) || unread "no GPU: none is listed by $asked"
-    for number in "${!gpus[@]}"; do
-        IFS=, read -r -a fields <<< "${gpus[number]}"
-        value=${fields[$1]# }
+    columns "$1" "${gpus[@]}"
+}
+
+# detail COLUMN
+detail() {
+    detail_gpus
+    [ -z "$detail_fault" ] || { unread "$detail_fault"; return; }
+    ((${#details[@]})) || unread 'no GPU is listed'
+    columns "$1" "${details[@]}"
+}
+
+# columns COLUMN GPU...
+columns() {
+    local column=$1 number=0 fields value row
+    for row in "${@:2}"; do
+        IFS=, read -r -a fields <<< "$row"
+        value=${fields[column]# }
         case $value in
-            '' | *N/A* | *'Not Supported'*) unread "the driver does not tell it of GPU $number"; continue ;;
-            Enabled) value=1 ;;
-            Disabled) value=0 ;;
+            '' | *N/A* | *'Not Supported'*) unread "the driver does not tell it of GPU $number" ;;
+            Enabled) say "GPU $number" 1 ;;
+            Disabled) say "GPU $number" 0 ;;
+            *) say "GPU $number" "$value" ;;
         esac
-        say "GPU $number" "$value"
+        ((++number))
     done
+}
+
+read_gpu_pcie() {
+    local device speed width number=0
+    local -A generations=([2.5]=1 [5.0]=2 [8.0]=3 [16.0]=4 [32.0]=5 [64.0]=6) # GT/s of a lane
+    for device in "$root"/sys/bus/pci/drivers/{nvidia,amdgpu}/*:*; do
+        [ -e "$device" ] || continue
+        speed='' width=''
+        { read -r speed _ < "$device/current_link_speed"; read -r width < "$device/current_link_width"; } 2> /dev/null
+        speed=${generations[${speed:-none}]}
+        [ "$speed" ] && say "GPU $number" "Gen$speed x$width" || unread "${device#"$root"} does not tell it"
+        ((++number))
+    done
+    ((number)) || unread 'no GPU of the drivers nvidia or amdgpu'
+}
+
+read_gpu_peer_memory() {
+    [ -e "$root/sys/module/nvidia" ] || { unread 'the driver nvidia is not loaded'; return; }
+    [ -e "$root/sys/module/nvidia_peermem" ] || [ -e "$root/sys/module/nv_peer_mem" ] && say '' 1 || say '' 0
+}
+
+# Of each PCI bridge that has Access Control Services: a bit of its control register sends the bytes between two devices
+# below it through the processor. PCI Express Base Specification, Extended Capability 000Dh: control is at 06h.
+read_acs() {
+    local device class bytes at next number=0 hidden=
+    for device in "$root"/sys/bus/pci/devices/*:*; do
+        { read -r class < "$device/class"; } 2> /dev/null
+        [[ $class = 0x0604* ]] || continue
+        mapfile -t bytes < <(od -A n -v -t u1 -w1 "$device/config" 2> /dev/null)
+        ((${#bytes[@]} > 64)) || { hidden=yes; continue; }
+        for ((at = 256; at >= 256 && at + 8 <= ${#bytes[@]}; at = next)); do
+            next=$((bytes[at + 3] << 4 | bytes[at + 2] >> 4))
+            ((bytes[at] | bytes[at + 1] << 8)) || break
+            (((bytes[at] | bytes[at + 1] << 8) == 13)) || continue
+            say "${device##*/}" $(((bytes[at + 6] | bytes[at + 7] << 8) > 0))
+            ((++number))
+        done
+    done
+    ((number)) || unread "$([ "$hidden" ] && echo root alone can read the configuration of PCI bridges || echo no PCI bridge has it)"
 }
 
 # of_nics FILE: without it their number
@@ -125,11 +189,15 @@ fact() {
         gpu_firmware) of_gpus 1 ;;
         gpu_ecc) of_gpus 2 ;;
         gpu_clock) of_gpus 3 ;;
+        gpu_power_limit) detail 0 ;;
+        gpu_persistence) detail 1 ;;
+        gpu_mig) detail 2 ;;
+        gpu_fabric) detail 3 ;;
         nics) of_nics ;;
         nic_rate) of_nics rate ;;
         nic_firmware) of_nics fw_ver ;;
         file_systems) while read -r _ path kind _; do say '' "$path $kind"; done < "$root/proc/self/mounts" ;;
-        numa_domains | turbo) "read_$key" ;;
+        numa_domains | turbo | gpu_pcie | gpu_peer_memory | acs) "read_$key" ;;
         *) unread 'settings.sh knows no such key' ;;
     esac
 }

@@ -32,8 +32,8 @@ satisfies() {
 # shown KEY VALUE: in words
 shown() {
     case $1:$2 in
-        smt_active:1 | turbo:1 | gpu_ecc:1) echo on ;;
-        smt_active:0 | turbo:0 | gpu_ecc:0) echo off ;;
+        smt_active:[01] | turbo:[01] | gpu_ecc:[01] | gpu_persistence:[01] | gpu_mig:[01] | gpu_peer_memory:[01] | acs:[01])
+            [ "$2" = 1 ] && echo on || echo off ;;
         *) echo "$2" ;;
     esac
 }

@@ -109,7 +109,7 @@ def real(script: str, limit: float = 60, cpus: tuple[int, ...] = (0,)) -> Callab
         check = SimpleNamespace(
             placement=Placement(1, (cpus,)), executable='xhpl', before_trials=[], after_trials=[], trials=3, inputs=[],
             runs={'run': []}, run_env={}, before_run={}, own_programs=False, wrapper=[], concurrent=False, mpi=False,
-            starts_ranks=False,
+            starts_ranks=False, is_local=lambda: True,
             hurries=False, output='stdout',
         )  # fmt: skip
         for path in (ROOT / 'checks/core/job/parts').glob('*.sh'):

@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from plumbline.site.job_directives import RULES, Asked, Fault
+from plumbline.site.schedulers import ON_LAUNCH_NODES
 from plumbline.site.sites import Partition
 
 
@@ -99,13 +100,20 @@ def _cpus_used(lines: list[str]) -> dict[int, int]:
 
 
 def _launchers(lines: list[str], asked: Asked, partition: Partition) -> Iterator[Fault]:
-    """Yield what jsrun, mpiexec of PALS and aprun would reject: more ranks than the job has places for."""
+    """Yield what jsrun, mpiexec of PALS and aprun would reject, and a program that none of them starts on its node."""
     starts: dict[str, Callable[[int, str, Asked, Partition], Iterator[Fault]]] = {
         'jsrun': _jsrun, 'mpiexec': _mpiexec, 'aprun': _aprun,
     }  # fmt: skip
     for number, text in enumerate(lines, start=1):
         if text.split(' ', 1)[0] in starts:
             yield from starts[text.split(' ', 1)[0]](number, text, asked, partition)
+        here = text.startswith('bash ../../rank.sh ') and 'export PLUMBLINE_ON_NODE=1' not in lines
+        if here and partition.entry['launcher'] in ON_LAUNCH_NODES:
+            yield (
+                number,
+                'rank.sh',
+                f'runs on the launch node, not on a compute node: {partition.entry["launcher"]} must start it',
+            )
 
 
 def _number(text: str, option: str) -> int | None:

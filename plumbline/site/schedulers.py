@@ -52,6 +52,11 @@ SCHEDULERS = {
 }
 
 
+#: Launchers of machines that run job scripts on a launch or service node, so that one plain process needs them, too:
+#: user guides of Summit (docs.olcf.ornl.gov) and Theta (docs.alcf.anl.gov).
+ON_LAUNCH_NODES = frozenset({'jsrun', 'lrun', 'lrun-gpu', 'alps'})
+
+
 def scheduler(name: str | None) -> Scheduler:
     """Return what is known of a scheduler; the defaults for one that is not in the table, as of another suite."""
     return SCHEDULERS.get(name or '', Scheduler())

@@ -234,7 +234,7 @@ def job_of(script: Path) -> str:
     exports = sorted(line for line in lines if line.startswith('export '))
     stack = [re.sub(r'/\S*/', '', line.split(' || ')[0]) for line in lines if line.startswith(('module ', 'source '))]
     runs = [line for line in lines if line.endswith(' ;;')]
-    launch = [line.partition(' > ')[0] for line in lines if 'rank.sh' in line]
+    launch = [line.partition(' > ')[0] for line in lines if 'rank.sh' in line or line.endswith('bash ./rfm_job.sh')]
     more = [f'{len(runs) - 2} more', runs[-1]] if len(runs) > 2 else runs[1:]
     said = [*asked, *exports, *stack, *runs[:1], *more, *launch]
     return ''.join(f'  {shortened(line)}\n' for line in said)

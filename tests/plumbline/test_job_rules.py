@@ -132,6 +132,19 @@ def test_a_mistake_is_named_with_its_line_and_option(site, script, right, mistak
     assert any((n, name) == (line, option) and words in why for n, name, why in found), found
 
 
+@each_row('site, script, start', [('summit', LSF, 'jsrun '), ('theta', APRUN, 'aprun ')])
+def test_a_program_that_no_launcher_starts_is_on_the_launch_node(site, script, start):
+    (partition,) = load_site(site).partitions.values()
+    lines = [line for line in script.splitlines() if not line.startswith(start)]
+    plain = [*lines, 'bash ../../rank.sh stream > stdout']
+    (fault,) = faults_of_script('\n'.join(plain), partition)
+    assert fault[:2] == (len(plain), 'rank.sh') and 'runs on the launch node' in fault[2]
+    again = [*lines, 'export PLUMBLINE_ON_NODE=1', 'bash ../../rank.sh stream > stdout']
+    assert list(faults_of_script('\n'.join(again), partition)) == []
+    (local,) = load_site('frontier').partitions.values()
+    assert 'rank.sh' not in [option for _, option, _ in faults_of_script('\n'.join(plain), local)]
+
+
 def test_what_only_a_user_can_state_is_told_and_no_mistake():
     (partition,) = load_site('frontier').partitions.values()
     assert missing_words(SLURM, partition) == ['account']

@@ -19,7 +19,7 @@ from checks.core.placement import UNBOUND
 from checks.core.reading.outputs import CLOCKS
 from plumbline.errors import SiteError
 from plumbline.site.mpi import FAMILIES
-from plumbline.site.schedulers import scheduler
+from plumbline.site.schedulers import ON_LAUNCH_NODES, scheduler
 from plumbline.site.sites import Environ
 from plumbline.stacks.install import BringUp, StackError
 from plumbline.stacks.manifest import Installed
@@ -84,6 +84,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
     unbound = ' '.join(f'{name}={value}' for name, value in UNBOUND.items())
     return [
         f'unset {" ".join(check.placement.unset)}',
+        *_to_compute_node(check),
         *activation,
         *([f'export {unbound}'] if check.mpi else []),  # after the site and its modules, which may set them
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
@@ -106,6 +107,18 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         'esac',
         'code=0',
     ]
+
+
+def _to_compute_node(check) -> list[str]:
+    """Return the lines that start the script again on its compute node, where job scripts run on a launch node.
+
+    Not of a check of MPI, whose script must stay where it can start ranks.
+    """
+    if check.mpi or check.is_local() or check.partition.entry['launcher'] not in ON_LAUNCH_NODES:
+        return []
+    check.job.num_tasks, check.job.num_tasks_per_node = check.num_tasks, check.num_tasks_per_node
+    start = f'{check.job.launcher.run_command(check.job)} bash ./rfm_job.sh'
+    return ['if [ -z "$PLUMBLINE_ON_NODE" ]; then', 'export PLUMBLINE_ON_NODE=1', start, 'exit', 'fi']
 
 
 def _unless_late(check) -> list[str]:

@@ -147,7 +147,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         asked = (self.placement.nics or ()) if self.placement and not self.run_env else ()
         return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
 
-    def invalid_reason(self, metric: Metric, value: float, run: Run) -> str | None:
+    def invalid_reason(self, metric: Metric, value: float, run: Run | None) -> str | None:
         """Return why a measured value cannot be true or trusted; None if it can."""
         if metric.unit == '1' and metric.better == 'higher' and value > 1:
             return f'{value:.4g} of the theoretical peak'
@@ -257,11 +257,15 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.executable, self.executable_opts, self.postrun_cmds = 'true', [], []
 
     def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
-        """Return `figures` with the physical peak of each metric that has one, in its unit."""
+        """Return `figures` with the physical peak of each metric whose series all have the same, in its unit."""
         found = {name: dict(of) for name, of in self.figures.items()}
+        peaks: dict[str, set[float | None]] = {}
         for metric in metrics if self.current_partition else ():  # none where ReFrame only describes the check
-            if peak := self.peak_of(metric):
-                found.setdefault(metric.name, {})['peak'] = peak / UNITS[metric.unit]
+            peak = self.peak_of(metric)
+            peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
+        for name, (peak, *others) in peaks.items():
+            if peak and not others:
+                found.setdefault(name, {})['peak'] = peak
         return found
 
     def plan(self) -> Plan:

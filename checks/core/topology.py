@@ -52,6 +52,7 @@ class Topology:
     numa_ids: tuple[int, ...] = ()  # the operating system's numbers of the domains
     resources: tuple[str, ...] = ()  # names of what jobs can request from the scheduler
     nics: tuple[str, ...] = ()  # network devices, as the kernel names them
+    nic_numa_ids: tuple[int, ...] = ()  # the NUMA domain near each, one of numa_ids; empty if unknown
     file_systems: Mapping[str, FileSystem] = field(default_factory=dict)
     expects: tuple[tuple[str, str], ...] = ()  # how a node must be set
     power_caps: tuple[int, ...] = ()  # W
@@ -81,6 +82,13 @@ class Topology:
     def cpus_in(self, domain: frozenset[int]) -> tuple[int, ...]:
         """Return the first hardware thread of every core of a socket or NUMA domain."""
         return tuple(cpu for cpu in self.cpu_of_core if cpu in domain)
+
+    def cpu_near_nic(self, nic: int = 0) -> int:
+        """Return the first core of the NUMA domain near a network device, by its number; of the node if unknown."""
+        if nic < len(self.nic_numa_ids):
+            near = self.cpus_in(self.numa_domains[self.numa_ids.index(self.nic_numa_ids[nic])])
+            return next(iter(near), self.cpu_of_core[0])  # the system may keep all cores of a domain
+        return self.cpu_of_core[0]
 
     def cpus_by_socket(self) -> list[tuple[int, ...]]:
         """Return the first hardware threads of the cores of each socket that has cores."""
@@ -182,6 +190,7 @@ def topology_of(site: str, partition: str) -> Topology:
         gpu_numa_ids=tuple(number for device in gpus for number in device.get('numa_domains', ())),
         resources=tuple(resource['name'] for resource in described.entry.get('resources', [])),
         nics=tuple(described.entry.get('nics', ())),
+        nic_numa_ids=tuple(described.entry.get('nic_numa_domains', ())),
         file_systems=described.file_systems,
         expects=described.expects,
         power_caps=tuple(round(in_base_unit(cap)) for cap in described.power_cap.get('caps', ())),
@@ -338,8 +347,8 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
     """Return where two communicating processes run: on two CPUs of a node, or on one CPU of each of two nodes.
 
     same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
-    first_last: the ends of a node of one socket. two_nodes: the first core of each. Of several on the same cores, the
-    first.
+    first_last: the ends of a node of one socket. two_nodes: the first core of each, near its first network device. Of
+    several on the same cores, the first.
     """
     first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
     domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
@@ -356,7 +365,7 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
         if usable:
             kept[name] = usable[0]
     if topology.nodes_of_partition > 1:
-        kept['two_nodes'] = (first,)
+        kept['two_nodes'] = (topology.cpu_near_nic(),)
     return kept
 
 

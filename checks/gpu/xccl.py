@@ -61,6 +61,13 @@ class XcclTests(OnNodes, Benchmark):
     def devices_named(self, run):
         return xccl.devices_of(run.output)
 
+    def peak_of(self, metric):
+        """Bound what needs the network by all that a node can send."""
+        network = self.partition.network_peak() if self.num_nodes > 1 else None
+        collective = metric.dims['collective']
+        bus = xccl.FACTORS[collective](self.ranks) if metric.name == 'bus_bandwidth' else 1
+        return network and network * bus * xccl.OF_NETWORK[collective](self.num_nodes, self.ranks // self.num_nodes)
+
     def sanity_faults(self, run):
         log = ''.join([run.output, *map(text_of, sorted(run.folder.glob(LOG.replace('%h.%p', '*'))))])
         ways = ', '.join(f'{way} {number}' for way, number in xccl.transports_of(log).items())

@@ -26,6 +26,16 @@ FACTORS = {
     'alltoall': lambda ranks: (ranks - 1) / ranks,
     'sendrecv': lambda ranks: 1,
 }
+#: Collective -> most bytes of a message for each byte that the network takes from a node, or brings it, by the number
+#: of nodes and the ranks of one. Switches may add up and copy: in an all_reduce each node must still send the sum of
+#: its own ranks, in the others what other nodes need of them, or get what it needs of others.
+OF_NETWORK = {
+    'all_reduce': lambda nodes, ranks: 1,
+    'all_gather': lambda nodes, ranks: nodes / (nodes - 1),
+    'reduce_scatter': lambda nodes, ranks: nodes / (nodes - 1),
+    'alltoall': lambda nodes, ranks: nodes / (nodes - 1) / ranks,
+    'sendrecv': lambda nodes, ranks: 1,
+}
 LARGEST = 2**30
 _SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
 _NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?)'

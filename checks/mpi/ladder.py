@@ -50,11 +50,15 @@ def node_counts_of(topology):
 def rails_of(topology, buffers):
     """Return the placement of a rank on each rail of a node, and that of two ranks within it, if there is room.
 
-    Rails are the network devices; of device buffers the GPUs, most of which have a network device each.
+    Rails are the network devices, each with a core near it; of device buffers the GPUs, most of which have a network
+    device each.
     """
     if buffers == 'host':
         ends = topology.cpu_of_core[:1], topology.cpu_of_core[-1:]
-        rails = [replace(one_rank_on(ends[0]), nics=nic and ((nic,),)) for nic in topology.nics or (None,)]
+        rails = [
+            replace(one_rank_on((topology.cpu_near_nic(number),)), nics=nic and ((nic,),))
+            for number, nic in enumerate(topology.nics or (None,))
+        ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
     (gpu,), cores = models_for(topology, MODELS), cpus_of_devices(topology)
     rails = [Placement(1, (its,), devices=((device,),), gpu=gpu) for device, its in enumerate(cores)]
@@ -161,6 +165,12 @@ class NodeLadder(Benchmark):
         write_inputs(self)
         self.executable_opts = ['../../ladder.py', '../../ladder.json', self.provenance['ladder']]
 
+    def peak_of(self, metric):
+        """Bound pairs by the network devices of a rail. An allreduce sends all bytes at least once from each node."""
+        rail = self.partition.network_peak([nic for of_rank in self.rails[0].nics or () for nic in of_rank])
+        factor = {'pair_bandwidth': 1, 'group_bandwidth': 2 * (self.num_nodes - 1) / self.num_nodes}
+        return rail * factor[metric.name] if rail and metric.name in factor else None
+
     def sanity_faults(self, run):
         self.printed = run.output
         return [] if ENDED.search(run.output) else ['the ladder did not come to its end']
@@ -173,3 +183,8 @@ class NodeLadder(Benchmark):
 
     def derive(self, record):
         add_samples(record, self.printed, ','.join(self.job.nodelist or []), self.num_nodes)
+        for metric in self.metrics:
+            for series in record.metrics[metric.name].series:
+                for _, nodes, value in series.samples:
+                    if why := self.invalid_reason(metric, value, None):
+                        series.invalid = series.invalid or f'{nodes}: {why}'

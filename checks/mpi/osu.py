@@ -50,6 +50,11 @@ class Osu(Benchmark):
         self.executable = self.programs[0]
         self.trial_time_limit = 120 * len(self.programs)
 
+    def peak_of(self, metric):
+        """Bound bandwidths between nodes by the network devices that the ranks use."""
+        through = self.partition.network_peak(self.nics_asked_for()) if self.num_nodes > 1 else None
+        return osu.peak_between_nodes(metric, through)
+
     def sanity_faults(self, run):
         run.provenance['osu_version'] = osu.version_of(run.output)
         return osu.faults_of(run.output, run.name, self.sizes[run.name], self.num_tasks)

@@ -197,6 +197,10 @@ class OsuDeviceRails(OsuOnDevices):
         if self.buffers == 'device-device' and self.partition.transport == 'direct':
             self.compare_with_host(osu.STAGED_BETWEEN)
 
+    def peak_of(self, metric):
+        """Bound bandwidths by all network devices of a node, of which MPI may use several for one rank."""
+        return osu.peak_between_nodes(metric, self.partition.network_peak())
+
 
 @rfm.simple_test
 class OsuDeviceCollectives(OnNodes, OsuOnDevices):

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from checks.core.reading.trials import Metric
 from plumbline.machine.vendors import VENDORS
+from plumbline.units import dimension
 
 _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
@@ -128,6 +129,13 @@ def judged_sizes(name: str, what: str, sizes: list[int]) -> list[int]:
     latency = _program(name).unit == 'us' or what == 'message_rate'
     small = [size for size in sizes if size <= SMALL] if latency else []
     return small + (sizes[-1:] if _program(name).largest == MIB or not latency else [])
+
+
+def peak_between_nodes(metric: Metric, through: float | None) -> float | None:
+    """Return the physical peak in B/s of a metric between two nodes, each of which sends `through` at most one way."""
+    if not through or dimension(metric.unit) != 'bandwidth':
+        return None
+    return 2 * through if metric.name.startswith('bidirectional') else through
 
 
 def published_latency() -> Metric:

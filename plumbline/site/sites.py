@@ -4,7 +4,7 @@
 import functools
 import platform
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,6 +76,7 @@ class Partition:
     environs: tuple[str, ...] = ()
     memory_bytes: float | None = None
     peaks: dict[str, float] = field(default_factory=dict)
+    published_peaks: dict[str, float] = field(default_factory=dict)  # as a document counts them, where that differs
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
     transport: str = 'direct'  # from node to node: by the fabric from any memory, from that of the host alone, sockets
@@ -91,6 +92,11 @@ class Partition:
     @property
     def processor(self) -> dict[str, Any]:
         return self.entry.get('processor', {})
+
+    def network_peak(self, nics: Collection[str] = ()) -> float | None:
+        """Return the bytes/s that a node sends at most to others through `nics`; none: through all that it has."""
+        peak, known = self.peaks.get('network_bandwidth'), self.entry.get('nics', ())
+        return peak * len(nics) / len(known) if peak and nics else peak
 
     def reframe(self) -> dict[str, Any]:
         """Return this partition as an entry of ReFrame's ``partitions``."""
@@ -240,6 +246,7 @@ def _partition(item: dict[str, Any]) -> Partition:
         environs=tuple(item['environs']),
         memory_bytes=in_base_unit(item['memory_per_node']) if 'memory_per_node' in item else None,
         peaks={key: in_base_unit(value) for key, value in peaks.items()},
+        published_peaks={key: in_base_unit(value) for key, value in item.get('published_peaks', {}).items()},
         flop_per_cycle=flop_per_cycle,
         num_nodes=item.get('num_nodes', 1),
         transport=item.get('transport', 'direct'),

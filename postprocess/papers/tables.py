@@ -193,7 +193,8 @@ def _cell(
         printed = entry.get('printed', {}).get(column['printed'])
         return _shown(printed, column, entry, partition) if printed else CELL
     if 'peak' in column:
-        return CELL | {'text': partition.entry.get('peaks', {}).get(column['peak'], '').split(' ')[0]}
+        peaks = partition.entry.get('peaks', {}) | partition.entry.get('published_peaks', {})
+        return CELL | {'text': peaks.get(column['peak'], '').split(' ')[0]}
     if 'printed' in entry:
         return CELL
     for source in column['from'] if isinstance(column['from'], list) else [column['from']]:
@@ -295,7 +296,8 @@ def _shown(row: Reference, column: dict[str, Any], entry: dict[str, Any], partit
     own = row.quantity.unit
     unit = column.get('unit', own)
     if 'percent_of' in column:
-        peak = in_base_unit(entry['peak']) if 'peak' in entry else partition.peaks.get(column['percent_of'])
+        peaks = partition.peaks | partition.published_peaks
+        peak = in_base_unit(entry['peak']) if 'peak' in entry else peaks.get(column['percent_of'])
         if peak is None:
             return CELL
         unit, scale = '%', 100 * UNITS[own] / (peak * int(entry.get('nodes', 1)))

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What network devices carry bounds what is measured between nodes: numbers worked out by hand for 4 x 25 GB/s."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+from rows import each_row
+
+from checks.core.reading.trials import Metric, Plan
+from checks.core.topology import Topology, pairs
+from plumbline.record import Dim
+from plumbline.site.sites import Partition
+
+NICS = ('cxi0', 'cxi1', 'cxi2', 'cxi3')
+NODE = Partition('gpu', {'nics': list(NICS)}, peaks={'network_bandwidth': 100e9})
+
+
+def case_of(num_nodes: int, nics: tuple[str, ...] = (), partition: Partition = NODE, **other) -> SimpleNamespace:
+    return SimpleNamespace(partition=partition, num_nodes=num_nodes, nics_asked_for=lambda: nics, **other)
+
+
+@each_row(
+    'check, name, unit, nodes, nics, peak',
+    [
+        ('OsuBandwidth', 'bandwidth', 'MB/s', 2, ('cxi0',), 25e9),
+        ('OsuBandwidth', 'bidirectional_bandwidth', 'MB/s', 2, ('cxi0',), 50e9),
+        ('OsuBandwidth', 'bandwidth', 'MB/s', 1, (), None),  # within a node
+        ('OsuLatency', 'latency', 'us', 2, ('cxi0',), None),
+        ('OsuOneSided', 'put_bandwidth', 'MB/s', 2, ('cxi0',), 25e9),
+        ('OsuMultiPair', 'multi_bandwidth', 'MB/s', 2, (), 100e9),
+        ('OsuMultiPair', 'message_rate', 'ops/s', 2, (), None),
+        ('OsuDeviceRails', 'bandwidth', 'MB/s', 2, (), 100e9),
+        ('OsuDeviceRails', 'bidirectional_bandwidth', 'MB/s', 2, (), 200e9),
+    ],
+)  # fmt: skip
+def test_osu_between_two_nodes(classes, check, name, unit, nodes, nics, peak):
+    metric = Metric(name, unit, 'lower' if unit == 'us' else 'higher')
+    assert classes[check].peak_of(case_of(nodes, nics), metric) == peak
+    without = replace(NODE, peaks={})
+    assert classes[check].peak_of(case_of(nodes, nics, without), metric) is None
+
+
+@each_row(
+    'collective, nodes, algorithm, bus',
+    [
+        ('all_reduce', 2, 100, 175), ('all_reduce', 4, 100, 187.5), ('all_gather', 2, 200, 175),
+        ('all_gather', 4, 400 / 3, 125), ('reduce_scatter', 2, 200, 175), ('alltoall', 2, 50, 43.75),
+        ('alltoall', 4, 100 / 3, 31.25), ('sendrecv', 2, 100, 100), ('all_reduce', 1, None, None),
+    ],
+)  # fmt: skip
+def test_collectives_of_four_gpus_a_node(classes, collective, nodes, algorithm, bus):
+    case = case_of(nodes, ranks=4 * nodes)
+    for name, expected in (('algorithm_bandwidth', algorithm), ('bus_bandwidth', bus)):
+        found = classes['XcclTests'].peak_of(case, Metric(name, 'GB/s', 'higher', dims={'collective': collective}))
+        assert found == (expected and pytest.approx(expected * 1e9))
+
+
+def test_an_allreduce_that_was_measured_is_possible_and_one_above_all_devices_is_not(classes):
+    """github.com/eth-cscs/cscs-reframe-tests expects 150 GB/s of four GH200 on each of two nodes, with 4 x 25 GB/s."""
+    check, case = classes['XcclTests'], case_of(2, ranks=8)
+    case.peak_of = lambda metric: check.peak_of(case, metric)
+    metric = Metric('bus_bandwidth', 'GB/s', 'higher', dims={'collective': 'all_reduce'})
+    assert check.invalid_reason(case, metric, 150.0, None) is None
+    assert check.invalid_reason(case, metric, 176.0, None) == '176 GB/s is above the physical peak of 175'
+
+
+def test_a_pair_of_the_ladder_above_its_device_is_void_and_named(classes):
+    check = classes['NodeLadder']
+    metrics = [Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': [0, 1]})]
+    metrics += [Metric(name, unit, 'higher') for name, unit in (('group_bandwidth', 'MB/s'), ('good_nodes', '1'))]
+    record = Plan('NodeLadder', (), metrics, dims={'rail': Dim('name')}).empty_record()
+    rails = [SimpleNamespace(nics=((nic,),)) for nic in NICS]
+    printed = 'pair 1 0 n1,n2 24000.0\npair 1 0 n3,n4 26000.0\npair 1 1 n1,n2 25000.0\nlargest 4 37000.0\n'
+    case = case_of(
+        4, rails=rails, metrics=metrics, printed=printed, job=SimpleNamespace(nodelist=['n1', 'n2', 'n3', 'n4'])
+    )
+    case.peak_of = lambda metric: check.peak_of(case, metric)
+    case.invalid_reason = lambda *of: check.invalid_reason(case, *of)
+    check.derive(case, record)
+    said = {(name, dict(one.dims).get('rail')): one.invalid for name, _, one in record.series() if one.invalid}
+    assert said == {('pair_bandwidth', '0'): 'n3,n4: 26000 MB/s is above the physical peak of 25000'}
+    case.printed = printed.replace('37000', '38000')  # 2 x 3/4 x 25 GB/s are 37.5 GB/s
+    check.derive(case, record)
+    assert 'above the physical peak of 37500' in record.metrics['group_bandwidth'].series[0].invalid
+
+
+def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_are_not(classes):
+    """112 cores of 32 Flop a cycle are 7.17 TFlop/s at 2 GHz, as a document counts them, and 10.75 at 3 GHz."""
+    from checks.memory.likwid import flop_metrics
+
+    bounds = [flop_metrics('x', {'precision': precision}, None)[0].peak for precision in ('dp', 'sp')]
+    assert bounds == ['flops_dp', None]
+    node = Partition('gpp', {}, peaks={'flops_dp': 10.75e12}, published_peaks={'flops_dp': 7.17e12})
+    case = SimpleNamespace(partition=node, program=SimpleNamespace(on_gpus=False), num_nodes=1)
+    assert classes['HPL'].peak.fget(case) == 7.17e12
+    case.partition = replace(node, published_peaks={})
+    assert classes['HPL'].peak.fget(case) == 10.75e12
+
+
+def test_a_pair_of_nodes_and_each_rail_run_on_cores_near_their_devices(reframe_runtime):
+    from checks.mpi.ladder import rails_of
+
+    domains = tuple(frozenset(range(16 * n, 16 * n + 16)) for n in range(4))
+    cores = tuple((core,) for core in range(64) if core % 8)  # the first of each L3 is kept for the system
+    node = Topology(cores, domains, (frozenset(range(64)),), (), '', None, nodes_of_partition=2, numa_ids=(0, 1, 2, 3))
+    known = replace(node, nics=NICS, nic_numa_ids=(3, 1, 0, 2))
+    assert (pairs(node)['two_nodes'], pairs(known)['two_nodes']) == ((1,), (49,))
+    assert [(rail.cpus, rail.nics) for rail in rails_of(known, 'host')[0]] == [
+        (((cpu,),), ((nic,),)) for cpu, nic in zip((49, 17, 1, 33), NICS, strict=True)
+    ]
+    assert [rail.cpus for rail in rails_of(replace(known, nic_numa_ids=()), 'host')[0]] == [((1,),)] * 4

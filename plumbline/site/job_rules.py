@@ -6,6 +6,7 @@ What only an installed scheduler knows, such as accounts, is not judged. aprun: 
 
 import re
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from plumbline.site.job_directives import RULES, Asked, Fault
 from plumbline.site.schedulers import ON_LAUNCH_NODES
@@ -82,8 +83,19 @@ def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[
         yield (
             line['cpus'], 'cpus', f'{asked.cpus} of a node, and a rank is bound to CPU {max(used)}: ask for all {cpus}'
         )  # fmt: skip
-    elif kept and used:
-        yield used[min(used)], 'PLUMBLINE_CPUS', f'{kept} cores are kept for the system: -S 0 gives the job all'
+    elif kept and (of_system := sorted(set(used) & _reserved(processor))):
+        why = f'CPU {of_system[0]} is of a core that is kept for the system: see reserved_cores in site.yaml'
+        yield used[of_system[0]], 'PLUMBLINE_CPUS', why
+    elif kept > len(processor.get('reserved_cores', ())) and used:
+        why = f'{kept} cores are kept for the system: -S 0 gives the job all, or state them as reserved_cores'
+        yield used[min(used)], 'PLUMBLINE_CPUS', why
+
+
+def _reserved(processor: dict[str, Any]) -> set[int]:
+    """Return the hardware threads of the cores that no job gets."""
+    per_core, cores = processor['num_cpus_per_core'], processor['num_cpus'] // processor['num_cpus_per_core']
+    step = 1 if processor.get('consecutive_threads') else cores
+    return {first + step * thread for first in processor.get('reserved_cores', ()) for thread in range(per_core)}
 
 
 def _cpus_used(lines: list[str]) -> dict[int, int]:

@@ -17,16 +17,16 @@ from plumbline.record import Dim
 # Site and partition -> nodes at night and at an acceptance, rails of host buffers, of devices, rounds of devices
 PLANNED = {
     'daint:gh200': ([16, 1022], 4, 4, [30, 35]),
-    'frontier:gpu': ([16, 2048], 1, 8, [45, 18]),
+    'frontier:gpu': ([16, 2048], 4, 8, [45, 18]),
     'lassen:gpu': ([16, 792], 1, 4, [30, 44]),
     'leonardo:booster': ([16, 64], 1, 4, [30, 63]),
-    'lumi:lumi-g': ([16, 1024], 1, 8, [45, 35]),
+    'lumi:lumi-g': ([16, 1024], 4, 8, [45, 35]),
     'marenostrum5:acc': ([16, 1120], 1, 4, [30, 33]),
-    'perlmutter:gpu': ([16, 1536], 1, 4, [30, 24]),
-    'polaris:gpu': ([16, 496], 1, 4, [30, 60]),
+    'perlmutter:gpu': ([16, 1536], 4, 4, [30, 24]),
+    'polaris:gpu': ([16, 496], 2, 4, [30, 60]),
     'sierra:gpu': ([16, 2048], 1, 4, [30, 18]),
     'summit:gpu': ([16, 2048], 1, 6, [30, 18]),
-    'tuolumne:apu': ([16, 1152], 1, 4, [30, 32]),
+    'tuolumne:apu': ([16, 1152], 4, 4, [30, 32]),
 }
 
 

@@ -205,13 +205,14 @@ def test_slurm_accepts_every_job_of_its_sites(dry_run, slurm_judge, site):
 PLANTED = [
     ('--time=', '--time=3:00:00 #', 'time limit', 'time limit'),
     ('--ntasks-per-node=', '--cpus-per-task=129 #', 'Requested node configuration', 'cpus'),
-    ('--exclusive', '--exclusive\n#SBATCH --gres=gpu:9', 'Requested node configuration', 'gpus'),
+    ('--gpus-per-node=8', '--gpus-per-node=9', 'Requested node configuration', 'gpus'),
+    ('--gpus-per-node=8', '--comment=0', None, 'gpus'),  # Slurm passes it, and a step has no GPU
     ('--exclusive', '--exclusive\n#SBATCH --gres=gpus:1', 'generic resource', None),
     ('--exclusive', '--exclusive\n#SBATCH -p nosuch', 'partition', None),
     ('--threads-per-core=2', '--threads-per-core=4', 'Requested node configuration', 'threads-per-core'),
     ('--threads-per-core=2', '--threads-per-core=1\n#SBATCH --cpus-per-task=128', 'Requested node conf', 'cpus'),
     ('--no-requeue', '--no-reqeue', 'unrecognized option', '--no-reqeue'),
-    ('-S 0', '--comment=0', None, 'PLUMBLINE_CPUS'),  # Slurm passes it, and the job gets 56 of 64 cores
+    ('PLUMBLINE_CPUS=1,', 'PLUMBLINE_CPUS=0,1,', None, 'PLUMBLINE_CPUS'),  # Slurm passes it, and keeps core 0
     ('#SBATCH --threads-per-core=2\n', '', None, 'PLUMBLINE_CPUS'),
 ]
 

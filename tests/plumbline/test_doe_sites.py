@@ -42,7 +42,7 @@ NODES = {
     'sawtooth': (48, 48, 2, 2, 0, None),
     'eagle': (36, 36, 2, 2, 0, None),
     'manzano': (48, 48, 2, 2, 0, None),
-    'frontier': (64, 128, 1, 4, 8, 'gfx90a'),
+    'frontier': (56, 112, 1, 4, 8, 'gfx90a'),
     'summit': (44, 176, 2, 2, 6, 'sm_70'),
     'sierra': (44, 176, 2, 2, 4, 'sm_70'),
     'perlmutter': (64, 128, 1, 4, 4, 'sm_80'),
@@ -102,7 +102,8 @@ def test_the_bandwidth_of_table_5_holds_for_every_device_digit_for_digit(name):
     assert (row['n'], row['unit'], row['better']) == ('100', 'GB/s', 'higher')
     assert (row['kind'], row['source']) == ('published', '003 Table 5')
     partition = the_partition(name)
-    assert partition.entry['peaks']['device_memory_bandwidth'] == f'{peak} GB/s'
+    peaks = partition.entry['peaks'] | partition.entry.get('published_peaks', {})
+    assert peaks['device_memory_bandwidth'] == f'{peak} GB/s'
     assert float(mean) < float(peak)
     (stack,) = partition.environs
     model = {'cuda': 'cuda', 'rocm': 'hip'}[stack]

@@ -18,13 +18,13 @@ SLURM = """\
 #SBATCH --time=1:30:0
 #SBATCH --exclusive
 #SBATCH --no-requeue
-#SBATCH -S 0
+#SBATCH --gpus-per-node=8
 #SBATCH --threads-per-core=2
-export PLUMBLINE_CPUS=0-63
-export PLUMBLINE_CPUS=0,64:1,127
+export PLUMBLINE_CPUS=1-7
+export PLUMBLINE_CPUS=1,65:2,127
 srun bash ../../rank.sh
 """
-KNL = SLURM.replace('-S 0', '-C knl')
+KNL = SLURM.replace('--gpus-per-node=8', '-C knl')
 PBS = """\
 #!/bin/bash
 #PBS -N rfm_job
@@ -65,16 +65,18 @@ MISTAKES = [
     ('frontier', SLURM, '1:30:0', '2:00:01', 5, 'time limit', '7201 s, and max_time of gpu allows 7200 s'),
     ('frontier', SLURM, '1:30:0', '1-0', 5, 'time limit', '86400 s'),
     ('frontier', SLURM, '#SBATCH --time=1:30:0\n', '', 1, 'time limit', 'none is stated'),
-    ('frontier', SLURM, '-S 0', '--cpus-per-task=65', 8, 'cpus', '130 of a node, and the job gets 112'),
-    ('frontier', SLURM, '-S 0\n#SBATCH --threads-per-core=2', '-S 0\n#SBATCH -c 64', 9, 'cpus', 'the job gets 64'),
+    ('frontier', SLURM, '--no-requeue', '--cpus-per-task=57', 7, 'cpus', '114 of a node, and the job gets 112'),
+    ('frontier', SLURM, '--threads-per-core=2', '-c 64', 9, 'cpus', 'the job gets 56'),
     ('frontier', SLURM, '#SBATCH --threads-per-core=2\n', '', 10, 'PLUMBLINE_CPUS', '--threads-per-core=2'),
-    ('frontier', SLURM, '-S 0', '--comment=x', 10, 'PLUMBLINE_CPUS', '8 cores are kept for the system'),
-    ('frontier', SLURM, '1,127', '1,128', 11, 'PLUMBLINE_CPUS', 'CPU 128, and a node has 128'),
+    ('frontier', SLURM, '=1,65', '=0,65', 11, 'PLUMBLINE_CPUS', 'CPU 0 is of a core that is kept for the system'),
+    ('frontier', SLURM, '=1,65', '=1,72', 11, 'PLUMBLINE_CPUS', 'CPU 72 is of a core that is kept for the system'),
+    ('frontier', SLURM, '--gpus-per-node=8', '-S 0', 1, 'gpus', 'gpu needs one'),
+    ('frontier', SLURM, '2,127', '2,128', 11, 'PLUMBLINE_CPUS', 'CPU 128, and a node has 128'),
     ('frontier', SLURM, '=2\nexport', '=4\nexport', 9, 'threads-per-core', '4, and a core has 2'),
-    ('frontier', SLURM, '--exclusive', '--gpus-per-node=9 --exclusive', 6, 'gpus', '9 of a node, and it has 8'),
+    ('frontier', SLURM, '--gpus-per-node=8', '--gpus-per-node=9', 8, 'gpus', '9 of a node, and it has 8'),
     ('frontier', SLURM, '#SBATCH --exclusive\n', '', 1, 'exclusive', 'whole nodes'),
     ('frontier', SLURM, '--exclusive', '--exlusive --exclusive', 6, '--exlusive', 'did you mean exclusive'),
-    ('frontier', SLURM, '--ntasks=4', '--ntasks=4 -N 9857', 3, 'nodes', '9857, and gpu has 9856'),
+    ('frontier', SLURM, '--ntasks=4', '--ntasks=4 -N 9473', 3, 'nodes', '9473, and gpu has 9472'),
     ('frontier', SLURM, 'srun', '#SBATCH -p batch\nsrun', 12, '#SBATCH -p batch', 'the first command, in line 10'),
     ('trinity', KNL, '-C knl', '--comment=x', 1, 'constraint', 'knl needs'),
     ('polaris', PBS, 'ncpus=64', 'ncpus=2', 4, 'cpus', '2 of a node, and a rank is bound to CPU 24: ask for all 64'),
@@ -145,10 +147,18 @@ def test_a_program_that_no_launcher_starts_is_on_the_launch_node(site, script, s
     assert 'rank.sh' not in [option for _, option, _ in faults_of_script('\n'.join(plain), local)]
 
 
+def test_cores_that_slurm_keeps_and_nobody_names():
+    (partition,) = load_site('frontier').partitions.values()
+    entry = partition.entry | {'processor': partition.processor | {'reserved_cores': []}}
+    ((_, option, why),) = faults_of_script(SLURM, replace(partition, entry=entry))
+    assert option == 'PLUMBLINE_CPUS' and '8 cores are kept for the system: -S 0 gives the job all' in why
+    assert list(faults_of_script(SLURM.replace('--no-requeue', '-S 0'), replace(partition, entry=entry))) == []
+
+
 def test_what_only_a_user_can_state_is_told_and_no_mistake():
     (partition,) = load_site('frontier').partitions.values()
     assert missing_words(SLURM, partition) == ['account']
-    assert missing_words(SLURM.replace('-S 0', '-S 0\n#SBATCH -A x'), partition) == []
+    assert missing_words(SLURM.replace('--no-requeue', '-A x'), partition) == []
 
 
 def test_a_scheduler_without_rules_is_not_judged():

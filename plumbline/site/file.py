@@ -14,6 +14,7 @@ from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
 from plumbline.machine.vendors import VENDORS
 from plumbline.paths import SCHEMAS
+from plumbline.site.job_directives import gpus_asked_for
 from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
@@ -88,6 +89,7 @@ def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
         yield from found
         if complete and not (broken or found):
             yield from _omissions(entry)
+            yield from _without_effect(entry)
 
 
 @functools.cache
@@ -176,6 +178,7 @@ def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> It
     of_processor = [*_of_processor(item['processor'])] if 'processor' in item else []
     yield from ((['processor', *path], wrong) for path, wrong in of_processor)
     yield from _of_devices(item, near=not of_processor)
+    yield from _of_nics(item, near=not of_processor)
     yield from _of_expects(item)
     yield from _of_link_classes(item)
 
@@ -246,6 +249,17 @@ def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
             yield [*path, 'arch'], f'expected a GPU architecture such as sm_90 or gfx90a; found {arch!r}{guess}'
 
 
+def _of_nics(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
+    """Yield wrong NUMA domains `near` the network devices."""
+    found, processor = partition.get('nic_numa_domains', []), partition.get('processor', {})
+    if found and len(found) != (number := len(partition.get('nics', []))):
+        yield ['nic_numa_domains'], f'expected {number} numbers, one for each of nics; found {len(found)}'
+    domains = processor.get('numa_ids') or range(_number_of_domains(processor))
+    for wrong in sorted(set(found) - set(domains)) if processor and near else ():
+        known = ', '.join(map(str, domains))
+        yield ['nic_numa_domains'], f'expected NUMA domains of the node, {known}; found {wrong}'
+
+
 def _of_expects(partition: dict[str, Any]) -> Iterator[Fault]:
     """Yield each expected number that contradicts the description of the node."""
     expects, processor = partition.get('expects', {}), partition.get('processor', {})
@@ -291,6 +305,55 @@ def _omissions(entry: dict[str, Any]) -> Iterator[Fault]:
             some = ', '.join(f'[{a}, {b}]' for a, b in lacking[:5]) + (', ...' if lacking[5:] else '')
             why = f'expected a class for each pair of the {gpus} GPUs; {len(lacking)} are in none: {some}'
             yield ['partitions', number, 'link_classes'], why
+
+
+# What is of the right form, and would not do on the machine what it is there for. A site that loads may have it.
+
+_INTERFACE = re.compile(r'hsn\d+')  # of a Slingshot network device with the same number, cxi0 of hsn0
+_BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
+
+
+def _without_effect(entry: dict[str, Any]) -> Iterator[Fault]:
+    environs = {item['name']: item for item in entry['environments']}
+    for number, item in enumerate(entry['environments']):
+        stated = [[str(word) for word in pair] for pair in item.get('env_vars', [])]
+        if item.get('mpi') == 'intel-oneapi-mpi' and ['I_MPI_OFFLOAD', '1'] not in stated:
+            why = (
+                'Intel MPI passes buffers of NVIDIA GPUs from 2021.13 on alone, and of AMD GPUs never; '
+                'expected another MPI, or I_MPI_OFFLOAD: 1 in env_vars of this environment'
+            )
+            for index, feature in enumerate(item.get('features', [])):
+                if feature in _BUFFERS_ON_GPUS:
+                    yield ['environments', number, 'features', index], why
+    for number, item in enumerate(entry['partitions']):
+        parts = [entry, item, *(environs[name] for name in item['environs'])]
+        for path, wrong in _of_use(item, {str(name) for part in parts for name, _ in part.get('env_vars', [])}):
+            yield ['partitions', number, *path], wrong
+
+
+def _of_use(partition: dict[str, Any], variables: Set[str]) -> Iterator[Fault]:
+    """Yield what a partition, whose jobs have these environment variables, does not state, or states in vain."""
+    queue, runs = partition.get('queue', {}), partition['scheduler']
+    gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
+    for index, nic in enumerate(partition.get('nics', [])):
+        if _INTERFACE.fullmatch(nic) and partition.get('transport') != 'sockets':
+            device = nic.replace('hsn', 'cxi')
+            why = f'is the Ethernet interface of a Slingshot device, which MPI uses by sockets alone; expected {device}'
+            yield ['nics', index], why
+    asked = queue.get('gives_gpus') or any(map(gpus_asked_for, partition.get('access', [])))
+    if runs == 'slurm' and gpus and not asked:
+        number = sum(device['num_devices'] for device in gpus)
+        yield (
+            ['access'],
+            f'asks for no GPU, and steps of Slurm get none then; expected --gpus-per-node={number}, '
+            'or queue: {gives_gpus: true} where jobs need not ask',
+        )
+    intel = any(device.get('arch', '').startswith(('intel', 'xe')) for device in gpus)
+    if intel and 'ONEAPI_DEVICE_SELECTOR' not in variables:
+        why = 'lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor then; expected level_zero:gpu'
+        yield ['env_vars'], why
+    if runs in ('pbs', 'pbspro') and 'queue' in queue.get('needs', []) and 'max_jobs' not in partition:
+        yield [], 'lacks the key max_jobs: as many as the queue takes of a user; without it 8 are submitted at a time'
 
 
 def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:

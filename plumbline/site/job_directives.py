@@ -139,6 +139,11 @@ def _slurm(lines: list[str], asked: Asked) -> Iterator[Fault]:
     asked.words = {word: value(name) for word, name in names.items() if name in found}
 
 
+def gpus_asked_for(option: str) -> bool:
+    """Return whether an option of sbatch, such as ``--gpus-per-node=4``, asks for GPUs."""
+    return bool(re.match(r'(--gpus(-per-(node|task|socket))?[= ]|-G ?|--gres[= ](.*,)?gpu\b)', option))
+
+
 def _hms(text: str, stated: bool = True) -> int | None:
     """Return seconds of Slurm's ``minutes``, ``h:m:s``, ``days-hours``; PBS has ``h:m:s`` too."""
     if not (text and stated):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What makes each family of MPI pass buffers of GPUs to the network without a copy through the host."""
+"""What makes each family of MPI pass buffers of GPUs without a copy through the host, or not look for any."""
 
 from dataclasses import dataclass, field
 
@@ -53,6 +53,7 @@ FAMILIES: dict[str, GpuAware] = {
         off={'MPIR_CVAR_ENABLE_GPU': '0'},
         needs='a library built for GPUs: see `mpichversion` for --with-cuda or -hip',
     ),
-    # Intel MPI Library Developer Reference, "GPU support": for Intel's GPUs alone, so none of ours; off unless it is 1
-    'intel-oneapi-mpi': GpuAware(off={'I_MPI_OFFLOAD': '0'}),
+    # Intel MPI Library Developer Reference, "GPU Buffers Support": of Intel's GPUs alone up to 2021.10, of NVIDIA's
+    # from 2021.13 on, too; off unless it is 1. Which of them a site has is not known, so its environment states it.
+    'intel-oneapi-mpi': GpuAware(off={'I_MPI_OFFLOAD': '0'}, needs='a version from 2021.13 on, and I_MPI_OFFLOAD=1'),
 }

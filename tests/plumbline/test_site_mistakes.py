@@ -20,6 +20,9 @@ partitions:
     launcher: srun
     environs: [cuda]
     max_time: 1d12h
+    access: [--gpus-per-node=3]
+    nics: [cxi0, cxi1]
+    nic_numa_domains: [4, 0]
     processor:
       arch: zen4
       num_cpus: 192
@@ -51,37 +54,41 @@ MISTAKES = [
     ('launcher: srun', 'launcher: jsrun', 6, 'partitions.0.launcher', 'jsrun needs scheduler lsf'),
     ('max_time: 1d12h', 'max_time: 36 hours', 8, 'partitions.0.max_time', '1d12h'),
     ('max_time:', 'max_tme:', 8, 'partitions.0.max_tme', 'did you mean max_time'),
-    ('arch: zen4', 'arch: zen44', 10, 'partitions.0.processor.arch', 'did you mean zen4'),
-    ('num_cpus: 192', 'num_cpus: 190', 11, 'partitions.0.processor.num_cpus', 'in each of 2 sockets; found 95 cores'),
-    ('num_cpus: 192', 'num_cpus: 191', 11, 'partitions.0.processor.num_cpus', 'a multiple of num_cpus_per_core, 2'),
+    ('arch: zen4', 'arch: zen44', 13, 'partitions.0.processor.arch', 'did you mean zen4'),
+    ('num_cpus: 192', 'num_cpus: 190', 14, 'partitions.0.processor.num_cpus', 'in each of 2 sockets; found 95 cores'),
+    ('num_cpus: 192', 'num_cpus: 191', 14, 'partitions.0.processor.num_cpus', 'a multiple of num_cpus_per_core, 2'),
     (
         'domains: 8',
         'domains: 1',
-        14,
+        17,
         'partitions.0.processor.num_numa_domains',
         'a multiple of num_sockets, 2; found 1',
     ),
-    ('domains: 8', 'domains: 10', 14, 'partitions.0.processor.num_numa_domains', 'found 10 domains of 96 cores'),
-    ('MiB, num_cpus: 16', 'MiB, num_cpus: 7', 16, 'partitions.0.processor.caches.L3.num_cpus', 'a divisor of num_cpus'),
-    ('sm_90', 'sm90', 18, 'partitions.0.devices.0.arch', 'did you mean sm_90'),
-    ('[0, 2, 4]', '[0, 2, 8]', 18, 'partitions.0.devices.0.numa_domains', 'found 8'),
-    ('[0, 2, 4]', '[0, 2]', 18, 'partitions.0.devices.0.numa_domains', 'expected 3 numbers'),
-    ('[[1, 2]]', '[[1, 2], [1, 3]]', 21, 'partitions.0.link_classes.B.pairs.1', 'of the 3 GPUs'),
-    (', [0, 2]]', ']', 19, 'partitions.0.link_classes', '1 are in none: [0, 2]'),
-    ('200 GB/s', '200 GB', 20, 'partitions.0.link_classes.A.peak', 'a bandwidth above 0'),
-    ('768 GiB', '768 GHz', 22, 'partitions.0.memory_per_node', 'a size above 0'),
-    ('921.6 GB/s', '921.6 GB', 23, 'partitions.0.peaks.memory_bandwidth', "'614.4 GB/s'; found '921.6 GB'"),
-    ('7 TFlop/s', '0 TFlop/s', 23, 'partitions.0.peaks.flops_dp', 'a Flop rate above 0'),
-    ('3 GHz', '3 GB', 23, 'partitions.0.peaks.core_clock', 'a frequency above 0'),
+    ('domains: 8', 'domains: 10', 17, 'partitions.0.processor.num_numa_domains', 'found 10 domains of 96 cores'),
+    ('MiB, num_cpus: 16', 'MiB, num_cpus: 7', 19, 'partitions.0.processor.caches.L3.num_cpus', 'a divisor of num_cpus'),
+    ('sm_90', 'sm90', 21, 'partitions.0.devices.0.arch', 'did you mean sm_90'),
+    ('[0, 2, 4]', '[0, 2, 8]', 21, 'partitions.0.devices.0.numa_domains', 'found 8'),
+    ('[0, 2, 4]', '[0, 2]', 21, 'partitions.0.devices.0.numa_domains', 'expected 3 numbers'),
+    ('[[1, 2]]', '[[1, 2], [1, 3]]', 24, 'partitions.0.link_classes.B.pairs.1', 'of the 3 GPUs'),
+    (', [0, 2]]', ']', 22, 'partitions.0.link_classes', '1 are in none: [0, 2]'),
+    ('200 GB/s', '200 GB', 23, 'partitions.0.link_classes.A.peak', 'a bandwidth above 0'),
+    ('768 GiB', '768 GHz', 25, 'partitions.0.memory_per_node', 'a size above 0'),
+    ('921.6 GB/s', '921.6 GB', 26, 'partitions.0.peaks.memory_bandwidth', "'614.4 GB/s'; found '921.6 GB'"),
+    ('7 TFlop/s', '0 TFlop/s', 26, 'partitions.0.peaks.flops_dp', 'a Flop rate above 0'),
+    ('3 GHz', '3 GB', 26, 'partitions.0.peaks.core_clock', 'a frequency above 0'),
     ('environs: [cuda]', 'environs: [cudaa]', 7, 'partitions.0.environs.0', 'did you mean cuda'),
-    ('governor:', 'governer:', 24, 'partitions.0.expects.governer', 'did you mean governor'),
-    ('gpus: 3', 'gpus: 4', 24, 'partitions.0.expects.gpus', 'expected 3, as processor and devices describe'),
-    ('smt_active: on', 'smt_active: 1', 24, 'partitions.0.expects.smt_active', 'expected boolean, found 1'),
-    ('>=5.14 <6', '=>5.14', 24, 'partitions.0.expects.kernel', "a range such as '>=550.54 <560'; found '=>5.14'"),
-    ('nics: 4', 'nics: four', 24, 'partitions.0.expects.nics', "expected integer, found 'four'"),
-    ('  floor: 0.1', '  floor: 0.8', 28, 'tolerance.floor', 'at most the cap, 0.75; found 0.8'),
-    ('  floor: 0.1', '  cap: 0.05\n  floor: 0.1', 29, 'tolerance.floor', 'at most the cap, 0.05'),
-    ('HPL, floor: 0.1', 'HPL, floor: 0.3', 30, 'tolerance.rules.0.floor', 'at most the cap, 0.2; found 0.3'),
+    ('governor:', 'governer:', 27, 'partitions.0.expects.governer', 'did you mean governor'),
+    ('gpus: 3', 'gpus: 4', 27, 'partitions.0.expects.gpus', 'expected 3, as processor and devices describe'),
+    ('smt_active: on', 'smt_active: 1', 27, 'partitions.0.expects.smt_active', 'expected boolean, found 1'),
+    ('>=5.14 <6', '=>5.14', 27, 'partitions.0.expects.kernel', "a range such as '>=550.54 <560'; found '=>5.14'"),
+    ('nics: 4', 'nics: four', 27, 'partitions.0.expects.nics', "expected integer, found 'four'"),
+    ('  floor: 0.1', '  floor: 0.8', 31, 'tolerance.floor', 'at most the cap, 0.75; found 0.8'),
+    ('  floor: 0.1', '  cap: 0.05\n  floor: 0.1', 32, 'tolerance.floor', 'at most the cap, 0.05'),
+    ('HPL, floor: 0.1', 'HPL, floor: 0.3', 33, 'tolerance.rules.0.floor', 'at most the cap, 0.2; found 0.3'),
+    ('[4, 0]', '[4]', 11, 'partitions.0.nic_numa_domains', 'expected 2 numbers, one for each of nics; found 1'),
+    ('[4, 0]', '[4, 8]', 11, 'partitions.0.nic_numa_domains', 'found 8'),
+    ('cxi0, ', 'hsn0, ', 10, 'partitions.0.nics.0', 'by sockets alone; expected cxi0'),
+    ('--gpus-per-node=3', '-p gpu', 9, 'partitions.0.access', 'asks for no GPU, and steps of Slurm get none then'),
 ]
 
 
@@ -100,6 +107,129 @@ def test_a_silent_mistake_is_named_with_file_line_key_and_a_guess(faults, right,
     (message,) = faults(GOOD.replace(right, mistake))
     assert message.startswith(f'site.yaml:{line}: {key}: ')
     assert words in message
+
+
+#: Lines of shipped sites as they were when nobody had tried them on their machines, and what is said of each.
+ONCE_SHIPPED = [
+    (
+        """\
+  - name: gh200
+    scheduler: slurm
+    launcher: srun
+    access: [-p normal, --gpus-per-node=4]
+    environs: [cuda]
+    nics: [hsn0, hsn1, hsn2, hsn3]
+    devices:
+      - {type: gpu, arch: sm_90, num_devices: 4}
+environments:
+  - {name: cuda, provider: system, mpi: cray-mpich, features: [osu, osu-cuda]}
+""",
+        [f'site.yaml:9: partitions.0.nics.{n}: is the Ethernet interface of a Slingshot device, which MPI uses by '
+         f'sockets alone; expected cxi{n}' for n in range(4)],
+    ),
+    (
+        """\
+  - name: gpu
+    scheduler: slurm
+    launcher: srun
+    access: [-S 0, --threads-per-core=2]
+    environs: [rocm]
+    devices:
+      - {type: gpu, arch: gfx90a, num_devices: 8}
+environments:
+  - {name: rocm, provider: spack, mpi: cray-mpich, features: [osu-rocm]}
+""",
+        ['site.yaml:7: partitions.0.access: asks for no GPU, and steps of Slurm get none then; expected '
+         '--gpus-per-node=8, or queue: {gives_gpus: true} where jobs need not ask'],
+    ),
+    (
+        """\
+  - name: gpu
+    scheduler: pbs
+    launcher: pals
+    access: [-l filesystems=flare, '-l place=scatter:excl']
+    environs: [sycl]
+    queue: {needs: [account, queue]}
+    devices:
+      - {type: gpu, arch: intel_gpu_pvc, num_devices: 12}
+    env_vars:
+      - [ZE_FLAT_DEVICE_HIERARCHY, FLAT]
+environments:
+  - {name: sycl, provider: system, mpi: mpich, features: [babelstream-sycl]}
+""",
+        ['site.yaml:4: partitions.0: lacks the key max_jobs: as many as the queue takes of a user; without it 8 are '
+         'submitted at a time',
+         'site.yaml:12: partitions.0.env_vars: lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor '
+         'then; expected level_zero:gpu'],
+    ),
+    (
+        """\
+  - name: gpu
+    scheduler: pbs
+    launcher: pals
+    environs: [cuda]
+    queue: {needs: [account, queue]}
+    devices:
+      - {type: gpu, arch: sm_80, num_devices: 4}
+environments:
+  - {name: cuda, provider: spack, mpi: cray-mpich, features: [osu-cuda]}
+""",
+        ['site.yaml:4: partitions.0: lacks the key max_jobs: as many as the queue takes of a user; without it 8 are '
+         'submitted at a time'],
+    ),
+    (
+        """\
+  - name: acc
+    scheduler: slurm
+    launcher: srun
+    access: [-p acc, '--gres=gpu:4']
+    environs: [cuda]
+    devices:
+      - {type: gpu, arch: sm_90, num_devices: 4}
+environments:
+  - {name: cuda, provider: spack, mpi: intel-oneapi-mpi, features: [babelstream-cuda, osu-cuda]}
+""",
+        ['site.yaml:12: environments.0.features.1: Intel MPI passes buffers of NVIDIA GPUs from 2021.13 on alone, and '
+         'of AMD GPUs never; expected another MPI, or I_MPI_OFFLOAD: 1 in env_vars of this environment'],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ('lines', 'said'), ONCE_SHIPPED, ids=['daint', 'frontier', 'aurora', 'polaris', 'marenostrum5']
+)
+def test_what_could_not_work_on_the_machine_of_a_shipped_site_is_refused(faults, tmp_path, lines, said):
+    assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines}') == said
+    read_site_file(tmp_path / 'site.yaml')  # a site that is in use still loads
+
+
+@each_row(
+    'mistake, right',
+    [
+        ('-S 0', '-G 8'), ('-S 0', "'--gres=nvme:1,gpu:8'"), ('-S 0', '--gpus-per-task=1'),
+        ('environs: [rocm]', 'environs: [rocm]\n    queue: {gives_gpus: true}'),
+        ('scheduler: slurm', 'scheduler: squeue'),
+    ],
+)  # fmt: skip
+def test_jobs_that_get_gpus_are_no_mistake(faults, mistake, right):
+    _, (lines, _), *_ = ONCE_SHIPPED
+    assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines.replace(mistake, right)}') == []
+
+
+@each_row(
+    'site, mistake, right',
+    [
+        (4, 'mpi: intel-oneapi-mpi', 'mpi: openmpi'),
+        (4, 'provider: spack', 'provider: spack, env_vars: [[I_MPI_OFFLOAD, 1]]'),
+        (3, 'environs: [cuda]', 'environs: [cuda]\n    max_jobs: 1'),
+        (3, '[account, queue]', '[account]'),
+        (0, 'environs: [cuda]', 'environs: [cuda]\n    transport: sockets'),
+    ],
+)
+def test_what_a_site_may_state_is_no_mistake(faults, site, mistake, right):
+    lines, _ = ONCE_SHIPPED[site]
+    assert lines.count(mistake) == 1
+    assert faults(f'descr: a cluster\nhostnames: []\npartitions:\n{lines.replace(mistake, right)}') == []
 
 
 METERS = """\

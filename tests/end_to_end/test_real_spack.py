@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from archspec.cpu import TARGETS
 from scratch import ROOT, ScratchClone, cases_in
 
 from plumbline.stacks.install import run_spack
@@ -33,7 +34,8 @@ GPU_OF_NOBODY = {
         )
     ),
 }  # fmt: skip
-POWER = re.compile(r'target=(power9le|ppc64le)')
+OTHER = re.compile(r'target=(power9le|ppc64le|neoverse_v2)')
+MODULES = re.compile(r'\n *modules: .*')
 
 
 @pytest.fixture(scope='module')
@@ -79,18 +81,26 @@ def test_a_second_provision_starts_no_spack_process(machine):
     answer = machine.run(
         sys.executable, '-m', 'ci.provision', '--no-packages', PLUMBLINE_SITE='localhost', SPACK_ROOT='/nonexistent'
     )
-    assert (answer.returncode, answer.stdout) == (0, 'plumbline: site localhost: cpu of node: up to date\n')
+    assert answer.returncode == 0
+    first, second, *rows = answer.stdout.splitlines()
+    assert first == 'plumbline: site localhost: cpu of node: up to date'
+    assert second.startswith('plumbline: stack cpu of node: linkage: ') and 'missing' not in answer.stdout
+    assert any(re.match(r'  ok +osu_latency +openmpi@\S+, and no other MPI +/', row) for row in rows)
 
 
 @pytest.mark.parametrize('path', MANIFESTS, ids=lambda path: f'{path.parent.parent.name}/{path.parent.name}')
 def test_it_concretizes(machine, spack_root, tmp_path, monkeypatch, path):
-    """Spack concretizes for processors of its host's family only: on others, POWER sites are tried with its own."""
+    """Spack concretizes for processors of its host's family only: sites of others are tried with that of the host.
+
+    Spack 1.2 loads the modules of a compiler while it concretizes, which are on the machine alone.
+    """
     monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(machine.software))
     monkeypatch.setenv('SPACK_ROOT', spack_root)
     site, stack = path.parts[-3:-1]
     text = path.read_text().replace('../../common', str(SPACK_ENVS / 'common'))
-    if platform.machine() != 'ppc64le':
-        text = POWER.sub(f'target={platform.machine()}', text)
+    text = MODULES.sub('', text)
+    if (stated := OTHER.search(text)) and TARGETS[stated[1]].family != TARGETS[platform.machine()]:
+        text = OTHER.sub(f'target={platform.machine()}', text)
     if site == 'localhost':
         text = text.replace('common\n', f'common\n    - {machine.software}/localhost/externals.yaml\n')
         variant = {'cuda': 'cuda_arch=90', 'rocm': 'amdgpu_target=gfx90a'}.get(stack)
@@ -100,6 +110,24 @@ def test_it_concretizes(machine, spack_root, tmp_path, monkeypatch, path):
     other_processors = ['-c', 'concretizer:targets:host_compatible:false']
     run_spack(*other_processors, '-e', str(tmp_path), 'concretize', log=tmp_path / 'log', show=False)
     assert json.loads((tmp_path / 'spack.lock').read_text())['roots']
+
+
+ASK = """
+import inspect, spack.repo
+theirs, *_ = [one for one in spack.repo.PATH.repos if one.namespace == 'builtin']
+print('enabled:', "--enable-rocm" in inspect.getsource(theirs.get_pkg_class('osu-micro-benchmarks')))
+"""
+
+
+def test_the_pinned_recipes_still_need_our_line_for_osu_with_rocm(machine, spack_root, tmp_path, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SOFTWARE', str(machine.software))
+    monkeypatch.setenv('SPACK_ROOT', spack_root)
+    (tmp_path / 'ask.py').write_text(ASK)
+    (tmp_path / 'spack.yaml').write_text(f'spack: {{include: [{SPACK_ENVS / "common"}], specs: []}}')
+    said = run_spack('-e', str(tmp_path), 'python', str(tmp_path / 'ask.py'), log=tmp_path / 'log')
+    assert 'enabled: False' in said, (
+        'the pinned recipes contain spack-packages#5613: drop --enable-rocm from our recipe of osu-micro-benchmarks'
+    )
 
 
 SMALL_SITE = """\

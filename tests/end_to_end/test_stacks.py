@@ -151,7 +151,7 @@ def test_without_spack_the_rest_still_runs_and_it_is_said(clone, tmp_path):
     assert answer.returncode == 1
     (sentence,) = answer.stderr.splitlines()
     assert sentence == (
-        'plumbline: no Spack: neither SPACK_ROOT nor spack on PATH, and Spack v1.1.1 of '
+        'plumbline: no Spack: neither SPACK_ROOT nor spack on PATH, and Spack v1.2.2 of '
         'https://github.com/spack/spack.git cannot be reached; the stacks cpu of one, cpu of two are not installed; '
         'programs of other environs are measured all the same'
     )

@@ -3,6 +3,7 @@ from spack.package import *
 from spack_repo.builtin.build_systems.cmake import CMakePackage
 from spack_repo.builtin.build_systems.cuda import CudaPackage
 from spack_repo.builtin.build_systems.rocm import ROCmPackage
+from spack_repo.plumbline.gtl import gtl_flags
 
 
 class Heffte(CMakePackage, CudaPackage, ROCmPackage):
@@ -37,6 +38,9 @@ class Heffte(CMakePackage, CudaPackage, ROCmPackage):
             archs = self.spec.variants['amdgpu_target'].value
             args.append(self.define('CMAKE_CXX_COMPILER', self.spec['hip'].hipcc))
             args.append(self.define('CMAKE_CXX_FLAGS', ' '.join(f'--offload-arch={arch}' for arch in archs)))
+        if self.spec.satisfies('+cuda') or self.spec.satisfies('+rocm'):
+            flags, library = gtl_flags(self.spec)  # speed3d_c2c passes device memory to MPI
+            args.append(self.define('CMAKE_EXE_LINKER_FLAGS', f'{flags} {library}'.strip()))
         return args
 
     @run_after('install')

@@ -11,6 +11,7 @@ import argparse
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -38,6 +39,13 @@ _ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that dro
 def main() -> int:
     arguments = parse(sys.argv[1:])
 
+    def end(number: int, _: object) -> None:
+        print(f'plumbline: ended by {signal.Signals(number).name}; the next ci/provision continues', file=sys.stderr)
+        raise SystemExit(128 + number)  # on its way it ends Spack
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, end)
+
     def work() -> int:
         usable(ROOT)
         name = command.choose_site(arguments.site)
@@ -45,11 +53,7 @@ def main() -> int:
             import_folder(Path(arguments.import_).absolute())
         return provision(load_site(name), arguments)
 
-    try:
-        return command.exit_code_of(work, software_directory)
-    except KeyboardInterrupt:
-        print('plumbline: interrupted; the next ci/provision continues from here', file=sys.stderr)
-        return 130
+    return command.exit_code_of(work, software_directory)
 
 
 def parse(words: list[str]) -> argparse.Namespace:

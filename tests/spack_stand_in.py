@@ -66,7 +66,7 @@ def main(words: list[str]) -> int:
         print((root / f'fail-{step}').read_text())
         return 1
     with (folder / f'{step}.running').open('x'):  # fails where two processes work in one folder at a time
-        time.sleep(0.2)
+        time.sleep(float((root / 'slow').read_text()) if (root / 'slow').exists() else 0.2)
         STEPS[step](root, folder)
     (folder / f'{step}.running').unlink()
     return 0
@@ -106,6 +106,7 @@ def activate(root: Path, folder: Path):
     print('if [ ! -z ${SPACK_ENV+x} ]; then\nunset SPACK_ENV; export SPACK_ENV;\nfi;')
     print(f'export SPACK_ENV={folder};')
     print("export DEMO_HOME='/a place';")
+    print(f'export LD_LIBRARY_PATH={":".join(filter(None, [os.environ.get("LD_LIBRARY_PATH"), "/opt/plugin/lib"]))};')
     print(f'export PATH={folder}/.spack-env/view/bin:/opt/mpi/bin:{os.environ["PATH"]};')
 
 

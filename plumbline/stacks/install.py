@@ -9,10 +9,12 @@ import os
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import textwrap
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -37,6 +39,12 @@ _PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded: fold
 _BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
 _ERROR = re.compile(r'(?:==> Error: |^fatal: )(.*(?:\n +.*){0,3})', re.MULTILINE)  # with its continuation lines
 _BUILD_LOG = re.compile(r'See build log for details:\s+(\S+)')
+# The installer of Spack 1.2: the failed packages with their logs in the end, before it what it found in these logs
+_NOT_INSTALLED = re.compile(r'^([\w.+=-]+@[\w.+=-]+)/[a-z0-9]{32}: (\S+)$', re.MULTILINE)
+_MARKED = re.compile(r'^> +(\S.*)$', re.MULTILINE)
+_RAISED = re.compile(r'^ *[\w.]*Error: (.*(?:\n +.*){0,3})', re.MULTILINE)
+_STAGE = re.compile(r'/spack-stage-(.+)-[a-z0-9]{32}/')
+_GRACE = 10.0  # seconds that Spack and its builds have to end after a signal
 
 
 class StackError(Exception):
@@ -96,7 +104,11 @@ class BringUp:
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with (folder / 'lock').open('w') as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    print(f'plumbline: {self.name}: another process installs it; waiting for that', flush=True)
+                    fcntl.flock(lock, fcntl.LOCK_EX)
                 if self.stack.fault() is None:
                     return  # done by another process meanwhile
                 version = self.call('version', '--version', show=False).strip()
@@ -140,7 +152,7 @@ class BringUp:
         folder = self.stack.folder
         script = self.call('activation', 'env', 'activate', '--sh', '-d', str(folder), path=_PATH, show=False)
         exports = dict(_exports(script))
-        path = exports.get('PATH', '').removesuffix(_PATH)
+        path = exports.get('PATH', '')
         programs = [part for part in path.split(':') if part.startswith(f'{folder}/')]
         if lost := programs_lost(self.stack.manifest().specs, path):
             # a job would run another program of this name, or none
@@ -180,7 +192,12 @@ def write_environment(folder: Path, stack: Installed) -> bool:
     own['include'] = [_absolute(entry, manifest.path.parent) for entry in own.get('include', [])]
     if stack.externals.exists():
         own['include'].append(str(stack.externals))
-    own['config'] = {'install_tree': {'root': str(software_directory() / 'store')}} | own.get('config', {})
+    software = software_directory()
+    # a Spack of all users may be read-only
+    places = {'install_tree': {'root': str(software / 'store')}, 'source_cache': str(software / 'spack-cache/sources')}
+    own['config'] = places | own.get('config', {})
+    if not manifest.fits_host():
+        own['concretizer'] = {'targets': {'host_compatible': False}} | own.get('concretizer', {})
     text = f'# inputs {manifest.digest}, written from {manifest.path}; edit that file\n{to_yaml(content)}'
     written = folder / MANIFEST
     if written.exists() and written.read_text(encoding='utf-8') == text:
@@ -199,32 +216,85 @@ def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = 
         kept.write(f'$ spack {shlex.join(arguments)}\n')
         process = subprocess.Popen(
             [spack, '--color=never', *arguments], env=variables, text=True, errors='replace',
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
-        for line in process.stdout or ():
-            kept.write(line)
-            printed.append(line)
-            if show and not line.startswith('remote:'):  # git's progress
-                print(line, end='', flush=True)
-    if process.wait():
+        try:
+            for line in process.stdout or ():
+                kept.write(line)
+                printed.append(line)
+                if show and not line.startswith('remote:'):  # git's progress
+                    print(line, end='', flush=True)
+            failed = process.wait()
+        except BaseException:  # Ctrl-C, or a signal: no build must outlive the process that asked for it
+            _end_session(process)
+            raise
+    if failed:
         raise StackError(f'{why(printed)}; complete output: {log}')
     return ''.join(printed)
+
+
+def _end_session(process: subprocess.Popen[str]) -> None:
+    """End a process and all that it started, also what put itself into groups of its own, as Spack's builds do."""
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for pid in _of_session(process.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, number)
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(_GRACE)
+        if not _of_session(process.pid):
+            return
+
+
+def _of_session(session: int) -> list[int]:
+    found = []
+    for stat in Path('/proc').glob('[0-9]*/stat'):
+        with suppress(OSError):
+            state, _, _, of = stat.read_text(encoding='utf-8', errors='replace').rpartition(')')[2].split()[:4]
+            if int(of) == session and state != 'Z':
+                found.append(int(stat.parent.name))
+    return found
 
 
 def why(printed: list[str]) -> str:
     """Return what failed and where its log is, from the output of a failed Spack."""
     text = ''.join(printed)
+    if 'packages failed to install:' in text:
+        failures = _NOT_INSTALLED.findall(text.partition('packages failed to install:')[2])
+        alone = text if len(failures) == 1 else ''
+        return '; '.join(f'{package}: {_cause(Path(log), text, alone)} (build log: {log})' for package, log in failures)
     logs = sorted(set(_BUILD_LOG.findall(text)))
     where = f' (build log: {", ".join(logs)})' if logs else ''
     # also printed for the packages that need the failed one
     failed = [found for found in _BUILT_FOR.findall(text) if found[1] != 'Package was not installed']
     if failed:
-        cause = '; '.join(f'{package}: {cause.strip()}' for package, cause in dict(reversed(failed)).items())
+        causes = {package: cause.strip() for package, cause in reversed(failed)}
+        # of several that fail, Spack 1.1 repeats the last one's error alone
+        staged = [found[1] for log in logs if (found := _STAGE.search(log)) and found[1] not in causes]
+        cause = '; '.join([*map(': '.join, causes.items()), *(f'{package}: see its build log' for package in staged)])
     elif error := _ERROR.search(text):
-        cause = textwrap.shorten(error[1], 300, placeholder=' ...')
+        cause = _short(error[1])
     else:
         cause = (text.strip().splitlines() or ['it printed nothing'])[-1].strip()
     return cause + where
+
+
+def _cause(log: Path, printed: str, instead: str) -> str:
+    """Return the first line of a build log that Spack marked where it printed it, else its exception, else its end.
+
+    `instead`: what to search where the log cannot be read.
+    """
+    try:
+        content = log.read_text(encoding='utf-8', errors='replace')
+    except OSError:
+        content = instead
+    marked = [line for line in _MARKED.findall(printed) if line in content]
+    raised = _RAISED.search(content)
+    return (marked or ([_short(raised[1])] if raised else content.strip().splitlines()[-1:]) or ['no cause found'])[0]
+
+
+def _short(error: str) -> str:
+    """Return an error in one line, without the addresses that it repeats: what is wrong stands behind them."""
+    return textwrap.shorten(re.sub(r'DetailedURLError: GET \S+ errored with: ', '', error), 450, placeholder=' ...')
 
 
 def programs_lost(specs: list[str], path: str) -> list[str]:
@@ -241,20 +311,25 @@ def activation(exports: dict[str, str], programs: list[str], name: str) -> str:
         lines.append(f'[ -d {shlex.quote(folder)} ] || {{ echo {sentence} >&2; return 1; }}')
     for variable, value in exports.items():
         if variable.endswith('PATH'):
-            value = value.removesuffix(_PATH).strip(':')
             lines.append(f'export {variable}={shlex.quote(value)}"${{{variable}:+:${variable}}}"')
+        elif (
+            variable == 'NCCL_NET'
+        ):  # Slurm may configure no Slingshot for one node, and there the plugin does not start
+            lines.append(f'[ "${{SLURM_JOB_NUM_NODES:-2}}" = 1 ] || export {variable}={shlex.quote(value)}')
         else:
             lines.append(f'export {variable}={shlex.quote(value)}')
     return '\n'.join([*lines, 'return 0', ''])
 
 
 def _exports(script: str) -> Iterable[tuple[str, str]]:
-    """Yield the variables that ``spack env activate --sh`` sets, without the ones of Spack's shell function."""
+    """Yield the variables that ``spack env activate --sh`` sets, without Spack's own and the folders of this shell."""
     for line in script.splitlines():
         if line.startswith('export ') and '=' in line:
             name, _, value = shlex.split(line.rstrip(';'))[1].partition('=')
             if not name.startswith('SPACK_') and name != 'PS1':
-                yield name, value
+                here = _PATH if name == 'PATH' else os.environ.get(name, '')
+                known = here.split(':') if name.endswith('PATH') else ()  # of this shell, and not of the stack
+                yield name, ':'.join(part for part in value.split(':') if part not in known) if known else value
 
 
 def _absolute(entry: Any, folder: Path) -> Any:

@@ -54,6 +54,19 @@ class Manifest:
                 yield spec if isinstance(spec, str) else json.dumps(spec, sort_keys=True)
 
     @property
+    def target(self) -> str | None:
+        """The microarchitecture that ``packages: all: require`` states, the last one; None: that of the host."""
+        every = [content.get('all', {}).get('require', []) for name, content in self.sections if name == 'packages']
+        stated = re.findall(r'target=([\w.]+)', json.dumps(every))
+        return stated[-1] if stated else None
+
+    def fits_host(self) -> bool:
+        """Return True if this host runs code for the stated target. An older login node does not."""
+        from archspec.cpu import TARGETS, host
+
+        return self.target not in TARGETS or TARGETS[self.target] <= host()
+
+    @property
     def digest(self) -> str:
         """16 hexadecimal digits of what a lock depends on; comments and unused definitions are ignored."""
         content = [self.specs, [item for item in self.sections if item[0] not in ('definitions', 'include', 'specs')]]

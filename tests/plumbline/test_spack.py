@@ -3,14 +3,18 @@
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from pathlib import Path
 
+import archspec.cpu
 import pytest
+import yaml
 from spack_stand_in import StandIn, lock
 
 from plumbline.errors import SiteError
@@ -263,6 +267,45 @@ def test_a_failure_of_the_real_spack_is_quoted(recorded, stack, output, says):
     assert str(stack.installed().folder / 'log.txt') in message
 
 
+STAGE = '/software/stage/root/'
+
+
+def at(folder: Path, text: str) -> str:
+    return text.replace(STAGE, f'{folder}/')
+
+
+def test_each_package_that_spack_1_2_fails_to_install_comes_with_its_cause_and_its_log(recorded, tmp_path):
+    said = at(tmp_path, recorded('spack-1.2.0-two-failures.txt'))
+    logs = dict(re.findall(rf'^(babelstream|broken)@\S+: ({tmp_path}/\S+)$', said, re.MULTILINE))
+    Path(logs['broken']).write_text(recorded('spack-1.2.0-broken-log.txt'))
+    Path(logs['babelstream']).write_text(recorded('spack-1.2.0-fetch-log.txt'))
+    first, second = why(said.splitlines(keepends=True)).split('; ')
+    assert first.startswith('babelstream@5.0: All fetchers failed for spack-stage-babelstream-5.0-')
+    assert 'v5.0.tar.gz: [Errno -2] Name or service not known' in first
+    assert first.endswith(f' (build log: {logs["babelstream"]})')
+    assert second == (
+        "broken@1.0: solver.c:4:20: error: 'undeclared_rank' undeclared (first use in this function)"
+        f' (build log: {logs["broken"]})'
+    )
+    for log in logs.values():
+        Path(log).unlink()
+    assert why(said.splitlines(keepends=True)).count('no cause found') == 2  # of which package a line is, is not known
+
+
+def test_a_full_disk_is_the_cause_with_both_installers(recorded):
+    new = why(recorded('spack-1.2.0-no-space.txt').splitlines(keepends=True))
+    assert new.startswith("large@1.0: dd: error writing 'solution.bin': No space left on device (build log: /software/")
+    old = why(recorded('spack-1.1.0-no-space.txt').splitlines(keepends=True))
+    assert 'spack-stage-large-1.0-' in old and old.endswith('OSError: [Errno 28] No space left on device')
+
+
+def test_all_packages_that_spack_1_1_fails_to_install_are_named(recorded):
+    said = why(recorded('spack-1.1.0-two-failures.txt').splitlines(keepends=True))
+    assert 'babelstream-5.0: FetchError: All fetchers failed' in said
+    assert 'broken-1.0: see its build log (build log: /software/stage/root/spack-stage-broken-1.0-' in said
+    assert 'user-1.0' not in said  # it only needs broken
+
+
 def test_a_spack_that_says_nothing_is_a_sentence_too():
     assert why([]) == 'it printed nothing'
     assert why(['a\n', ' the last words \n', '\n']) == 'the last words'
@@ -328,3 +371,73 @@ def test_an_activation_keeps_odd_values(tmp_path):
     script = f'source {file}; "{sys.executable}" -c "import os; print(os.environ[\'ODD\'], os.environ[\'NEW_PATH\'])"'
     said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True)
     assert said.stdout == f'{value} /a b\n'
+
+
+def test_who_waits_for_another_installation_says_so(stack, capsys):
+    (stack.stand_in.root / 'slow').write_text('2')
+    first = threading.Thread(target=lambda: BringUp(stack.installed()).run())
+    first.start()
+    while not stack.stand_in.calls():
+        time.sleep(0.01)
+    stack.bring_up()
+    first.join()
+    assert 'stack cpu of here:node: another process installs it; waiting for that' in capsys.readouterr().out
+    assert stack.stand_in.steps() == ['concretize', 'install', 'activate']
+
+
+def test_a_spack_that_is_interrupted_leaves_no_process(tmp_path, monkeypatch):
+    """A build puts itself into a group of its own, as those of Spack 1.2 do, and ignores Ctrl-C."""
+    script = tmp_path / 'bin/spack'
+    script.parent.mkdir()
+    script.write_text(f'#!/bin/bash\ntrap "" INT\nset -m\nsleep 300 & echo $! > {tmp_path}/build\necho begun\nwait\n')
+    script.chmod(0o755)
+    monkeypatch.setenv('SPACK_ROOT', str(tmp_path))
+
+    def interrupt(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr('builtins.print', interrupt)  # at the first line of its output
+    with pytest.raises(KeyboardInterrupt):
+        spack.run_spack('install', log=tmp_path / 'log')
+    pid = int((tmp_path / 'build').read_text())
+    assert not Path(f'/proc/{pid}').exists() or ' Z ' in Path(f'/proc/{pid}/stat').read_text()
+
+
+def test_what_spack_writes_lies_in_folders_of_ours_also_where_spack_is_read_only(stack):
+    installed = stack.bring_up()
+    config = yaml.safe_load((installed.folder / 'spack.yaml').read_text())['spack']['config']
+    assert config['source_cache'] == f'{stack.software}/spack-cache/sources'
+    assert config['install_tree'] == {'root': f'{stack.software}/store'}
+
+
+@pytest.mark.parametrize(
+    ('target', 'on', 'concretizer'),
+    [
+        ('zen4', 'zen2', {'targets': {'host_compatible': False}}),
+        ('zen2', 'zen4', None),
+        ('neoverse_v2', 'zen4', {'targets': {'host_compatible': False}}),
+        ('zen3', 'zen3', None),
+    ],
+)
+def test_a_manifest_for_newer_nodes_concretizes_on_an_older_login_node(stack, monkeypatch, target, on, concretizer):
+    monkeypatch.setattr(archspec.cpu, 'host', lambda: archspec.cpu.TARGETS[on])
+    stack.manifest.write_text(f'{MANIFEST}    all: {{require: [target={target}]}}\n')
+    written = yaml.safe_load((stack.bring_up().folder / 'spack.yaml').read_text())['spack']
+    assert written.get('concretizer') == concretizer
+
+
+def test_an_activation_holds_no_folder_of_the_shell_that_installed(stack, monkeypatch):
+    monkeypatch.setenv('LD_LIBRARY_PATH', '/opt/mine/lib')
+    text = stack.bring_up().activation.read_text()
+    assert 'export LD_LIBRARY_PATH=/opt/plugin/lib' in text and '/opt/mine/lib' not in text
+
+
+@pytest.mark.parametrize(('nodes', 'says'), [('', 'AWS Libfabric'), ('1', 'unset'), ('2', 'AWS Libfabric')])
+def test_the_plugin_of_nccl_is_asked_for_where_a_job_has_a_network(tmp_path, nodes, says):
+    """On Frontier the network is not configured for jobs of one node (its guide, software/analytics)."""
+    file = tmp_path / 'activate.sh'
+    file.write_text(activation({'NCCL_NET': 'AWS Libfabric'}, [], 'stack x'))
+    env = {'PATH': os.environ['PATH']} | ({'SLURM_JOB_NUM_NODES': nodes} if nodes else {})
+    script = f'source {file} && echo "${{NCCL_NET-unset}}"'
+    said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True, env=env)
+    assert said.stdout == f'{says}\n'

@@ -24,6 +24,7 @@ from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.machine.vendors import spack_packages
 from plumbline.paths import ROOT, software_directory, usable
 from plumbline.site.sites import UNDESCRIBED, Site, load_site
+from plumbline.stacks import linkage
 from plumbline.stacks.airgap import export_folder, import_folder
 from plumbline.stacks.externals import find_externals
 from plumbline.stacks.install import BringUp, StackError, find_spack, release, run_spack
@@ -85,7 +86,7 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         return 0
     if not arguments.lock and not arguments.export and all(stack.fault() is None for stack in stacks):
         print(f'plumbline: site {site.name}: {names(stacks)}: up to date')
-        return 0
+        return 1 if [stack for stack in stacks if not linked(stack)] else 0
     try:
         get_spack()
     except StackError as error:
@@ -209,7 +210,18 @@ def bring_up(stacks: list[Installed]) -> int:
                 failed += 1
                 continue
         print(f'plumbline: stack {stack.stack} of {stack.partition}: up, in {stack.folder}', flush=True)
+        failed += not linked(stack)
     return 1 if failed else 0
+
+
+def linked(stack: Installed) -> bool:
+    """Print what the programs of an installed stack are linked with; return False if something is missing."""
+    if found := linkage.look_again(stack):
+        print(f'plumbline: stack {stack.stack} of {stack.partition}: linkage: {linkage.summary(found)}')
+        print(linkage.table(found), flush=True)
+    if lost := linkage.missing(found):
+        print(f'plumbline: stack {stack.stack} of {stack.partition}: {lost}', file=sys.stderr)
+    return not lost
 
 
 if __name__ == '__main__':

@@ -60,7 +60,7 @@ ROOMS = {
         ),
         Room('plumbline/site', 'tests/plumbline', 'sites site_mistakes job_rules probe own_sites'),
         Room('plumbline/machine', 'tests/plumbline', 'detect gpu_links node'),
-        Room('plumbline/stacks', 'tests/plumbline', 'spack'),
+        Room('plumbline/stacks', 'tests/plumbline', 'spack linkage'),
         Room('reframe_settings', 'tests/reframe_settings', 'schedulers journal'),
         Room('checks/core', 'tests/checks', 'budget placement topology source figures trials'),
         Room('checks/core/job', 'tests/checks', 'sweep_places node_ladder load'),

@@ -4,6 +4,7 @@
 import fcntl
 import json
 import os
+import shutil
 import sys
 import time
 from itertools import pairwise
@@ -48,6 +49,11 @@ class StandIn:
     def program(self, script: str):
         """What `demo` does once installed anew."""
         (self.root / 'demo').write_text(f'#!/bin/bash\n{script}\n')
+
+    def more(self, program: Path):
+        """Install this program, too."""
+        (self.root / 'more').mkdir(exist_ok=True)
+        shutil.copy(program, self.root / 'more')
 
 
 def main(words: list[str]) -> int:
@@ -100,6 +106,8 @@ def install(root: Path, folder: Path):
     program.parent.mkdir(parents=True, exist_ok=True)
     program.write_text((root / 'demo').read_text() if (root / 'demo').exists() else '#!/bin/bash\necho hello\n')
     program.chmod(0o755)
+    for more in root.glob('more/*'):
+        shutil.copy(more, program.parent)
 
 
 def activate(root: Path, folder: Path):

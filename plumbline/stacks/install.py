@@ -15,12 +15,14 @@ import sys
 import textwrap
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 from typing import Any
 
 from plumbline.files import read_yaml, to_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
+from plumbline.stacks import linkage
 from plumbline.stacks.manifest import (  # fmt: skip
     INSTALLED,
     LOCK,
@@ -158,6 +160,9 @@ class BringUp:
             # a job would run another program of this name, or none
             raise StackError(f'{self.name}: installed, but its activation does not put {", ".join(lost)} on PATH')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
+        found = linkage.look(folder, self.stack.manifest(), self.stack.activation, programs)
+        if missing := linkage.missing(found):
+            raise StackError(f'{self.name}: installed, but not as its benchmarks need it: {missing}')
         lock = lock_digest(folder / LOCK)
         spack, roots = read_lock(folder / LOCK)
         description = {
@@ -172,7 +177,9 @@ class BringUp:
                 'stack_lock': lock,
                 'stack_spack': spack,
                 'stack_specs': '; '.join(roots),
+                'stack_linkage': linkage.summary(found),
             },
+            'linkage': [asdict(row) for row in found],
         }
         (folder / INSTALLED).write_text(json.dumps(description, indent=1), encoding='utf-8')
 
@@ -258,8 +265,7 @@ def _of_session(session: int) -> list[int]:
 def why(printed: list[str]) -> str:
     """Return what failed and where its log is, from the output of a failed Spack."""
     text = ''.join(printed)
-    if 'packages failed to install:' in text:
-        failures = _NOT_INSTALLED.findall(text.partition('packages failed to install:')[2])
+    if failures := _NOT_INSTALLED.findall(text.partition('packages failed to install:')[2]):
         alone = text if len(failures) == 1 else ''
         return '; '.join(f'{package}: {_cause(Path(log), text, alone)} (build log: {log})' for package, log in failures)
     logs = sorted(set(_BUILD_LOG.findall(text)))
@@ -312,9 +318,8 @@ def activation(exports: dict[str, str], programs: list[str], name: str) -> str:
     for variable, value in exports.items():
         if variable.endswith('PATH'):
             lines.append(f'export {variable}={shlex.quote(value)}"${{{variable}:+:${variable}}}"')
-        elif (
-            variable == 'NCCL_NET'
-        ):  # Slurm may configure no Slingshot for one node, and there the plugin does not start
+        elif variable == 'NCCL_NET':
+            # Slurm may configure no Slingshot for one node, and there the plugin does not start
             lines.append(f'[ "${{SLURM_JOB_NUM_NODES:-2}}" = 1 ] || export {variable}={shlex.quote(value)}')
         else:
             lines.append(f'export {variable}={shlex.quote(value)}')

@@ -24,6 +24,7 @@ import plumbline
 from plumbline.errors import InputError
 from plumbline.files import write_whole
 from plumbline.paths import SITE_PATH, results_directory
+from plumbline.stacks.linkage import look_again, missing, summary
 from plumbline.stacks.manifest import Installed
 
 _Content = TypeVar('_Content')
@@ -63,6 +64,14 @@ class Standing:
         """Return why stacks must be installed, by their names. Raises SiteError."""
         of = {name: Installed(self.site, *stack).fault() for name, stack in self.stacks.items()}
         return {name: fault for name, fault in of.items() if fault}
+
+    def linkage(self) -> str:
+        """Return what a stack, all of which are installed, is not linked with any more, else how much is right."""
+        of = {name: look_again(Installed(self.site, *stack)) for name, stack in self.stacks.items()}
+        for name, found in of.items():
+            if lost := missing(found):
+                return f'{name}: {lost}'
+        return f'linkage: {summary([row for found in of.values() for row in found])}'
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ def _parts(found: Standing, now: datetime) -> list[tuple[str, str]]:
     if found.stacks:
         wrong = [f'{stack}: {fault}' for stack, fault in found.faults().items()]
         more = f', and {len(wrong) - 1} more' if len(wrong) > 1 else ''
-        all_up = f'{count(len(found.stacks), "stack")} installed'
+        all_up = '' if wrong else f'{count(len(found.stacks), "stack")} installed; {found.linkage()}'
         parts.append(('stacks', f'{wrong[0]}{more}: `ci/provision --site {found.site}`' if wrong else all_up))
     if not found.sessions:
         return [*parts, ('session', 'none yet'), ('next', found.next)]

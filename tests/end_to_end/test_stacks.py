@@ -2,6 +2,8 @@
 """Stacks of Spack through real ReFrame, with a stand-in for Spack; and what happens where there is no Spack."""
 
 import json
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -121,6 +123,30 @@ def test_provision_brings_up_all_partitions_and_then_does_nothing(clone):
     second = clone.fork('ci.provision')
     assert (second.returncode, second.stdout) == (0, 'plumbline: site demo: cpu of one, cpu of two: up to date\n')
     assert len(clone.spack.calls()) == 6
+
+
+@pytest.mark.skipif(not shutil.which('gcc') or not shutil.which('ldd'), reason='no gcc, or no ldd')
+def test_provision_and_status_say_what_the_programs_are_linked_with(clone, tmp_path):
+    clone.manifest.write_text('spack: {specs: [demo@1.0, babelstream@5.0 +hip]}')
+    library = tmp_path / 'libamdhip64.so.6'
+    for flags, code in (
+        (['-shared', '-fPIC', '-Wl,-soname,libamdhip64.so.6', '-o', library], 'int hipFree(void) { return 0; }'),
+        (['-o', tmp_path / 'hip-stream', '-x', 'none', library, f'-Wl,-rpath,{tmp_path}'],
+         'int hipFree(void); int main(void) { return hipFree(); }'),
+    ):  # fmt: skip
+        subprocess.run(['gcc', '-x', 'c', '-', *flags], input=code, text=True, check=True)
+    clone.spack.more(tmp_path / 'hip-stream')
+    first = clone.fork('ci.provision')
+    assert first.returncode == 0, first.stderr
+    assert 'plumbline: stack cpu of two: linkage: 1 ok\n' in first.stdout
+    assert f'  ok  hip-stream  libamdhip64.so  {library}\n' in first.stdout
+    assert '2 stacks installed; linkage: 2 ok' in clone.plumbline('status', '--site=demo').stdout
+    library.unlink()
+    second = clone.fork('ci.provision')
+    assert second.returncode == 1
+    assert 'plumbline: stack cpu of one: hip-stream: expected libamdhip64.so, found libamdhip64.so.6' in second.stderr
+    status = ' '.join(clone.plumbline('status', '--site=demo').stdout.split())
+    assert 'cpu of one: hip-stream: expected libamdhip64.so, found libamdhip64.so.6, which is not on' in status
 
 
 def test_a_build_cache_is_added_and_its_keys_are_trusted_before_anything_is_built(clone):

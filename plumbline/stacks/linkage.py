@@ -1,0 +1,248 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Look at the programs of an installed stack, on a login node without a GPU: are they linked with what GPUs need?
+
+A program without device buffers, without Cray's GPU transport layer (GTL) or with another MPI is installed without an
+error, and fails in the first job. What a feature requires is the key ``linkage`` of ``benchmarks.yaml``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from shutil import which
+from typing import Any
+
+from plumbline.stacks.manifest import LOCK, Installed, Manifest, features_of, known_benchmarks, package_of
+
+OK, MISSING, UNKNOWN = 'ok', 'missing', 'not looked at'
+_LIMIT = 30.0  # seconds for one program; one of MPI may wait for a launcher
+_SOURCED = ('bash', '-c', '. "$0" && exec "$@"')
+_MPI = re.compile(r'lib(?:mpi|mpich|mpi_(?!gtl|cxx|mpifh|usempi|java)\w+)\.so')
+_REFUSED = re.compile(r'Invalid option|Support Not Enabled|Does Not Support')  # OSU, osu_util.c and its options
+_STARTED = re.compile(r'two processes|device|hip|cuda', re.IGNORECASE)  # what it says on one process, or without a GPU
+_HIP_CODE, _HIP_COMPRESSED = re.compile(rb'amdgcn-amd-amdhsa-+(gfx[0-9a-f]+)'), b'CCOB'
+_PLUGINS = {'aws-ofi-nccl': 'lib[nr]ccl-net.so', 'aws-ofi-rccl': 'librccl-net.so'}  # by root spec
+
+
+@dataclass(frozen=True)
+class Row:
+    """One finding: of `program`, `wanted` was `found` or not, a `state` of OK, MISSING and UNKNOWN."""
+
+    program: str
+    wanted: str
+    found: str
+    state: str
+
+
+def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[str], run: bool = True) -> list[Row]:
+    """Return what the programs of the benchmarks of `manifest` are linked with.
+
+    `folder`: of the stack, with its lock. `activation`: the file that jobs source. `programs`: the folders that it puts
+    on PATH. Without `run` no program is started and no device code is searched, which takes seconds.
+    """
+    nodes = json.loads((folder / LOCK).read_text(encoding='utf-8'))['concrete_specs']
+    wanted = dict(_wanted(manifest.specs))
+    paths = {name: which(name, path=':'.join(programs) or '/nonexistent') for name in wanted}
+    plugins = _plugins(manifest.specs, activation)
+    linked = _libraries(activation, [path for path in [*paths.values(), *plugins.values()] if path])
+    rows: list[Row] = []
+    for name, needs in wanted.items():
+        if (path := paths[name]) is None:
+            rows.append(Row(name, 'the program', 'none in the view of the stack', MISSING))
+        elif (libraries := linked.get(path)) is None:
+            rows.append(Row(name, 'shared libraries', 'a script, or linked statically', UNKNOWN))
+        else:
+            rows += _rows(name, path, needs, libraries, nodes)
+            if run and 'device' in needs:
+                rows.append(_accepted(name, activation, [path, *needs['device']]))
+            if run and needs.get('code'):
+                rows += _code(name, Path(path), _archs(manifest), nodes)
+    for name, plugin in plugins.items():
+        libraries = (linked.get(plugin) or {}) if plugin else {}
+        rows.append(_of_library(_PLUGINS[name], {Path(plugin).name: plugin} if plugin else {}, name))
+        rows.append(_of_library('libfabric.so*', libraries, name))
+        net = _said([*_SOURCED, str(activation), 'printenv', 'NCCL_NET']).strip()
+        # without it NCCL and RCCL fall back to sockets where the plugin does not start
+        rows.append(Row(name, 'NCCL_NET set', net or 'not set', OK if net else MISSING))
+    return rows
+
+
+def look_again(stack: Installed) -> list[Row]:
+    """Return the findings on an installed stack: libraries as they are now, the rest as when it was installed."""
+    description = stack.description()
+    now = look(stack.folder, stack.manifest(), stack.activation, description['programs'], run=False)
+    known = [(row.program, row.wanted) for row in now]
+    then = [Row(**row) for row in description.get('linkage', ())]
+    return now + [row for row in then if (row.program, row.wanted) not in known]
+
+
+def missing(rows: Iterable[Row]) -> str | None:
+    """Return what is missing in a sentence, or None."""
+    lines = [f'{row.program}: expected {row.wanted}, found {row.found}' for row in rows if row.state == MISSING]
+    return '; '.join(lines) or None
+
+
+def summary(rows: Sequence[Row]) -> str:
+    """Return how many findings are of each state."""
+    counts = {state: sum(row.state == state for row in rows) for state in (OK, MISSING, UNKNOWN)}
+    return ', '.join(f'{number} {state}' for state, number in counts.items() if number) or 'nothing to look at'
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Return the findings, a line each."""
+    widths = [max((len(getattr(row, key)) for row in rows), default=0) for key in ('state', 'program', 'wanted')]
+    return '\n'.join(
+        f'  {row.state:{widths[0]}}  {row.program:{widths[1]}}  {row.wanted:{widths[2]}}  {row.found}' for row in rows
+    )
+
+
+def _wanted(specs: list[str]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield each program of the benchmarks of `specs` with the requirements of all features that it stands for."""
+    merged: dict[str, dict[str, Any]] = {}
+    for feature in features_of(specs):
+        known = known_benchmarks()[feature]
+        needs = known.get('linkage', {})
+        executables = [name for name in known.get('executables', ()) if name != 'mpirun']
+        for name in [needs['program']] if 'program' in needs else executables[:1]:
+            mpi = {'mpi': True} if 'mpirun' in known.get('executables', ()) else {}
+            merged[name] = merged.get(name, {}) | mpi | needs
+    yield from merged.items()
+
+
+def _rows(
+    name: str, path: str, needs: dict[str, Any], libraries: dict[str, str | None], nodes: dict[str, Any]
+) -> Iterator[Row]:
+    mpi = next((node for node in nodes.values() if _provides_mpi(node, nodes)), None) if needs.get('mpi') else None
+    if mpi:
+        yield _mpi(name, mpi, libraries)
+    required = list(needs.get('libraries', ()))
+    if mpi and mpi['name'] == 'cray-mpich' and 'gtl' in needs:
+        required.append(needs['gtl'])
+    for library in required:
+        row = _of_library(library, libraries, name)
+        lost = ', '.join(_absent_rpaths(path)) if row.state == MISSING else ''
+        yield Row(name, row.wanted, f'{row.found}; no folder: {lost}' if lost else row.found, row.state)
+    unknown = [library for library, where in libraries.items() if where is None]
+    if others := [
+        one for one in unknown if not any(fnmatch(one, library) for library in required)
+    ]:  # of a driver, or of a module that jobs load
+        yield Row(name, 'its other libraries', f'not on this node: {", ".join(others)}', UNKNOWN)
+
+
+def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
+    return any(
+        'mpi' in needed.get('parameters', {}).get('virtuals', ()) and nodes[needed['hash']] is node
+        for other in nodes.values()
+        for needed in other.get('dependencies', ())
+    )
+
+
+def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Row:
+    """Return whether exactly one MPI is linked, that of the lock."""
+    wanted = f'{mpi["name"]}@{mpi["version"]}, and no other MPI'
+    found = {os.path.realpath(where): where for lib, where in libraries.items() if where and _MPI.match(lib)}
+    if len(found) != 1:
+        return Row(name, wanted, ' and '.join(found) or 'none', MISSING)
+    ((real, path),) = found.items()
+    prefix = (mpi.get('external') or {}).get('path')
+    if prefix is None:
+        right = mpi['hash'] in real
+    else:
+        beside = [Path(prefix, lib, Path(path).name) for lib in ('lib', 'lib64', 'lib/release')]
+        right = any(os.path.realpath(one) == real for one in beside) or real.startswith(f'{os.path.realpath(prefix)}/')
+    return Row(name, wanted, path, OK if right else MISSING)
+
+
+def _of_library(library: str, libraries: dict[str, str | None], name: str) -> Row:
+    matching = {lib: where for lib, where in libraries.items() if fnmatch(lib, library)}
+    wanted = library.removesuffix('*')
+    if not matching:
+        return Row(name, wanted, 'none', MISSING)
+    if resolved := [where for where in matching.values() if where]:
+        return Row(name, wanted, resolved[0], OK)
+    return Row(name, wanted, f'{next(iter(matching))}, which is not on this node', MISSING)
+
+
+def _libraries(activation: Path, paths: Sequence[str]) -> dict[str, dict[str, str | None] | None]:
+    """Return for each program its shared libraries by name, all levels, with their paths; None: it has none."""
+    # ldd names a program before its libraries only where it is given more than one
+    printed = _said([*_SOURCED, str(activation), 'ldd', '/dev/null', *paths])
+    found: dict[str, dict[str, str | None] | None] = {}
+    libraries: dict[str, str | None] = {}
+    for line in printed.splitlines():
+        if line.endswith(':') and not line.startswith(('\t', ' ')):
+            found[line[:-1]] = libraries = {}
+        elif entry := re.match(r'\s+(\S+) => (/\S+|not found)', line):
+            libraries[entry[1]] = entry[2] if entry[2] != 'not found' else None
+    return {path: libraries or None for path, libraries in found.items()}
+
+
+def _absent_rpaths(path: str) -> list[str]:
+    entries = re.findall(r'\((?:RPATH|RUNPATH)\)[^\[]*\[(.*)\]', _said(['readelf', '-d', path]))
+    folders = [folder for entry in entries for folder in entry.split(':') if folder.startswith('/')]
+    prefix = Path(os.path.realpath(path)).parent.parent
+    own = [f'{prefix}/{lib}' for lib in ('lib', 'lib64')]  # which Spack always adds
+    return [folder for folder in folders if not Path(folder).is_dir() and folder not in own]
+
+
+def _accepted(name: str, activation: Path, command: list[str]) -> Row:
+    """Return whether the program takes options for device buffers, which it refuses if it was built without."""
+    printed = _said([*_SOURCED, str(activation), *command]).strip()
+    option = ' '.join(command[1:])
+    if refused := _REFUSED.search(printed):
+        line = next(line for line in printed.splitlines() if refused[0] in line)
+        return Row(name, f'to take {option}', f'"{line.strip()}"', MISSING)
+    if _STARTED.search(printed):
+        return Row(name, f'to take {option}', 'it does', OK)
+    return Row(name, f'to take {option}', (printed.splitlines() or ['it printed nothing'])[-1].strip()[:80], UNKNOWN)
+
+
+def _code(name: str, program: Path, archs: list[str], nodes: dict[str, Any]) -> Iterator[Row]:
+    """Yield whether the program has code for each architecture, such as ``gfx90a`` and ``sm_80``."""
+    if not archs:
+        return
+    if archs[0].startswith('gfx'):
+        content = program.read_bytes()
+        found = {match.decode() for match in _HIP_CODE.findall(content)}
+        lost = 'compressed' if _HIP_COMPRESSED in content else ''
+    else:
+        cuda = [node['external']['path'] for node in nodes.values() if node['name'] == 'cuda' and node.get('external')]
+        lister = which('cuobjdump', path=':'.join([*(f'{path}/bin' for path in cuda), os.environ.get('PATH', '')]))
+        found = set(re.findall(r'\bsm_\d+', _said([lister, '--list-elf', str(program)]))) if lister else set()
+        lost = '' if lister else 'no cuobjdump'
+    for arch in archs:
+        state = OK if arch in found else MISSING if found or not lost else UNKNOWN
+        yield Row(name, f'code for {arch}', ', '.join(sorted(found)) or lost or 'none', state)
+
+
+def _archs(manifest: Manifest) -> list[str]:
+    """Return the GPU architectures that the manifest states for all packages."""
+    every = [content.get('all', {}).get('variants', []) for name, content in manifest.sections if name == 'packages']
+    stated = re.findall(r'(cuda_arch|amdgpu_target)=([\w,]+)', json.dumps(every))
+    return [f'sm_{arch}' if kind == 'cuda_arch' else arch for kind, archs in stated for arch in archs.split(',')]
+
+
+def _plugins(specs: list[str], activation: Path) -> dict[str, str | None]:
+    """Return for each plugin for libfabric of the root specs the file that NCCL or RCCL finds in a job."""
+    roots = [name for name in _PLUGINS if name in map(package_of, specs)]
+    folders = _said([*_SOURCED, str(activation), 'printenv', 'LD_LIBRARY_PATH']).strip().split(':') if roots else []
+    files = {name: [file for at in folders if at for file in sorted(Path(at).glob(_PLUGINS[name]))] for name in roots}
+    return {name: str(found[0]) if found else None for name, found in files.items()}
+
+
+def _said(command: Sequence[str]) -> str:
+    """Return what a command prints, also where it fails; nothing if it cannot be run or does not end."""
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, errors='replace', timeout=_LIMIT, check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired):
+        return ''
+    return done.stdout + done.stderr

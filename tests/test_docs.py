@@ -86,6 +86,7 @@ def test_each_part_of_a_site_that_a_page_shows_is_valid_in_the_example(tmp_path)
             of_site = set(part) & {'descr', 'environments', 'tolerance', 'partitions'}
             if gpus := 4 * ('link_classes' in part) or part.get('expects', {}).get('gpus'):
                 partition['devices'] = [{'type': 'gpu', 'num_devices': gpus}]
+                partition['access'] = [f'--gpus-per-node={gpus}']
             if 'environments' in part:
                 partition['environs'] = [one['name'] for one in part['environments']]
             site = site | part if of_site else site | {'partitions': [merged(partition, part)]}

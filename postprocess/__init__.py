@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Post-processing: results store, verdicts, history, reports, and the command line ``plumbline``.
 
-:func:`open_results` is the public interface for notebooks and scripts.
+:func:`open_results`, :func:`draw_history` and :func:`draw_curves` are the public interface for notebooks and scripts.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from postprocess.report.pictures import Picture
     from postprocess.results.frames import Results
 
 
@@ -19,3 +20,17 @@ def open_results(path: str | Path | None = None) -> Results:
     from postprocess.results.frames import Results  # the command line does not pay for it
 
     return Results(path)
+
+
+def draw_history(results: Results, what: str, site: str | None = None, days: int = 90) -> Picture:
+    """Draw the history of the series that the shell pattern `what` matches, see docs/results-api.md."""
+    from postprocess.report import pictures
+
+    return pictures.draw_history(results.store, what, site, days)
+
+
+def draw_curves(results: Results, what: str, site: str | None = None, session: str = 'latest') -> Picture:
+    """Draw the curves over sizes or counts of one session of the series that the shell pattern `what` matches."""
+    from postprocess.report import pictures
+
+    return pictures.draw_curves(results.store, what, site, session)

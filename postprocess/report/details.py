@@ -74,7 +74,7 @@ def unfolded(
     of_bands = bands(store, digest.sessions, series)
     histories = _histories(series, cases, of_bands, digest)
     return {
-        'source': {'history': _source(digest.sessions), 'session': _source([session])},
+        'source': {'history': source(digest.sessions), 'session': source([session])},
         'sessions': [one.epoch for one in digest.sessions],
         'metrics': {one.id: _metric(one, samples) | histories.get(one.id, {}) for one in series},
         'cases': {
@@ -85,7 +85,7 @@ def unfolded(
     }
 
 
-def _source(sessions: Sequence[Session]) -> str:
+def source(sessions: Sequence[Session]) -> str:
     """Return where the numbers of some sessions are from, for the caption of a picture."""
     first, last = sessions[0], sessions[-1]
     span = f'sessions {first.session} to {last.session}, the last one'
@@ -133,7 +133,6 @@ def _metric(one: Judged, samples: Samples) -> dict[str, Any]:
         'where': f'{one.series.partition}/{one.series.environ}', 'verdict': row.verdict, 'cause': row.cause,
         'deviation': percent(row.deviation), 'facts': facts, 'jobs': jobs, 'more': len(one.rows[_JOBS:]),
         'limit': _drawn(row.limit), 'expected': _drawn(row.expected),
-        'better': one.quantity.better, 'n': row.measured.n,
     }  # fmt: skip
     if len(one.rows) >= FEWEST_NODES:  # each tick of the strip is a node
         found['values'] = [drawn for other in one.rows if (drawn := _drawn(other.value)) is not None]
@@ -167,7 +166,10 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
 def _histories(
     series: Sequence[Judged], cases: Mapping[int, CaseRow], of_bands: Mapping[int, Band], digest: Digest
 ) -> dict[int, dict[str, Any]]:
-    """Return the history of each series that has one: sessions and values, with the changes found in it."""
+    """Return the history of each series that has one: sessions and values, with the changes found in it.
+
+    ``told``: what it is of, for the caption of a picture; ``{span}`` stands for the sessions that are shown.
+    """
     by_key = {(one.series, one.quantity): one for one in series}
     places = {session.session: place for place, session in enumerate(digest.sessions)}
     changes: dict[int, list[tuple[int, str]]] = {}
@@ -190,6 +192,10 @@ def _histories(
             names = cases[one.worst.case_id].nodes if one.worst.case_id is not None else []
             if len(names) == 1 and one.worst.verdict in BAD:
                 found[one.id]['node'] = names[0]
+        of = 'nodes, and where 9 of 10 of them are' if band else 'jobs'
+        last = f'; n = {one.worst.measured.n} samples a job in the last one' if one.worst.measured.n else ''
+        what = f'{past.quantity.unit}, {past.quantity.better} is better; median of the {of}'
+        found[one.id]['told'] = f'{what} in each session; {{span}}{last}.'
     return found
 
 

@@ -32,7 +32,7 @@ from postprocess.history import kept
 from postprocess.history.digest import Digest, add_history
 from postprocess.incidents.known import commands, corrected, lead, since, with_options
 from postprocess.report.cards import cards, of_incidents
-from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of, judged_series
+from postprocess.report.charts import Grid, Judged, Style, Usual, charts_of, judged_series, told
 from postprocess.report.details import alike, packed, unfolded
 from postprocess.report.fleet import nodes
 from postprocess.report.overview import leading, overview
@@ -84,7 +84,7 @@ def template(name: str) -> jinja2.Template:
     )  # fmt: skip
     environment.filters |= {
         'number': number, 'percent': percent, 'text': to_text, 'broken': broken, 'link': _link,
-        'fixed': fixed, 'packed': packed, 'day': _day,
+        'fixed': fixed, 'packed': packed, 'day': day_of, 'told': told,
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
@@ -124,8 +124,8 @@ def to_html(
     series = judged_series(comparison)
     judged = [one for one in series if one.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(session)}
-    checks = _checks(series, cases, store, digest.sessions[:-1], _link_classes(session.site, root))
-    incidents, told = of_incidents(digest), {one.incident.cause for one in digest.known}
+    checks = checks_of(series, cases, store, digest.sessions, root)
+    incidents, causes = of_incidents(digest), {one.incident.cause for one in digest.known}
     ran_on = {(case.partition, node) for case in cases.values() for node in case.nodes}
     sizes = Counter(partition for partition, _ in ran_on)
     fleet = nodes(judged, cases, digest, root)
@@ -139,7 +139,7 @@ def to_html(
     outputs = {} if home else printed({one.series: one.id for one in series}, cases, digest, store)
     return template('report.html.j2').render(
         home=home, folder=folder, cards=cards(digest, store, judged, cases, sizes), lead=lead(digest.known, digest.day),
-        problems=[*(one.text for one in comparison.problems if one.text not in told), *digest.faults],
+        problems=[*(one.text for one in comparison.problems if one.text not in causes), *digest.faults],
         comparison=comparison, session=session, digest=digest, sessions=digest.sessions,
         counts={verdict: n for verdict, n in comparison.counts.items() if verdict != 'informational'},
         first=_FIRST, most=_CARDS, few=_FEW, static=_ROWS,
@@ -177,7 +177,7 @@ def _places(series: Sequence[Judged]) -> dict[int, int]:
     }
 
 
-class _Check(NamedTuple):
+class Check(NamedTuple):
     """The charts of a check on a partition with an environ."""
 
     name: str
@@ -186,16 +186,18 @@ class _Check(NamedTuple):
     charts: list[Plot | Grid]
 
 
-def _checks(
-    series: Sequence[Judged], cases: Mapping[int, CaseRow], store: Store, before: Sequence[Session],
-    link_classes: Mapping[tuple[str, str], str],
-) -> list[_Check]:  # fmt: skip
+def checks_of(
+    series: Sequence[Judged], cases: Mapping[int, CaseRow], store: Store, sessions: Sequence[Session],
+    root: Path = SITES,
+) -> list[Check]:  # fmt: skip
+    """Return the checks with charts of the last of some sessions; those before it tell the usual range of curves."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
     for one in series:
         groups.setdefault((one.series.check, one.series.partition, one.series.environ), []).append(one)
     styles = {key: _style(own, cases) for key, own in groups.items()}
     curves = {(key[0], one.series.metric) for key, own in groups.items() for one in own if styles[key].x_of(one.series)}
-    usual = _usual(store, before, curves)
+    usual = _usual(store, sessions[:-1], curves)
+    link_classes = _link_classes(sessions[-1].site, root)
     checks = []
     for key, own in sorted(groups.items()):
         check, partition, environ = key
@@ -204,7 +206,7 @@ def _checks(
         verdicts = Counter(one.worst.verdict for one in own)
         counts = ', '.join(f'{n} {verdict.replace("_", " ")}' for verdict, n in verdicts.items())
         if charts:
-            checks.append(_Check(check, f'{partition}/{environ}', counts, charts))
+            checks.append(Check(check, f'{partition}/{environ}', counts, charts))
     return checks
 
 
@@ -291,7 +293,7 @@ def _beside(figures: Iterable[Derived]) -> str:
     return 'Where site.yaml states the `peaks` of a partition, its numbers stand beside them from then on.'
 
 
-def _day(epoch: int) -> str:
+def day_of(epoch: int) -> str:
     """Return the day of a time in seconds since 1970, UTC."""
     return f'{datetime.fromtimestamp(epoch, timezone.utc):%Y-%m-%d}'
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 from postprocess.text import number
@@ -43,7 +43,10 @@ class Line:
 
 @dataclass(frozen=True)
 class Plot:
-    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows; `x_values`: its `places` as text."""
+    """Lines in a box of `width` by `height` pixels. `x`: what the x axis shows; `x_values`: its `places` as text.
+
+    `since`: changes, which are drawn in a picture.
+    """
 
     title: str
     unit: str
@@ -56,6 +59,7 @@ class Plot:
     x_values: tuple[str, ...] = ()
     places: tuple[float, ...] = ()
     is_logarithmic: bool = False
+    since: Ticks = field(default_factory=list)
     kind: str = 'plot'
 
 

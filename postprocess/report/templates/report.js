@@ -96,8 +96,7 @@
   };
   const past = (box, id, node) => {
     const one = data.metrics[id];
-    if (one.history) whenSeen(box, () => chart(box, beside(id, node), data.sessions, span => [`${one.name} on ${one.where}`,
-      `${one.unit}, ${one.better} is better; ${one.low ? 'median of the nodes, and where 9 of 10 of them are' : 'median of the jobs'} in each session; ${span}${one.n ? `; n = ${one.n} samples a job in the last one` : ''}.`, data.source.history]));
+    if (one.history) whenSeen(box, () => chart(box, beside(id, node), data.sessions, span => [`${one.name} on ${one.where}`, one.told.replace('{span}', span), data.source.history]));
     return box;
   };
   // A curve over sizes or counts, from its table of numbers: with hover and zoom in place of the drawing for paper
@@ -138,11 +137,9 @@
     }, [xs, ...series.map(([, values]) => values)]);
     figure.querySelector('svg').after(plot.root);
     plot.over.title = 'Drag to zoom, double-click to see all';
-    const of = all('a', table).map(link => data.metrics[idOf(link)]), n = of.map(one => one.n).filter(Boolean), [fewest, most] = [Math.min(...n), Math.max(...n)];
-    const shades = [lines.some(one => one.bands[1][0].some(value => value != null)) && 'shaded: the 5th to 95th percentile of earlier sessions', few && 'grey: within the limits'].filter(Boolean);
+    const of = all('a', table).map(link => data.metrics[idOf(link)]);
     plot.marks = {x: plot.series[0].label, y: of[0].unit ?? '', crossed: lines.map(one => one.bad), changes: []};
-    savable(plot, () => [`${figure.closest('section').dataset.of}: ${figure.querySelector('figcaption').textContent}`,
-      `${of[0].better} is better; one session${n.length ? `; n = ${fewest === most ? most : `${fewest} to ${most}`} samples a point` : ''}${shades.map(part => `; ${part}`).join('')}.`, data.source.session]);
+    savable(plot, () => [`${figure.closest('section').dataset.of}: ${figure.querySelector('figcaption').textContent}`, figure.dataset.told, data.source.session]);
   };
   const [home] = all('[data-home]'); // of a page that is published
   const pages = {

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The charts of the report as pictures for notebooks and papers, each with a caption that tells what it is of."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import InputError
+from plumbline.paths import SITES
+from postprocess.history.digest import Digest, add_history
+from postprocess.report import plots
+from postprocess.report.charts import FEW, judged_series, told
+from postprocess.report.details import source, unfolded
+from postprocess.report.page import checks_of, day_of, template
+from postprocess.report.plots import BOTTOM, LEFT, RIGHT, TOP, Axis, Line, Plot, Ticks
+from postprocess.results.rows import CaseRow
+from postprocess.results.store import Session, Store
+from postprocess.text import count, wrapped
+from postprocess.verdicts.compare import judge_session
+from postprocess.verdicts.selection import selected
+
+_WIDTH, _HEIGHT = 640, 240  # pixels of a history
+_CHARACTER, _BOLD, _LINE = 6, 7, 15  # pixels of a text: a character, one of a title, and from line to line
+_TICK_WIDTH = 90  # pixels between the days below a history
+
+
+@dataclass(frozen=True)
+class Picture:
+    """Charts below each other, each with its caption, as SVG; a notebook shows it."""
+
+    svg: str = field(repr=False)
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+
+def draw_history(store: Store, what: str, site: str | None = None, days: int = 90, root: Path = SITES) -> Picture:
+    """Draw the history of each series that the shell pattern `what` matches, over so many `days` to the last session.
+
+    The pattern is one of the check, of check and metric, or of the whole name, as of `plumbline record retire`. Raises
+    InputError where nothing or too much matches, or the store cannot be read, and SiteError for a wrong file of a site.
+    """
+    session = store.find('latest', site)
+    digest = Digest(judge_session(store, session, root))
+    series = [one for one in judged_series(digest.comparison) if selected([what], one.series)]
+    add_history(digest, store, root, days)
+    if digest.faults:
+        raise InputError('; '.join(digest.faults))
+    details = unfolded(series, _cases(store, session), (), store, digest, {}, str)
+    times, found = details['sessions'], []
+    for one in details['metrics'].values():
+        if 'history' in one:
+            first, last = (times[one['at'][place]] for place in (0, -1))
+            span = f'n = {count(len(one["at"]), "session")}, {day_of(first)} to {day_of(last)}'
+            also = (
+                ['dotted: expected; grey: within the limits; a cross: beyond them']
+                if one.get('limit') and one.get('expected')
+                else []
+            )
+            also += ['shaded: 9 of 10 nodes'] if 'low' in one else []
+            about = one['told'].replace('{span}', span).rstrip('.') + ''.join(f'; {part}' for part in also) + '.'
+            found.append((_past(one, times), [f'{one["name"]} on {one["where"]}', about, details['source']['history']]))
+    return _picture(found, f'{what}: no series of session {session.session} with three sessions in {days} days')
+
+
+def draw_curves(store: Store, what: str, site: str | None = None, name: str = 'latest', root: Path = SITES) -> Picture:
+    """Draw the curves over sizes or counts of a session, the one whose uuid begins with `name`.
+
+    `what` as for :func:`draw_history`. Raises InputError and SiteError likewise.
+    """
+    sessions = store.history(session := store.find(name, site))
+    series = [one for one in judged_series(judge_session(store, session, root)) if selected([what], one.series)]
+    found = []
+    for check in checks_of(series, _cases(store, session), store, sessions, root):
+        for plot in check.charts:
+            if isinstance(plot, Plot):
+                title = ', '.join(filter(None, (plot.title, plot.unit)))
+                captions = [f'{check.name} on {check.place}: {title}, over {plot.x}', told(plot), source([session])]
+                found.append((plot, captions))
+    return _picture(found, f'{what}: no curve of session {session.session}')
+
+
+def _cases(store: Store, session: Session) -> dict[int, CaseRow]:
+    return {case.case_id: case for case in store.cases(session)}
+
+
+def _past(one: Mapping[str, Any], times: Sequence[int]) -> Plot:
+    """Return the chart of a history; `one`: as the details of the page have it, `times`: of the sessions."""
+    at, values, limit = [times[session] for session in one['at']], one['history'], one.get('limit')
+    around = [at, one['low'], one['high']] if 'low' in one else []
+    bands = [(time, low, high) for time, low, high in zip(*around, strict=True) if None not in (low, high)]
+    level = one.get('expected') if limit is not None else None
+    ends = [] if level is None else [limit, 2 * level - limit]
+    fell_short = {(time, value) for time, value in zip(at, values, strict=True) if ends and not _inside(value, ends)}
+    fell_short |= {(at[-1], one['bad'])} if one.get('bad') is not None else set()
+    levels = [*values, *ends, *(value for _, value in fell_short), *(end for _, *own in bands for end in own)]
+    x, y = Axis(at, LEFT, _WIDTH - RIGHT, False), Axis(levels, _HEIGHT - BOTTOM, TOP)
+    path = [(x(time), y(value)) for time, value in zip(at, values, strict=True)]
+    line = Line(
+        'median of the nodes' if 'low' in one else 'measured', plots.joined(path), dots=plots.dots(path),
+        band=plots.around([(x(time), y(low), y(high)) for time, low, high in bands]),
+        limits=plots.around([(edge, y(ends[0]), y(ends[1])) for edge in (x.start, x.end) if ends]),
+        ideal=plots.joined([(edge, y(level)) for edge in (x.start, x.end) if level is not None]),
+        bad=plots.crosses((x(time), y(value)) for time, value in sorted(fell_short)),
+    )  # fmt: skip
+    days: Ticks = []
+    for time in at:
+        if not days or x(time) - days[-1][0] >= _TICK_WIDTH:
+            days.append((x(time), day_of(time)))
+    changes = [(x(times[session]), text) for session, text in one['changes']]
+    return Plot(one['name'], one['unit'], '', _WIDTH, _HEIGHT, days, y.ticks(), [line], since=changes)
+
+
+def _inside(value: float, ends: Sequence[float]) -> bool:
+    """Return True if a value is on the good side of a limit, the first of two `ends` around the expected one."""
+    limit, other = ends
+    return (value - limit) * (other - limit) >= 0
+
+
+def _picture(charts: Sequence[tuple[Plot, Sequence[str]]], nothing: str) -> Picture:
+    """Return charts below each other, with the lines of their captions, the first of which is a title."""
+    if not 0 < len(charts) <= FEW:
+        raise InputError(nothing if not charts else f'{len(charts)} charts match, more than {FEW}: name fewer')
+    parts: list[dict[str, Any]] = []
+    height = 0
+    for plot, captions in charts:
+        title = wrapped(captions[0], width=plot.width // _BOLD).splitlines()
+        rest = (line for text in captions[1:] for line in wrapped(text, width=plot.width // _CHARACTER).splitlines())
+        caption = [*title, *rest]
+        parts.append({'plot': plot, 'title': captions[0], 'top': height, 'caption': caption, 'bold': len(title)})
+        height += plot.height + _LINE * (len(plot.lines) + len(caption) + 2)
+    sheet = template('report.css').render()
+    paper = dict(re.findall(r'--(\w+): (#\w+)', sheet.partition('@media')[0]))
+    style = re.sub(r'var\(--(\w+)\)', lambda found: paper[found[1]], template('plot.css').render())
+    most = max(len(plot.lines) for plot, _ in charts)
+    colours = [paper[f'c{i}'] for i in range(FEW)]
+    if most > FEW:
+        colours = [f'hsl({265 - 245 * i / most:.0f}, 60%, 45%)' for i in range(most)]
+    width = max(plot.width for plot, _ in charts)
+    return Picture(
+        template('picture.svg.j2').render(charts=parts, width=width, height=height, style=style, colours=colours)
+    )

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any, Literal
 
 from postprocess.text import to_csv
@@ -101,13 +102,15 @@ class View:
 
 
 def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None = None) -> str:
-    """Return aligned columns below their headings, a line to a row. rich takes seconds for thousands of rows.
+    """Return aligned columns below their headings, a line to a row, without columns that are empty.
+
+    rich takes seconds for thousands of rows.
 
     In a `width`, the widest texts are cut, and where that is not enough columns are left out, which it says: of those
     of the lowest priority the last one first.
     """
-    shown = [column for column in columns if column.title is not None]
-    cells = [[column.title or '' for column in shown], *([column.text(row) for column in shown] for row in rows)]
+    shown, filled = _filled(rows, columns)
+    cells = [[column.title or '' for column in shown], *filled]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     left_out = 0
     if width:
@@ -134,6 +137,14 @@ def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None =
     return text + (f'{left_out} more columns on a wider terminal, and in --format csv\n' if left_out else '')
 
 
+def _filled(rows: Sequence[Row], columns: Sequence[Column]) -> tuple[list[Column], list[list[str]]]:
+    """Return the columns for people that have a text in some row, and the texts; without rows all of them."""
+    shown = [column for column in columns if column.title is not None]
+    texts = [[column.text(row) for column in shown] for row in rows]
+    kept = [any(of) for of in zip(*texts, strict=True)] if rows else [True] * len(shown)
+    return list(compress(shown, kept)), [list(compress(line, kept)) for line in texts]
+
+
 def _cut(text: str, room: int) -> str:
     """Return a text that fits; of a long one the beginning."""
     return text if len(text) <= room else text[: room - 1] + '~'
@@ -155,12 +166,12 @@ def _folded(text: str, table: str) -> tuple[str, str, str]:
 
 
 def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
-    """Return a table in GitHub's Markdown."""
-    shown = [column for column in columns if column.title is not None]
+    """Return a table in GitHub's Markdown, without columns that are empty."""
+    shown, texts = _filled(rows, columns)
     lines = [
         [column.title or '' for column in shown],
         ['---:' if column.number else '---' for column in shown],
-        *([in_markdown(column.text(row)) for column in shown] for row in rows),
+        *([in_markdown(text) for text in line] for line in texts),
     ]
     return ''.join(f'| {" | ".join(cells)} |\n' for cells in lines)
 
@@ -186,5 +197,5 @@ def _finite(value: Any) -> Any:
 def _joined(value: Any) -> Any:
     """Return a value for a field of CSV, which holds no list."""
     if isinstance(value, (list, tuple)):
-        return '; '.join(map(str, value))
+        return '; '.join(map(as_text, value))
     return as_text(value) if isinstance(value, Mapping) else value

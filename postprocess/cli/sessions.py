@@ -155,7 +155,7 @@ def compare(
     if after is None and '..' in session:
         raise InputError(f'{session}: days are compared with other days or with a session: give AFTER, too')
     store = Store(results)
-    found = None
+    found = beside = None
     if after is None:
         from postprocess.history.answer import answer
 
@@ -168,6 +168,10 @@ def compare(
 
         before, later = (sessions_named(store, name, site) for name in (session, after))
         comparison = compare_windows(store, before, later, references)
+        if not (coverage or summary):
+            from postprocess.history.series import course
+
+            beside = course(store, (before, later), references)
     if coverage:
         show(views.guarded(comparison), format)
         raise typer.Exit(int('vanished' in comparison.standings or not comparison.standings))
@@ -179,7 +183,7 @@ def compare(
     if summary:
         say(views.summary(comparison, found))
     else:
-        show(views.comparison(comparison, found), format)
+        show(views.comparison(comparison, found, beside), format)
         for problem in comparison.problems if format == 'csv' else ():
             complain(str(problem))
     for said in (*found.notes, *found.faults) if found else ():

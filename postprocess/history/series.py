@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy
@@ -18,6 +19,8 @@ from postprocess.results.store import Session, Store
 from postprocess.verdicts.candidates import CASES, NODE, lists_in
 from postprocess.verdicts.compare import site_policy
 
+_SESSIONS = 90  # as many as the page of all sessions shows beside a comparison
+_LEVELS = 10  # and one more for each side that is compared
 _LISTS = {'sessions': numpy.int32, 'values': numpy.float64, 'nodes': numpy.int32}
 # A row a series: its names, the floor of its last session, and lists. Histories are of logarithms, so only values above
 # zero count, and of first jobs: a further one ran because of the first, and says nothing of usual levels and spreads.
@@ -78,6 +81,40 @@ def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tu
         numbers={'node': names, 'number': list(range(len(names)))},
     )
     return _histories(found, sessions, root), names
+
+
+@dataclass(frozen=True)
+class Course:
+    """The levels of series from a few sessions to the next: medians over each of the `spans` of sessions.
+
+    `marks`: the spans that begin with a session that is compared. A level is None where no session has a value.
+    """
+
+    spans: list[Sequence[Session]]
+    marks: tuple[int, ...]
+    levels: dict[tuple[SeriesId, Quantity], list[float | None]]
+
+
+def course(store: Store, sides: Sequence[Sequence[Session]], root: Path = SITES) -> Course:
+    """Return the levels of each series up to the later of two sides of a comparison: at least the last 90 sessions.
+
+    They are at most 12. Raises InputError where the store cannot be read.
+    """
+    every = store.sessions(sides[0][0].site)
+    places = {session.session: place for place, session in enumerate(every)}
+    starts, end = [places[side[0].session] for side in sides], 1 + max(places[side[-1].session] for side in sides)
+    begin = max(min(*starts, end - _SESSIONS), 0)
+    size = -(-(end - begin) // _LEVELS)
+    edges = sorted({begin, *starts, end})
+    cuts = [*(cut for pair in pairwise(edges) for cut in range(*pair, size)), end]
+    levels = {}
+    for one in by_session(store, every[begin:end], root):
+        at = numpy.searchsorted(one.sessions, [cut - begin for cut in cuts])
+        own = [one.values[first:last] for first, last in pairwise(at)]
+        levels[one.series, one.quantity] = [float(numpy.median(part)) if part.size else None for part in own]
+    return Course(
+        [every[first:last] for first, last in pairwise(cuts)], tuple(sorted({*map(cuts.index, starts)})), levels
+    )
 
 
 def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list[History]:

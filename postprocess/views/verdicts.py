@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -19,9 +19,12 @@ from postprocess.views.table import Column, Row, View, in_markdown
 
 if TYPE_CHECKING:
     from postprocess.history.digest import Digest
+    from postprocess.history.series import Course
 
 SUMMARY_LINES = 25
 _FIRST = 10  # of the warnings
+_BLOCKS = '▁▂▃▄▅▆▇'  # an odd number: what is in the middle, as expected, does not alternate between two
+_COURSE = 'history: medians of the sessions up to the later side; | begins a side'
 _PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
 
 
@@ -46,6 +49,25 @@ def _limit(value: float | None, places: int | None) -> str:
     return number(value) if places is None else fixed(value, places)
 
 
+def _sparkline(
+    levels: Sequence[float | None] | None, marks: Collection[int], expected: float | None, limit: float | None
+) -> str:
+    """Return a character for each level, as high as it is between the lowest and the highest, with a bar before marks.
+
+    The limit is in the range, and what is as far on the other side, so that noise is seen as little.
+    """
+    if not levels:
+        return ''
+    shown = [level for level in levels if level is not None]
+    shown += [limit, 2 * expected - limit] if expected is not None and limit is not None else []
+    low, high = min(shown, default=0.0), max(shown, default=0.0)
+
+    def drawn(level: float | None) -> str:
+        return ' ' if level is None else _BLOCKS[round((level - low) / (high - low or 1) * (len(_BLOCKS) - 1))]
+
+    return ''.join(f'{"|" if i in marks else ""}{drawn(level)}' for i, level in enumerate(levels))
+
+
 #: The columns of a verdict, in the order of CSV, JSON and the page.
 COMPARED = (
     Column('incident', 'incident', width=6, priority=1),
@@ -60,6 +82,9 @@ COMPARED = (
     Column('limit', 'limit', _limit, number=True, beside=('places',)),
     Column('limit_why', 'limit from', priority=3, on_page=False),
     Column('deviation', 'deviation', signed, '%', number=True, priority=1, sort='-worse_by'),
+    Column(
+        'history', 'history', _sparkline, beside=('marks', 'expected', 'limit'), width=14, priority=1, on_page=False
+    ),
     Column('ratio'),
     Column('loss'),
     Column(
@@ -96,6 +121,8 @@ def to_row(verdict: Verdict, places: int | None = None) -> Row:
         **vars(verdict.measured),
         **{name: getattr(verdict, name) for name in _OF_VERDICT},
         'places': places,
+        'history': None,
+        'marks': (),
         'nodes': list(verdict.nodes),
         'expected_std': reference.std if reference and verdict.expected is not None else None,
         'expected_n': reference and reference.n,
@@ -113,15 +140,18 @@ def to_row(verdict: Verdict, places: int | None = None) -> Row:
     }
 
 
-def comparison(found: Comparison, digest: Digest | None = None) -> View:
-    """Return every verdict, the worst first, with the incidents before and the summary below."""
+def comparison(found: Comparison, digest: Digest | None = None, course: Course | None = None) -> View:
+    """Return every verdict, the worst first, with the incidents before and the summary below.
+
+    `course`: the levels of the series in the sessions up to the later of two that are compared.
+    """
     incidents = digest.known if digest else []
     incident = told_by(incidents)
     return View(
         COMPARED,
-        [{'incident': incident(row.id, row.nodes), **to_row(row)} for row in found.verdicts],
+        [{'incident': incident(row.id, row.nodes), **to_row(row), **_beside(row, course)} for row in found.verdicts],
         before='\n'.join(views.first_lines(incidents, digest.day, 60)) if digest else '',
-        after=summary(found, digest, alone=False),
+        after=(f'{_COURSE}\n\n' if course else '') + summary(found, digest, alone=False),
         markdown=_findings(found, digest),
         name='verdicts',
         document={
@@ -137,9 +167,17 @@ def comparison(found: Comparison, digest: Digest | None = None) -> View:
                 for one in found.common
             ],
             'left_out': found.left_out,
+            'history': [[span[0].session, span[-1].session] for span in course.spans] if course else [],
             'again': [vars(one) | {'not_on': list(one.not_on)} for one in found.again],
         },
     )  # fmt: skip
+
+
+def _beside(row: Verdict, course: Course | None) -> Row:
+    levels = course.levels.get((row.id, row.quantity)) if course else None
+    if not course or not levels:
+        return {}
+    return {'history': [level and float(f'{level:.4g}') for level in levels], 'marks': course.marks}
 
 
 def published(found: Comparison, digest: Digest) -> str:

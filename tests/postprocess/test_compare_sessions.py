@@ -140,3 +140,26 @@ def test_a_metric_that_the_later_sessions_lack_is_missing(work):
     rerun = work.reports / 'aaaa.json'
     assert work.run('compare', 'aaaa', 'bbbb', '--rerun', rerun).exit_code == 2
     assert work.run('compare', 'aaaa', '2025-01-01..2025-01-02').exit_code == 2
+
+
+def test_beside_a_comparison_is_the_history_of_each_series(work):
+    """Of 24 nights each level is the median of three, cut where a side begins: 0, 3, 5, 8, 11, 14, 17, 20, 23."""
+    for i in range(24):
+        gone = {'add': 1} if i < 20 else {}
+        work.ingest(night((80 if i >= 14 else 100) + (5 if i == 12 else 0), f'a{i:03}', i + 1, **gone))
+    document = work.compare('a005', 'a023')
+    (row,) = (row for row in document['verdicts'] if row['metric'] == 'triad')
+    assert row['history'] == [100, 100, 100, 100, 100, 80, 80, 80, 80]
+    assert document['history'][:3] == [['a000', 'a002'], ['a003', 'a004'], ['a005', 'a007']]
+    assert document['history'][-1] == ['a023', 'a023']
+    (gone,) = (row for row in document['verdicts'] if row['metric'] == 'add')
+    assert gone['history'] == [1] * 7 + [None] * 2
+    assert 86 < row['limit'] < 90, 'the range is from 80 to what is as far above 100: 110 to 114, 4 of 6 steps to 100'
+    said = work.run('compare', 'a005', 'a023').stdout
+    assert '▅▅|▅▅▅▁▁▁|▁' in said and 'incident' not in said.split('\n')[0], 'a column without text is left out'
+    assert r'| ▅▅\|▅▅▅▁▁▁\|▁ |' in work.run('compare', 'a005', 'a023', '--format', 'markdown').stdout
+    cells = work.run('compare', 'a005', 'a023', '--format', 'csv').stdout
+    assert '100.0; 100.0; 100.0; 100.0; 100.0; 80.0; 80.0; 80.0; 80.0' in cells and '1.0; 1.0; ; ' in cells
+    turned = work.compare('a023', 'a005')['verdicts']
+    assert next(one for one in turned if one['metric'] == 'triad')['history'] == row['history']
+    assert work.compare('a023')['history'] == [], 'of one session the page has the history'

@@ -20,6 +20,7 @@ from postprocess.history.fleet_events import add_events, add_problems
 from postprocess.history.series import History, by_session
 from postprocess.history.trend import Change, Trend, trend
 from postprocess.incidents import FAILING, ledger
+from postprocess.incidents.alike import joined
 from postprocess.incidents.background import Background
 from postprocess.incidents.division import apart, begun
 from postprocess.incidents.draft import Night
@@ -40,6 +41,7 @@ from postprocess.verdicts.verdict import Comparison
 _FLEET_DAYS = 30  # before the session, that tell a node's own level
 _NEW_FOR = 3 * SHORTEST  # sessions after a step in which it may still be found for the first time
 _LINES = 5  # of changes
+_MOST_DRAINED = 2  # nodes of one cause: of more, the nodes are not it
 _UNJUDGED = {'no_reference', 'informational'}
 
 
@@ -175,9 +177,12 @@ def digest(store: Store, comparison: Comparison, root: Path = SITES, late: bool 
 
 
 def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:
-    """Return the nodes to drain, without those that are slow with their rack or switch, and not of their own."""
-    of_place = {node for one in known if one.incident.where.place for node in one.incident.own_nodes}
-    of_own = {node for one in known if not one.incident.where.place for node in one.incident.where.nodes}
+    """Return the nodes to drain, without those that are slow with their rack, switch or half of all nodes alone."""
+    shared = [
+        one.incident for one in known if one.incident.where.place or len(one.incident.where.nodes) > _MOST_DRAINED
+    ]
+    of_place = {node for one in shared for node in one.own_nodes}
+    of_own = {node for one in known if one.incident not in shared for node in one.incident.where.nodes}
     return {node: why for node, why in drain.items() if node in of_own or node not in of_place}
 
 
@@ -267,7 +272,8 @@ def _incidents(found: Digest, store: Store, root: Path, known: Sequence[Known]) 
         add_events(drafts, found.fleet, night)
     add_problems(drafts, comparison.problems, night)
     lasting = [one for one in known if not one.closed or one.closed >= found.day]
-    made = Background(store, sessions, comparison, night.cases).add(apart(drafts, lasting), partial(begun, lasting))
+    drafts = apart(joined(drafts, lasting, night), lasting)
+    made = Background(store, sessions, comparison, night.cases).add(drafts, partial(begun, lasting))
     return sorted(made, key=lambda one: (-one.severity, one.where.partition, one.checks))
 
 

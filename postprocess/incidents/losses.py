@@ -179,7 +179,7 @@ def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...],
     own, and in how many of these it is slow.
     """
     if cases > 1:
-        return (row.nodes, True) if row.nodes and 2 * slow_cases < cases else ((), False)
+        return (row.nodes, True) if row.nodes and 2 * slow_cases <= cases else ((), False)
     loss, expected = row.loss, row.expected
     known = [job for job in row.jobs if job.status == 'measured' and job.value > 0]
     if len(known) < 2 or loss is None or not expected:

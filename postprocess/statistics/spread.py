@@ -64,10 +64,10 @@ def two_way(performance: ndarray, accepted: ndarray) -> tuple[ndarray, ndarray, 
     few = chosen.sum(axis=1) < FEWEST_SESSIONS
     if not few.all():
         own[few] = numpy.nan
-    fleet = median(past - own[:, None], axis=0)
+    fleet = median(past - own[:, None], axis=0, better=True)
     own = median(numpy.where(chosen, past - fleet, numpy.nan), axis=1)  # again: it may have been away
     apart = performance - own[:, None]
-    fleet = median(apart, axis=0)
+    fleet = median(apart, axis=0, better=True)
     return apart - fleet, own, fleet
 
 
@@ -142,14 +142,17 @@ def bound_of(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
     return max(-float(stdtrit(df, p)) * scale, least)
 
 
-def median(values: ndarray, axis: int = 0) -> ndarray:
-    """Return the median of the finite values; NaN where there is none."""
+def median(values: ndarray, axis: int = 0, better: bool = False) -> ndarray:
+    """Return the median of the finite values; NaN where there is none.
+
+    `better`: of the two in the middle of an even number the larger one: that of the healthy where half are slow.
+    """
     if not values.shape[axis]:
         return numpy.full(numpy.delete(values.shape, axis), numpy.nan)
-    if axis == 0 and numpy.isfinite(values).all():
+    if axis == 0 and not better and numpy.isfinite(values).all():
         return numpy.median(values, axis=0)  # faster than to sort long columns
     ordered = numpy.sort(values, axis=axis)  # puts NaN last
     n = numpy.expand_dims(numpy.isfinite(values).sum(axis=axis), axis)
     low, high = (numpy.take_along_axis(ordered, numpy.maximum(place, 0), axis) for place in ((n - 1) // 2, n // 2))
     low, high = low.squeeze(axis), numpy.where(n.squeeze(axis) > 0, high.squeeze(axis), numpy.nan)
-    return (low + high) / 2
+    return high if better else (low + high) / 2

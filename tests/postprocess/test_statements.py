@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What incidents say of sites whose causes are planted: scope, beginning, loss, and what is healthy beside them."""
 
+from statistics import fmean
+
 import pytest
 from run_reports import BEGAN, SITE, case, metric, reference, report
 
@@ -11,12 +13,17 @@ CHECKS = ('STREAM', 'Dgemm', 'Hpcg')
 
 
 class Cluster:
-    """Sixteen nodes in two racks, six of them in the second one; three checks on each, two jobs of two nodes."""
+    """Nodes in racks, by default six of sixteen in the second one; three checks on each, two jobs of two nodes.
 
-    def __init__(self, work):
-        self.work, self.night = work, 0
-        rows = [f'{node},r{1 + (node in RACK)}' for node in NODES]
-        (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,rack', *rows]) + '\n')
+    `values`: what the nodes measured in the last night.
+    """
+
+    def __init__(self, work, racks=(NODES[:10], RACK), switches=False):
+        self.work, self.night, self.values = work, 0, {}
+        self.nodes = [node for rack in racks for node in rack]
+        rows = [f'{node},r{i}{f",s{i}" * switches}' for i, rack in enumerate(racks, 1) for node in rack]
+        head = f'node,rack{",switch" * switches}'
+        (work.sites / SITE / 'locations.csv').write_text('\n'.join([head, *rows]) + '\n')
         work.reference(*(reference(check=check) for check in (*CHECKS, 'Osu')))
 
     def run(self, level=lambda check, node: 1.0, pairs=(('n1', 'n2'), ('n11', 'n12')), kernel='6.1'):
@@ -24,14 +31,16 @@ class Cluster:
 
         def entry(check, nodes):
             # three values within 0.2 %, of each node and night others
-            part = (7 * self.night + 3 * NODES.index(nodes[0]) + len(check)) % 5 - 2
-            values = [100 * level(check, nodes[0]) * (1 + 0.001 * part + 0.0005 * i) for i in (-1, 0, 1)]
+            part = (7 * self.night + 3 * self.nodes.index(nodes[0]) + len(check)) % 5 - 2
+            self.values[check, nodes] = values = [
+                100 * level(check, nodes[0]) * (1 + 0.001 * part + 0.0005 * i) for i in (-1, 0, 1)
+            ]
             return case(
                 check=check, metrics={'triad': metric(values, node=nodes[0])}, nodes=nodes,
                 unique_name=f'{check}_{"_".join(nodes)}', provenance={'kernel': kernel},
             )  # fmt: skip
 
-        entries = [entry(check, (node,)) for check in CHECKS for node in NODES]
+        entries = [entry(check, (node,)) for check in CHECKS for node in self.nodes]
         entries += [entry('Osu', nodes) for nodes in pairs]
         self.work.ingest(report(*entries, uuid=f'{self.night:08x}', began=BEGAN + (self.night - 30) * DAY))
         self.night += 1
@@ -126,3 +135,63 @@ def test_nodes_of_a_slow_rack_are_not_to_be_drained_and_one_that_is_slow_of_its_
     assert found.keys() == {f'rack r2 ({", ".join(RACK)})', 'n3'}
     (proposal,) = sorted((cluster.work.results / 'proposals').glob('drain-*.txt'))[-1:]
     assert [line.split()[2] for line in proposal.read_text().splitlines()] == ['NodeName=n3']
+
+
+def lost(cluster, nodes, checks=CHECKS):
+    """How much less than the expected 100 some nodes measured alone in some checks, in %."""
+    return 100 - fmean(value for check in checks for node in nodes for value in cluster.values[check, (node,)])
+
+
+def many(racks, each):
+    names = [f'n{i}' for i in range(1, racks * each + 1)]
+    return [names[each * i : each * (i + 1)] for i in range(racks)]
+
+
+@pytest.mark.parametrize('checks', [CHECKS, ('STREAM',)], ids=len)
+def test_half_of_a_rack_is_one_incident_of_its_slow_nodes(work, checks):
+    """8 of 16 nodes of a rack lose 8 %; that they all lie in one of four racks is no chance."""
+    racks = many(4, 16)
+    cluster, slow = Cluster(work, racks), racks[3][:8]
+    for _ in range(4):
+        assert not cluster.run()
+    for _ in range(2):
+        (found,) = cluster.run(lambda check, node: 0.92 if node in slow and check in checks else 1.0).values()
+        assert (found['kind'], found['place'], found['nodes']) == ('NODE', 'rack r4', slow)
+        assert found['where'] == f'rack r4 ({", ".join(slow)})' and found['metrics'] == len(checks)
+        assert found['loss'] == pytest.approx(lost(cluster, slow, checks), abs=0.2)
+        assert found['loss_low'] < 8 < found['loss_high']
+
+
+def test_half_of_all_nodes_is_one_incident_of_these_and_none_of_the_system_at_half_the_loss(work):
+    cluster, slow = Cluster(work, [NODES]), NODES[:8]
+    for _ in range(4):
+        assert not cluster.run()
+    for _ in range(3):
+        (found,) = cluster.run(lambda check, node: 0.92 if node in slow else 1.0, pairs=()).values()
+        assert (found['kind'], found['where'], found['nodes']) == ('NODE', ', '.join(slow), slow)
+        assert found['loss'] == pytest.approx(lost(cluster, slow), abs=0.3)
+    assert not list(cluster.work.results.glob('proposals/*')), 'half of the nodes are not to be drained'
+
+
+def test_slow_nodes_that_lie_apart_or_lost_unlike_are_incidents_of_their_own(work):
+    racks = many(4, 16)
+    cluster = Cluster(work, racks)
+    for _ in range(4):
+        assert not cluster.run()
+    apart = ['n3', 'n17', 'n33', 'n49']
+    assert cluster.run(lambda check, node: 0.92 if node in apart else 1.0).keys() == set(apart)
+    unlike = dict(zip(racks[1][:4], (0.94, 0.85, 0.7, 0.5), strict=True))
+    found = cluster.run(lambda check, node: unlike.get(node, 1.0))
+    assert {where for where, one in found.items() if one['state'] == 'open'} == set(unlike)
+
+
+def test_a_node_that_was_slow_before_stays_an_incident_of_its_own_when_its_rack_follows(work):
+    racks = many(4, 16)
+    cluster, slow = Cluster(work, racks), racks[3][:8]
+    for _ in range(4):
+        assert not cluster.run()
+    cluster.run(lambda check, node: 0.92 if node == slow[0] else 1.0)
+    found = cluster.run(lambda check, node: 0.92 if node in slow else 1.0)
+    assert {where: one['since'] for where, one in found.items()} == {
+        slow[0]: '2026-10-26', f'rack r4 ({", ".join(slow[1:])})': '2026-10-27',
+    }  # fmt: skip

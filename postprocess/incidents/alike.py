@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Nodes that lost alike in one session and have one cause: they lie together, or are half of all."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import median
+
+from plumbline.identity import natural
+from postprocess.incidents.draft import Draft, Night
+from postprocess.incidents.known import WORSE, Known, likeness
+from postprocess.statistics.pooled import pooled
+
+_FEWEST = 3  # nodes: two may be slow by chance
+_BY_CHANCE = 0.01  # that so many of some slow nodes lie at one of the places of the site
+
+
+def joined(drafts: Sequence[Draft], known: Sequence[Known], night: Night) -> list[Draft]:
+    """Return drafts with those of nodes that have one cause as one: of a place such as a rack, or of no place.
+
+    A node that is `known` to be slow of its own stays so.
+    """
+    of_nodes = [one for one in drafts if one.kind == 'NODE' and _is_of_a_node(one) and not _is_known(one, known)]
+    together: list[Draft] = []
+    for part in {one.where.partition: None for one in of_nodes}:
+        own = [one for one in of_nodes if one.where.partition == part]
+        together += _of_partition(own, night.nodes[part], night)
+    taken = {node for one in together for node in one.nodes}
+    left = [one for one in drafts if not (one in of_nodes and one.nodes <= taken)]
+    return [*left, *together]
+
+
+def _is_of_a_node(one: Draft) -> bool:
+    return one.sort == 'loss' and len(one.where.nodes) == 1 and not (one.where.device or one.where.place)
+
+
+def _is_known(one: Draft, known: Sequence[Known]) -> bool:
+    made = one.finish()
+    leaves = (leaf.incident for of in known for leaf in of.leaves)
+    return any(leaf.where.nodes == one.where.nodes and likeness(leaf, made) for leaf in leaves)
+
+
+def _of_partition(drafts: Sequence[Draft], measured: set[str], night: Night) -> list[Draft]:
+    """Return what is one cause among the drafts of the nodes of a partition, of which those `measured` ran tonight."""
+    found = []
+    alike = _alike(drafts)
+    slow = {node for one in alike for node in one.where.nodes}
+    places = sorted(night.places_of(slow))
+    for place in places:
+        there = {node for node in measured if place in night.places.get(node, ())}
+        own = slow & there
+        if len(own) >= _FEWEST and _chance(len(own), len(there), len(slow), len(measured)) * len(places) < _BY_CHANCE:
+            found.append(_one([one for one in alike if own.issuperset(one.where.nodes)], place))
+            slow -= own
+    if len(slow) >= _FEWEST and 2 * len(slow) >= len(measured):
+        found.append(_one([one for one in alike if slow.issuperset(one.where.nodes)], ''))
+    return found
+
+
+def _alike(drafts: Sequence[Draft]) -> list[Draft]:
+    """Return the drafts whose loss is about that of most, in checks that most show."""
+    losses = [one.finish().loss or 0.0 for one in drafts]
+    if not losses:
+        return []
+    middle = median(losses)
+    near = [one for one, loss in zip(drafts, losses, strict=True) if middle / WORSE <= loss <= middle * WORSE]
+    checks = [{of.check for of in one.series} for one in near]
+    return [one for one, own in zip(near, checks, strict=True) if 2 * sum(bool(own & of) for of in checks) > len(near)]
+
+
+def _chance(own: int, there: int, slow: int, measured: int) -> float:
+    """Return the chance that at least `own` of `slow` nodes among `measured` lie at a place of so many (`there`)."""
+    ways = sum(math.comb(there, n) * math.comb(measured - there, slow - n) for n in range(own, min(there, slow) + 1))
+    return ways / math.comb(measured, slow)
+
+
+def _one(drafts: Sequence[Draft], place: str) -> Draft:
+    first = max(drafts, key=lambda one: one.finish().severity)
+    nodes = {node for one in drafts for node in one.where.nodes}
+    rows = [row for one in drafts for row in one.rows]
+    loss, interval = (None, None) if rows else pooled([(one.loss or 0.0, one.interval) for one in drafts])
+    return replace(
+        first, where=replace(first.where, place=place, nodes=tuple(sorted(nodes, key=natural))), rows=rows, nodes=nodes,
+        cases={of for one in drafts for of in one.cases}, series={of for one in drafts for of in one.series},
+        evidence=list(dict.fromkeys(line for one in drafts for line in one.evidence)),
+        levels=[level for one in drafts for level in one.levels], certain=any(one.certain for one in drafts),
+        values={of: value for one in drafts for of, value in one.values.items()},
+        loss=loss, interval=interval,
+    )  # fmt: skip

@@ -273,6 +273,10 @@ def _incidents(found: Digest, store: Store, root: Path, known: Sequence[Known]) 
     add_problems(drafts, comparison.problems, night)
     lasting = [one for one in known if not one.closed or one.closed >= found.day]
     drafts = apart(joined(drafts, lasting, night), lasting)
+    for draft in drafts:
+        if draft.where.place:
+            same = night.same_nodes(draft.where.place, draft.where.partition)
+            draft.where = replace(draft.where, same_nodes=same)
     made = Background(store, sessions, comparison, night.cases).add(drafts, partial(begun, lasting))
     return sorted(made, key=lambda one: (-one.severity, one.where.partition, one.checks))
 

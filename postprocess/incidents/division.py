@@ -114,7 +114,9 @@ def _scope(kind: str, where: Scope, nodes: Iterable[str], by: Selection, taken: 
     if not taken:
         return kind, replace(where, nodes=tuple(node for node in where.nodes if not by.takes_node(node)))
     own = tuple(sorted(nodes, key=natural))
-    return 'DEVICE' if where.device else 'NODE', replace(where, environ='', nodes=own, place='', link_class='')
+    return 'DEVICE' if where.device else 'NODE', replace(
+        where, environ='', nodes=own, place='', same_nodes=(), link_class=''
+    )
 
 
 def _levels(levels: Iterable[NodeLevel], series: Iterable[SeriesId], nodes: Iterable[str]) -> list[NodeLevel]:

@@ -40,6 +40,14 @@ class Night:
     def all_places(self) -> set[str]:
         return set().union(*self.places.values())
 
+    def same_nodes(self, place: str, partition: str) -> tuple[str, ...]:
+        """Return the other places of just the nodes of a place that the session used."""
+        nodes: dict[str, set[str]] = defaultdict(set)
+        for node in self.nodes[partition] or self.places:
+            for one in self.places.get(node, ()):
+                nodes[one].add(node)
+        return tuple(sorted(one for one in nodes if one != place and nodes[one] == nodes.get(place)))
+
     def places_of(self, nodes: Iterable[str]) -> set[str]:
         return {place for node in nodes for place in self.places.get(node, ())}
 

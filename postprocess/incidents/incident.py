@@ -26,7 +26,10 @@ _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an incident is. Empty: not told apart. `nodes`: those that the incident is of, not all that show it."""
+    """Where an incident is. Empty: not told apart. `nodes`: those that the incident is of, not all that show it.
+
+    `same_nodes`: further places with the nodes of `place`, which no measurement tells from it.
+    """
 
     site: str
     partition: str = ''
@@ -35,16 +38,23 @@ class Scope:
     device: str = ''
     link_class: str = ''
     place: str = ''
+    same_nodes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """Return ``n3``, ``n3 device 2``, ``link class A of gpu`` or ``cpu/system``."""
+        """Return ``n3``, ``n3 device 2``, ``rack r3 and switch s3``, ``link class A of gpu`` or ``cpu/system``."""
         inside = self.device or (f'link class {self.link_class}' if self.link_class else '')
         around = f'{self.partition or self.site}{f"/{self.environ}" if self.environ else ""}'
         if self.place:
-            return f'{self.place} ({named(self.nodes)})' if self.nodes else self.place
+            places = ' and '.join(self.places)
+            return f'{places} ({named(self.nodes)})' if self.nodes else places
         if self.nodes:
             return f'{named(self.nodes)} {inside}'.rstrip()
         return f'{inside} of {around}' if inside else around
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """The place and those with the same nodes."""
+        return (self.place, *self.same_nodes)
 
 
 @dataclass(frozen=True)

@@ -314,7 +314,7 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
     if len(incidents) == 1:
         return incidents[0]
     now, scopes = together(incidents), [one.where for one in incidents]
-    common = {name: {getattr(of, name) for of in scopes} for name in _PLACES}
+    common = {name: {getattr(of, name) for of in scopes} for name in (*_PLACES, 'same_nodes')}
     nodes = now.where.nodes if all(of.nodes for of in scopes) else ()
     where = Scope(now.where.site, nodes=nodes, **{name: of.pop() for name, of in common.items() if len(of) == 1})
     kind = now.kind
@@ -445,7 +445,8 @@ def likeness(known: Incident, tonight: Incident) -> float:
         return 0.0
     if any(
         getattr(one, name) and getattr(other, name) and getattr(one, name) != getattr(other, name) for name in _PLACES
-    ):
+        if name != 'place' or set.isdisjoint(set(one.places), other.places)
+    ):  # fmt: skip
         return 0.0
     if (one.device, one.link_class) != (other.device, other.link_class) or not set(known.checks) & set(tonight.checks):
         return 0.0

@@ -45,6 +45,7 @@ from postprocess.text import count, decimals, fixed, number, percent, quantity
 from postprocess.verdicts.derived import OF_PEAK, Derived, derived
 from postprocess.verdicts.measured import failure
 from postprocess.verdicts.verdict import BAD, Comparison
+from postprocess.views.incidents import same_nodes
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
 _FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
@@ -88,7 +89,7 @@ def template(name: str) -> jinja2.Template:
     }  # fmt: skip
     environment.globals |= {
         'quantity': quantity, 'count': count, 'classes': _CLASSES, 'bad': BAD, 'became': since, 'commands': commands,
-        'corrected': corrected, 'decimals': decimals,
+        'corrected': corrected, 'same_nodes': same_nodes, 'decimals': decimals,
     }  # fmt: skip
     return environment.get_template(name)
 

@@ -27,7 +27,8 @@ _COLUMNS = (
     Column('kind', 'kind'),
     Column('where', 'where'),
     Column('what', 'what'),
-    *map(Column, ('nodes', 'site', 'partition', 'environ', 'device', 'link_class', 'place', 'checks', 'metrics')),
+    *map(Column, ('nodes', 'site', 'partition', 'environ', 'device', 'link_class', 'place', 'same_nodes')),
+    *map(Column, ('checks', 'metrics')),
     *map(Column, ('loss', 'loss_low', 'loss_high')),
     Column('since', 'since'),
     Column('sessions', 'sessions', number=True),
@@ -59,6 +60,7 @@ def to_row(known: Known, day: str) -> Row:
         'what': incident.what,
         'nodes': list(incident.nodes),
         **{name: getattr(where, name) for name in ('site', 'partition', 'environ', 'device', 'link_class', 'place')},
+        'same_nodes': list(where.same_nodes),
         'checks': list(incident.checks),
         'metrics': sum(of.metric != '*' for of in incident.series),
         'loss': in_percent(incident.loss),
@@ -173,12 +175,18 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
     if others:
         yield from _wrap(f'on {named(others)}', '  ')
     yield from _beginning(known, day)
-    for said in corrected(known):
+    for said in (*same_nodes(known), *corrected(known)):
         yield from _wrap(said, '  ')
     for line in [*incident.evidence, *outputs(known)][:most]:
         yield from _wrap(line, '  ')
     for command in commands(known, day):
         yield from _command(f'$ {command}')
+
+
+def same_nodes(known: Known) -> list[str]:
+    """Return that the places of an incident have the same nodes, where it has several."""
+    *first, last = known.incident.where.places
+    return [f'{", ".join(first)} and {last} have the same nodes: no measurement tells which it is'] if first else []
 
 
 def outputs(known: Known) -> list[str]:
@@ -202,7 +210,7 @@ def markdown(known: Sequence[Known], day: str) -> Iterator[str]:
         yield f'- **{one.state(day)}** `{one.id}` {in_markdown(f"{one.incident.title}; {since(one, day)}")}'
         if one.incident.changed:
             yield f'  - changed then: {in_markdown("; ".join(one.incident.changed))}'
-        for said in corrected(one):
+        for said in (*same_nodes(one), *corrected(one)):
             yield f'  - {in_markdown(said)}'
         nodes = [node for node in one.incident.nodes if node not in one.incident.where.nodes]
         if nodes:

@@ -195,3 +195,31 @@ def test_a_node_that_was_slow_before_stays_an_incident_of_its_own_when_its_rack_
     assert {where: one['since'] for where, one in found.items()} == {
         slow[0]: '2026-10-26', f'rack r4 ({", ".join(slow[1:])})': '2026-10-27',
     }  # fmt: skip
+
+
+def test_a_rack_and_a_switch_with_the_same_nodes_are_both_named(work):
+    cluster = Cluster(work, many(4, 4), switches=True)
+    for _ in range(4):
+        assert not cluster.run(pairs=())
+    slow = ['n9', 'n10', 'n11', 'n12']
+    (found,) = cluster.run(lambda check, node: 0.9 if node in slow else 1.0, pairs=()).values()
+    assert (found['place'], found['same_nodes'], found['nodes']) == ('rack r3', ['switch s3'], slow)
+    assert found['where'] == 'rack r3 and switch s3 (n9, n10, n11, n12)'
+    said = 'rack r3 and switch s3 have the same nodes: no measurement tells which it is'
+    assert said in work.run('compare', '--format', 'markdown').stdout
+    assert said in ' '.join(work.run('incidents show', found['id']).stdout.split())
+    assert work.run('report').exit_code == 1
+    assert f'<p class="since">{said}</p>' in (work.results / 'report.html').read_text()
+    again = cluster.run(lambda check, node: 0.9 if node in slow else 1.0, pairs=())
+    assert [one['id'] for one in again.values()] == [found['id']]
+
+
+def test_a_switch_of_two_racks_is_not_named_with_one_of_them(work):
+    cluster = Cluster(work, many(4, 4))
+    rows = [f'{node},r{i},s{(i + 1) // 2}' for i, rack in enumerate(many(4, 4), 1) for node in rack]
+    (work.sites / SITE / 'locations.csv').write_text('\n'.join(['node,rack,switch', *rows]) + '\n')
+    for _ in range(4):
+        assert not cluster.run(pairs=())
+    slow = ['n9', 'n10', 'n11', 'n12']
+    (found,) = cluster.run(lambda check, node: 0.9 if node in slow else 1.0, pairs=()).values()
+    assert (found['place'], found['same_nodes']) == ('rack r3', [])

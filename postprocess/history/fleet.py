@@ -40,7 +40,8 @@ class Event:
 
     `series`: the worst of the `count` series that show it; `change`: of its performance, in %; `how`: what it was
     compared with. `evidence`: further facts; `changes`: of its provenance. `sessions`: the last ones over which the
-    change is the mean. `part`: of its node that alone shows it, such as ``device 3``.
+    change is the mean. `part`: of its node that alone shows it, such as ``device 3``. `interval`: of the share of the
+    performance that was lost, 95 %; None where it is not known.
     """
 
     kind: str
@@ -54,6 +55,7 @@ class Event:
     changes: tuple[Difference, ...] = ()
     sessions: int = 1
     part: str = ''
+    interval: tuple[float, float] | None = None
 
     @property
     def of_value(self) -> float:
@@ -163,9 +165,11 @@ def _event(kind: str, where: str, flags: Sequence[Flag], *evidence: str) -> Even
     change = 100 * math.expm1(worst.loss)
     parts = {flag.part for flag in flags}
     part = worst.part if len(parts) == 1 else ''
+    ends = (-math.expm1(worst.loss + worst.error), -math.expm1(worst.loss - worst.error))
     return Event(
-        kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, (), worst.sessions, part
-    )
+        kind, where, worst.series, worst.quantity, change, number, worst.how, evidence, (), worst.sessions, part,
+        None if math.isnan(worst.error) else ends,
+    )  # fmt: skip
 
 
 def _system_events(systems: Iterable[Flag]) -> list[Event]:

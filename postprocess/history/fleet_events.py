@@ -47,9 +47,9 @@ def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
         drafts.append(
             Draft(
                 'DEVICE' if where.device else event.kind, where, 'loss', cases={of.case}, series={of},
-                nodes=set(nodes) or {node for row in rows for node in row.nodes}, loss=loss, evidence=evidence,
-                levels=levels, certain=loss >= CERTAIN or event.sessions > 1,
-                values={of: value_of(own[0], expected, loss)} if own else {},
+                nodes=set(nodes) or {node for row in rows for node in row.nodes}, loss=loss, interval=event.interval,
+                evidence=evidence, levels=levels, certain=loss >= CERTAIN or event.sessions > 1,
+                values={of: value_of(own[0], expected, loss, event.interval)} if own else {},
             )
         )  # fmt: skip
 
@@ -84,7 +84,7 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
     for alike in groups.values():
         if len(alike) > 1 and len(alike) > fleet.nodes / 2:
             worst = sorted(alike, key=lambda event: event.change)[len(alike) // 2]
-            found.append(replace(worst, kind='SYSTEM', where=worst.series.partition))
+            found.append(replace(worst, kind='SYSTEM', where=worst.series.partition, interval=None))
         else:
             found += alike
     return found

@@ -51,7 +51,8 @@ class Flag:
     """A series in which a node stands out.
 
     `node`: its name, several of one job joined by commas, or `WHOLE`. `loss`: of performance, logarithm, below 0, the
-    mean over the last so many `sessions`. `how`: what it was compared with. `part`: of the node, such as ``device 3``.
+    mean over the last so many `sessions`, `error`: half of its 95 % interval. `how`: what it was compared with. `part`:
+    of the node, such as ``device 3``.
     """
 
     series: SeriesId
@@ -61,6 +62,7 @@ class Flag:
     how: str
     sessions: int = 1
     part: str = ''
+    error: float = math.nan
 
 
 #: Return the performance that the baseline of a series expects, and that at its limit; None without a baseline.
@@ -118,7 +120,7 @@ def outliers(
         fleet = _Fleet(table, p, recorded(table), _cells(table, flagged), accepted)
         own = list(fleet.flags())
         if len(own) > fleet.there / 2:  # all of them together are no one node's
-            own = [replace(own[0], node=WHOLE, loss=float(numpy.median([flag.loss for flag in own])))]
+            own = [replace(own[0], node=WHOLE, loss=float(numpy.median([flag.loss for flag in own])), error=math.nan)]
             whole.append((own[0], table.tolerance, 0.0))
         else:
             flags += own
@@ -178,28 +180,31 @@ class _Fleet:
     def flags(self) -> Iterator[Flag]:
         """Yield the nodes below their own level; those of few accepted sessions also if below the others."""
         sessions = self.accepted.sum(axis=1)
-        loss, window = self._below_own(sessions)
+        loss, window, error = self._below_own(sessions)
         for i in numpy.flatnonzero(window).tolist():
             how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
             over = f', over {count(int(window[i]), "session")}' if window[i] > 1 else ''
-            yield self._flag(i, loss[i], how + over, int(window[i]))
+            yield self._flag(i, loss[i], how + over, error[i], int(window[i]))
         new = self.finite[:, -1] & (sessions < spread.FEWEST_SESSIONS) & (window == 0)
         if new.any():
             yield from self._new(new, sessions)
 
-    def _flag(self, i: int, loss: float, how: str, sessions: int = 1) -> Flag:
-        return Flag(self.table.series, self.table.quantity, self.table.nodes[i], float(loss), how, sessions)
+    def _flag(self, i: int, loss: float, how: str, error: float, sessions: int = 1) -> Flag:
+        of = self.table
+        return Flag(of.series, of.quantity, of.nodes[i], float(loss), how, sessions, error=float(error))
 
-    def _below_own(self, sessions: ndarray) -> tuple[ndarray, ndarray]:
-        """Return the loss of each node against its accepted level, and over how many sessions: 0 where it is none.
+    def _below_own(self, sessions: ndarray) -> tuple[ndarray, ndarray, ndarray]:
+        """Return the loss of each node against its accepted level, over how many sessions, 0 where it is none, and the
+        half of its 95 % interval.
 
         Student's t of the mean of the last sessions, with the node's own spread, moderated over the nodes, and the
         correlation of neighboring sessions. p is at least that of as many runs that are slow by chance, as the accepted
         sessions of all nodes show them. The last session itself must show half of the floor.
         """
-        from scipy.special import bdtrc, stdtr
+        from scipy.special import bdtrc, stdtr, stdtrit
 
         loss, window = numpy.zeros(len(sessions)), numpy.zeros(len(sessions), int)
+        half = numpy.full(len(sessions), numpy.nan)
         last = numpy.arange(self.finite.shape[1])[-max(WINDOWS) :][None].repeat(len(sessions), axis=0)
         if not self.finite[:, last[0]].all():  # those in which a node ran
             last = numpy.argsort(self.finite, axis=1, kind='stable')[:, -max(WINDOWS) :]
@@ -226,13 +231,15 @@ class _Fleet:
                 further = size * (1 - error)
                 squares = recent[of, -size:].var(axis=1) * size
                 sd, df = numpy.sqrt((df * sd**2 + squares) / (df + further)), df + further
-            p = stdtr(df, change / (sd * numpy.sqrt(error + spread.error_of_mean(levels.phi, levels.n[of]))))
+            of_change = sd * numpy.sqrt(error + spread.error_of_mean(levels.phi, levels.n[of]))
+            p = stdtr(df, change / of_change)
             low = change / 2 if size > 1 else change
             lows = (recent[of, -size:] - levels.own[of, None] <= low[:, None]).sum(axis=1)
             p = numpy.maximum(p, bdtrc(lows - 1, size, levels.share_below(low / sd))) / share
             slow = p < best[of]
             best[of[slow]], loss[of[slow]], window[of[slow]] = p[slow], change[slow], size
-        return loss, window
+            half[of[slow]] = (of_change * stdtrit(df, 0.975))[slow]
+        return loss, window, half
 
     def _new(self, new: ndarray, sessions: ndarray) -> Iterator[Flag]:
         """Yield those of the `new` nodes that are below their few sessions, the other nodes or the recorded limit."""
@@ -244,15 +251,19 @@ class _Fleet:
         moved[sessions == 0] = numpy.nan
         known = moved[numpy.isfinite(moved)]
         bound = max(spread.bound_of(known, p, None), self.floor) if len(known) >= FEWEST_NODES else math.inf
+        half, half_moved = (
+            _half(apart[numpy.isfinite(apart)]),
+            _half(known) * numpy.sqrt(1 + 1 / numpy.maximum(sessions, 1)),
+        )
         is_well = self.recorded is not None and spread.median(now) >= self.recorded[0] - self.floor
         for i in numpy.flatnonzero(new).tolist():
             if moved[i] < -bound:
                 how = f'its own {count(int(sessions[i]), "session")} and the fleet of {self.there}'
-                yield self._flag(i, self.left[i, -1], how)
+                yield self._flag(i, self.left[i, -1], how, half_moved[i])
             elif apart[i] < -beside:
-                yield self._flag(i, apart[i], f'the fleet of {self.there} in this session')
+                yield self._flag(i, apart[i], f'the fleet of {self.there} in this session', half)
             elif self.recorded is not None and is_well and now[i] < self.recorded[1] and apart[i] < -self.floor:
-                yield self._flag(i, apart[i], 'the limit against the recorded baseline')
+                yield self._flag(i, apart[i], 'the limit against the recorded baseline', half)
 
     def whole(self) -> _Whole | None:
         """Return the loss of the fleet's level against its accepted sessions or the recorded baseline."""
@@ -272,6 +283,16 @@ class _Fleet:
         if self.recorded and middle < self.recorded[1]:
             return whole(float(middle - self.recorded[0]), 'the recorded baseline', 0.0)
         return None
+
+
+def _half(values: ndarray) -> float:
+    """Return half of the 95 % interval of one of some values around their median; NaN where they are too few."""
+    from scipy.special import stdtrit
+
+    if len(values) < FEWEST_NODES:
+        return math.nan
+    scale, df = spread.scale_of(values)
+    return scale * float(stdtrit(df, 0.975)) or math.nan
 
 
 # Siblings: the like parts of a node
@@ -328,12 +349,13 @@ def _beyond_siblings(family: Family, p: float) -> Iterator[Flag]:
     measured = numpy.isfinite(apart)
     # of two or three, one that is slow makes up the spread
     several = apart[measured] if measured.sum() >= FEWEST_NODES else numpy.zeros(1)
-    bound = spread.bound_of(several, p, tolerance)
+    bound, half = spread.bound_of(several, p, tolerance), _half(several)
     for row, column in zip(*numpy.nonzero(apart < -bound), strict=True):
         part, how = family.parts[column], f'the other {measured[row].sum() - 1} of its node'
         yield Flag(
-            part.series, part.quantity, family.nodes[row], float(apart[row, column]), how, part=family.names[column]
-        )
+            part.series, part.quantity, family.nodes[row], float(apart[row, column]), how, part=family.names[column],
+            error=half,
+        )  # fmt: skip
 
 
 # The whole system

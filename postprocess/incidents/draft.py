@@ -103,9 +103,11 @@ class Draft:
         return {row.id: row for row in sorted(self.rows, key=lambda row: row.loss or 0.0)}
 
 
-def value_of(row: Verdict, expected: float | None = None, loss: float | None = None) -> Value:
-    """Return what a series measured; `expected` and `loss`: where they are not those of its reference."""
-    against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, None)
+def value_of(
+    row: Verdict, expected: float | None = None, loss: float | None = None, interval: tuple[float, float] | None = None
+) -> Value:
+    """Return what a series measured; `expected`, `loss` and `interval`: where they are not those of its reference."""
+    against = (row.expected, row.loss, row.interval) if expected is None else (expected, loss, interval)
     return Value(row.quantity.unit, row.quantity.better, row.value, row.measured.n, *against)
 
 

@@ -122,9 +122,20 @@ def _correlation(rest: ndarray, n: ndarray) -> float:
 def bound_of(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
     """Return the distance below the median of `values` that a healthy one exceeds with chance `p`.
 
-    Their spread is the median absolute deviation, as uncertain as the standard deviation of 0.37 n. How heavy the tails
-    are comes from the better half: the worse one holds the slow nodes. With a tolerance, at least its floor; of few
-    values `LARGE`.
+    With a tolerance, at least its floor; of few values `LARGE`.
+    """
+    from scipy.special import stdtrit
+
+    scale, df = scale_of(values)
+    least = -math.log1p(-max(tolerance.floor, LARGE if len(values) < FEW else 0.0)) if tolerance else 0.0
+    return max(-float(stdtrit(df, p)) * scale, least)
+
+
+def scale_of(values: ndarray) -> tuple[float, float]:
+    """Return the spread of values around their median, and its degrees of freedom, for Student's t.
+
+    It is the median absolute deviation, as uncertain as the standard deviation of 0.37 n. How heavy the tails are comes
+    from the better half: the worse one holds the slow nodes.
     """
     from scipy.special import stdtrit
 
@@ -138,8 +149,7 @@ def bound_of(values: ndarray, p: float, tolerance: Tolerance | None) -> float:
         heavy = float(numpy.interp(far / near, ratios, inverse)) if near > 0 else 1.0
         df = max(1 / (1 / df + max(heavy, _HEAVY)), 1)
         scale *= MAD_OF_NORMAL / float(stdtrit(df, 0.75))
-    least = -math.log1p(-max(tolerance.floor, LARGE if n < FEW else 0.0)) if tolerance else 0.0
-    return max(-float(stdtrit(df, p)) * scale, least)
+    return scale, df
 
 
 def median(values: ndarray, axis: int = 0, better: bool = False) -> ndarray:

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What incidents say of sites whose causes are planted: scope, beginning, loss, and what is healthy beside them."""
 
-from statistics import fmean
+import math
+from statistics import NormalDist, fmean, median, stdev
 
+import numpy
 import pytest
 from run_reports import BEGAN, SITE, case, metric, reference, report
+from scipy.stats import t
 
 DAY = 86400
 NODES = [f'n{i}' for i in range(1, 17)]
@@ -223,3 +226,63 @@ def test_a_switch_of_two_racks_is_not_named_with_one_of_them(work):
     slow = ['n9', 'n10', 'n11', 'n12']
     (found,) = cluster.run(lambda check, node: 0.9 if node in slow else 1.0, pairs=()).values()
     assert (found['place'], found['same_nodes']) == ('rack r3', [])
+
+
+def half_of_interval(values):
+    """Half of the 95 % interval of one of some logarithms: Student's t by their median absolute deviation.
+
+    Its freedom is that of a standard deviation of 0.37 n, less for tails as heavy as the ratio of the quantiles of the
+    better half shows, 1 / df of at least 0.15.
+    """
+    apart = [value - median(values) for value in values]
+    spread = median(map(abs, apart))
+    near, far = numpy.quantile([one for one in apart if one >= 0], [0.5, 0.9])
+    ratio = far / near
+    inverse = numpy.interp(ratio, [2.44, 2.60, 2.77, 3.08, 3.58, 6.31], [0, 0.1, 0.2, 0.333, 0.5, 1])
+    df = max(1 / (1 / max(0.37 * len(values) - 1, 1) + max(inverse, 0.15)), 1)
+    return spread / t.ppf(0.75, df) * t.ppf(0.975, df)
+
+
+def test_a_node_that_only_the_others_show_has_the_interval_of_their_spread(work):
+    """The first session, of 24 nodes; one loses 7 %, which the wide baseline allows."""
+    names = [f'n{i}' for i in range(24)]
+    work.reference(reference(std=8))
+    levels = {name: 100 + 0.4 * NormalDist().inv_cdf((i + 0.5) / 24) for i, name in enumerate(names)}
+    levels['n7'] = 93.0
+    work.ingest(
+        report(*(case(metrics={'triad': metric([levels[name]] * 3, node=name)}, nodes=(name,)) for name in names))
+    )
+    (found,) = work.compare()['incidents']
+    assert (found['kind'], found['where']) == ('NODE', 'n7')
+    logs = [math.log(level) for level in levels.values()]
+    apart, half = math.log(93) - median(logs), half_of_interval(logs)
+    assert found['loss'] == pytest.approx(100 * (1 - math.exp(apart)))
+    ends = [100 * (1 - math.exp(apart + sign * half)) for sign in (1, -1)]
+    assert [found['loss_low'], found['loss_high']] == pytest.approx(ends)
+    assert 5 < ends[0] < 7 < ends[1] < 9
+
+
+def test_a_node_below_its_own_level_has_the_interval_of_its_own_runs(work):
+    """Six nights; the level of the fleet is the same in each, so the last value is beside the mean of the five before.
+
+    All nodes have the same spread, so that the one moderated over them is theirs, with the freedom of all 20 nodes:
+    nearly a normal deviate.
+    """
+    names, pattern = [f'n{i}' for i in range(20)], (0.4, -0.4, 0.2, -0.2, 0.0)
+    work.reference(reference(std=8))
+    for night in range(6):
+
+        def value(i, name, night=night):
+            return 94.0 if night == 5 and name == 'n7' else 100 + pattern[(night + i) % 5] * (night < 5)
+
+        entries = [
+            case(metrics={'triad': metric([value(i, name)] * 3, node=name)}, nodes=(name,), unique_name=name)
+            for i, name in enumerate(names)
+        ]
+        work.ingest(report(*entries, uuid=f'{night:08x}', began=BEGAN + night * DAY))
+    (found,) = work.compare()['incidents']
+    sd = stdev(math.log(100 + one) for one in pattern)
+    half = NormalDist().inv_cdf(0.975) * sd * math.sqrt(1 + 1 / 5)
+    assert found['where'] == 'n7' and found['loss'] == pytest.approx(6, abs=0.2)
+    ends = [100 * (1 - math.exp(math.log(0.94) + sign * half)) for sign in (1, -1)]
+    assert [found['loss_low'], found['loss_high']] == pytest.approx(ends, abs=0.25)

@@ -130,7 +130,8 @@ def plan(nodes: Sequence[str], places: Places, most: int) -> list[list[Pair]]:
 
 def rail_of(number: int, nodes: int, rails: int) -> int:
     """Return the rail of a round that counts from 0; a pair that meets again uses another one."""
-    return (number + number // (nodes - 1 + nodes % 2)) % rails
+    again, at = divmod(number, nodes - 1 + nodes % 2)
+    return (at + again) % rails
 
 
 # Conclusions

@@ -227,3 +227,16 @@ def test_real_pairs_of_64_nodes_name_what_was_slowed(recorded):
     found = {one.where for one in ladder.confirmed(meetings, places, 0.1)}
     assert found == {'uplink of switch s6', 'node n20', 'pair n5,n25'}
     assert any(one.value == 0 for one in meetings)
+
+
+@pytest.mark.parametrize(
+    ('nodes', 'rails', 'first', 'second'), [(4, 4, [0, 1, 2], [1, 2, 3]), (6, 2, [0, 1, 0, 1, 0], [1, 0, 1, 0, 1])]
+)
+def test_each_rail_has_rounds_and_a_pair_meets_again_on_another(nodes, rails, first, second):
+    """A tournament of four nodes has three rounds, of six nodes five."""
+    found = [ladder.rail_of(number, nodes, rails) for number in range(len(first) + len(second))]
+    assert found == first + second
+
+
+def test_a_pair_of_sixteen_nodes_meets_on_each_of_eight_rails():
+    assert [ladder.rail_of(15 * again, 16, 8) for again in range(8)] == [0, 1, 2, 3, 4, 5, 6, 7]

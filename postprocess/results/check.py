@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from plumbline.errors import InputError
 from plumbline.files import is_unfinished
 from postprocess.results.store import Store
-from postprocess.results.tables import TABLES
+from postprocess.results.tables import TABLES, verify
 
 _WRITING = 3600.0  # seconds after which a file that is not in its place is of a writer that was killed
 
@@ -25,10 +25,14 @@ def faults(store: Store) -> Iterator[str]:
     Every page of every file is read and its checksum verified. A session is looked for in the store if the results
     directory has its run report.
     """
-    known = set()
+    known: set[str] = set()
+    where: dict[str, Path] = {}
     for index in store.files():
         try:
             known |= (sessions := _sessions_in(index))
+            for name in sorted(sessions & where.keys()):
+                yield f'{index}: holds session {name}, which {where[name].name} holds too; each of its rows counts once'
+            where |= dict.fromkeys(sessions, index)
             for table in TABLES:
                 if foreign := _sessions_in(index.parents[3] / table / Path(*index.parts[-3:])) - sessions:
                     yield f'{index}: has no session {", ".join(sorted(foreign))} of the table {table}'
@@ -61,6 +65,7 @@ def _sessions_in(path: Path) -> set[str]:
     """Read all of a file; return the sessions that it has rows of. Raises InputError."""
     found: set[str] = set()
     try:
+        verify(path)
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
             for group in range(file.num_row_groups):
                 found.update(file.read_row_group(group)['session'].to_pylist())

@@ -46,6 +46,7 @@ from postprocess.results.tables import (
     opened,
     read_table,
     table_of,
+    with_sums,
     write_table,
 )
 
@@ -144,7 +145,8 @@ class Store:
 
     def write(self, site: str, month: str, file: str, tables: dict[str, pa.Table]) -> None:
         """Write tables to their files, all or none."""
-        write_whole({self._file(table, site, month, file): partial(write_table, tables[table]) for table in TABLES})
+        write = {self._file(table, site, month, file): partial(write_table, tables[table]) for table in TABLES}
+        write_whole(with_sums(write))
 
     def compact(self, site: str) -> list[str]:
         """Put the sessions of each month but the last into one file; return those months."""
@@ -158,14 +160,17 @@ class Store:
                     continue
                 names = ' '.join(sorted(session.session for session in sessions))
                 file = _TOGETHER + hashlib.sha256(names.encode()).hexdigest()[:16]
-                write = {table: partial(self._write_together, table, sessions) for table in TABLES}
-                write_whole({self._file(table, site, month, file): write[table] for table in TABLES})
+                paths = {table: self._file(table, site, month, file) for table in TABLES}
+                write_whole(
+                    with_sums({path: partial(self._write_together, of, sessions) for of, path in paths.items()})
+                )
             except (Gone, InputError):  # another process compacts this month, or a file is damaged: reading reports it
                 continue
             for path in before:
                 if path.stem != file:
                     for table in reversed(TABLES):
                         self._file(table, site, month, path.stem).unlink(missing_ok=True)
+                    path.with_suffix('.sums').unlink(missing_ok=True)
             done.append(month)
         return done
 
@@ -311,8 +316,26 @@ class Store:
 
     def _from_files(self, table: str, sessions: list[Session]) -> str:
         """Return a query for the rows of the files of `sessions`."""
-        paths = ', '.join(sorted({quoted(str(self._path(table, session))) for session in sessions}))
-        return f'FROM read_parquet([{paths}], hive_partitioning=false)'
+        chosen: dict[Path, set[str]] = {}
+        for session in sessions:
+            chosen.setdefault(self._path(table, session), set()).add(session.session)
+        paths = ', '.join(sorted(quoted(str(path)) for path in chosen))
+        all_of = {session.session for session in sessions}
+        # where files of several sessions overlap, as after two stores were copied into one, each row counts once
+        doubled = [
+            f'(filename = {quoted(str(path))} AND session IN ({", ".join(map(quoted, sorted(others)))}))'
+            for path, own in sorted(chosen.items())
+            if path.name.startswith(_TOGETHER) and (others := (self._names_in(path) & all_of) - own)
+        ]
+        if not doubled:
+            return f'FROM read_parquet([{paths}], hive_partitioning=false)'
+        rows = f'FROM read_parquet([{paths}], hive_partitioning=false, filename=true)'
+        return f'SELECT * EXCLUDE (filename) {rows} WHERE NOT ({" OR ".join(doubled)})'
+
+    def _names_in(self, path: Path) -> set[str]:
+        """Return the sessions of a file of any table."""
+        index = self.folder / 'sessions' / Path(*path.parts[-3:])
+        return {session.session for session in self._sessions_in(index)}
 
     @cached_property
     def _duckdb(self) -> duckdb.DuckDBPyConnection:

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import io
+import json
 import math
 import os
-from collections.abc import Iterator
+import time
+import zlib
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -127,8 +131,92 @@ def listed(folder: Path) -> list[Path]:
 
 
 def write_table(rows: pa.Table, stream: BinaryIO) -> None:
-    """Write `rows` as Parquet with checksums, which `plumbline store check` verifies."""
+    """Write `rows` as Parquet."""
     pq.write_table(rows, stream, write_page_checksum=True)
+
+
+def with_sums(contents: Mapping[Path, Callable[[BinaryIO], object]]) -> dict[Path, Callable[[BinaryIO], object]]:
+    """Return what to write for the files of each table of a session or of several, and their checksums.
+
+    The checksums cover whole files, as those of Parquet's pages leave out its footer. They come before the file of the
+    table `sessions`, the last of `contents`, by which a session exists.
+    """
+    sums: dict[str, int] = {}
+
+    def summed(path: Path, write: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], object]:
+        def write_and_sum(stream: BinaryIO) -> None:
+            write(through := _Summed(stream))  # type: ignore[arg-type]  # all that writing needs of a stream
+            sums[_table(path)] = through.sum
+
+        return write_and_sum
+
+    *others, last = contents
+    memory = io.BytesIO()
+    contents[last](memory)
+    sums[_table(last)] = zlib.crc32(memory.getvalue())
+    return {
+        **{path: summed(path, contents[path]) for path in others},
+        _sums_of(last): lambda stream: stream.write(json.dumps(sums).encode()),
+        last: lambda stream: stream.write(memory.getvalue()),
+    }
+
+
+class _Summed(io.RawIOBase):
+    """A stream that sums up what is written."""
+
+    def __init__(self, stream: BinaryIO):
+        self.stream, self.sum = stream, 0
+
+    def writable(self) -> bool:
+        return True
+
+    def tell(self) -> int:
+        return self.stream.tell()
+
+    def write(self, data: Any) -> int:
+        self.sum = zlib.crc32(data, self.sum)
+        return self.stream.write(data)
+
+
+def _table(path: Path) -> str:
+    return path.parts[-4]
+
+
+def _sums_of(path: Path) -> Path:
+    """Return the file of the checksums of a file of any table."""
+    return (path.parents[3] / 'sessions' / Path(*path.parts[-3:])).with_suffix('.sums')
+
+
+_verified: dict[Path, tuple[int, int, int]] = {}  # files of this process, by inode, time and size
+
+
+def verify(path: Path) -> None:
+    """Compare a file with its checksum, once in a process; a file without one passes. Raises OSError, ValueError."""
+    of = path.stat()
+    state = of.st_ino, of.st_mtime_ns, of.st_size
+    if _verified.get(path) == state:
+        return
+    for wait in (0.1, 0.4, 0):  # a later report of the session may take its place meanwhile
+        try:
+            wanted = json.loads(_sums_of(path).read_bytes())[_table(path)]
+        except FileNotFoundError:
+            break
+        except (ValueError, LookupError, TypeError):
+            wanted = None
+        if wanted == _sum_of(path):
+            break
+        if not wait:
+            raise ValueError('its bytes are not those that were written')
+        time.sleep(wait)
+    _verified[path] = state
+
+
+def _sum_of(path: Path) -> int:
+    found = 0
+    with path.open('rb') as stream:
+        while part := stream.read(2**20):
+            found = zlib.crc32(part, found)
+    return found
 
 
 @contextmanager
@@ -137,7 +225,8 @@ def opened(path: Path) -> Iterator[pq.ParquetFile]:
     index = path.parents[3] / 'sessions' / Path(*path.parts[-3:])
     repair = f'to replace it, remove {index} and ingest its reports again'
     try:
-        with pq.ParquetFile(path) as file:
+        verify(path)
+        with pq.ParquetFile(path, page_checksum_verification=True) as file:
             if not COMMON.keys() <= set(file.schema_arrow.names):
                 raise ValueError(f'it has no columns {" and ".join(COMMON)}')
             yield file

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Files of a store that are not as they were written are never read as if they were; rows that are there twice count once."""
+"""No file of a store that is not as it was written is read as if it were; what is there twice counts once."""
 
 import os
 import random

@@ -24,7 +24,7 @@ OTHERS = {
     'doe': {'Table 4': 5, 'Table 5': 8, 'Table 6': 8, 'Table 7': 3, 'Other numbers': 1},
     'mn5': {'Table 2': 6, 'Table 3': 6, 'Table 4': 4, 'Table 5': 4, 'Table 6': 2, 'Other numbers': 33},
     'numa': {'Section II': 4, 'Table I': 4, 'Table II': 4, 'Other numbers': 21},
-    'prace': {'Table 24': 6, 'HPL': 30, 'Other numbers': 79},
+    'prace': {'Table 24': 6, 'HPL': 30, 'Other numbers': 130},
 }
 CODES = (
     'mod2am', 'mod2as', 'mod2f', 'Hydro', 'Linpack', 'STREAM copy', 'STREAM scale', 'STREAM sum', 'STREAM triad',

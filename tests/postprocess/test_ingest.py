@@ -27,7 +27,7 @@ GOOD = case(
 
 
 def files(work):
-    return sorted(path for path in work.results.rglob('*') if path.is_file())
+    return sorted(work.results.rglob('*.parquet'))
 
 
 def test_a_session_is_a_file_of_each_table_and_comes_back_as_it_was(work):

@@ -66,10 +66,10 @@ def test_months_that_are_over_become_one_file_each_with_the_same_rows(work):
 
 def test_a_session_that_comes_late_joins_its_month(work):
     work.ingest(night(0), night(1), night(40))
-    first = set(work.results.glob('store/*/*/*/together-*'))
+    first = set(work.results.glob('store/*/*/*/together-*.parquet'))
     assert len(first) == len(TABLES)
     work.ingest(night(2))
-    assert first.isdisjoint(work.results.glob('store/*/*/*/together-*'))
+    assert first.isdisjoint(work.results.glob('store/*/*/*/together-*.parquet'))
     assert months(work) == {'month=2026-11': 1, 'month=2026-12': 1}
     assert len(open_results(work.results).samples(SITE)) == 8
 
@@ -100,6 +100,8 @@ def test_a_later_schema_is_refused(work):
     for path in work.results.rglob('*.parquet'):
         rows = pq.ParquetFile(path).read()
         pq.write_table(rows.set_column(0, 'schema', pa.array([SCHEMA + 1] * len(rows), pa.int32())), path)
+    for path in work.results.rglob('*.sums'):
+        path.unlink()
     for command in ('compare', 'trend', 'fleet', 'report'):
         result = work.run(command)
         assert result.exit_code == 2

@@ -153,9 +153,16 @@ def cut_off(work):
     path.write_bytes(path.read_bytes()[:-100])
 
 
+def without_sums(work):
+    """As who changes files on purpose would leave them."""
+    for path in work.results.rglob('*.sums'):
+        path.unlink()
+
+
 def foreign(work):
     healthy(work)
     pq.write_table(pa.table({'bird': ['dodo']}), file_of(work, 'cases'))
+    without_sums(work)
 
 
 def gone(work):
@@ -168,6 +175,7 @@ def of_a_later_version(work):
     for path in work.results.rglob('*.parquet'):
         rows = pq.ParquetFile(path).read()
         pq.write_table(rows.set_column(0, 'schema', pa.array([99] * len(rows), pa.int32())), path)
+    without_sums(work)
 
 
 def a_baseline_that_is_cut_off(work):

@@ -102,6 +102,7 @@ def test_a_network_device_that_mpi_does_not_use(twin, nic, words):
     assert words in first_cause(perlmutter, '--mode', 'nightly', '--', '-n', 'OsuLatency%pair=two')
 
 
+@pytest.mark.twin
 def test_a_program_without_the_library_of_cray_mpich_for_gpus(twin):
     perlmutter = twin('perlmutter', lambda machine: machine.update(linked_with_gtl=[]))
     assert 'the program is not linked with GTL' in first_cause(perlmutter, '--', '-n', DEVICES)

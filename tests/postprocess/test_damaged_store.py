@@ -32,8 +32,8 @@ def everything(results):
 @pytest.mark.parametrize(
     ('together', 'flips'),
     [
-        (False, 40),
-        (True, 40),
+        (False, 8),
+        (True, 8),
         pytest.param(False, 500, marks=pytest.mark.slow),
         pytest.param(True, 500, marks=pytest.mark.slow),
     ],

@@ -57,6 +57,16 @@ def test_a_fabric_that_sent_nothing_is_told_and_a_port_that_is_down_is_not(node)
     assert (facts['fabric_sent'], facts['sockets_sent']) == ('cxi0 0', 'eth0 5000000000')
 
 
+@pytest.mark.parametrize(('sent_more', 'told'), [(0, None), (1000, 'mlx5_0 4000')])
+def test_an_ethernet_port_is_a_fabric_only_where_it_sent_by_rdma(node, sent_more, told):
+    without_slingshot = {name: text for name, text in BEFORE.items() if not name.startswith(CXI)}
+    node(without_slingshot | {f'{IB}/link_layer': 'Ethernet\n'})
+    facts = node({
+        f'{IB}/counters/port_xmit_data': f'{1000 + sent_more}\n', f'{NET}/statistics/tx_bytes': '40000007000\n',
+    })  # fmt: skip
+    assert (facts.get('fabric_sent'), facts['sockets_sent']) == (told, 'eth0 40000000000')
+
+
 def test_a_job_on_one_node_tells_nothing(node):
     alone = {name: text for name, text in BEFORE.items() if name != 'on_all_nodes'}
     node(alone)
@@ -71,6 +81,8 @@ def test_a_job_on_one_node_tells_nothing(node):
         ('cxi0 41000000000', 'hsn0 40000000000', (), 'through sockets'),  # of the fabric itself, which counts them too
         ('mlx5_0 90000000', 'eth0 99000000', (), None),  # too little to tell
         ('', 'eth0 40000000000', (), None),  # nothing but Ethernet is there
+        ('', 'eth0 40000000000', ('mlx5_0',), 'through sockets'),  # RDMA over Ethernet that the site names
+        ('', 'eth0 40000000000', ('eth0',), None),
         ('cxi0 10000000000, cxi1 10000000000', '', ('cxi0', 'cxi1'), None),
         ('cxi0 20000000000, cxi1 1000', '', ('cxi0', 'cxi1'), 'not through each of cxi0, cxi1'),
         ('mlx5_0 1000, mlx5_1 20000000000', '', ('mlx5_0',), 'not through each of mlx5_0'),

@@ -34,6 +34,8 @@ def faults_of(
     used: Counter[str] = Counter()
     for node, of_node in facts.items():
         fabric, sockets = (sent_of(of_node.get(name, '')) for name in ('fabric_sent', 'sockets_sent'))
+        if 'sockets_sent' in of_node:  # RDMA over Ethernet that sent nothing is not told
+            fabric = {nic: 0 for nic in nics if nic not in sockets} | fabric
         through = sum(fabric.values())
         if fabric and sum(sockets.values()) > max(_MUCH, through / 2):  # sockets on a fabric count in both
             by_sockets.append(node)

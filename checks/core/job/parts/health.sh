@@ -148,8 +148,12 @@ compare_faults() {
     [ -z "$lacking" ] || echo "counters_lacking=${lacking#, }"
     [ -z "$reset" ] || echo "counters_reset=${reset#, }"
     [ -e on_all_nodes ] || return 0
-    for line in /sys/class/infiniband/*/ports/*/state /sys/class/cxi/*; do # those of a fabric that could send and did not
-        [[ $line != */state ]] || { read -r count < "$line" && [[ $count = *ACTIVE ]] || continue; } 2> /dev/null
+    # those of a fabric that could send and did not; RDMA over Ethernet is one only where it sent, or the site names it
+    for line in /sys/class/infiniband/*/ports/*/state /sys/class/cxi/*; do
+        [[ $line != */state ]] || {
+            read -r count < "$line" && [[ $count = *ACTIVE ]] || continue
+            read -r count < "${line%state}link_layer" && [[ $count = Ethernet ]] && continue
+        } 2> /dev/null
         line=${line#/sys/class/*/} line=${line%%/*}
         [[ $all != *"/$line/"* ]] || : "${fabric[$line]:=0}"
     done

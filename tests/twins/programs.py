@@ -110,7 +110,11 @@ def send(nics, number=10**9):
 
 # The families
 
-STATED = {'osu_latency': ('OsuLatency', 'latency'), 'osu_bw': ('OsuBandwidth', 'bandwidth')}
+#: By program and whether it sends memory of GPUs, of two nodes
+STATED = {
+    ('osu_latency', False): ('OsuLatency', 'latency'), ('osu_bw', False): ('OsuBandwidth', 'bandwidth'),
+    ('osu_bw', True): ('OsuDeviceRails', 'bandwidth'),
+}  # fmt: skip
 
 
 def osu(name, words):
@@ -141,7 +145,7 @@ def osu(name, words):
     while size <= last:
         microseconds = base + (size - 1) / rate / 1e3
         value = microseconds if 'Latency' in text else min(size / microseconds * 8, rate * 1e3 * 0.9)
-        if (known := STATED.get(name)) and not on_device and len(NODES) > 1:
+        if (known := STATED.get((name, on_device))) and len(NODES) > 1:
             value = published(*known, value, num_nodes=2, message_bytes=size)
         messages = f'{value * 1e6 / size:18.2f}' if 'Messages/s' in text else ''
         print(f'{size:<10d}{value:18.2f}{messages}')
@@ -201,7 +205,11 @@ def stream(name, words):
     """BabelStream."""
     elements, times, at = (int(value_of(words, f'--{key}', '0')) for key in ('arraysize', 'numtimes', 'device'))
     on_device, size, rate, model = '--device' in words, elements * 8e-6, 0, ''
-    rate = 1e3 * published('BabelStreamHost', 'bandwidth', RATES['memory'], kernel='triad')
+    bound = os.environ.get('TWIN_MEMBIND', '0').split(',')
+    # memory of domains without CPUs is that on the processors
+    on_processor = not any((NODE / f'sys/devices/system/node/node{one}/cpulist').read_text().strip() for one in bound)
+    check = 'BabelStreamMemory' if on_processor else 'BabelStreamHost'
+    rate = 1e3 * published(check, 'bandwidth', RATES['memory'], kernel='triad')
     if on_device:
         found = needs_devices()
         if at >= len(found):

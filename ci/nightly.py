@@ -30,7 +30,7 @@ from plumbline import settings
 from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
-from plumbline.site.sites import UNDESCRIBED, Site, load_site
+from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
 from postprocess.text import count, one_line
 
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given
@@ -104,7 +104,7 @@ class Night:
         """Return the exit code; the caller holds the lock of the results directory."""
         if not self.arguments.no_provision:
             provision(results)
-            load_site.cache_clear()
+            read_site.cache_clear()
             site = load_site(site.name)
         self.site, self.results, self.summary = site, results, results / cleanup.SUMMARY
         mode = self.arguments.mode or ('quick' if site.name == UNDESCRIBED else 'nightly')

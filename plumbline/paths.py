@@ -35,10 +35,6 @@ def _find_root() -> Path:
 
 ROOT = _find_root()
 SUITE_SITES = ROOT / 'site_configs'
-#: Folders of site folders, of which the first with a file wins: those of ``$PLUMBLINE_SITES``, then the suite's.
-SITE_PATH = (*(Path(one).absolute() for one in settings.SITES.get().split(':') if one), SUITE_SITES)
-#: Where site folders and baselines are written: with ``$PLUMBLINE_SITES`` a clone may be read-only.
-SITES = SITE_PATH[0]
 SPACK_ENVS = ROOT / 'spack_envs'
 SCHEMAS = _PACKAGE / 'schemas'
 # Only a wheel has these two: the post-processing, and the files that ``plumbline init`` writes.
@@ -46,18 +42,24 @@ _LIBRARY = _PACKAGE / '_library'
 CHECKOUT_FILES = _PACKAGE / '_checkout'
 
 
-def choose_sites(folders: str) -> None:
-    """Start this command again with these folders of sites, joined by colons, unless it has them: paths are constants.
+def site_folders(root: Path | None = None) -> tuple[Path, ...]:
+    """Return the folders of site folders, of which the first with a file wins: `root` alone, else those of
+    ``$PLUMBLINE_SITES``, then the suite's.
 
-    Raises InputError.
+    Site folders and baselines are written to the first: with ``$PLUMBLINE_SITES`` a clone may be read-only.
     """
+    if root:
+        return (root,)
+    return (*(Path(one).absolute() for one in settings.SITES.get().split(':') if one), SUITE_SITES)
+
+
+def choose_sites(folders: str) -> None:
+    """Take these folders of sites, joined by colons, in this process and those it starts. Raises InputError."""
     chosen = [Path(one).absolute() for one in folders.split(':')]
     for folder in chosen:
         if not folder.is_dir():
             raise InputError(f'--sites: {folder}: expected a folder of site folders')
-    if (*chosen, SUITE_SITES) != SITE_PATH:
-        os.environ[settings.SITES.name] = ':'.join(map(str, chosen))
-        os.execv(sys.executable, sys.orig_argv)  # noqa: S606 - itself, without a shell
+    os.environ[settings.SITES.name] = ':'.join(map(str, chosen))
 
 
 def add_library() -> None:
@@ -98,12 +100,13 @@ def _folder(name: str, setting: settings.Setting[str]) -> Path:
     return usable(Path.home() / f'plumbline-{name}' if ' ' in str(ROOT) else ROOT / name)
 
 
-def site_folder(site: str, root: Path = SITES, file: str = 'site.yaml') -> Path:
-    """Return the folder of `site` below `root`, or another of `SITE_PATH` if `root` has no `file`, only references."""
-    return next((folder / site for folder in (root, *SITE_PATH) if (folder / site / file).exists()), root / site)
+def site_folder(site: str, root: Path | None = None, file: str = 'site.yaml') -> Path:
+    """Return the folder of `site` in the first site folder that has `file`; `root` may hold references alone."""
+    folders = (*site_folders(root), *site_folders())
+    return next((folder / site for folder in folders if (folder / site / file).exists()), folders[0] / site)
 
 
-def site_file(site: str, file: str, root: Path = SITES) -> Path:
-    """Return a file of `site` below `root`; for `SITES` that of the first folder of `SITE_PATH` that has it."""
-    folders = SITE_PATH if root == SITES else (root,)
-    return next((path for folder in folders if (path := folder / site / file).exists()), root / site / file)
+def site_file(site: str, file: str, root: Path | None = None) -> Path:
+    """Return a file of `site` in the first of the site folders that has it, else where it would be written."""
+    folders = site_folders(root)
+    return next((path for folder in folders if (path := folder / site / file).exists()), folders[0] / site / file)

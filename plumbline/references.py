@@ -14,7 +14,7 @@ from typing import Any
 
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.identity import ANY, ID_COLUMNS, Pairs, Quantity, SeriesId, from_text, to_text
-from plumbline.paths import SITES, site_file
+from plumbline.paths import site_file
 from plumbline.renames import every_id, today
 from plumbline.units import UNITS, better, number_in
 
@@ -163,7 +163,7 @@ class References:
         return found[0] if found else None
 
 
-def load_references(site: str, root: Path = SITES) -> References:
+def load_references(site: str, root: Path | None = None) -> References:
     """Return the limits of both files of a site; a file that does not exist holds no rows. Raises SiteError."""
     rows = []
     for kind, name in FILES.items():

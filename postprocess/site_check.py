@@ -18,7 +18,7 @@ from typing import Any
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import CaseId, Quantity, SeriesId, from_text, natural, to_text
 from plumbline.machine.vendors import VENDORS
-from plumbline.paths import ROOT, SITES, site_file
+from plumbline.paths import ROOT, site_file
 from plumbline.programs import find_reframe, output_of
 from plumbline.record import Record, from_dict
 from plumbline.references import FILES, Reference, read_rows
@@ -48,7 +48,7 @@ class Checked:
     references: int = 0
 
 
-def check(name: str | None, root: Path = SITES) -> list[Checked]:
+def check(name: str | None, root: Path | None = None) -> list[Checked]:
     """Check the files of all sites, or of one. Raises InputError for an unknown one, SiteError for none."""
     if name is not None:
         must_exist(name, root)
@@ -60,7 +60,7 @@ def check(name: str | None, root: Path = SITES) -> list[Checked]:
     return found
 
 
-def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
+def _check_site(name: str, root: Path | None, reframe: str | None) -> Checked:
     found, described = Checked(name), site_file(name, 'site.yaml', root)
     rows: list[tuple[str, Reference]] = []
     found.mistakes += faults_of_site_file(described)
@@ -104,7 +104,7 @@ def _check_site(name: str, root: Path, reframe: str | None) -> Checked:
     return found
 
 
-def check_jobs(name: str, root: Path = SITES) -> Checked:
+def check_jobs(name: str, root: Path | None = None) -> Checked:
     """Check the job scripts of all cases of a site, with the trials of the longest mode.
 
     They stay where a mistake names them. Raises InputError, also where ReFrame is not installed.

@@ -5,12 +5,12 @@ import csv
 from pathlib import Path
 
 from plumbline.errors import InputError
-from plumbline.paths import SITES, site_folder
+from plumbline.paths import site_folder
 
 LOCATIONS = 'locations.csv'
 
 
-def locations(site: str, root: Path = SITES) -> dict[str, set[str]]:
+def locations(site: str, root: Path | None = None) -> dict[str, set[str]]:
     """Return the places of each node, such as ``switch s3``, from ``locations.csv`` of the site; empty without one.
 
     Its first column is `node`, each other one a kind of place. Raises InputError.

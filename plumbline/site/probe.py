@@ -25,7 +25,7 @@ from plumbline.machine import detect
 from plumbline.machine.node import PARTS, SCRIPT, SETTINGS, Node, cpus_of, settings_of, this_node, unpack
 from plumbline.machine.node import command as command_of_node
 from plumbline.machine.vendors import asked
-from plumbline.paths import SITES
+from plumbline.paths import site_folders
 from plumbline.programs import output_of
 from plumbline.site.file import read_site_file
 from plumbline.site.schedulers import SINFO, Nodes, count, must_state, nodes_of_cluster, of_slurm
@@ -43,7 +43,7 @@ def destination(name: str | None, output: Path | None, force: bool) -> Path | No
         raise InputError(f'--name {name}: expected a letter, then letters, digits, "_" and "-"')
     if name is not None and (wrong := checkout.fault()):
         raise InputError(f'--name {name}: {wrong}')
-    path = output if name is None else SITES / name / 'site.yaml'
+    path = output if name is None else site_folders()[0] / name / 'site.yaml'
     if path is not None and path.exists() and not force:
         raise InputError(f'{path}: exists already; --force replaces it')
     return path

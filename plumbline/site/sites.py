@@ -12,7 +12,7 @@ from typing import Any
 from plumbline import checkout, settings
 from plumbline.errors import InputError, SiteError
 from plumbline.files import read_yaml
-from plumbline.paths import SITE_PATH, SITES, site_file
+from plumbline.paths import site_file, site_folders
 from plumbline.site.file import read_site_file
 from plumbline.site.schedulers import scheduler
 from plumbline.units import in_base_unit, seconds
@@ -159,23 +159,25 @@ def reframe_feature(name: str) -> str:
     return name.replace('-', '_')
 
 
-def site_names(root: Path = SITES) -> list[str]:
-    """Return the folders of `root` that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
-    if root == SITES and (wrong := checkout.fault()):
+def site_names(root: Path | None = None) -> list[str]:
+    """Return the folders of the site folders that hold a ``site.yaml``, sorted. Raises SiteError if there is none."""
+    if not root and (wrong := checkout.fault()):
         raise SiteError(wrong)
-    roots = SITE_PATH if root == SITES else (root,)
-    if names := sorted({path.parent.name for one in roots for path in one.glob('*/site.yaml')}):
+    folders = site_folders(root)
+    if names := sorted({path.parent.name for folder in folders for path in folder.glob('*/site.yaml')}):
         return names
-    raise SiteError(f'{root}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one')
+    raise SiteError(
+        f'{folders[0]}: expected a folder with a site.yaml, found none; `plumbline probe --name SITE` writes one'
+    )
 
 
-def must_exist(name: str, root: Path) -> None:
-    """Raise InputError unless `root` has the site `name`."""
+def must_exist(name: str, root: Path | None) -> None:
+    """Raise InputError unless the site folders have the site `name`."""
     if name not in (names := site_names(root)):
-        raise InputError(f'{root}: has no site {name!r}; it has {", ".join(names) or "none"}')
+        raise InputError(f'{site_folders(root)[0]}: has no site {name!r}; it has {", ".join(names) or "none"}')
 
 
-def name_of_this_site(root: Path = SITES) -> str:
+def name_of_this_site(root: Path | None = None) -> str:
     """Return ``$PLUMBLINE_SITE``, else the first site with a pattern of this host's name, else :data:`UNDESCRIBED`.
 
     Raises SiteError if there is no such site, or if the site of this host may be one that does not load.
@@ -209,10 +211,15 @@ def _may_describe(path: Path, host: str) -> bool:
         return True
 
 
-@functools.cache
-def load_site(name: str, root: Path = SITES) -> Site:
+def load_site(name: str, root: Path | None = None) -> Site:
     """Return the site `name`, completed from this machine where it says ``detect: true``. Raises SiteError."""
-    entry = read_site_file(site_file(name, 'site.yaml', root))
+    return read_site(name, site_file(name, 'site.yaml', root))
+
+
+@functools.cache
+def read_site(name: str, path: Path) -> Site:
+    """Return the site that a ``site.yaml`` describes. Raises SiteError."""
+    entry = read_site_file(path)
     not_found = {}
     if entry.get('detect'):
         from plumbline.machine import detect  # a described site does not pay for the import

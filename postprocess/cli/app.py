@@ -146,12 +146,6 @@ def in_a_folder(given: Path | None) -> Path | None:
     return given
 
 
-def _references(given: Path | None) -> Path:
-    from plumbline.paths import SITES
-
-    return given or SITES
-
-
 #: Stands for an option that was not given; its callback returns the path that takes its place.
 DEFAULT: Any = None
 Results = Annotated[
@@ -163,9 +157,9 @@ Results = Annotated[
     ),
 ]
 References = Annotated[
-    Path,
+    Path | None,
     typer.Option(
-        '--references', callback=_references, exists=True, file_okay=False,
+        '--references', exists=True, file_okay=False,
         help='Folder of site folders, in place of site_configs/.',
     ),
 ]  # fmt: skip

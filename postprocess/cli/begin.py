@@ -81,12 +81,12 @@ def _guide(site: str, yes: bool) -> int:
 
 
 def _steps(site: str) -> Iterator[_Step]:
-    from plumbline.paths import SITES, results_directory, site_file
+    from plumbline.paths import results_directory, site_file
     from postprocess.results.store import Store
     from postprocess.verdicts.baseline import read_baseline
 
     def recorded() -> bool:
-        return bool(read_baseline(site, SITES))
+        return bool(read_baseline(site))
 
     yield (
         'describe it, on a cluster by a small job in each partition', f'plumbline probe --name {site}',

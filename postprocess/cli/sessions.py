@@ -95,7 +95,7 @@ def status(site: SiteName = None, results: Results = DEFAULT, references: Refere
     raise typer.Exit(code)
 
 
-def _sites(results: Path, site: str | None, references: Path) -> list[str]:
+def _sites(results: Path, site: str | None, references: Path | None) -> list[str]:
     from plumbline.site.sites import must_exist, name_of_this_site
     from postprocess.results.store import Store
 
@@ -104,7 +104,7 @@ def _sites(results: Path, site: str | None, references: Path) -> list[str]:
     return [site] if site else Store(results).sites() or [name_of_this_site(references)]
 
 
-def _standing(results: Path, site: str, references: Path) -> Standing:
+def _standing(results: Path, site: str, references: Path | None) -> Standing:
     from postprocess.history.standing import standing
     from postprocess.results.store import Store
 

@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from plumbline.paths import SITES
 from postprocess.history import kept
 from postprocess.history.digest import Digest, digest
 from postprocess.incidents import ledger
@@ -18,7 +17,7 @@ from postprocess.verdicts.compare import judge_session
 
 
 def answer(
-    store: Store, name: str = 'latest', site: str | None = None, root: Path = SITES, reruns: Sequence[Path] = (),
+    store: Store, name: str = 'latest', site: str | None = None, root: Path | None = None, reruns: Sequence[Path] = (),
     late: bool = True,
 ) -> Digest:  # fmt: skip
     """Return the digest of the session whose uuid begins with `name`, see `Store.find`, `judge_session` and `digest`.
@@ -41,7 +40,7 @@ def answer(
     return found
 
 
-def _kept(store: Store, name: str, site: str | None, root: Path) -> Digest | None:
+def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Digest | None:
     """Return the answer that is kept on a session, if nothing that it follows from changed."""
     results, sites = store.folder.parent, [site] if site else store.sites()
     if len(sites) != 1 or (head := kept.head(results, sites[0])) is None or name not in ('latest', head.session):

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
-from plumbline.paths import SITES
 from plumbline.site.locations import locations
 from postprocess.history.fleet import Fleet, fleet, write_drain
 from postprocess.history.fleet_events import add_events, add_problems
@@ -151,7 +150,7 @@ class Digest:
             yield f'{len(alike) - _LINES} more changes are new, see the page or plumbline trend'
 
 
-def digest(store: Store, comparison: Comparison, root: Path = SITES, late: bool = True) -> Digest:
+def digest(store: Store, comparison: Comparison, root: Path | None = None, late: bool = True) -> Digest:
     """Make the digest of a session that was judged, and keep it in the ledger.
 
     That of the newest session of its site is kept; with `late` also that of an older one that was never judged. Raises
@@ -186,7 +185,7 @@ def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[st
     return {node: why for node, why in drain.items() if node in of_own or node not in of_place}
 
 
-def add_history(found: Digest, store: Store, root: Path = SITES, days: int = 90) -> None:
+def add_history(found: Digest, store: Store, root: Path | None = None, days: int = 90) -> None:
     """Examine the history of every series over so many `days`, and on which of them nodes stood out.
 
     Raises InputError where the store cannot be read.
@@ -203,7 +202,7 @@ def add_history(found: Digest, store: Store, root: Path = SITES, days: int = 90)
         found.faults.append(f'the history was not examined: {error}')
 
 
-def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: bool) -> None:
+def _add_incidents(found: Digest, store: Store, root: Path | None, newest: bool, late: bool) -> None:
     """Add the incidents of the session to those of the ledger; keep them where it is the newest, or judged `late`."""
     session, results = found.comparison.session, store.folder.parent
     try:
@@ -232,7 +231,7 @@ def _add_incidents(found: Digest, store: Store, root: Path, newest: bool, late: 
 
 
 def _entered(
-    found: Digest, store: Store, root: Path, before: Sequence[Known], then: Sequence[Known]
+    found: Digest, store: Store, root: Path | None, before: Sequence[Known], then: Sequence[Known]
 ) -> tuple[list[Known], list[Known]]:
     """Return the ledger with what a late session says, and its own view `then` with the ids of the ledger."""
     session = found.comparison.session
@@ -259,7 +258,7 @@ def _entered(
     return whole, list(own.values())
 
 
-def _incidents(found: Digest, store: Store, root: Path, known: Sequence[Known]) -> list[Incident]:
+def _incidents(found: Digest, store: Store, root: Path | None, known: Sequence[Known]) -> list[Incident]:
     """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first.
 
     They are apart, and began, as a person corrected those `known` that they are like.
@@ -291,7 +290,7 @@ def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dic
     return days
 
 
-def _new(store: Store, found: Trend, histories: Sequence[History], root: Path) -> list[Change]:
+def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:
     """Return the recent changes for the worse that were not found in the session before."""
     places = {session.session: place for place, session in enumerate(found.sessions)}
     of = {(one.series, one.quantity): one for one in histories}

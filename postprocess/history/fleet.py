@@ -16,7 +16,6 @@ from plumbline.files import write_text
 from plumbline.grouping import Key, explain
 from plumbline.identity import CaseId, Quantity, SeriesId, natural
 from plumbline.limits import limits
-from plumbline.paths import SITES
 from plumbline.references import References, load_references
 from plumbline.site.locations import locations
 from postprocess.history.nodes import ACCEPTED, FEWEST_NODES, Flag, NodeTable, Recorded, outliers, tables, until
@@ -82,7 +81,7 @@ class Fleet:
     absent: list[str]
 
 
-def fleet(store: Store, last: Session, days: int, results: Path, root: Path = SITES) -> Fleet:
+def fleet(store: Store, last: Session, days: int, results: Path, root: Path | None = None) -> Fleet:
     """Compare the nodes of the session `last` with those of so many days before it, and with the accepted ones.
 
     Raises InputError for a store, ledger or location table that cannot be read, SiteError for a file of the site.

@@ -23,7 +23,7 @@ import msgspec
 import plumbline
 from plumbline.errors import InputError
 from plumbline.files import write_whole
-from plumbline.paths import SITE_PATH, results_directory
+from plumbline.paths import results_directory, site_folders
 from plumbline.stacks.linkage import look_again, missing, summary
 from plumbline.stacks.manifest import Installed
 
@@ -107,12 +107,12 @@ class Head:
     page: Page | None = None
 
 
-def state(results: Path, site: str, root: Path) -> State:
+def state(results: Path, site: str, root: Path | None) -> State:
     """Return the present state of the files that the answer on a site follows from.
 
     They are its part of the store, its folders, the baseline that waits to be accepted, the ledger, and our own code.
     """
-    stored, folders = results / 'store', [root, *SITE_PATH]
+    stored, folders = results / 'store', (*site_folders(root), *site_folders())
     sites = sorted(path.name for path in stored.glob('sessions/site=*'))  # commands name one of several
     texts = [str(one) for one in (results.absolute(), results_directory(), *folders, *sites)]
     below = *_CODE, *stored.glob(f'*/site={site}'), *(folder / site for folder in folders)
@@ -120,7 +120,7 @@ def state(results: Path, site: str, root: Path) -> State:
     return State(_digest([*texts, *files]), _digest(_files(results / 'incidents' / site)))
 
 
-def standings(results: Path, site: str | None, root: Path) -> list[Standing]:
+def standings(results: Path, site: str | None, root: Path | None) -> list[Standing]:
     """Return where the sites of the store stand, or the one that is asked for; none where any is not known."""
     names = [site] if site else sorted(path.name[5:] for path in (results / 'store').glob('sessions/site=*'))
     heads = [head(results, name) for name in names]

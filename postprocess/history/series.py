@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
-from plumbline.paths import SITES, site_folder
+from plumbline.paths import site_folder
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.candidates import CASES, NODE, lists_in
 from postprocess.verdicts.compare import site_policy
@@ -63,13 +63,13 @@ class History:
         return self.quantity.sign * numpy.log(self.values)
 
 
-def by_session(store: Store, sessions: Sequence[Session], root: Path = SITES) -> list[History]:
+def by_session(store: Store, sessions: Sequence[Session], root: Path | None = None) -> list[History]:
     """Return the history of each series, its values medians over all nodes, in the order of the sessions."""
     found = store.query(_HISTORIES.format(nodes='', numbers=''), sessions)
     return [_medians(history) for history in _histories(found, sessions, root)]
 
 
-def by_node(store: Store, sessions: Sequence[Session], root: Path = SITES) -> tuple[list[History], list[str]]:
+def by_node(store: Store, sessions: Sequence[Session], root: Path | None = None) -> tuple[list[History], list[str]]:
     """Return the history of each series with the values of every node, and the names of the nodes."""
     nodes = store.query(
         f'SELECT DISTINCT {NODE} AS node FROM cases WHERE NOT fixture AND len(nodes) > 0 ORDER BY node', sessions
@@ -95,7 +95,7 @@ class Course:
     levels: dict[tuple[SeriesId, Quantity], list[float | None]]
 
 
-def course(store: Store, sides: Sequence[Sequence[Session]], root: Path = SITES) -> Course:
+def course(store: Store, sides: Sequence[Sequence[Session]], root: Path | None = None) -> Course:
     """Return the levels of each series up to the later of two sides of a comparison: at least the last 90 sessions.
 
     They are at most 12. Raises InputError where the store cannot be read.
@@ -117,7 +117,7 @@ def course(store: Store, sides: Sequence[Sequence[Session]], root: Path = SITES)
     )
 
 
-def _histories(table: pa.Table, sessions: Sequence[Session], root: Path) -> list[History]:
+def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) -> list[History]:
     """Return a history for each row: its names and facts, then lists of numbers. Sorted by series."""
     if not table.num_rows:
         return []

@@ -9,7 +9,6 @@ from datetime import datetime
 from pathlib import Path
 
 from plumbline.limits import tolerance_for
-from plumbline.paths import SITES
 from plumbline.references import Reference
 from plumbline.site.sites import UNDESCRIBED, load_site
 from postprocess.history import kept
@@ -26,7 +25,7 @@ from postprocess.verdicts.candidates import read_doubts
 from postprocess.verdicts.compare import site_policy
 
 
-def standing(store: Store, name: str, root: Path = SITES) -> Standing:
+def standing(store: Store, name: str, root: Path | None = None) -> Standing:
     """Return where the site `name` stands. Raises InputError, SiteError."""
     site = load_site(name, root)
     stacks = {
@@ -55,7 +54,7 @@ def standing(store: Store, name: str, root: Path = SITES) -> Standing:
     return here
 
 
-def next_step(store: Store, digest: Digest, root: Path = SITES) -> str:
+def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
     """Return what a person has to do after the session of a digest, with the command; or that there is nothing."""
     site = digest.comparison.session.site
     if is_open := digest.of_state(*FAILING):

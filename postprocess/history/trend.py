@@ -10,7 +10,6 @@ from itertools import pairwise
 from pathlib import Path
 
 from plumbline.identity import Quantity, SeriesId
-from plumbline.paths import SITES
 from postprocess.history.series import History, by_session
 from postprocess.incidents.provenance import Provenance
 from postprocess.results.store import Session, Store
@@ -67,7 +66,7 @@ class Trend:
 
 
 def trend(
-    store: Store, sessions: Sequence[Session], root: Path = SITES, histories: list[History] | None = None,
+    store: Store, sessions: Sequence[Session], root: Path | None = None, histories: list[History] | None = None,
     control: Control | None = None,
 ) -> Trend:  # fmt: skip
     """Find the changes in the history of a site. `histories`: what :func:`by_session` returns, where known already.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from plumbline.errors import InputError
 from plumbline.files import read_yaml
 from plumbline.identity import NONE, to_text
-from plumbline.paths import SITES, site_file, site_folder
+from plumbline.paths import site_file, site_folder
 from plumbline.record import Summary
 from plumbline.references import FILES, Reference, read_references
 from plumbline.renames import every_id
@@ -79,7 +79,7 @@ class Table:
         return [*filter(None, [self.note]), *lines]
 
 
-def tables(style: str, sites: list[str], store: Store | None, session: str, root: Path = SITES) -> list[Table]:
+def tables(style: str, sites: list[str], store: Store | None, session: str, root: Path | None = None) -> list[Table]:
     """Return the tables of a style: of all its sites, or of `sites` alone, which need not be the paper's.
 
     Where the store holds a site, a row shows what its `session` (``latest``, or how its uuid begins) measured. Raises
@@ -127,7 +127,7 @@ def tables(style: str, sites: list[str], store: Store | None, session: str, root
 _RANGE = re.compile(r'middle of ([0-9.]+) to ([0-9.]+)')  # in the note of a number that was published as a range
 
 
-def _published(site: str, root: Path) -> list[Reference]:
+def _published(site: str, root: Path | None) -> list[Reference]:
     """Return all that was published, also what no check measures and what is known to be wrong."""
     path = site_file(site, FILES['published'], root)
     return read_references(path, 'published') if path.exists() else []

@@ -15,7 +15,6 @@ from numpy import ndarray
 
 from plumbline.errors import InputError
 from plumbline.identity import natural
-from plumbline.paths import SITES
 from plumbline.site.locations import locations
 from plumbline.site.schedulers import scheduler
 from postprocess.history.digest import Digest
@@ -66,7 +65,9 @@ class NodeRow(NamedTuple):
         return self._asdict() | counts | worst
 
 
-def nodes(series: Sequence[Judged], cases: Mapping[int, CaseRow], digest: Digest, root: Path = SITES) -> list[NodeRow]:
+def nodes(
+    series: Sequence[Judged], cases: Mapping[int, CaseRow], digest: Digest, root: Path | None = None
+) -> list[NodeRow]:
     """Return the nodes on which judged series were measured, the worst first."""
     located: Mapping[str, set[str]] = {}
     with suppress(InputError):  # the digest names it
@@ -105,7 +106,7 @@ def nodes(series: Sequence[Judged], cases: Mapping[int, CaseRow], digest: Digest
     return sorted(found, key=lambda node: (not node.incidents, node.furthest or 0.0, natural(node.name)))
 
 
-def of_session(digest: Digest, store: Store, root: Path = SITES) -> list[NodeRow]:
+def of_session(digest: Digest, store: Store, root: Path | None = None) -> list[NodeRow]:
     """Return the nodes of the session of a digest. Raises InputError where the store cannot be read."""
     judged = [one for one in judged_series(digest.comparison) if one.worst.verdict != 'informational']
     cases = {case.case_id: case for case in store.cases(digest.comparison.session)}

@@ -24,7 +24,7 @@ from markupsafe import Markup, escape
 from plumbline.errors import SiteError
 from plumbline.files import write_text
 from plumbline.identity import SeriesId, natural, to_text
-from plumbline.paths import SITES, site_folder
+from plumbline.paths import site_folder
 from plumbline.record import Dim
 from plumbline.site.sites import load_site
 from plumbline.units import UNITS
@@ -94,7 +94,7 @@ def template(name: str) -> jinja2.Template:
     return environment.get_template(name)
 
 
-def write_page(path: Path, store: Store, digest: Digest, root: Path = SITES, days: int = 90) -> kept.Page:
+def write_page(path: Path, store: Store, digest: Digest, root: Path | None = None, days: int = 90) -> kept.Page:
     """Write the page of a session with so many `days` of history, unless it is there from the same answer.
 
     Adds the faults of the history to those of the digest. Raises InputError.
@@ -112,7 +112,7 @@ def write_page(path: Path, store: Store, digest: Digest, root: Path = SITES, day
 
 
 def to_html(
-    comparison: Comparison, store: Store, digest: Digest, root: Path = SITES, folder: Path | None = None,
+    comparison: Comparison, store: Store, digest: Digest, root: Path | None = None, folder: Path | None = None,
     home: str = '',
 ) -> str:  # fmt: skip
     """Return the page. `folder`: where it will be; links to evidence are relative to it. [default: the results]
@@ -189,7 +189,7 @@ class Check(NamedTuple):
 
 def checks_of(
     series: Sequence[Judged], cases: Mapping[int, CaseRow], store: Store, sessions: Sequence[Session],
-    root: Path = SITES,
+    root: Path | None = None,
 ) -> list[Check]:  # fmt: skip
     """Return the checks with charts of the last of some sessions; those before it tell the usual range of curves."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
@@ -242,7 +242,7 @@ def _usual(store: Store, before: Sequence[Session], curves: Iterable[tuple[str, 
     return {SeriesId.from_row(row): (row['low'], row['high']) for row in rows.to_pylist()}
 
 
-def _link_classes(site: str, root: Path) -> dict[tuple[str, str], str]:
+def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:
     """Return what each link class is, by partition and name."""
     found = {}
     with suppress(SiteError):  # a site without a site.yaml

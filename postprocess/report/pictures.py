@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import InputError
-from plumbline.paths import SITES
 from postprocess.history.digest import Digest, add_history
 from postprocess.report import plots
 from postprocess.report.charts import FEW, judged_series, told
@@ -38,7 +37,7 @@ class Picture:
         return self.svg
 
 
-def draw_history(store: Store, what: str, site: str | None = None, days: int = 90, root: Path = SITES) -> Picture:
+def draw_history(store: Store, what: str, site: str | None = None, days: int = 90, root: Path | None = None) -> Picture:
     """Draw the history of each series that the shell pattern `what` matches, over so many `days` to the last session.
 
     The pattern is one of the check, of check and metric, or of the whole name, as of `plumbline record retire`. Raises
@@ -67,7 +66,9 @@ def draw_history(store: Store, what: str, site: str | None = None, days: int = 9
     return _picture(found, f'{what}: no series of session {session.session} with three sessions in {days} days')
 
 
-def draw_curves(store: Store, what: str, site: str | None = None, name: str = 'latest', root: Path = SITES) -> Picture:
+def draw_curves(
+    store: Store, what: str, site: str | None = None, name: str = 'latest', root: Path | None = None
+) -> Picture:
     """Draw the curves over sizes or counts of a session, the one whose uuid begins with `name`.
 
     `what` as for :func:`draw_history`. Raises InputError and SiteError likewise.

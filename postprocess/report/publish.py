@@ -24,7 +24,7 @@ from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_text, write_whole
 from plumbline.identity import ID_COLUMNS, SeriesId
-from plumbline.paths import SITES, site_folder
+from plumbline.paths import site_folder
 from plumbline.renames import today
 from plumbline.site.sites import load_site
 from postprocess.history.answer import answer
@@ -53,7 +53,7 @@ _CODES = {
 }  # fmt: skip
 
 
-def publish(store: Store, site: str, folder: Path, root: Path = SITES, pages: int = 30) -> Iterator[str]:
+def publish(store: Store, site: str, folder: Path, root: Path | None = None, pages: int = 30) -> Iterator[str]:
     """Add the sessions of a site that `folder` lacks; yield a sentence for each month of them, and for faults.
 
     `pages`: how many of the newest sessions get a page of their own; all have an address, and their numbers. The last
@@ -182,7 +182,7 @@ def _incident(known: Known, day: str, numbers: Mapping[SeriesId, int]) -> Conten
     }  # fmt: skip
 
 
-def _write_pages(content: Content, last: str, folder: Path, site: str, root: Path) -> None:
+def _write_pages(content: Content, last: str, folder: Path, site: str, root: Path | None) -> None:
     """Write page, badge and JSON of a site, whose `last` session is its state, and the list of all sites."""
     sessions, descr = content['sessions'], ''
     with suppress(SiteError):  # a site without a site.yaml

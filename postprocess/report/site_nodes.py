@@ -15,7 +15,6 @@ from pathlib import Path
 
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId, natural
-from plumbline.paths import SITES
 from plumbline.site.locations import locations
 from postprocess.history.beside import Beside, beside
 from postprocess.incidents.known import Known
@@ -39,7 +38,7 @@ class Nodes:
 
     def update(
         self, store: Store, sessions: Sequence[Session], known: Iterable[Known], series: Mapping[SeriesId, int],
-        root: Path = SITES,
+        root: Path | None = None,
     ) -> None:  # fmt: skip
         """Add what is new in the `sessions` of the store.
 
@@ -91,7 +90,7 @@ class Nodes:
         if name in self._files:
             self._files[name]['rows'][session.session] = list(values.values())
 
-    def _locate(self, site: str, root: Path) -> None:
+    def _locate(self, site: str, root: Path | None) -> None:
         located: Mapping[str, set[str]] = {}
         with suppress(InputError):  # the digest names it
             located = locations(site, root)

@@ -32,7 +32,7 @@ import pyarrow.parquet as pq
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError, SiteError
 from plumbline.files import write_whole
-from plumbline.paths import SITES, results_directory
+from plumbline.paths import results_directory
 from plumbline.renames import renames
 from plumbline.site.sites import name_of_this_site
 from postprocess.results import renamed
@@ -237,12 +237,12 @@ class Store:
         """Return the names of the sites that have sessions."""
         return sorted({_place(path)[0] for path in self.files()})
 
-    def command(self, words: str, site: str, root: Path = SITES) -> str:
+    def command(self, words: str, site: str, root: Path | None = None) -> str:
         """Return a command to type, with the options without which it would work on other results or references."""
         results = self.folder.parent
         given = [f'--results={results}'] if results.absolute() != results_directory().absolute() else []
         given += [f'--site={site}'] if len(self.sites()) > 1 else []
-        given += [f'--references={root}'] if root != SITES else []
+        given += [f'--references={root}'] if root else []
         return f'`{shlex.join(["plumbline", *shlex.split(words), *given])}`'
 
     def history(self, last: Session, days: int | None = None) -> list[Session]:

@@ -16,7 +16,7 @@ from plumbline.clock import is_ahead
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
-from plumbline.paths import SITES, site_file
+from plumbline.paths import site_file
 from plumbline.record import summarize
 from plumbline.references import FILES, Reference, load_references, read_references
 from plumbline.units import UNITS
@@ -124,7 +124,7 @@ class Proposal:
 def propose(
     store: Store,
     sessions: Iterable[Session],
-    root: Path = SITES,
+    root: Path | None = None,
     wanted: Wanted = Wanted(),
     accused: Accused | None = None,
 ) -> Proposal:
@@ -150,7 +150,12 @@ class _Recorder:
     """Turns what sessions measured into rows; `refused` and `doubted` of the proposal are gathered on the way."""
 
     def __init__(
-        self, store: Store, sessions: list[Session], root: Path, wanted: Wanted, doubts: dict[tuple[int, int], Doubt]
+        self,
+        store: Store,
+        sessions: list[Session],
+        root: Path | None,
+        wanted: Wanted,
+        doubts: dict[tuple[int, int], Doubt],
     ):
         self.store, self.sessions, self.wanted = store, sessions, wanted
         self.site = sessions[0].site
@@ -340,13 +345,13 @@ def part(text: str) -> str:
     return text.replace(';', ',')
 
 
-def read_baseline(site: str, root: Path) -> list[Reference]:
+def read_baseline(site: str, root: Path | None = None) -> list[Reference]:
     """Return the rows of the ``baseline.csv`` of a site; none where there is no file. Raises SiteError."""
     path = site_file(site, FILES['baseline'], root)
     return read_references(path, 'baseline') if path.exists() else []
 
 
-def read_retired(site: str, root: Path) -> list[Reference]:
+def read_retired(site: str, root: Path | None) -> list[Reference]:
     """Return the rows that were retired from the baseline of a site. Raises SiteError."""
     path = site_file(site, RETIRED, root)
     return read_references(path, 'baseline') if path.exists() else []

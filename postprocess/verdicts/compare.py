@@ -17,7 +17,7 @@ import numpy
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import Limits, judges, limits, spread_of, tolerance_for
-from plumbline.paths import SITES, site_file, site_folder
+from plumbline.paths import site_file, site_folder
 from plumbline.record import NOTHING, OF_NODE
 from plumbline.references import KINDS, MODES, Reference, References, load_references
 from plumbline.site.file import read_site_file
@@ -38,7 +38,7 @@ from postprocess.verdicts.verdict import BAD, Again, Common, Comparison, Verdict
 _PAIR = 'chosen at random, to tell how much alike the jobs of a session are'
 
 
-def judge_session(store: Store, session: Session, root: Path = SITES, reruns: Sequence[Path] = ()) -> Comparison:
+def judge_session(store: Store, session: Session, root: Path | None = None, reruns: Sequence[Path] = ()) -> Comparison:
     """Judge `session` by the references of its site below `root`.
 
     `reruns`: run reports of the same cases, run again; one that is given twice counts once. Raises SiteError for a
@@ -297,11 +297,11 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
     return rows
 
 
-def site_policy(site: str, root: Path = SITES) -> dict[str, Any]:
+def site_policy(site: str, root: Path | None = None) -> dict[str, Any]:
     """Return the tolerances of a ``site.yaml``: below `root`, or the suite's where `root` holds only references."""
     path = site_folder(site, root) / 'site.yaml'
     if not path.exists():
-        raise InputError(f'site {site} is not described: expected {root / site / "site.yaml"}')
+        raise InputError(f'site {site} is not described: expected {path}')
     if not site_file(site, '', root).is_dir():
         raise InputError(f'{root}: expected a folder {site} with the references of that site, found none')
     return read_site_file(path).get('tolerance', {})

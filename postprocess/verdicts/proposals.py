@@ -11,7 +11,7 @@ from pathlib import Path
 from plumbline.errors import InputError, SiteError
 from plumbline.evidence import keep
 from plumbline.files import write_text
-from plumbline.paths import site_file
+from plumbline.paths import site_file, site_folders
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.site.sites import site_names
 from postprocess.text import to_csv
@@ -51,7 +51,7 @@ def save(proposal: Proposal, results: Path) -> Path | None:
     return path
 
 
-def accept(results: Path, site: str | None, root: Path) -> Accepted:
+def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
     """Merge the proposal for `site`, or the only one, into its ``baseline.csv`` below `root`; then remove the proposal.
 
     Raises InputError where there is no such proposal or site, SiteError where one of the files is wrong.
@@ -66,7 +66,7 @@ def accept(results: Path, site: str | None, root: Path) -> Accepted:
         raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
     if not site_file(site, '', root).is_dir():
         raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
-    path = root / site / FILES['baseline']
+    path = site_folders(root)[0] / site / FILES['baseline']
     proposed = read_references(proposals[site], 'baseline')
     before = {row.id: row for row in read_baseline(site, root)}
     after = before | {row.id: row for row in proposed}

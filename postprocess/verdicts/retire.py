@@ -10,7 +10,7 @@ from pathlib import Path
 
 from plumbline.errors import InputError
 from plumbline.files import write_text
-from plumbline.paths import site_file
+from plumbline.paths import site_file, site_folders
 from plumbline.references import FILES, Reference, read_references
 from plumbline.site.sites import site_names
 from postprocess.verdicts.baseline import RETIRED, part, read_baseline, read_retired
@@ -28,7 +28,7 @@ class Retired:
     proposed: int
 
 
-def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Path, now: datetime) -> Retired:
+def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Path | None, now: datetime) -> Retired:
     """Move the rows that any of `patterns` selects from ``baseline.csv`` to ``retired.csv``; `now` in UTC.
 
     A proposal that waits loses them, too. Raises InputError where a pattern selects no row or `why` is empty, SiteError
@@ -38,7 +38,7 @@ def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Pa
         raise InputError('--why: expected a reason, found an empty text')
     if not site_file(site, '', root).is_dir():
         raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
-    path = root / site / FILES['baseline']
+    path = site_folders(root)[0] / site / FILES['baseline']
     rows = read_baseline(site, root)
     for pattern in patterns:
         if not any(selected([pattern], row.id) for row in rows):
@@ -57,7 +57,7 @@ def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Pa
         )
         for id, row in gone.items()
     }  # fmt: skip
-    texts = {root / site / RETIRED: to_baseline((before | noted).values()), path: to_baseline(kept)}
+    texts = {path.parent / RETIRED: to_baseline((before | noted).values()), path: to_baseline(kept)}
     for place, text in texts.items():
         validate(text, place)
     for place, text in texts.items():  # first where they are kept

@@ -15,7 +15,6 @@ import numpy
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
 from plumbline.limits import LIKENESS_OF_JOBS, POWER, Limits, Tolerance, expected_spread, limits, tolerance_for
-from plumbline.paths import SITES
 from plumbline.record import Summary, summarize
 from plumbline.references import Reference, References, load_references
 from postprocess.results.store import Session, Store
@@ -102,7 +101,7 @@ def shift_between(
 
 
 def compare_windows(
-    store: Store, before: Sequence[Session], after: Sequence[Session], root: Path = SITES
+    store: Store, before: Sequence[Session], after: Sequence[Session], root: Path | None = None
 ) -> Comparison:
     """Judge how each series changed from the sessions `before` to those `after`.
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline.errors import SiteError
-from plumbline.paths import SITES, site_file
+from plumbline.paths import site_file
 from plumbline.references import FILES, read_references
 from plumbline.site.sites import Partition, load_site, must_exist, site_names
 from postprocess.site_check import Checked
@@ -28,7 +28,7 @@ _PARTITIONS = (
 )
 
 
-def overview(root: Path = SITES) -> View:
+def overview(root: Path | None = None) -> View:
     """Return the list of the sites below `root`, those of retired machines last; `problem`: what is wrong with one."""
     rows: list[dict[str, Any]] = []
     for name in site_names(root):
@@ -46,7 +46,7 @@ def overview(root: Path = SITES) -> View:
     return View(_SITES, sorted(rows, key=lambda row: row['retired'] is not None))
 
 
-def details(name: str, root: Path = SITES) -> View:
+def details(name: str, root: Path | None = None) -> View:
     """Return one site; CSV has a line for each partition.
 
     Raises InputError for an unknown site, SiteError for wrong files.
@@ -93,7 +93,7 @@ def outcome(checked: Sequence[Checked], jobs: bool = False) -> str:
     return f'ok: {sites}{count(cases, "case")}, {count(references, "reference")}{scripts}'
 
 
-def _limits(name: str, root: Path) -> dict[str, int]:
+def _limits(name: str, root: Path | None) -> dict[str, int]:
     """Return how many rows of each reference file are limits."""
     paths = {kind: site_file(name, file, root) for kind, file in FILES.items()}
     return {

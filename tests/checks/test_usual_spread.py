@@ -4,7 +4,7 @@
 from statistics import median
 
 from checks.core.reading.trials import usual_spread_of
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references
 
 
@@ -15,7 +15,7 @@ def test_every_metric_of_a_check_has_a_usual_spread(classes):
 
 
 def test_no_usual_spread_is_below_that_of_runs_of_one_session(classes):
-    sites = [path.parent.name for path in SITES.glob('*/published.csv')]
+    sites = [path.parent.name for path in SUITE_SITES.glob('*/published.csv')]
     measured: dict[tuple[str, str], list[float]] = {}
     for row in (row for site in sites for row in load_references(site).published.rows):
         if row.kind == 'published' and row.std is not None and (row.n or 0) >= 10:

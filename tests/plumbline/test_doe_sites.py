@@ -11,7 +11,7 @@ from rows import each_row
 
 from checks.core.topology import topology_of
 from plumbline.identity import SeriesId, pairs
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references
 from plumbline.site.sites import load_site, name_of_this_site
 from plumbline.stacks.manifest import SPACK_ENVS, features_of, read_manifest
@@ -54,7 +54,7 @@ NODES = {
 
 
 def published(site: str) -> list[dict[str, str]]:
-    with (SITES / site / 'published.csv').open(newline='', encoding='utf-8') as stream:
+    with (SUITE_SITES / site / 'published.csv').open(newline='', encoding='utf-8') as stream:
         return [row for row in csv.DictReader(stream) if row['check'].startswith('BabelStream')]
 
 
@@ -190,7 +190,7 @@ def test_what_is_gone_and_where_it_is_said():
     retired = {name: load_site(name).retired for name in NODES if load_site(name).retired}
     assert retired == {'eagle': 2024, 'lassen': 2025, 'sierra': 2025, 'summit': 2024, 'theta': 2023}
     for name in NODES:
-        text = (SITES / name / 'site.yaml').read_text()
+        text = (SUITE_SITES / name / 'site.yaml').read_text()
         assert '(003)' in text.split('descr:')[0]
         if load_site(name).retired:
             assert re.search(r'https://|github\.com/', text)

@@ -16,7 +16,7 @@ from plumbline.machine.gpu_links import find_link_classes, link_classes, near_nu
 from plumbline.machine.gpu_tables import amd_links, nvidia_links
 from plumbline.machine.node import Node
 from plumbline.machine.vendors import VENDORS
-from plumbline.site.sites import load_site
+from plumbline.site.sites import load_site, read_site
 
 SITE = """\
 descr: eight GPUs
@@ -50,7 +50,7 @@ def load(tmp_path):
         path = tmp_path / 'cluster' / 'site.yaml'
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-        load_site.cache_clear()
+        read_site.cache_clear()
         return load_site('cluster', tmp_path).partitions['gpu'].link_classes
 
     return load
@@ -402,13 +402,13 @@ QUERY = 'case "$*" in *query*) for i in 1 2 3 4; do echo "NVIDIA A100-SXM4-40GB,
 def test_a_detected_site_has_them(programs, tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     programs('nvidia-smi', f'{QUERY}\ncat {OUTPUTS}/nvidia-smi-topo-polaris.txt')
-    load_site.cache_clear()
+    read_site.cache_clear()
     (partition,) = load_site('localhost').partitions.values()
     assert list(partition.link_classes['A'].pairs) == [tuple(pair) for pair in ALL_PAIRS[4]]
     programs('nvidia-smi', 'exit 9')  # found out once, until the next boot
-    load_site.cache_clear()
+    read_site.cache_clear()
     assert load_site('localhost').partitions['node'].link_classes == partition.link_classes
-    load_site.cache_clear()
+    read_site.cache_clear()
 
 
 @pytest.mark.parametrize(('near', 'known'), [([0, 0, 0, 0], True), ([0, 0, 0, 4711], False), ([], False)])
@@ -419,9 +419,9 @@ def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(
     monkeypatch.setattr(detect, 'near_numa_domains', lambda number, sys: near if number == 4 else None)
     monkeypatch.setattr(detect, 'numa_distances', lambda allowed, sys: {'numa_ids': [0], 'numa_distances': [[10]]})
     programs('nvidia-smi', f'{QUERY}\nexit 3')
-    load_site.cache_clear()
+    read_site.cache_clear()
     (partition,) = load_site('localhost').partitions.values()
-    load_site.cache_clear()
+    read_site.cache_clear()
     (devices,) = partition.entry['devices']
     assert devices.get('numa_domains') == (near if known else None)
     assert 'numa_domains' not in partition.reframe()['devices'][0]  # ReFrame has no such key
@@ -430,9 +430,9 @@ def test_a_detected_site_knows_what_is_near_its_gpus_where_it_may_use_that(
 def test_a_detected_site_loads_without_them_and_says_so(programs, tmp_path, monkeypatch):
     monkeypatch.setenv('XDG_CACHE_HOME', str(tmp_path / 'cache'))
     programs('nvidia-smi', f'{QUERY}\nexit 3')
-    load_site.cache_clear()
+    read_site.cache_clear()
     site = load_site('localhost')
-    load_site.cache_clear()
+    read_site.cache_clear()
     assert site.partitions['node'].entry['devices'][0]['num_devices'] == 4
     assert site.partitions['node'].link_classes == {}
     assert site.not_found['pairs of GPUs'] == 'nvidia-smi topo -m: ended with 3 and printed: nothing'

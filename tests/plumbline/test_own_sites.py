@@ -5,18 +5,16 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 from scratch import ROOT
 
-from plumbline import paths
 from plumbline.errors import InputError
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.proposals import accept
 
 CODE = """
-from plumbline.paths import SITES, SUITE_SITES
+from plumbline.paths import SUITE_SITES, site_folders
 from plumbline.references import load_references
 from plumbline.site.sites import load_site, name_of_this_site, site_names
 from postprocess.verdicts.proposals import accept
@@ -24,8 +22,8 @@ from postprocess.verdicts.proposals import accept
 assert {'ours', 'theirs', 'perlmutter'} <= set(site_names()) and load_site('ours').descr != 'of others'
 assert name_of_this_site() == load_site('ours').name == 'ours'
 assert load_site('perlmutter').descr and load_references('perlmutter').rows
-accepted = accept(RESULTS, 'perlmutter', SITES)
-assert accepted.path == SITES / 'perlmutter/baseline.csv' and accepted.added == 1
+accepted = accept(RESULTS, 'perlmutter', None)
+assert accepted.path == site_folders()[0] / 'perlmutter/baseline.csv' and accepted.added == 1
 assert len(load_references('perlmutter').rows) > 1, 'published.csv of the clone'
 assert not (SUITE_SITES / 'perlmutter/baseline.csv').exists()
 """
@@ -75,11 +73,9 @@ def test_own_folders_come_before_those_of_the_clone_and_take_the_baselines(tmp_p
 
 
 def test_a_baseline_that_cannot_be_written_says_where_it_can(tmp_path, monkeypatch):
-    nowhere = Path('/proc')  # as a read-only clone, also for root
-    monkeypatch.setattr(paths, 'SITES', nowhere)
-    monkeypatch.setattr(paths, 'SITE_PATH', (nowhere, paths.SUITE_SITES))
+    monkeypatch.setenv('PLUMBLINE_SITES', '/proc')  # as a read-only clone, also for root
     (tmp_path / 'proposals').mkdir()
     (tmp_path / 'proposals/perlmutter.csv').write_text(BASELINE)
     with pytest.raises(InputError, match=r'/proc/perlmutter.*cannot be written: .*export PLUMBLINE_SITES=FOLDER'):
-        accept(tmp_path, 'perlmutter', nowhere)
+        accept(tmp_path, 'perlmutter', None)
     assert (tmp_path / 'proposals/perlmutter.csv').exists()

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from plumbline.machine import detect
 from plumbline.machine.node import SCRIPT
 from plumbline.site import probe, schedulers
-from plumbline.site.sites import load_site
+from plumbline.site.sites import load_site, read_site
 from postprocess.cli import app
 
 GPU = 'gpu|16|2|64|2|515000|gpu:a100:4(S:0-1),nvme:1|1-12:30:00'
@@ -82,7 +82,7 @@ def site_of(text: str, folder: Path):
     """What the loader makes of the text."""
     (folder / 'here').mkdir(exist_ok=True)
     (folder / 'here/site.yaml').write_text(text)
-    load_site.cache_clear()
+    read_site.cache_clear()
     return load_site('here', folder)
 
 

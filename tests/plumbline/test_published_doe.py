@@ -3,7 +3,7 @@
 
 from rows import each_row
 
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references, read_references
 
 # Typed again from the paper, without its peaks: mean+-standard deviation of 100 runs, in the order of the columns
@@ -83,7 +83,7 @@ def column_keys(table: int, site: str) -> list[tuple[str, str, str, str]]:
 
 def printed(site: str) -> list[str]:
     """The lines that the tables make of a published.csv, as text: no digit may get lost in a float."""
-    (partition,) = {row.id.partition for row in read_references(SITES / site / 'published.csv', 'published')}
+    (partition,) = {row.id.partition for row in read_references(SUITE_SITES / site / 'published.csv', 'published')}
     stack = 'cpu' if site in TABLE_4 else 'rocm' if site in WITH_HIP else 'cuda'
     lines = []
     for number, table in ((4, TABLE_4), (5, TABLE_5), (6, TABLE_6)):
@@ -100,7 +100,7 @@ def printed(site: str) -> list[str]:
 
 @each_row('site', [*TABLE_4, *TABLE_5])
 def test_every_number_digit_for_digit_and_no_other(site):
-    _, *lines = (SITES / site / 'published.csv').read_text().splitlines()
+    _, *lines = (SUITE_SITES / site / 'published.csv').read_text().splitlines()
     lines = [line for line in lines if ',003 Table' in line]
     expected = printed(site)
     assert len(lines) == len(expected)

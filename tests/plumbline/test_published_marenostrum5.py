@@ -8,12 +8,12 @@ import pytest
 from rows import each_row
 
 from plumbline.identity import SeriesId, from_text, pairs, to_text
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references, read_references
 from plumbline.site.sites import load_site
 
 SITE = 'marenostrum5'
-ROWS = read_references(SITES / SITE / 'published.csv', 'published')
+ROWS = read_references(SUITE_SITES / SITE / 'published.csv', 'published')
 
 # Typed again from the paper, in the order of its columns
 TABLE_2 = """
@@ -67,7 +67,7 @@ def cells(table: str) -> list[list[str]]:
 
 def means(source: str) -> dict[tuple[str, str, str, str], str]:
     """(partition, check, params, metric with dims) -> the mean as it is written."""
-    with (SITES / SITE / 'published.csv').open(newline='', encoding='utf-8') as stream:
+    with (SUITE_SITES / SITE / 'published.csv').open(newline='', encoding='utf-8') as stream:
         rows = [row for row in csv.DictReader(stream) if row['source'] == source]
     return {(row['partition'], row['check'], row['params'], SeriesId.from_row(row).name): row['mean'] for row in rows}
 

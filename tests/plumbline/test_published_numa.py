@@ -7,7 +7,7 @@ from rows import each_row
 from checks.core.topology import topology_of
 from checks.memory.numa_matrix import distance_classes
 from plumbline.identity import SeriesId, from_text, to_text
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import load_references, read_references
 
 SITE = 'superdome-flex'
@@ -64,7 +64,7 @@ def test_section_2_and_the_middle_of_its_ranges(check, metric, low, high):
 def test_table_1_on_both_machines():
     rows = {}
     for site in (SITE, 'cori'):
-        for row in read_references(SITES / site / 'published.csv', 'published'):
+        for row in read_references(SUITE_SITES / site / 'published.csv', 'published'):
             if row.source == '002 Table I':
                 rows[site, to_text(row.id.params[:1]), row.id.metric] = row.mean
     assert rows == {
@@ -78,7 +78,7 @@ def test_table_1_on_both_machines():
 def test_table_2_the_check_measures_the_row_of_one_thread_a_core():
     assert value('NumaStream', 'triad_cv') == pytest.approx(0.00163)
     assert value('NumaStream', 'triad_range') == pytest.approx(0.00601)
-    rows = read_references(SITES / SITE / 'published.csv', 'published')
+    rows = read_references(SUITE_SITES / SITE / 'published.csv', 'published')
     others = {(row.id.check, to_text(row.id.params), row.id.metric): row.mean for row in rows
               if row.source == '002 Table II' and not row.is_limit}  # fmt: skip
     assert others == {
@@ -89,7 +89,7 @@ def test_table_2_the_check_measures_the_row_of_one_thread_a_core():
 
 
 def test_the_scaling_figures_of_the_text():
-    rows = read_references(SITES / SITE / 'published.csv', 'published')
+    rows = read_references(SUITE_SITES / SITE / 'published.csv', 'published')
     speedups = [(row.id.check, row.mean) for row in rows if row.id.metric == 'speedup_of_12_sockets']
     assert speedups == [
         ('MetaHipMer', 7.5), ('MetaHipMer', 8.0), ('BT', 11.2), ('BT', 11.7), ('BT', 6), ('SP', 10.8), ('SP', 11.1),

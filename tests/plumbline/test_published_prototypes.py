@@ -5,7 +5,7 @@ import pytest
 from rows import each_row
 
 from plumbline.identity import to_text
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import Reference, load_references, read_references
 
 PROTOTYPES = (
@@ -34,7 +34,7 @@ HPL = {
 
 
 def rows(site: str) -> list[Reference]:
-    return read_references(SITES / site / 'published.csv', 'published')
+    return read_references(SUITE_SITES / site / 'published.csv', 'published')
 
 
 def stream(site: str) -> dict[str, float]:

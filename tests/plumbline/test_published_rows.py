@@ -8,7 +8,7 @@ from rows import each_row
 
 from checks.core import topology
 from plumbline.errors import SiteError
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from plumbline.references import COLUMNS, NO_LIMIT, load_references, read_references
 from plumbline.site.sites import load_site, site_names
 
@@ -64,7 +64,7 @@ def test_a_baseline_holds_none(site, kind):
 @each_row('name', DESCRIBED)
 def test_a_limit_has_a_stack_and_a_mode_and_each_row_a_source_that_can_be_found(name):
     stacks = load_site(name).environs
-    for row in read_references(SITES / name / 'published.csv', 'published'):
+    for row in read_references(SUITE_SITES / name / 'published.csv', 'published'):
         assert SOURCE.fullmatch(row.source)
         assert name in OF_GUIDES or row.source.startswith(('000 ', '001 ', '002 ', '003 ', 'IO500 ', 'github.com/'))
         assert row.id.partition in (*load_site(name).partitions, '*')
@@ -76,9 +76,9 @@ def test_a_limit_has_a_stack_and_a_mode_and_each_row_a_source_that_can_be_found(
 
 @each_row('name', DESCRIBED)
 def test_each_machine_says_what_its_numbers_were_measured_with_and_which_file_systems_it_has(name):
-    with (SITES / name / 'published.csv').open() as stream:
+    with (SUITE_SITES / name / 'published.csv').open() as stream:
         assert stream.readline().rstrip().endswith(',software')
-    described = (SITES / name / 'site.yaml').read_text()
+    described = (SUITE_SITES / name / 'site.yaml').read_text()
     assert 'file_systems:' in described or 'file system' in described.lower()
 
 

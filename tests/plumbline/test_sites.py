@@ -11,7 +11,7 @@ from plumbline.errors import SiteError
 from plumbline.paths import SCHEMAS
 from plumbline.site import schedulers
 from plumbline.site import sites as loader
-from plumbline.site.sites import load_site, name_of_this_site, site_names
+from plumbline.site.sites import load_site, name_of_this_site, read_site, site_names
 from plumbline.units import in_base_unit
 
 GOOD = """\
@@ -39,7 +39,7 @@ def write(tmp_path):
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         (folder / 'site.yaml').write_text(text)
-        load_site.cache_clear()
+        read_site.cache_clear()
         return tmp_path
 
     return write

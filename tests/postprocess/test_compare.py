@@ -13,7 +13,7 @@ from run_reports import BEGAN, case, metric, only, reference, report
 from scratch import OUTPUTS
 
 from checks.compute.hpl_output import faults_of, metrics_of
-from plumbline.paths import SITES
+from plumbline.paths import SUITE_SITES
 from postprocess.verdicts.measured import failure
 
 
@@ -406,7 +406,7 @@ def test_an_output_of_intels_hpl_is_judged_by_the_row_of_marenostrum_5(work, row
     output, asked = recorded.replace(line, row), ((168960, 384, 1, 2),)
     assert faults_of(output, asked) == []
     found = {one.name: (one.unit, value_of(one, output)) for one in metrics_of(asked, 1, 7.17e12)}
-    (work.sites / 'marenostrum5').symlink_to(SITES / 'marenostrum5')
+    (work.sites / 'marenostrum5').symlink_to(SUITE_SITES / 'marenostrum5')
     metrics = {name: metric([found[name][1]], found[name][0]) for name in ('gflops', 'peak_fraction')}
     parameters = 'implementation=netlib,size=full'
     work.ingest(report(case('HPL', parameters, metrics, 'gpp-ddr', 'mkl', site='marenostrum5'), mode='acceptance'))

@@ -107,7 +107,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     return call
 
 
-def _answer(sender: Connection, call: Any, args: tuple, kwargs: dict[str, Any]) -> None:
+def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us, too; the command decides what it means
     gc.disable()  # as for the command line: what a step makes it needs to its end
     try:

@@ -105,7 +105,7 @@ class SeriesId(CaseId):
         return CaseId(self.partition, self.environ, self.check, self.params)
 
     @property
-    def sort_key(self) -> tuple:
+    def sort_key(self) -> tuple[Any, ...]:
         """A sort key for lists that people read: numbers in params and dims by value, so that 64 is before 1024."""
         params, dims = (tuple((name, natural(value)) for name, value in of) for of in (self.params, self.dims))
         return self.partition, self.environ, self.check, params, self.metric, dims

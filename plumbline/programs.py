@@ -6,11 +6,12 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 TIME_LIMIT = 60.0  # seconds for a program that asks a driver or a scheduler
 
 
-def output_of(command: Sequence[str], time_limit: float | None = None, **options) -> str:
+def output_of(command: Sequence[str], time_limit: float | None = None, **options: Any) -> str:
     """Return the standard output of a program; `options` go to :func:`subprocess.run`.
 
     Raises ValueError if the program is absent, fails, or does not end within `time_limit` seconds,

@@ -23,7 +23,7 @@ def _journal(site_config, config_prefix):
     return Journal(site_config.get(f'{config_prefix}/name'))
 
 
-def handlers_of_cases() -> list[dict]:
+def handlers_of_cases() -> list[dict[str, Any]]:
     """Return the entries of ReFrame's ``handlers_perflog`` that the environment asks for.
 
     A function gives the secret of the HTTP header, so that no log and no report of ReFrame's configuration shows it.

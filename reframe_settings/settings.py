@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import log_files
@@ -88,7 +89,7 @@ _SLURM_OPTIONS = {
 }
 
 
-def _system(site: Site) -> dict:
+def _system(site: Site) -> dict[str, Any]:
     system = site.reframe() | {'prefix': str(_RESULTS)}
     for partition in system['partitions']:
         if scheduler(partition['scheduler']).is_slurm:

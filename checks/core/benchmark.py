@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import reframe as rfm
 import reframe.utility.sanity as sn
@@ -172,7 +173,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.started: dict[str, str] = {}  # name of a run -> its program
         self.result: Record | None = None
         self.faults: list[str] = []
-        self.swept: list[dict] = []  # in a node sweep: the record of each of its places
+        self.swept: list[dict[str, Any]] = []  # in a node sweep: the record of each of its places
         self.hurries = False  # whether the queue may not allow a job the time for all trials
 
     @run_after('init', always_last=True)

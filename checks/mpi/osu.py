@@ -6,6 +6,7 @@ queue.
 """
 
 from dataclasses import replace
+from typing import Any
 
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after
@@ -75,7 +76,7 @@ class OsuPair(Osu):
     def count_nodes(self):
         self.num_nodes = 2 if self.pair in ('two_nodes', *SWITCHES) else 1
         if self.pair in SWITCHES:
-            self.extra_resources: dict[str, dict] = {self.pair: {}}
+            self.extra_resources: dict[str, dict[str, Any]] = {self.pair: {}}
 
     @run_after('setup')
     def place(self):

@@ -4,7 +4,7 @@
 import functools
 import json
 import re
-from collections.abc import Iterator, Set
+from collections.abc import Callable, Iterator, Set
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,10 @@ def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
             yield from _without_effect(entry)
 
 
+def _is_positive(dimension: str, text: str) -> bool:
+    return in_base_unit(text, of=dimension) > 0
+
+
 @functools.cache
 def _validator() -> Any:
     import jsonschema
@@ -99,11 +103,11 @@ def _validator() -> Any:
     schema = json.loads((SCHEMAS / 'site.schema.json').read_text(encoding='utf-8'))
     formats = jsonschema.FormatChecker(['regex'])
 
-    def define(name, is_right):
-        formats.checks(name, raises=ValueError)(lambda text: not isinstance(text, str) or is_right(text))
+    def define(name: str, is_right: Callable[[str], object]) -> None:
+        formats.checks(name, raises=ValueError)(lambda text: not isinstance(text, str) or bool(is_right(text)))
 
     for dimension in EXAMPLES:
-        define(dimension, lambda text, dimension=dimension: in_base_unit(text, of=dimension) > 0)
+        define(dimension, functools.partial(_is_positive, dimension))
     define('duration', lambda text: seconds(text) > 0)
     define('version', lambda text: text[:1] not in '<>=' or _RANGE.fullmatch(text))
     return jsonschema.Draft202012Validator(schema, format_checker=formats)

@@ -11,6 +11,7 @@ import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from plumbline.errors import expected_one_of
 
@@ -51,7 +52,7 @@ def _ignored(lines: list[str], prefix: str, fate: str = 'ignored') -> Iterator[F
 
 
 class _Parser(argparse.ArgumentParser):
-    def error(self, message: str):
+    def error(self, message: str) -> NoReturn:
         raise ValueError(message)
 
 

@@ -79,7 +79,7 @@ def _openblas(links: Path) -> dict[str, str] | None:
     return {'spec': f'openblas@{version} threads={threads}', 'prefix': str(prefix)}
 
 
-def _link(path: Path, target: Path):
+def _link(path: Path, target: Path) -> None:
     if not path.is_symlink() or path.readlink() != target:
         path.unlink(missing_ok=True)
         path.symlink_to(target)

@@ -44,7 +44,7 @@ class _Group(TyperGroup):
             if 'xit code' not in (command.help or ''):
                 command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'
 
-    def main(self, *args, **kwargs):
+    def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
             return super().main(*args, **kwargs)
         except (OSError, InputError, SiteError) as error:
@@ -60,7 +60,7 @@ class _Group(TyperGroup):
 class _Output(io.FileIO):
     """Standard output. A reader that goes away, such as `| head`, changes neither the work nor the exit code."""
 
-    def write(self, data) -> int:
+    def write(self, data: Any) -> int:
         try:
             return super().write(data)
         except OSError as error:

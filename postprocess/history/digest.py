@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
 from pathlib import Path
+from typing import Any
 
 from plumbline.errors import InputError, SiteError
 from plumbline.identity import Quantity, SeriesId
@@ -140,7 +141,7 @@ class Digest:
             yield f'not measured in this session, and lately they were: {named(self.absent)}'
         if self.fleet and self.drain:
             yield f'proposal to drain {count(len(self.fleet.drain), "node")}, no node was drained: {self.drain}'
-        alike: dict[tuple, list[Change]] = {}
+        alike: dict[tuple[object, ...], list[Change]] = {}
         for change in self.new:
             key = change.kind, change.since.day, change.series.check, change.with_it
             alike.setdefault(key, []).append(change)
@@ -239,7 +240,7 @@ def _entered(
     later = of_site[[one.session for one in of_site].index(session.session) + 1 :]
 
     @cache
-    def judged(uuid: str) -> tuple[Comparison, list]:
+    def judged(uuid: str) -> tuple[Comparison, list[Any]]:
         one = next(one for one in later if one.session == uuid)
         return judge_session(store, one, root), store.cases(one)
 

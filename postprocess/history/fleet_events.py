@@ -76,7 +76,7 @@ def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
 
 def _system_of_nodes(fleet: Fleet) -> list[Event]:
     """Return the events; where most nodes stand out alike in a check, one of the system takes their place."""
-    groups: dict[tuple, list[Event]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Event]] = defaultdict(list)
     for event in fleet.events:
         of_node = event.kind == 'NODE' and ',' not in event.where
         groups[(event.series.partition, event.series.check) if of_node else (id(event),)].append(event)

@@ -7,6 +7,7 @@ import math
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy
 from numpy import ndarray
@@ -15,6 +16,7 @@ from plumbline.identity import Pairs, Quantity, SeriesId
 from plumbline.limits import Tolerance
 from postprocess.history.series import History
 from postprocess.statistics import spread
+from postprocess.statistics.baseline import error_of_mean
 from postprocess.statistics.distributions import MAD_OF_NORMAL, OUTLYING, chance, false_discovery_rates
 from postprocess.text import count
 
@@ -225,13 +227,13 @@ class _Fleet:
             of = of[levels.n[of] >= spread.FEWEST_SESSIONS]
             if not len(of):
                 continue
-            error = spread.error_of_mean(levels.phi, numpy.array(float(size)))
+            error = error_of_mean(levels.phi, numpy.array(float(size)))
             change, sd, df = change[of], levels.sd[of], levels.df[of]
             if size > 1:  # the last sessions tell of the spread, too
                 further = size * (1 - error)
                 squares = recent[of, -size:].var(axis=1) * size
                 sd, df = numpy.sqrt((df * sd**2 + squares) / (df + further)), df + further
-            of_change = sd * numpy.sqrt(error + spread.error_of_mean(levels.phi, levels.n[of]))
+            of_change = sd * numpy.sqrt(error + error_of_mean(levels.phi, levels.n[of]))
             p = stdtr(df, change / of_change)
             low = change / 2 if size > 1 else change
             lows = (recent[of, -size:] - levels.own[of, None] <= low[:, None]).sum(axis=1)
@@ -313,7 +315,7 @@ class Family:
 
 def siblings(found: Iterable[NodeTable]) -> Iterator[Family]:
     """Yield the series that measure the like parts of a node (see `PARTS`): they differ in nothing else."""
-    groups: dict[tuple, dict[str, NodeTable]] = defaultdict(dict)
+    groups: dict[tuple[Any, ...], dict[str, NodeTable]] = defaultdict(dict)
     for table in found:
         of = table.series
         linked = any(name == LINK_CLASS for name, _ in of.params)

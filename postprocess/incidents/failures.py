@@ -189,7 +189,7 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
 
     What a job named stays apart from jobs that failed: another job clears it.
     """
-    found: dict[tuple, Draft] = {}
+    found: dict[tuple[object, ...], Draft] = {}
     for draft in drafts:
         of = draft.where.nodes, draft.where.device, draft.where.place
         first = found.setdefault((*of, draft.named) if any(of) else (id(draft),), draft)
@@ -206,7 +206,7 @@ def _merged(drafts: list[Draft]) -> list[Draft]:
 
 def _without_numbers(night: Night, explained: set[int]) -> Iterator[Draft]:
     """Yield a draft for what is missing or invalid in jobs that ended well, or that no case of the session measured."""
-    groups: dict[tuple, list[Verdict]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Verdict]] = defaultdict(list)
     for row in night.comparison.verdicts:
         if row.verdict in _WORST_FIRST and id(row) not in explained:
             alike = row.cause if row.case_id is None else _alike(row.cause, row.nodes)

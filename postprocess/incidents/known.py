@@ -16,7 +16,7 @@ from datetime import date
 from fractions import Fraction
 from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from plumbline.identity import SeriesId, natural
 from plumbline.paths import ROOT
@@ -488,7 +488,7 @@ def until(known: Iterable[Known], session: Session) -> list[Known]:
 def in_order(known: Iterable[Known], day: str) -> list[Known]:
     """Return the incidents by state, the worst first, and those that were closed last first."""
 
-    def place(one: Known) -> tuple:
+    def place(one: Known) -> tuple[Any, ...]:
         state = one.state(day)
         closed = -date.fromisoformat(one.closed).toordinal() if state == 'closed' else 0
         return STATES.index(state), closed, -one.incident.severity, one.id

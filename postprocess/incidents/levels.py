@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from itertools import product
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy
 from numpy import ndarray
@@ -89,12 +89,15 @@ def beside(store: Store, sessions: Sequence[Session], incidents: Mapping[str, In
 
 
 def _by_incident(
-    store: Store, sessions: Sequence[Session], sql: str, rows: Sequence[tuple[str, SeriesId, Value | None, dict]]
+    store: Store,
+    sessions: Sequence[Session],
+    sql: str,
+    rows: Sequence[tuple[str, SeriesId, Value | None, dict[str, Any]]],
 ) -> dict[str, Levels]:
     """Return what a query says of `rows`: the key of an incident, one of its series with its value, and its nodes."""
     if not rows or not sessions:
         return {}
-    wanted: dict[str, list] = {
+    wanted: dict[str, list[Any]] = {
         'incident': [key for key, *_ in rows], 'series': [str(of) for _, of, *_ in rows],
         'expected': [float(value.expected) if value and value.expected else None for _, _, value, _ in rows],
     }  # fmt: skip

@@ -43,7 +43,7 @@ class LogLine:
         return self.fields.get('display_name') or self.fields['name']
 
     @property
-    def identity(self) -> tuple:
+    def identity(self) -> tuple[Any, ...]:
         return (self.name, self.completed, *map(self.fields.get, ('partition', 'environ', 'jobid')))
 
 
@@ -52,7 +52,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
 
     A file with some unusable lines gives both.
     """
-    days: dict[tuple[str, str], dict[tuple, LogLine]] = defaultdict(dict)
+    days: dict[tuple[str, str], dict[tuple[object, ...], LogLine]] = defaultdict(dict)
     for path in paths:
         unusable = 0
         try:

@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from plumbline import clock
-from plumbline.errors import InputError
+from plumbline.errors import InputError, RecordError
 from plumbline.identity import pairs, to_text
-from plumbline.record import Record, RecordError, from_dict, summarize
+from plumbline.record import Record, from_dict, summarize
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.results.tables import RunReport, metric_row
 from postprocess.text import one_line

@@ -21,8 +21,7 @@ from functools import cached_property
 from statistics import median
 from typing import Any
 
-from plumbline.identity import Quantity, SeriesId, natural
-from plumbline.record import Dim
+from plumbline.identity import Dim, Quantity, SeriesId, natural
 from plumbline.units import number_in
 from postprocess.report import plots
 from postprocess.report.plots import BOTTOM, LEFT, LOGARITHMIC, RIGHT, TOP, Axis, Line, Plot, Ticks, drawable
@@ -193,8 +192,10 @@ def _sorted_by_shape(
 ) -> tuple[dict[tuple[str, str], list[Curve]], list[tuple[str, dict[tuple[str, str], Point]]], list[Point]]:
     """Return curves by x axis and unit, the cells of matrices with their unit, and the points that are neither."""
     several_nodes = any(name == NODES for one in series for name, _ in one.series.params)
-    lines: dict[tuple[str, str], dict[tuple, dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
-    squares: dict[tuple[str, tuple], dict[float, dict[tuple[str, str], Point]]] = defaultdict(lambda: defaultdict(dict))
+    lines: dict[tuple[str, str], dict[tuple[Any, ...], dict[float, Point]]] = defaultdict(lambda: defaultdict(dict))
+    squares: dict[tuple[str, tuple[Any, ...]], dict[float, dict[tuple[str, str], Point]]] = defaultdict(
+        lambda: defaultdict(dict)
+    )
     plain: list[Point] = []
     for one in series:
         facts = {NODES: '1'} if several_nodes else {}
@@ -392,7 +393,9 @@ def _bars(plain: list[Point], style: Style) -> list[Grid]:
         rows, columns = (sorted({key[side] for key in cells}, key=natural) for side in (0, 1))
         longest = max(max(one.value or 0, one.worst.limit or 0) for one in cells.values()) or 1.0
 
-        def cell(row: str, column: str, cells=cells, longest=longest) -> GridCell | None:
+        def cell(
+            row: str, column: str, cells: dict[tuple[str, str], Judged] = cells, longest: float = longest
+        ) -> GridCell | None:
             if (one := cells.get((row, column))) is None:
                 return None
             value, limit = (None if level is None else level / longest for level in (one.value, one.worst.limit))

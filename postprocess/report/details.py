@@ -46,12 +46,12 @@ class Alike(NamedTuple):
     ids: list[int | None]
 
 
-def alike(digest: Digest, ids: Mapping[tuple, int]) -> list[Alike]:
+def alike(digest: Digest, ids: Mapping[tuple[object, ...], int]) -> list[Alike]:
     """Return the changes of the histories: steps by session and what changed with them, drifts by case.
 
     `ids`: of the series.
     """
-    found: dict[tuple, Alike] = {}
+    found: dict[tuple[object, ...], Alike] = {}
     for change in digest.trend.changes if digest.trend else ():
         of = (change.since.session, change.with_it) if change.kind == 'step' else change.series.case
         key = change.kind, of, change.change > 0

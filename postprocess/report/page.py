@@ -23,9 +23,8 @@ from markupsafe import Markup, escape
 
 from plumbline.errors import SiteError
 from plumbline.files import write_text
-from plumbline.identity import SeriesId, natural, to_text
+from plumbline.identity import Dim, SeriesId, natural, to_text
 from plumbline.paths import site_folder
-from plumbline.record import Dim
 from plumbline.site.sites import load_site
 from plumbline.units import UNITS
 from postprocess.history import kept
@@ -255,7 +254,7 @@ def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:
 
 def _provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
     """Return for each check the facts of its cases with the values they took, the one of most cases first."""
-    facts: dict[str, dict[str, Counter]] = {}
+    facts: dict[str, dict[str, Counter[str]]] = {}
     for case in cases:
         place = f'{case.check} on {case.partition} with {case.environ}'
         for key, value in json.loads(case.provenance).items():

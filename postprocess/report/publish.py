@@ -32,9 +32,9 @@ from postprocess.history.digest import Digest, add_history
 from postprocess.incidents import FAILING, ledger
 from postprocess.incidents.known import Known, commands, corrected, in_order, since
 from postprocess.incidents.provenance import FACTS, matches
-from postprocess.report.charts import Judged
+from postprocess.report.charts import Judged, judged_series
 from postprocess.report.details import of_report
-from postprocess.report.page import judged_series, template, to_html, uplot
+from postprocess.report.page import template, to_html, uplot
 from postprocess.report.site_data import SCHEMA, Content, read, short, write
 from postprocess.report.site_nodes import Nodes
 from postprocess.results.store import Session, Store
@@ -99,11 +99,11 @@ def publish(store: Store, site: str, folder: Path, root: Path | None = None, pag
     _write_pages(content, last.session, folder, site, root)
 
 
-def _id(row: list) -> SeriesId:
+def _id(row: list[Any]) -> SeriesId:
     return SeriesId.from_row(dict(zip(ID_COLUMNS, row, strict=False)))
 
 
-def _numbers(series: list[list], judged: Iterable[Judged]) -> dict[SeriesId, int]:
+def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId, int]:
     """Return the number of each series, which it keeps for good; `series`, the list of all, gets what it lacks."""
     known = {tuple(row[:6]): number for number, row in enumerate(series)}
     found = {}

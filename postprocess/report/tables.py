@@ -86,7 +86,7 @@ def of_nodes(nodes: Iterable[NodeRow]) -> Table:
 
 def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
     """Return what fell short or warns; of the series of a case with one cause only the first, and how many they are."""
-    found: dict[tuple, list[Judged]] = {}
+    found: dict[tuple[object, ...], list[Judged]] = {}
     for one in judged:
         row = one.worst
         if row.verdict in (*BAD, 'warning'):

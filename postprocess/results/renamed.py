@@ -81,7 +81,9 @@ def select_numbers(database: duckdb.DuckDBPyConnection, rows: str, of_cases: str
     """
 
 
-def _create(database: duckdb.DuckDBPyConnection, name: str, columns: tuple[str, ...], rows: list[tuple]) -> None:
+def _create(
+    database: duckdb.DuckDBPyConnection, name: str, columns: tuple[str, ...], rows: list[tuple[Any, ...]]
+) -> None:
     selected = ', '.join(f'unnest(?::VARCHAR[]) AS "{column}"' for column in columns)
     values = [[row[place] for row in rows] for place in range(len(columns))]
     database.execute(f'CREATE OR REPLACE TEMP TABLE {name} AS SELECT {selected}', values)

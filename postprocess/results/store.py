@@ -271,7 +271,7 @@ class Store:
     def _stored(self, table: str, session: Session) -> list[dict[str, Any]]:
         return self._follow([session], lambda sessions: next(self._tables(table, sessions)).to_pylist())
 
-    def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list]) -> pa.Table:
+    def query(self, sql: str, sessions: Sequence[Session], **more: dict[str, list[Any]]) -> pa.Table:
         """Return the result of a query in DuckDB's SQL over the tables, which hold the rows of `sessions` alone.
 
         Check, params and metric have today's names. Every row also has `site`, `month` and `night`, the place of its
@@ -280,7 +280,7 @@ class Store:
         """
         return self._follow(list(sessions), partial(self._query, sql, more))
 
-    def _query(self, sql: str, more: dict[str, dict[str, list]], sessions: list[Session]) -> pa.Table:
+    def _query(self, sql: str, more: dict[str, dict[str, list[Any]]], sessions: list[Session]) -> pa.Table:
         import duckdb
 
         nights = {name: [getattr(session, name) for session in sessions] for name in ('session', 'site', 'month')}

@@ -213,7 +213,7 @@ def _doubt(row: Mapping[str, Any], why: str) -> Doubt:
 
 def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
     """Return each series that some session has not measured, once for each cause."""
-    nights: dict[int, tuple[list, list]] = {}
+    nights: dict[int, tuple[list[Any], list[Any]]] = {}
     for place, table in enumerate(('cases', 'metrics')):
         for row in store.query(_UNMEASURED.format(table=table, good=_GOOD), sessions).to_pylist():
             nights.setdefault(row['night'], ([], []))[place].append(row)

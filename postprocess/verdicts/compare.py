@@ -88,7 +88,7 @@ def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Meas
     Of a curve all points are recorded, and judged, as long as its check judges one of them.
     """
 
-    def curve(row: Measured) -> tuple:
+    def curve(row: Measured) -> tuple[Any, ...]:
         return row.case_id, row.id.metric, *(name for name, _ in row.id.dims)
 
     recorded = {id for id, reference in lookup.exact.items() if reference.sessions}

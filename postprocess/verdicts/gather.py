@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import Any
 
 import numpy
 from numpy import ndarray
@@ -251,7 +252,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
     Two jobs at least, and as many as the most that ran: with room for all, those of a thousand nodes would take 2 GB.
     """
     several = _on_several_nodes(rows)
-    all_series: dict[tuple[object, ...], int] = {}
+    all_series: dict[tuple[Any, ...], int] = {}
     wanted: dict[tuple[int, str], int] = {}
     place = []
     for row in rows:
@@ -308,9 +309,9 @@ def sizes_of(cases: Iterable[CaseRow]) -> dict[int, frozenset[str]]:
     }
 
 
-def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tuple, list[int]]:
+def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tuple[Any, ...], list[int]]:
     """Return the indices of the rows of each curve, by size; `sizes` as `sizes_of` returns them."""
-    curves: dict[tuple, list[tuple[float, int]]] = {}
+    curves: dict[tuple[Any, ...], list[tuple[float, int]]] = {}
     for index, row in enumerate(rows):
         of = row.measured.id
         for name, value in of.dims:
@@ -321,7 +322,7 @@ def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tup
     return {key: [index for _, index in sorted(points)] for key, points in curves.items() if len(points) >= _FEWEST}
 
 
-def weights_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> ndarray:
+def weights_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
     """Return how much each row counts: the points of a curve that its check does not name together as one metric."""
     weights = numpy.ones(len(rows))
     for points in curves.values():
@@ -331,7 +332,7 @@ def weights_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> ndarray:
     return weights
 
 
-def groups_of(rows: Sequence[Row], curves: dict[tuple, list[int]]) -> tuple[Groups, list[str]]:
+def groups_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
     """Return groups of rows that have a place or check in common, with their names; of equal groups the widest."""
     found: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
@@ -378,7 +379,7 @@ def _ranges(points: list[int]) -> Iterable[list[int]]:
         length //= 2
 
 
-def _range(rows: Sequence[Row], key: tuple, part: list[int]) -> str:
+def _range(rows: Sequence[Row], key: tuple[Any, ...], part: list[int]) -> str:
     case, _, metric, others, size, _ = key
     first, last = (dict(rows[index].measured.id.dims)[size] for index in (part[0], part[-1]))
     more = f' {to_text(others)}' if others else ''

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 from plumbline.identity import SeriesId
 from postprocess.text import count, number, quantity, signed
@@ -103,7 +104,7 @@ def _withheld(found: Proposal) -> list[str]:
 
 def _ended(found: Proposal, command: Callable[[str], str]) -> list[str]:
     """Return what is no longer measured, a line a case and session; with the command that retires its rows."""
-    groups: dict[tuple, list[SeriesId]] = {}
+    groups: dict[tuple[Any, ...], list[SeriesId]] = {}
     for of, session in found.ended.items():
         groups.setdefault((of.case, session.session[:8]), []).append(of)
     lines = []
@@ -123,7 +124,7 @@ def _some(lines: list[str], noun: str) -> list[str]:
 
 def _refusals(found: Proposal) -> list[str]:
     """Return what is refused and why; series of a case with the same cause share the line."""
-    groups: dict[tuple, list[str]] = {}
+    groups: dict[tuple[Any, ...], list[str]] = {}
     for refusal in found.refused:
         groups.setdefault((refusal.id.case, refusal.cause, refusal.sessions), []).append(refusal.id.name)
     lines = []

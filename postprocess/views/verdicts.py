@@ -283,7 +283,7 @@ def verdict_of(found: Comparison | Digest) -> str:
 
 def _causes(rows: Iterable[Verdict], verdicts: Collection[str] = BAD) -> Iterator[str]:
     """Yield a line for each cause of such a verdict; series of a case with the same cause share the line."""
-    groups: dict[tuple, list[Verdict]] = {}
+    groups: dict[tuple[object, ...], list[Verdict]] = {}
     for row in rows:
         if row.verdict in verdicts:
             own = row.id if row.verdict in ('regressed', 'warning') else None

@@ -8,10 +8,10 @@ import contextlib
 import fcntl
 import os
 import re
-import signal
 import stat
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -25,6 +25,7 @@ from plumbline.checkout import version
 from plumbline.errors import InputError, SiteError
 from plumbline.files import open_own
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
+from plumbline.signals import Signalled, ending_signals, ignore
 from plumbline.site.sites import Site, load_site, name_of_this_site
 from plumbline.stacks.install import StackError
 from plumbline.units import seconds
@@ -64,8 +65,6 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, work: Callable[[Site, Path], int]) -> int:
     """Return the exit code of `work`, called with the site and its locked results directory; 2 for a bad input."""
-    # a shell starts background jobs with SIGINT ignored, and ReFrame, which inherits that, could not be told to end
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     if arguments.results:
         os.environ[settings.RESULTS.name] = str(Path(arguments.results).absolute())
 
@@ -92,16 +91,26 @@ def choose_site(name: str | None) -> str:
 
 
 def exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
-    """Return the exit code of `work`; print an error as one line. `folder`: where it writes, such as to a full disk."""
+    """Return the exit code of `work`; print an error as one line. `folder`: where it writes, such as to a full disk.
+
+    SIGINT, SIGTERM and SIGHUP end it, too, with 128 and the number of the signal.
+    """
+    with ending_signals():
+        try:
+            return _exit_code_of(work, folder)
+        except Signalled as told:
+            ignore()
+            print(f'plumbline: {told}', file=sys.stderr)
+            return told.exit_code
+
+
+def _exit_code_of(work: Callable[[], int], folder: Callable[[], Path]) -> int:
     try:
         settings.check()
         return work()
     except (InputError, SiteError, StackError) as error:
         print(f'plumbline: {error}', file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print('plumbline: interrupted', file=sys.stderr)
-        return 130
     except CrashError as error:
         print(f'plumbline: {error}', file=sys.stderr)
     except OSError as error:
@@ -132,9 +141,13 @@ def _writable(results: Path) -> None:
 def _lock(results: Path) -> Iterator[None]:
     """Hold ``<results>/nightly.lock``; the kernel releases it however this process ends. Raises InputError."""
     with open_own(results / 'nightly.lock', 'a+') as lock:
-        try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        for wait in (0.2, 0):  # `plumbline status` holds it for a moment, to see whether it is held
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                time.sleep(wait)
+        else:
             lock.seek(0)
             holder = lock.read().strip() or 'just started'
             raise InputError(f'another nightly run writes to {results} ({holder})') from None

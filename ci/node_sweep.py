@@ -28,6 +28,7 @@ from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
+from plumbline.signals import Signalled
 from plumbline.site.sites import Partition, Site
 from postprocess.text import count
 
@@ -114,8 +115,8 @@ class NodeSweep:
         self._name_others({*free, *sweep.nodes})
         try:
             ended = self._work_off(work)
-        except KeyboardInterrupt:
-            ended = 'interrupted'
+        except Signalled as told:
+            ended = str(told)
         return self._conclude(ended)
 
     def _work_off(self, work: list[tuple[list[str], list[Case] | None]]) -> str:
@@ -173,8 +174,8 @@ class NodeSweep:
         self.sweep.remember(self.results)
         try:
             part.why = self._hold_and_run(part)
-        except KeyboardInterrupt:
-            part.why, self.stopped = 'interrupted', True
+        except Signalled as told:
+            part.why, self.stopped = str(told), True
         self.sweep.remember(self.results)
         if part.why:
             self.problems.append(part_ended(len(nodes), part.why))

@@ -13,6 +13,7 @@ import gc
 import multiprocessing
 import signal
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from plumbline.errors import InputError, SiteError
+from plumbline.signals import Signalled, ignore
 from postprocess.incidents import FAILING
 
 if TYPE_CHECKING:
@@ -90,11 +92,19 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
     def call(*args: _Arguments.args, **kwargs: _Arguments.kwargs) -> _Result:
         receiver, sender = _PROCESSES.Pipe(duplex=False)
         process = _PROCESSES.Process(target=_answer, args=(sender, call, args, kwargs))
-        process.start()
-        sender.close()
         try:
+            process.start()
+            sender.close()
             answer = receiver.recv()
+        except Signalled:  # what is stored is written whole or not at all
+            if process.pid:
+                process.kill()
+                process.join()
+            raise
         except EOFError:
+            time.sleep(0.1)  # a signal to all of us is ours, too
+            if not process.pid:  # the server had it
+                raise CrashError(f'{function.__name__.strip("_")}: no process could be started') from None
             process.join()
             code = process.exitcode or 0
             how = f'by {signal.Signals(-code).name}' if code < 0 else 'with the traceback above'
@@ -108,7 +118,7 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 
 def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us, too; the command decides what it means
+    ignore()  # Ctrl-C reaches us, too; the command decides what it means
     gc.disable()  # as for the command line: what a step makes it needs to its end
     try:
         answer = call.__wrapped__(*args, **kwargs)

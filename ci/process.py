@@ -19,6 +19,7 @@ from ci.progress import Progress, Seconds
 from plumbline import settings
 from plumbline.files import open_own
 from plumbline.paths import ROOT
+from plumbline.signals import ENDING
 
 CLOCK_TOLERANCE = 60  # seconds by which the clock may be set during a run before it is reported
 COLOUR = re.compile(r'\x1b\[[0-9;]*m')
@@ -72,15 +73,14 @@ class Process:
                 text=True, errors='replace', bufsize=1, start_new_session=True,  # Ctrl-C reaches it once, through us
             )  # fmt: skip
             budget = _later(self.deadline - time.monotonic(), self.end, 'the time budget is used up')
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                signal.signal(number, lambda number, _: self.end(f'told to end by {signal.Signals(number).name}', True))
-            before = signal.signal(signal.SIGINT, self._interrupt)
+            before = {number: signal.signal(number, self._told) for number in ENDING}
             with self.progress:
                 self._follow(log)
             ended.code = self._process.wait()
             budget.cancel()
-            if not ended.told_to_end:  # else a further Ctrl-C must not keep what was measured from the store
-                signal.signal(signal.SIGINT, before)
+            if not ended.told_to_end:  # else a further signal must not keep what was measured from the store
+                for number, handler in before.items():
+                    signal.signal(number, handler)
             else:  # `why` says it better than ReFrame, which takes each way for a user's
                 ended.warnings = [one for one in ended.warnings if 'run session stopped' not in one]
         change = _clock_offset() - offset
@@ -107,12 +107,14 @@ class Process:
         for seconds, number in ((grace / 2, signal.SIGTERM), (grace, signal.SIGKILL)):
             _later(seconds, self._send, number)
 
-    def _interrupt(self, *_: object) -> None:
-        if self._ended.why:
+    def _told(self, number: int, _: object) -> None:
+        if number != signal.SIGINT:
+            self.end(f'told to end by {signal.Signals(number).name}', True)
+        elif self._ended.why:
             self._send(signal.SIGKILL)
-            return
-        print('plumbline: interrupted: ends the running cases, then stores what was measured', flush=True)
-        self.end('interrupted by Ctrl-C', True)
+        else:
+            print('plumbline: interrupted: ends the running cases, then stores what was measured', flush=True)
+            self.end('interrupted by Ctrl-C', True)
 
     def _send(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.poll() is None:

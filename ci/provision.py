@@ -11,7 +11,6 @@ import argparse
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -39,13 +38,6 @@ _ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that dro
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-
-    def end(number: int, _: object) -> None:
-        print(f'plumbline: ended by {signal.Signals(number).name}; the next ci/provision continues', file=sys.stderr)
-        raise SystemExit(128 + number)  # on its way it ends Spack
-
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, end)
 
     def work() -> int:
         usable(ROOT)

@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The command ``plumbline``, also as ``python -m plumbline``."""
 
-from plumbline.paths import add_library
+import signal
 
 
 def main() -> None:
     """Run the command line of the post-processing, in a clone as well as from an installed wheel."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # until the command decides what it means: no traceback of an import
+    from plumbline.paths import add_library
+
     add_library()
     from postprocess import cli
 

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from plumbline.errors import InputError, SiteError
+from plumbline.signals import Signalled, ending_signals, ignore
 
 if TYPE_CHECKING:
     from postprocess.views.table import View
@@ -187,7 +188,13 @@ def main() -> None:
     """Run the command line."""
     gc.disable()  # a command needs most of its objects until it ends; collecting takes a tenth of the time
     sys.stdout, sys.stderr = _stream(1, sys.stdout), _stream(2, sys.stderr)
-    app(prog_name='plumbline')
+    with ending_signals():
+        try:
+            app(prog_name='plumbline')
+        except Signalled as told:
+            ignore()
+            complain(told)
+            sys.exit(told.exit_code)
 
 
 def _stream(number: int, given: TextIO | None) -> io.TextIOWrapper:

@@ -5,6 +5,8 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -42,6 +44,13 @@ def process() -> int:
     return os.getpid()
 
 
+@outcome.isolated
+def sleeping(path: Path) -> int:
+    path.write_text(str(os.getpid()))
+    time.sleep(60)
+    return 0
+
+
 def test_a_result_comes_back_from_a_process_of_its_own():
     assert len({process(), process(), os.getpid()}) == 3
 
@@ -64,12 +73,35 @@ def test_an_interrupt_at_the_terminal_is_left_to_the_command():
     assert interrupted() == 'went on'
 
 
-def test_an_interrupt_outside_a_run_is_one_line(tmp_path, capsys):
-    def work():
-        raise KeyboardInterrupt
+@pytest.mark.parametrize(
+    ('number', 'code', 'words'),
+    [
+        (signal.SIGINT, 130, 'interrupted'),
+        (signal.SIGTERM, 143, 'ended by SIGTERM'),
+        (signal.SIGHUP, 129, 'ended by SIGHUP'),
+    ],
+)
+def test_a_signal_outside_a_run_is_one_line(tmp_path, capsys, number, code, words):
+    before = signal.getsignal(number)
+    assert command.exit_code_of(lambda: os.kill(os.getpid(), number), lambda: tmp_path) == code
+    assert capsys.readouterr().err == f'plumbline: {words}\n'
+    assert signal.getsignal(number) == before
 
-    assert command.exit_code_of(work, lambda: tmp_path) == 130
-    assert capsys.readouterr().err == 'plumbline: interrupted\n'
+
+@pytest.mark.parametrize('number', [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_step_and_its_process(tmp_path, number):
+    pid = tmp_path / 'pid'
+
+    def end_it():
+        while not pid.exists() or not pid.read_text():
+            time.sleep(0.01)
+        os.kill(os.getpid(), number)
+
+    ender = threading.Thread(target=end_it)
+    ender.start()
+    assert command.exit_code_of(lambda: sleeping(pid), lambda: tmp_path) == 128 + number
+    ender.join()
+    assert not Path('/proc', pid.read_text()).exists()
 
 
 def test_an_input_error_is_the_same_error():

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What a command does when it is asked to end: one line, an exit code that tells the signal, nothing half-written."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class Signalled(BaseException):
+    """Report that a signal asked this process to end; as no Exception, only what handles it on purpose stops it."""
+
+    def __init__(self, number: int):
+        super().__init__(signal.Signals(number).name)
+        self.exit_code = 128 + number  # as a shell has it
+
+    def __str__(self) -> str:
+        return 'interrupted' if self.args == ('SIGINT',) else f'ended by {self.args[0]}'
+
+
+@contextmanager
+def ending_signals() -> Iterator[None]:
+    """Raise Signalled at SIGINT, SIGTERM and SIGHUP, also where a shell or nohup started this process without them."""
+    before = {number: signal.signal(number, _raise) for number in ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def ignore() -> None:
+    """Ignore the signals from now on: another process decides what they mean, or the end has begun."""
+    for number in ENDING:
+        signal.signal(number, signal.SIG_IGN)
+
+
+def _raise(number: int, _: object) -> None:
+    raise Signalled(number)

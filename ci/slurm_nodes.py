@@ -102,13 +102,17 @@ class Nodes:
         return cls(nodes_out(site), booted)
 
     def problems_since(self, before: Nodes) -> list[str]:
-        """Return a sentence for each node that was lost, or booted, since `before`, though nobody planned it."""
-        known = {(node.name, node.state.rstrip('*')) for node in before.out}
-        lost = [node for node in self.out if node.problem and (node.name, node.state.rstrip('*')) not in known]
+        """Return a sentence for each node that was lost, or booted, since `before`, though nobody planned it.
+
+        A node that took no jobs before was told of then, or is in someone's hands, whatever becomes of it.
+        """
+        known = {node.name for node in before.out}
+        lost = [node for node in self.out if node.problem and node.name not in known]
+        known |= {node.name for node in lost}
         booted = [
             f'{name} booted at {when}, while the session ran'
             for name, when in self.booted.items()
-            if before.booted.get(name, when) != when and name not in {node.name for node in lost}
+            if before.booted.get(name, when) != when and name not in known
         ]
         return [f'{node.problem}, since this session began' for node in lost] + booted
 

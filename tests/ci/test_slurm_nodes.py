@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Nodes that do not answer: for a moment, or for good."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -74,16 +75,19 @@ def test_a_node_whose_prolog_failed(recorded, monkeypatch):
 
 
 def test_what_happened_to_nodes_while_a_session_ran_is_told_once_and_planned_work_is_not():
-    """n1 was drained by Slurm before, n2 and n4 since, the latter by a person; n3 booted, and n5 as it was lost."""
-    drained = slurm_nodes.NodeOut('n1', 'p', 'drained', 'Prolog error', by_slurm=True)
-    before = slurm_nodes.Nodes([drained], {name: '2026-11-01T00:00:00' for name in ('n1', 'n2', 'n3', 'n4', 'n5')})
+    """n1 was draining by Slurm before, and n6 drained by a person, who boots it now; n2 and n4 are drained since, the
+    latter by a person; n3 booted, and n5 as it was lost."""
+    draining = slurm_nodes.NodeOut('n1', 'p', 'draining', 'Prolog error', by_slurm=True)
+    planned = slurm_nodes.NodeOut('n6', 'p', 'drained', 'new DIMM')
+    before = slurm_nodes.Nodes([draining, planned], {f'n{number}': '2026-11-01T00:00:00' for number in range(1, 7)})
     out = [
-        drained,
+        replace(draining, state='drained'),
+        replace(planned, state='down*'),
         slurm_nodes.NodeOut('n2', 'p', 'draining', 'Kill task failed', by_slurm=True),
         slurm_nodes.NodeOut('n4', 'p', 'drained', 'new DIMM'),
         slurm_nodes.NodeOut('n5', 'p', 'down', 'Node unexpectedly rebooted'),
     ]
-    booted = before.booted | dict.fromkeys(('n3', 'n5'), '2026-11-22T02:13:40')
+    booted = before.booted | dict.fromkeys(('n3', 'n5', 'n6'), '2026-11-22T02:13:40')
     found = slurm_nodes.Nodes(out, booted).problems_since(before)
     assert found == [
         'n2 of p is draining (Kill task failed) by Slurm itself, not by a person, since this session began',

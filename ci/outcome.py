@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 _PROCESSES = multiprocessing.get_context('forkserver')
 _PROCESSES.set_forkserver_preload(['postprocess.history.digest', 'postprocess.report.page'])
 
+_READING = 5.0  # seconds in which files of the store are read each night; those of a year take less
+
 _Arguments = ParamSpec('_Arguments')
 _Result = TypeVar('_Result')
 
@@ -211,10 +213,15 @@ def look_back(results: Path, uuid: str) -> LookBack:
 @isolated
 def _look_back(results: Path, uuid: str) -> LookBack:
     from postprocess.report.page import write_page
+    from postprocess.results import check
 
     store, found = _answer_on(results, uuid)
     page = write_page(results / 'report.html', store, found)
-    return LookBack(list(page.lines), found.faults, bool(page.is_new or found.absent))
+    faults = [
+        *found.faults,
+        *(f'the store: {fault}; see `plumbline store check`' for fault in check.part(store, _READING)),
+    ]
+    return LookBack(list(page.lines), faults, bool(page.is_new or found.absent))
 
 
 def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:

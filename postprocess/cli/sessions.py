@@ -257,4 +257,26 @@ def check(results: Results = DEFAULT) -> None:
     if not found:
         stored = sum(len(of.sessions(name)) for name in of.sites())
         typer.echo(f'{of.folder}: {count(stored, "session")}, every file is as it was written')
+    else:
+        typer.echo(f'{of.command("store repair", "")} sets damaged files aside and ingests their sessions again')
     raise typer.Exit(int(bool(found)))
+
+
+@store.command()
+def repair(results: Results = DEFAULT) -> None:
+    """Set damaged files aside, ingest their sessions again from their run reports, and write missing checksums.
+
+    Nothing is deleted: what was damaged is kept below store-damaged/ of the results. Exit code 1 if anything is wrong
+    after that.
+    """
+    from postprocess.readers.repair import repair as steps
+    from postprocess.results.check import faults
+    from postprocess.results.store import Store
+
+    said = list(steps(Store(results)))
+    for sentence in said or ['nothing to repair']:
+        typer.echo(sentence)
+    left = list(faults(Store(results)))
+    for fault in left:
+        typer.echo(fault)
+    raise typer.Exit(int(bool(left) or any(' is lost: ' in sentence for sentence in said)))

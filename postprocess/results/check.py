@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
-from plumbline.files import is_unfinished
+from plumbline.files import is_unfinished, write_text
 from postprocess.results.store import Store
-from postprocess.results.tables import TABLES, verify
+from postprocess.results.tables import TABLES, has_sums, verify
 
 _WRITING = 3600.0  # seconds after which a file that is not in its place is of a writer that was killed
 
@@ -29,26 +29,65 @@ def faults(store: Store) -> Iterator[str]:
     where: dict[str, Path] = {}
     for index in store.files():
         try:
-            known |= (sessions := _sessions_in(index))
+            known |= (sessions := read_whole(index))
             for name in sorted(sessions & where.keys()):
                 yield f'{index}: holds session {name}, which {where[name].name} holds too; each of its rows counts once'
             where |= dict.fromkeys(sessions, index)
-            for table in TABLES:
-                if foreign := _sessions_in(index.parents[3] / table / Path(*index.parts[-3:])) - sessions:
-                    yield f'{index}: has no session {", ".join(sorted(foreign))} of the table {table}'
+            if not has_sums(index):
+                yield f'{index}: has no file of checksums, so that not all damage would be found'
         except InputError as error:
             yield f'{error}'
-    for table in set(TABLES) - {'sessions'}:
-        for path in sorted((store.folder / table).glob('*/*/*.parquet')):
-            index = store.folder / 'sessions' / Path(*path.parts[-3:])
-            if not index.exists() and not _is_recent(path):
-                yield (
-                    f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
-                    f'of session {path.stem} again, or remove this file'
-                )
+    for path in orphans(store):
+        yield (
+            f'{path}: its file of the table sessions is missing, removed or never written: ingest the report '
+            f'of session {path.stem} again, or remove this file'
+        )
     for report in sorted(store.folder.parent.glob('reports/*.json')):
-        if (session := _session_of(report)) not in known:
+        if (session := session_of(report)) not in known:
             yield f'{report}: session {session or "of no uuid"} is not in the store: ingest the report again'
+
+
+def read_whole(index: Path) -> set[str]:
+    """Read a file of the table `sessions` and those of the other tables; return its sessions. Raises InputError."""
+    sessions = _sessions_in(index)
+    for table in TABLES:
+        if foreign := _sessions_in(index.parents[3] / table / Path(*index.parts[-3:])) - sessions:
+            raise InputError(f'{index}: has no session {", ".join(sorted(foreign))} of the table {table}')
+    return sessions
+
+
+def orphans(store: Store) -> list[Path]:
+    """Return the files of other tables whose file of the table `sessions` is missing."""
+    return [
+        path
+        for table in set(TABLES) - {'sessions'}
+        for path in sorted((store.folder / table).glob('*/*/*.parquet'))
+        if not (store.folder / 'sessions' / Path(*path.parts[-3:])).exists() and not _is_recent(path)
+    ]
+
+
+def part(store: Store, seconds: float) -> list[str]:
+    """Read files of a store for so long, those read longest ago first; return a sentence for each fault.
+
+    When each was read is kept in ``store-read.json`` of the results directory.
+    """
+    kept = store.folder.parent / 'store-read.json'
+    try:
+        known: dict[str, float] = json.loads(kept.read_bytes())
+        last = {index: float(known.get(str(index.relative_to(store.folder)), 0)) for index in store.files()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        last = dict.fromkeys(store.files(), 0.0)
+    found, end = [], time.monotonic() + seconds
+    for index in sorted(last, key=lambda index: last[index]):
+        try:
+            read_whole(index)
+        except InputError as error:
+            found.append(f'{error}')
+        last[index] = time.time()
+        if time.monotonic() > end:
+            break
+    write_text(kept, json.dumps({str(index.relative_to(store.folder)): when for index, when in last.items()}))
+    return found
 
 
 def sweep(store: Store) -> list[Path]:
@@ -83,7 +122,8 @@ def _is_recent(path: Path) -> bool:
         return True
 
 
-def _session_of(report: Path) -> str | None:
+def session_of(report: Path) -> str | None:
+    """Return the uuid of a run report, None if it cannot be read."""
     try:
         return json.loads(report.read_bytes())['session_info']['uuid']
     except (OSError, ValueError, LookupError, TypeError):

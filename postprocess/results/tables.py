@@ -19,6 +19,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.errors import InputError
+from plumbline.files import write_text
 
 SCHEMA = 1
 _TIME = pa.timestamp('us')
@@ -185,6 +186,17 @@ def _table(path: Path) -> str:
 def _sums_of(path: Path) -> Path:
     """Return the file of the checksums of a file of any table."""
     return (path.parents[3] / 'sessions' / Path(*path.parts[-3:])).with_suffix('.sums')
+
+
+def has_sums(path: Path) -> bool:
+    """Return True if there are checksums for a file of any table."""
+    return _sums_of(path).exists()
+
+
+def write_sums(index: Path) -> None:
+    """Write the checksums of the files of a session, or of several, as they are."""
+    sums = {table: _sum_of(index.parents[3] / table / Path(*index.parts[-3:])) for table in TABLES}
+    write_text(_sums_of(index), json.dumps(sums))
 
 
 _verified: dict[Path, tuple[int, int, int]] = {}  # files of this process, by inode, time and size

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Repair a store: what is damaged goes aside, and its sessions are ingested again from their run reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from plumbline.errors import InputError
+from postprocess.readers.run_reports import read_report
+from postprocess.results import check
+from postprocess.results.store import Store
+from postprocess.results.tables import TABLES, has_sums, write_sums
+from postprocess.text import count
+
+ASIDE = 'store-damaged'  # folder of the results directory
+
+
+def repair(store: Store) -> Iterator[str]:
+    """Yield a sentence for each step of the repair, the last of which says what is lost.
+
+    Nothing is deleted: damaged files, with those of the other tables of their sessions, go below ``store-damaged/``.
+    A repair that is killed at any point goes on when it is started again.
+    """
+    aside = store.folder.parent / ASIDE
+    absent = {store.folder / 'sessions' / Path(*path.parts[-3:]) for path in check.orphans(store)}
+    for index in [*store.files(), *sorted(absent)]:
+        try:
+            check.read_whole(index)
+            if not has_sums(index):
+                write_sums(index)
+                yield f'{index}: its checksums were missing and are written now'
+        except InputError as error:
+            _move(index, store.folder, aside)
+            yield f'{error}; kept in {aside}'
+    known = {session.session for name in store.sites() for session in store.sessions(name)}
+    damaged = _sessions_aside(aside)
+    for path in sorted(store.folder.parent.glob('reports/*.json')):
+        try:
+            if (uuid := check.session_of(path)) in known:
+                continue
+            report = read_report(path)
+            if row := damaged.get(uuid or ''):
+                report.session.update({key: row[key] for key in ('expected', 'problems') if key in row})
+            store.add(report)
+            known.add(report.session['session'])
+            yield f'{path}: session {uuid} is ingested again: {count(len(report.samples), "sample")}'
+        except InputError as error:
+            yield f'{error}'
+    for uuid in sorted(damaged.keys() - known):
+        yield f'session {uuid} is lost: it has no run report in {store.folder.parent / "reports"}; see {aside}'
+
+
+def _move(index: Path, store: Path, aside: Path) -> None:
+    """Move the files of an index, first itself: without it, its sessions are not in the store."""
+    below = index.relative_to(store / 'sessions')
+    for table in ('sessions', *(name for name in TABLES if name != 'sessions')):
+        for path in (store / table / below, (store / table / below).with_suffix('.sums')):
+            if path.exists():
+                to = aside / table / below.with_name(path.name)
+                to.parent.mkdir(parents=True, exist_ok=True)
+                while to.exists():
+                    to = to.with_name(f'{to.name}.again')
+                path.rename(to)
+
+
+def _sessions_aside(aside: Path) -> dict[str, dict[str, Any]]:
+    """Return the sessions of the files that were moved, by uuid, with what can still be read of them."""
+    found: dict[str, dict[str, Any]] = {}
+    for path in sorted(aside.glob('*/*/*/*.parquet*')):
+        try:
+            rows = pq.read_table(path, page_checksum_verification=True)
+            for row in rows.to_pylist() if path.parts[-4] == 'sessions' else rows.select(['session']).to_pylist():
+                found[row['session']] = {**row, **found.get(row['session'], {})}
+        except (OSError, ValueError, KeyError, pa.ArrowException):
+            found.setdefault(path.name.partition('.')[0], {})
+    return {uuid: row for uuid, row in found.items() if not uuid.startswith('together-')}

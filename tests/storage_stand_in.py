@@ -9,7 +9,7 @@ import os
 import subprocess
 
 import pytest
-from scratch import OUTPUTS, cases_in
+from scratch import OUTPUTS, REPLAYS, cases_in
 
 # A node of one core, so that neither MPI nor a second core is needed.
 NODE = """\
@@ -21,7 +21,7 @@ file_systems:
 DISK = 'disk: {path: FOLDER, kind: any, size: 16 MiB, max_percent_of_free: 50, min_percent_left: 1}'
 # For `before`: others leave 10 of 200 MiB.
 FULL = 'head -c 190M /dev/zero > FOLDER/others\n'
-RANKS = 'rank=${SLURM_PROCID:-0} ranks=${SLURM_NTASKS:-1} nodes=${SLURM_NNODES:-1}\n'
+RANKS = REPLAYS + 'rank=${SLURM_PROCID:-0} ranks=${SLURM_NTASKS:-1} nodes=${SLURM_NNODES:-1}\n'
 IOR = r"""
 shared=1 operation=read
 while [ $# -gt 0 ]; do
@@ -40,12 +40,24 @@ else
 fi || { echo "ERROR: $said"; exit 255; }
 [ $operation = write ] && [ -n "$keep" ] || rm -f "$file"
 [ $rank = 0 ] || exit 0
-sed -E "
+bytes=$((block * segments * ranks))
+awk -v mib="$(awk "BEGIN {printf \"%.9f\", $bytes / 2^20}")" -v transfers="$((block / transfer * segments * ranks))" '
+    function number(text) { gsub(/[^0-9.]/, "", text); return text + 0 }
+    function set(value) { sub(/: [0-9.]+/, sprintf(": %.4f", value)) }
+    /"bwMiB"/ { rate = number($2) }
+    /"(openTime|closeTime)"/ { set(0) }
+    /"totalTime"/ { total += mib / rate; n++; set(mib / rate) }
+    /"wrRdTime"/ { set(mib / rate) }
+    /"iops"/ { set(transfers * rate / mib) }
+    /"OPs(Max|Min|Mean|SD)"/ { set(number($2) * transfers / mib) }
+    /"MeanTime"/ { set(total / n) }
+    { print }' OUTPUTS/ior-4.0.0-json-$operation.txt | sed -E "
+    s/(\"Machine\": \"Linux ).*\"/\1$(cat $TWIN_NODE/proc/sys/kernel/hostname)\"/
     s/(\"(transferSize|xfersize)\": ).*,/\1$transfer,/; s/(\"blockSize\": )[0-9]+/\1$block/
     s/(\"segmentCount\": ).*,/\1$segments,/; s/(\"numTasks\": ).*,/\1$ranks,/; s/(\"nodes\": ).*,/\1$nodes,/
     s/(\"filePerProc\": ).*,/\1$((1 - shared)),/; s/(\"API\": ).*,/\1\"$api\",/
-    s/(\"xsizeMiB\": ).*/\1$(awk "BEGIN {printf \"%.4f\", $block * $segments * $ranks / 2^20}")/
-" OUTPUTS/ior-4.0.0-json-$operation.txt > summary.json
+    s/(\"xsizeMiB\": ).*/\1$(awk "BEGIN {printf \"%.4f\", $bytes / 2^20}")/
+" > summary.json
 """
 MDTEST = r"""
 recorded=files-unique what=file

@@ -10,6 +10,7 @@ from reframe.core.builtins import parameter, run_after, variable
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import Models, Placement, cpus_of_devices, models_for, one_rank_per_core
+from checks.core.reading.agreement import Agreement, Claim, Traces, printed
 from checks.core.reading.trials import Metric
 from checks.core.topology import features_of_this_system, node_counts, on_this_system
 from plumbline.machine.vendors import AMD, NVIDIA
@@ -18,7 +19,9 @@ GPUS: Models = {'cuda': ('heffte-cuda', 'speed3d_c2c', NVIDIA.arch), 'rocm': ('h
 FEATURES = {'cpu': 'heffte-fftw'} | {model: feature for model, (feature, *_) in GPUS.items()}
 BACKENDS = {'cpu': 'fftw', 'cuda': 'cufft', 'rocm': 'rocfft'}
 POINTS = {'cpu': 2**19, 'cuda': 2**26, 'rocm': 2**26}  # of each rank, 16 bytes each, so that they grow with the ranks
+RUNS = 10  # there and back
 NUMBER = r'[0-9]+(?:\.[0-9]+)?(?:e[+-]?[0-9]+)?'
+TIMES = rf'^Time per run: (?P<seconds>{NUMBER}) \(s\)\nPerformance: +(?P<rate>{NUMBER}) GFlops/s$'
 
 
 def models() -> list[str | None]:
@@ -43,14 +46,9 @@ def faults_of(output: str, backend: str, size: tuple[int, int, int], ranks: int)
     limit, error = (re.findall(rf'^{name}: +({NUMBER})$', output, re.MULTILINE) for name in ('Tolerance', 'Max error'))
     if len(limit) != 1 or len(error) != 1 or not output.endswith('\n') or float(error[0]) > float(limit[0]):
         faults.append(f'expected an error below the tolerance {limit or "(not printed)"}, found {error or "none"}')
-    seconds, rate = (
-        re.findall(rf'^{name}: +({NUMBER}) {unit}$', output, re.MULTILINE)
-        for name, unit in (('Time per run', r'\(s\)'), ('Performance', 'GFlops/s'))
-    )
     work = 5e-9 * math.prod(size) * math.log2(math.prod(size))  # of one transform, in 10^9 operations
-    if len(seconds) == len(rate) == 1 and not math.isclose(float(rate[0]) * float(seconds[0]), work, rel_tol=1e-4):
-        faults.append(f'{rate[0]} GFlop/s do not follow from {seconds[0]} s')
-    return faults
+    agreement = Agreement(TIMES, [Claim('time and rate', lambda row: (row['seconds'] * row['rate'], work))], digits=6)
+    return faults + agreement.faults(output)
 
 
 @rfm.simple_test
@@ -101,7 +99,10 @@ class Fft(OnNodes, Benchmark):
         )
         self.ranks = self.placement.ranks_per_node * self.num_nodes
         self.grid = size_of(self.ranks, POINTS[self.model])
-        self.executable_opts = [self.backend, 'double-long', *map(str, self.grid), '-n10']
+        self.executable_opts = [self.backend, 'double-long', *map(str, self.grid), f'-n{RUNS}']
 
     def sanity_faults(self, run):
         return faults_of(run.output, self.backend, self.grid, self.ranks)
+
+    def traces(self, run):
+        return Traces(RUNS * printed(re.findall(TIMES, run.output, re.MULTILINE)[0][0], digits=6))

@@ -8,10 +8,11 @@ from pathlib import Path
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpl_input import nearly_square, operations
+from checks.compute.hpl_input import nearly_square, of_one_run, operations
 from checks.core import budget
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import one_rank_per_core
+from checks.core.reading.agreement import Agreement, Claim, Traces, equal, printed
 from checks.core.reading.trials import Metric
 from checks.core.topology import Topology
 
@@ -28,7 +29,51 @@ def faults_of(output: str, n: int) -> list[str]:
         (r'\)\*N\)=\s+\S+ \.+ PASSED$', "HPL's residual check did not pass"),
         (rf'^HPL_N={n}$', f'HPL did not solve N={n}'),
     )
-    return [sentence for pattern, sentence in signs if not re.search(pattern, output, re.MULTILINE)]
+    faults = [sentence for pattern, sentence in signs if not re.search(pattern, output, re.MULTILINE)]
+    return faults or [
+        *_OF_SUMMARY.of(dict(re.findall(r'^(\w+)=([0-9].*)$', output, re.MULTILINE))),
+        *_differences(output),
+    ]
+
+
+_OF_SUMMARY = Agreement('', [
+    Claim('HPL_Tflops and HPL_time', lambda of: (
+        of['HPL_Tflops'] * of['HPL_time'] * 1e3, operations(of['HPL_N'].low) / 1e9), of_one_run),
+    *(Claim(f'{name}_GUPs and {name}_time', lambda of, name=name: (
+        of[f'{name}_GUPs'] * of[f'{name}_time'], of[f'{name}_ExeUpdates'] * 1e-9))
+      for name in ('MPIRandomAccess', 'MPIRandomAccess_LCG')),
+], digits=6)  # fmt: skip
+# What a section prints of its tests, and the summary again: key -> heading of the section, label of the line
+_TWICE = {
+    f'{who}{key}': (f'{who}{section}', label)
+    for who in ('Star', 'Single')
+    for key, section, label in (
+        ('DGEMM_Gflops', 'DGEMM', 'Gflop/s'), ('FFT_Gflops', 'FFT', 'Gflop/s'),
+        ('RandomAccess_GUPs', 'RandomAccess', 'GUP/s'), ('RandomAccess_LCG_GUPs', 'RandomAccess_LCG', 'GUP/s'),
+        *((f'STREAM_{kernel}', 'STREAM', f'{kernel} GB/s') for kernel in ('Copy', 'Scale', 'Add', 'Triad')),
+    )
+}  # fmt: skip
+
+
+def _differences(output: str) -> list[str]:
+    """Return a sentence for each figure of the summary that differs from that of its section."""
+    faults = []
+    for key, (section, label) in _TWICE.items():
+        line = rf'^(?:Average|Single)(?: \w+)? {label} +([0-9.]+)$'
+        in_section = re.search(
+            rf'^Begin of {section} section\.$(.*?)^End of {section} section', output, re.MULTILINE | re.DOTALL
+        )
+        said = re.findall(line, in_section[1], re.MULTILINE) if in_section else []
+        for one in re.findall(rf'^{key}=(\S+)$', output, re.MULTILINE):
+            if len(said) != 1 or not equal(printed(said[0]), printed(one, digits=6)):
+                faults.append(f'{key}={one} in the summary, and {" and ".join(said) or "nothing"} in its section')
+    return faults
+
+
+def traces_of(output: str) -> Traces:
+    """Return the times of day that hpcc prints, which are from its beginning to its end."""
+    epochs = [float(one) for one in re.findall(r'^Current time \(([0-9]{1,12})\) is ', output, re.MULTILINE)]
+    return Traces(max(0.0, epochs[-1] - epochs[0] - 1) if epochs else 0.0, epochs=epochs)  # in whole seconds
 
 
 def matrix_beyond_caches(topology: Topology, nodes: int) -> dict[str, float]:
@@ -133,3 +178,6 @@ class HPCC(Benchmark):
 
     def sanity_faults(self, run):
         return faults_of(run.output, self.n)
+
+    def traces(self, run):
+        return traces_of(run.output)

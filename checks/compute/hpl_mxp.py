@@ -12,12 +12,14 @@ from checks.compute.hpl_input import nearly_square
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import OnNodes
 from checks.core.placement import cpus_of_devices
+from checks.core.reading.agreement import Agreement, Claim
 from checks.core.reading.trials import Metric
 from checks.core.topology import node_counts
 from plumbline.machine.vendors import NVIDIA
 
 BLOCK = 1024
 _RATE = r'= +(?P<value>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +([0-9]+\.[0-9]{2}) .*$'
+_RATES = r'GFLOPS = +(?P<all>[0-9]\.[0-9]{4}e\+[0-9]{2}), per GPU = +(?P<each>[0-9]+\.[0-9]{2})'
 _RESIDUAL = re.compile(r'^ *\|\|Ax-b\|\|_oo / \(EPS .*\) = +\S+ \.{6} PASSED *$', re.MULTILINE)
 _SIZES = re.compile(r'^ *N = ([0-9]+), NB = ([0-9]+), NPROW = ([0-9]+), NPCOL = ([0-9]+),', re.MULTILINE)
 
@@ -33,10 +35,8 @@ def faults_of(output: str, order: int, grid: tuple[int, int]) -> list[str]:
     asked = [tuple(map(str, (order, BLOCK, *grid)))]
     if (found := _SIZES.findall(output)) != asked:
         faults.append(f'expected N, NB, NPROW, NPCOL {asked}, found {found}')
-    for of, rate, each in re.findall(rf'^ *((?:LU )?GFLOPS) {_RATE}', output, re.MULTILINE):
-        if abs(float(rate) - math.prod(grid) * float(each)) > 1e-4 * float(rate):
-            faults.append(f'{of}: {rate} is not that of {math.prod(grid)} GPUs with {each} each')
-    return faults
+    all_gpus = Claim('the rates of all GPUs and of one', lambda row: (row['all'], math.prod(grid) * row['each']))
+    return faults + Agreement(_RATES, [all_gpus]).faults(output)
 
 
 @rfm.simple_test

@@ -5,14 +5,14 @@ Intel's prints the rate with five decimals, and between result and residual when
 it used.
 """
 
-import math
 import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from statistics import fmean
 
-from checks.compute.hpl_input import Configuration, operations
+from checks.compute.hpl_input import Configuration, of_one_run, operations
+from checks.core.reading.agreement import CTIME, Traces, exact, printed
 from checks.core.reading.trials import Metric, NotMeasured, Row
 
 # ``WR11C2R4       2000   192     1     2               0.44             1.2001e+01``, a vendor's with (rate of a GPU)
@@ -88,13 +88,18 @@ def results_of(output: str) -> list[Result]:
         if found is None:
             raise NotMeasured(f'{line.strip()[:100]!r} is no complete line of results')
         n, nb, p, q = (int(found[i]) for i in range(1, 5))
-        result = Result((n, nb, p, q), float(found[5]), float(found[6]), number)
-        # both are printed rounded: the time to 0.01 s, the rate to four to six digits
-        expected = operations(n) / 1e9 / result.gflops if result.gflops else math.inf
-        if abs(expected - result.seconds) > 0.006 + 6e-4 * result.seconds:
-            raise NotMeasured(f'{line.strip()[:100]!r}: at that rate it takes {expected:.2f} s')
-        results.append(result)
+        takes = exact(operations(n) / 1e9) / printed(found[6])
+        if not of_one_run(takes, printed(found[5])):
+            raise NotMeasured(f'{line.strip()[:100]!r}: at that rate it takes {takes} s')
+        results.append(Result((n, nb, p, q), float(found[5]), float(found[6]), number))
     return results
+
+
+def traces_of(output: str) -> Traces:
+    """Return the time of all systems, and when HPL 2.3 says that each was solved."""
+    seconds = [printed(f'{result.seconds:.2f}') for result in results_of(output)]
+    dates = re.findall(rf'^HPL_pdgesv\(\) (?:start|end) time +({CTIME})$', output, re.MULTILINE)
+    return Traces(sum(seconds, exact(0)), dates)
 
 
 def faults_of(output: str, requested: tuple[Configuration, ...]) -> list[str]:

@@ -24,6 +24,7 @@ from checks.core.job import script as jobscript
 from checks.core.meters import energy
 from checks.core.placement import Placement, nodes_of
 from checks.core.reading import causes
+from checks.core.reading.agreement import Traces
 from checks.core.reading.causes import Ending
 from checks.core.reading.trials import Metric, Plan, Run, mean, read, variable_name
 from checks.core.report import RecordOf
@@ -127,6 +128,10 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def devices_named(self, run: Run) -> list[str]:
         """Return the GPUs on which a program says that it ran, by name, or as ``name at PCI address``."""
         return []
+
+    def traces(self, run: Run) -> Traces:
+        """Return what an output without faults says of when, where and how long it ran."""
+        return Traces()
 
     def complaints(self, folder: Path) -> list[str]:
         """Return one sentence for each fault that the files of a run show, even if it wrote no output."""
@@ -287,7 +292,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             } | self.provenance,
             near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
             devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
-            invalid_reason=self.invalid_reason,
+            traces=self.traces, concurrent=self.concurrent, invalid_reason=self.invalid_reason,
             derive=self.derive, host_of=self.host_of(),
         )  # fmt: skip
 

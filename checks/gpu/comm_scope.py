@@ -83,6 +83,9 @@ class CommScope(ByModel, Benchmark):
     def sanity_faults(self, run):
         return scope.faults_of(run.output, self.names)
 
+    def traces(self, run):
+        return scope.traces_of(run.output)
+
     def whole(self, series: list[Series]) -> bool:
         """Return True if each of these series has a sample of each trial."""
         return all(len(one.samples) == self.trials for one in series)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
+from checks.core.reading.agreement import Traces
 from checks.core.reading.trials import Metric, NotMeasured, Row
 from plumbline.units import UNITS
 
@@ -124,6 +125,17 @@ def _seconds(name: str, entry: dict[str, Any], size: int) -> float:
     return seconds
 
 
+def traces_of(output: str) -> Traces:
+    """Return the time of all iterations, and the date and the host that Google Benchmark prints."""
+    context = _document(output).get('context') or {}
+    dates, hosts = ([context[key]] if isinstance(context.get(key), str) else [] for key in ('date', 'host_name'))
+    ran = [entry for entry in _entries(output) if entry.get('run_type') == 'iteration']
+    seconds = sum(
+        _number(entry, 'iterations') * _number(entry, 'real_time') * UNITS[entry['time_unit']] for entry in ran
+    )
+    return Traces(seconds, dates, hosts=hosts)
+
+
 def faults_of(output: str, names: list[str]) -> list[str]:
     """Return one sentence for each sign that an output is not that of these benchmarks alone."""
     try:
@@ -133,17 +145,22 @@ def faults_of(output: str, names: list[str]) -> list[str]:
     return [f'a benchmark that was not requested: {name}' for name in sorted(others)]
 
 
-@functools.lru_cache(maxsize=1)  # all metrics of a run read the same text
 def _entries(output: str) -> list[dict[str, Any]]:
+    return _document(output)['benchmarks']
+
+
+@functools.lru_cache(maxsize=1)  # all metrics of a run read the same text
+def _document(output: str) -> dict[str, Any]:
     if not output.strip():
         raise NotMeasured('Comm|Scope has none of the requested benchmarks, or ended before the first')
     try:
-        entries = json.loads(output, parse_int=float, object_pairs_hook=_of_unique_keys)['benchmarks']
+        document = json.loads(output, parse_int=float, object_pairs_hook=_of_unique_keys)
+        entries = document['benchmarks']
         if not (entries and all(isinstance(entry, dict) for entry in entries)):
             raise ValueError('no benchmarks in it')
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise NotMeasured(f'no complete JSON of Google Benchmark: {type(error).__name__}: {str(error)[:80]}') from None
-    return entries
+    return document
 
 
 def _number(entry: dict[str, Any], key: str) -> float:

@@ -13,6 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from checks.core.reading.agreement import Traces
 from checks.core.reading.trials import Metric, NotMeasured, Row
 
 #: Precision -> types of A and B, of C, and of the sums, in CoralGemm's words; further words.
@@ -100,6 +101,11 @@ def coral_faults(output: str, devices: int, seconds: int) -> list[str]:
     if not times or times[-1] < seconds or times != sorted(times):
         return [f'it ended after {times[-1] if times else 0} s, expected at least {seconds}, in ascending order']
     return []
+
+
+def coral_traces(output: str) -> Traces:
+    """Return the time at the last row."""
+    return Traces(rows_of(output)[-1][-1])
 
 
 def onemkl_faults(output: str) -> list[str]:

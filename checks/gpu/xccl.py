@@ -77,4 +77,8 @@ class XcclTests(OnNodes, Benchmark):
         fabric = list(sent_of(run.provenance.get('fabric_sent', '')))
         direct = self.partition.transport == 'direct'
         fallbacks = xccl.fallbacks_of(log, self.topology.nics, fabric, direct) if self.sends_by_fabric else []
-        return fallbacks + xccl.faults_of(run.output, run.name, self.sizes, self.ranks)
+        faults = xccl.faults_of(run.output, run.name, self.sizes, self.ranks)
+        return fallbacks + faults + xccl.iteration_faults(run.output)
+
+    def traces(self, run):
+        return xccl.traces_of(run.output)

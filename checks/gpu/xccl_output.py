@@ -8,7 +8,6 @@ times a factor of the collective, so that it compares with a link whatever the r
 
 from __future__ import annotations
 
-import math
 import re
 from collections import Counter
 from collections.abc import Sequence
@@ -16,6 +15,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from checks.core.reading import trials
+from checks.core.reading.agreement import Agreement, Claim, Traces, exact, printed
 from checks.core.reading.trials import Metric, NotMeasured
 
 #: Collective -> bytes that cross a link for each byte, on so many ranks.
@@ -37,11 +37,17 @@ OF_NETWORK = {
     'sendrecv': lambda nodes, ranks: 1,
 }
 LARGEST = 2**30
+ITERATIONS, WARMUPS = 20, 5
 _SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
-_NUMBER = r'([0-9]{1,15}(?:\.[0-9]{1,9})?)'
+_DIGITS = r'[0-9]{1,15}(?:\.[0-9]{1,9})?'
+_NUMBER = f'({_DIGITS})'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
 _CHOICE = r'(?: +[A-Za-z]\w* +[A-Z]\w* +[0-9]{1,4})?'  # algorithm, protocol and channels, by an option of rccl-tests
 _ROW = re.compile(rf' *([0-9]{{1,15}}) +[0-9]+ +float +(?:sum|none) +(?:-1|0){_WAY}{_WAY}{_CHOICE} *')
+_NAMED_ROW = r'^ *(?P<size>[0-9]{1,15}) +[0-9]+ +float +(?:sum|none) +(?:-1|0)' + ''.join(
+    rf' +(?P<time_{way}>{_DIGITS}) +(?P<algorithm_{way}>{_DIGITS}) +(?P<bus_{way}>{_DIGITS}) +(?:[0-9.e+]+|N/A)'
+    for way in (0, 1)
+)
 _CHANNEL = re.compile(r'\bChannel \d+\S* *: .* via ((?:NET|COLLNET|P2P|SHM)/.*?\S)(?: +comm 0x.*)?$', re.MULTILINE)
 # How NCCL numbers what it names since 2.23 (src/include/device.h)
 _ALGORITHMS = ('TREE', 'RING', 'COLLNET_DIRECT', 'COLLNET_CHAIN', 'NVLS', 'NVLS_TREE', 'PAT')
@@ -72,7 +78,22 @@ def sizes_of(ranks: int) -> list[int]:
 
 def options_of(sizes: Sequence[int]) -> list[str]:
     """Return the options of a run of one rank a GPU, which compares all that it received."""
-    return ['-b', str(sizes[0]), '-e', str(sizes[-1]), '-f', '2', '-g', '1', '-c', '1', '-n', '20', '-w', '5']
+    return [
+        '-b',
+        str(sizes[0]),
+        '-e',
+        str(sizes[-1]),
+        '-f',
+        '2',
+        '-g',
+        '1',
+        '-c',
+        '1',
+        '-n',
+        str(ITERATIONS),
+        '-w',
+        str(WARMUPS),
+    ]
 
 
 def rows_of(output: str) -> list[Row]:
@@ -130,12 +151,37 @@ def faults_of(output: str, collective: str, sizes: Sequence[int], ranks: int) ->
         faults.append(f'expected one row for each of {sizes[0]} to {sizes[-1]} bytes, in this order; found {len(rows)}')
     if (seen := len(re.findall(r'^# +Rank +[0-9]+ ', output, re.MULTILINE))) != ranks:
         faults.append(f'expected {ranks} ranks, found {seen}')
-    factor = FACTORS[collective](ranks)
-    for row in rows:
-        rate = row.size / row.seconds / 1e9 if row.seconds else math.nan
-        if not all(abs(a - b) < 0.006 + 0.001 * b for a, b in ((row.algorithm, rate), (row.bus, factor * rate))):
-            faults.append(f'{row.asked} bytes: time and bandwidths contradict each other on {ranks} ranks')
-    return faults
+    return faults + agreement(collective, ranks).faults(output)
+
+
+def iteration_faults(output: str) -> list[str]:
+    """Return a sentence if the line of its options has another number of iterations than was asked for."""
+    found = re.findall(r'^# nThread .* iters: +([0-9]+) agg iters: ', output, re.MULTILINE)
+    return [f'{ITERATIONS} iterations were asked for, it says {one}' for one in found if one != str(ITERATIONS)]
+
+
+def agreement(collective: str, ranks: int) -> Agreement:
+    """Return what must hold in each row, out of place (``_0``) and in place (``_1``)."""
+    factor, claims = FACTORS[collective](ranks), []
+    for way, name in enumerate(('out of place', 'in place')):
+        claims += [
+            Claim(f'time and algorithm bandwidth {name}', lambda row, way=way: (
+                row[f'time_{way}'] * row[f'algorithm_{way}'] * 1e3, row['size'])),
+            Claim(f'time and bus bandwidth {name} on {ranks} ranks', lambda row, way=way: (
+                row[f'time_{way}'] * row[f'bus_{way}'] * 1e3, factor * row['size'])),
+        ]  # fmt: skip
+    return Agreement(_NAMED_ROW, claims, whole=('time_0', 'time_1'))
+
+
+def traces_of(output: str) -> Traces:
+    """Return the time of the measured iterations, both ways, and the nodes of the ranks."""
+    each = [
+        printed(match[f'time_{way}'], whole=True)
+        for match in re.finditer(_NAMED_ROW, output, re.MULTILINE)
+        for way in (0, 1)
+    ]
+    hosts = set(re.findall(r'^# +Rank +[0-9]+ .* on +(\S+) device ', output, re.MULTILINE))
+    return Traces(1e-6 * ITERATIONS * sum(each, exact(0)), hosts=hosts)
 
 
 def devices_of(output: str) -> list[str]:

@@ -11,10 +11,12 @@ import re
 from reframe.core.builtins import variable
 
 from checks.core.benchmark import Benchmark
+from checks.core.reading.agreement import Agreement, Claim, Traces, at_most, printed
 from checks.core.reading.trials import Metric
 from plumbline.record import Dim
 
-KERNELS = ('copy', 'mul', 'add', 'triad', 'dot')
+ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}  # whose bytes a kernel counts
+KERNELS = tuple(ARRAYS)
 KERNEL = {'kernel': Dim('name')}
 FEWEST_REPETITIONS = 15  # the best of so many is close to that of 100
 PASSES = 16  # over an array in a repetition of all kernels, with the reads before writes
@@ -39,6 +41,27 @@ def bandwidth(run: str = 'run', peak: str | None = 'memory_bandwidth', **dims: o
     return Metric('bandwidth', 'GB/s', 'higher', rows, dims, expected, scale=1e-3, run=run, peak=peak)
 
 
+_ROW = rf'^(?P<kernel>{"|".join(map(str.title, KERNELS))}) +(?P<rate>\d+\.\d{{3}})' + ''.join(
+    rf' +(?P<{which}>\d+\.\d{{5}})' for which in ('least', 'most', 'mean')
+)
+
+
+def agreement(elements: int) -> Agreement:
+    """Return what must hold in each row of a run on arrays of `elements` doubles."""
+    return Agreement(_ROW, [
+        Claim('rate and shortest time', lambda row: (
+            row['rate'] * row['least'], ARRAYS[row['kernel'].lower()] * 8e-6 * elements)),
+        Claim('shortest and mean time', lambda row: (row['least'], row['mean']), at_most),
+        Claim('mean and longest time', lambda row: (row['mean'], row['most']), at_most),
+    ])  # fmt: skip
+
+
+def traces_of(output: str, repetitions: int) -> Traces:
+    """Return the time of all repetitions but the first, which the mean leaves out."""
+    means = [printed(match['mean']) for match in re.finditer(_ROW, output, re.MULTILINE)]
+    return Traces(seconds=(repetitions - 1) * sum(means, printed('0')))
+
+
 def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
     """Return one sentence for each sign that an output is not that of a complete run of `elements` doubles."""
     size = f'{elements * 8e-6:.1f} MB'
@@ -49,7 +72,8 @@ def faults_of(output: str, elements: int, repetitions: int) -> list[str]:
         (rf'^(?:Array size: {re.escape(size)} \(=|Number of elements: {elements}$)', f'the arrays are not of {size}'),
         (rf'^Running .*\b{repetitions} times', f'it did not say that it ran {repetitions} times'),
     )
-    return [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
+    faults = [sentence for pattern, sentence in signs if len(re.findall(pattern, output, re.MULTILINE)) != 1]
+    return faults or agreement(elements).faults(output)
 
 
 class BabelStream(Benchmark):
@@ -77,3 +101,6 @@ class BabelStream(Benchmark):
     def sanity_faults(self, run):
         said = [f'the program says: {line}' for line in run.errors.splitlines() if line.startswith('Validation failed')]
         return said + faults_of(run.output, self.elements[run.name], self.repetitions)
+
+    def traces(self, run):
+        return traces_of(run.output, self.repetitions)

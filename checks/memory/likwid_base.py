@@ -2,13 +2,14 @@
 """likwid-bench: its kernels, what it prints of rates, cycles, threads and memory, and the base of its checks."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from reframe.core.builtins import variable
 
 from checks.core import budget
 from checks.core.benchmark import Benchmark
 from checks.core.job.script import ShellText
+from checks.core.reading.agreement import Agreement, Claim, Traces, printed
 from checks.core.topology import Topology
 
 # Instruction set -> (archspec's name of it, suffix of likwid's kernels, the same with fused multiply-add)
@@ -31,26 +32,38 @@ BYTE_RATE = r'^MByte/s:\s+(\d+\.\d\d)$'
 BYTES = r'^Data volume \(Byte\):\s+(\d+)$'
 
 
+_TIME = r'^Time:\s+(\d\.\d{6}e[+-]\d\d) sec$'
+_FIGURES = {
+    'seconds': _TIME, 'flop_rate': FLOP_RATE, 'flops': FLOPS, 'byte_rate': BYTE_RATE, 'bytes': BYTES,
+    'clock': r'^Cycle Clock:\s+(\d+)$', 'cycles': OF_ONE_CORE_AND_CYCLE[0],
+}  # fmt: skip
+_AGREEMENT = Agreement('', [
+    Claim('MFlops/s, Flops and time', lambda of: (of['flop_rate'] * 1e6 * of['seconds'], of['flops'])),
+    Claim('MByte/s, bytes and time', lambda of: (of['byte_rate'] * 1e6 * of['seconds'], of['bytes'])),
+    Claim('clock, cycles and time', lambda of: (of['clock'] * of['seconds'], of['cycles'])),
+], whole=('clock',))  # fmt: skip
+
+
+def traces_of(output: str) -> Traces:
+    """Return the time of the measured loop."""
+    return Traces(printed(re.findall(_TIME, output, re.MULTILINE)[0]))
+
+
 def faults_of(output: str, cpus: tuple[int, ...]) -> list[str]:
     """Return a sentence for each rate that amount and time contradict; and if the threads did not run on `cpus`."""
     return [*_contradictions(output), *cpus_faults(output, cpus)]
 
 
-def _contradictions(output: str) -> Iterator[str]:
-    """Yield each figure that differs from amount divided by seconds: rates and the clock. Seconds have seven digits."""
-    times = re.findall(r'^Time:\s+(\d\.\d{6}e[+-]\d\d) sec$', output, re.MULTILINE)
-    if len(times) != 1:
-        yield f'expected one line "Time:", found {len(times)}'
-        return
-    clock, (cycles, _) = r'^Cycle Clock:\s+(\d+)$', OF_ONE_CORE_AND_CYCLE
-    for rate, amount, unit in ((FLOP_RATE, FLOPS, 1e6), (BYTE_RATE, BYTES, 1e6), (clock, cycles, 1)):
-        rates, amounts = (re.findall(pattern, output, re.MULTILINE) for pattern in (rate, amount))
-        if len(rates) == len(amounts) == 1 and len(amounts[0]) < 20 > len(rates[0]):
-            expected, found = int(amounts[0]) / float(times[0]) / unit, float(rates[0])
-            if abs(found - expected) > 0.01 + 1e-6 * expected:
-                yield f'{amounts[0]} in {times[0]} s are {expected:.2f} a second, likwid-bench says {found:.2f}'
-        elif amounts or rates:
-            yield f'a rate and its amount are there {len(rates)} and {len(amounts)} times, expected one of each'
+def _contradictions(output: str) -> list[str]:
+    """Return a sentence for each figure that differs from amount divided by seconds: rates and the clock."""
+    found = {name: re.findall(pattern, output, re.MULTILINE) for name, pattern in _FIGURES.items()}
+    if len(found['seconds']) != 1:
+        return [f'expected one line "Time:", found {len(found["seconds"])}']
+    pairs = ('flop_rate', 'flops'), ('byte_rate', 'bytes'), ('clock', 'cycles')
+    counts = [[len(found[name]) for name in pair] for pair in pairs]
+    odd = [f'{a} and {b}' for a, b in counts if (a, b) not in ((0, 0), (1, 1))]
+    faults = [f'a rate and its amount are there {times} times, expected one of each' for times in odd]
+    return faults + _AGREEMENT.of({name: values[0] for name, values in found.items() if len(values) == 1})
 
 
 def cpus_faults(output: str, cpus: tuple[int, ...]) -> list[str]:
@@ -89,6 +102,9 @@ class Likwid(Benchmark):
     usual_spread: float | Mapping[str, float] = USUAL_SPREAD
     #: Shortest time of the measured loop, in seconds.
     loop_seconds = variable(int, value=1)
+
+    def traces(self, run):
+        return traces_of(run.output)
 
     def seconds_of(self, runs: int, slowdown: float = 1) -> float:
         """Return the seconds that so many runs of a trial take, the mean of all trials.

@@ -19,7 +19,7 @@ from checks.storage.storage import (
     mapped,
     rank_counts,
 )
-from checks.storage.storage_output import Requested, answered_by_a_cache, ior_faults, ior_spread
+from checks.storage.storage_output import Requested, answered_by_a_cache, ior_faults, ior_spread, ior_traces
 from plumbline.record import Dim
 
 
@@ -119,6 +119,9 @@ class IORBenchmark(StorageBenchmark):
             spreads = (run.provenance.get(run.name), ior_spread(run.output))
             run.provenance[run.name] = '; '.join(filter(None, spreads))
         return faults
+
+    def traces(self, run):
+        return ior_traces(run.output, self.requested[run.name].operation)
 
     def invalid_reason(self, metric, value, run):
         cached = answered_by_a_cache(run.folder / 'cached', run.provenance.get('file_system_type'))

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from checks.core.reading.agreement import CTIME, Claim, Traces, at_most, contradictions, exact, printed
+
 # Lines that IOR and mdtest print on an error, even if they continue and exit with 0. For empty files mdtest warns that
 # reading means opening and closing.
 _COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
+MIB = 2**20
 KEPT = 0.01  # of a file in the reader's cache, above which the rate is invalid
 
 
@@ -53,6 +56,36 @@ class Requested(NamedTuple):
         return self.block * self.segments * self.ranks
 
 
+_OF_REPETITION = [
+    Claim('rate and time', lambda of: (of['bwMiB'] * of['totalTime'], of['MiB'])),
+    Claim('operations/s and time', lambda of: (of['iops'] * of['wrRdTime'], of['transfers'])),
+    *(Claim(f'{part} and totalTime', lambda of, part=part: (of[part], of['totalTime']), at_most)
+      for part in ('openTime', 'wrRdTime', 'closeTime')),
+]  # fmt: skip
+_OF_SUMMARY = [
+    Claim('OPsMean and bwMeanMIB', lambda of: (of['OPsMean'] * of['MiB'], of['bwMeanMIB'] * of['transfers'])),
+    Claim('MeanTime and the times of the repetitions', lambda of: (of['MeanTime'] * of['repetitions'], of['times'])),
+]
+
+
+def _ior_agreement(requested: Requested, summary: dict[str, Any], repetitions: list[dict[str, Any]]) -> list[str]:
+    """Return a sentence for each repetition, or the summary, whose numbers contradict each other."""
+    whole = {
+        'MiB': exact(requested.bytes_of_file / MIB),
+        'transfers': exact(requested.bytes_of_file / requested.transfer),
+    }
+
+    def numbers(of: dict[str, Any]) -> dict[str, Any]:
+        return whole | {key: printed(f'{value:.4f}') for key, value in of.items() if isinstance(value, float)}
+
+    faults = []
+    for number, each in enumerate(repetitions, start=1):
+        faults += contradictions(_OF_REPETITION, numbers(each), f'repetition {number}')
+    times = sum((numbers(each)['totalTime'] for each in repetitions), exact(0))
+    more = {'times': times, 'repetitions': exact(len(repetitions))}
+    return faults + contradictions(_OF_SUMMARY, numbers(summary) | more, 'the summary')
+
+
 def ior_faults(output: str, requested: Requested) -> list[str]:
     """Return a sentence for each thing that IOR's summary lacks, contradicts, or did otherwise than requested.
 
@@ -67,25 +100,32 @@ def ior_faults(output: str, requested: Requested) -> list[str]:
     try:
         report = json.loads(output)
         (test,), (summary,) = report['tests'], report['summary']
-        rates = [float(each['bwMiB']) for each in _repetitions(test['Results'], requested.operation)]
+        repetitions = _repetitions(test['Results'], requested.operation)
+        rates = [float(each['bwMiB']) for each in repetitions]
         found = {key: (summary | {'nodes': test['Parameters']['nodes']})[key] for key in expected}
-        moved, seconds = float(summary['xsizeMiB']), float(summary['MeanTime'])
+        moved, contradicting = float(summary['xsizeMiB']), _ior_agreement(requested, summary, repetitions)
         most, least, mean = (float(summary[f'bw{which}MIB']) for which in ('Max', 'Min', 'Mean'))
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         return [f"IOR's summary is no complete JSON of one test: {type(error).__name__}: {str(error)[:80]}"]
     differ = [key for key, value in expected.items() if found[key] != value]
     faults = [f'{key}: {expected[key]} was requested, IOR did {found[key]}' for key in differ]
-    size = requested.bytes_of_file / 2**20
+    size = requested.bytes_of_file / MIB
     if abs(moved - size) > 1e-4 + 1e-6 * size:
         faults.append(f'{size:.4f} MiB were to move, {moved:.4f} did')
     if len(rates) != requested.repetitions:
         faults.append(f'{requested.repetitions} repetitions were requested, {len(rates)} are listed')
     elif not all(_near(*pair) for pair in ((most, max(rates)), (least, min(rates)), (mean, sum(rates) / len(rates)))):
         faults.append(f'the summary has max {most}, min {least}, mean {mean} MiB/s, the repetitions have {rates}')
-    # times have four decimals, which does not suffice for short runs
-    if seconds > 0.05 and not _near(moved / seconds, mean, 0.02) and not least <= moved / seconds <= most:
-        faults.append(f'{moved} MiB in {seconds} s are not {mean} MiB/s')
-    return faults
+    return faults or contradicting
+
+
+def ior_traces(output: str, operation: str) -> Traces:
+    """Return the time of all repetitions, when IOR began and finished, and the host of rank 0."""
+    report = json.loads(output)
+    each = _repetitions(report['tests'][0]['Results'], operation)
+    seconds = sum((printed(f'{one["totalTime"]:.4f}') for one in each), exact(0))
+    dates = [report[key] for key in ('Began', 'Finished') if re.fullmatch(CTIME, str(report.get(key)))]
+    return Traces(seconds, dates, hosts=str(report.get('Machine', '')).split()[1:2])
 
 
 def ior_spread(output: str) -> str:
@@ -105,10 +145,12 @@ def _near(value: float, other: float, relative: float = 1e-4) -> bool:
     return math.isclose(value, other, rel_tol=relative, abs_tol=1e-3)
 
 
+_RATE = r'\d+\.\d{3}'
+
+
 def mdtest_rows(item: str, operations: Sequence[str]) -> str:
     """Return a pattern of the mean rate in rows such as ``File creation : max min mean std``; 4.0 has no colon."""
-    number = r'\d+\.\d{3}'
-    columns = rf'{number} +{number} +(?P<value>{number}) +{number}'
+    columns = rf'{_RATE} +{_RATE} +(?P<value>{_RATE}) +{_RATE}'
     return rf'^ +{item} (?P<operation>{"|".join(operations)}) *:? +{columns} *$'
 
 
@@ -129,9 +171,37 @@ def mdtest_faults(output: str, ranks: int, nodes: int, items: int, iterations: i
             faults.append(f'{what}: {requested} requested, mdtest says {", ".join(found) or "nothing"}')
     if '-- finished at ' not in output:
         faults.append('mdtest did not finish')
-    number = r' +(\d+\.\d{3})'
-    for row, *numbers in re.findall(rf'^ +(\w+ \w+) *:?{3 * number}{number} *$', output, re.MULTILINE):
+    number = rf' +({_RATE})'
+    for row, *numbers in re.findall(rf'^ +(\w+ \w+) *:?{4 * number} *$', output, re.MULTILINE):
         most, least, mean = map(float, numbers[:3])
         if not least <= mean <= most:
             faults.append(f'{row}: the mean of {least} to {most} cannot be {mean}')
+        elif (
+            not faults
+            and not output.partition('mdtest-')[2].startswith('3')
+            and not _may_be(iterations, *map(float, numbers))
+        ):
+            faults.append(f'{row}: max, min, mean and std {" ".join(numbers)} contradict each other')
     return faults
+
+
+def _may_be(n: int, most: float, least: float, mean: float, std: float) -> bool:
+    """Return whether `n` numbers may have this summary, `std` with n - 1 below; version 3 leaves numbers out of it.
+
+    Of all but the largest and the smallest only the sum is known: the squares are fewest if these are equal.
+    """
+    rounded = 0.01  # the four numbers have three decimals, of which the sum of the others has an error n times as large
+    others = n - 2
+    if others < 1:
+        return abs(2 * mean - most - least) <= rounded and abs(std - (most - least) / math.sqrt(2)) <= rounded
+    rest = (n * mean - most - least) / others
+    fewest = math.sqrt(((most - mean) ** 2 + (least - mean) ** 2 + others * (rest - mean) ** 2) / (n - 1))
+    largest = fewest if others == 1 else math.sqrt((most - mean) * (mean - least) * n / (n - 1))
+    return least - rounded <= rest <= most + rounded and fewest - rounded <= std <= largest + rounded
+
+
+def mdtest_traces(output: str, items: int, iterations: int) -> Traces:
+    """Return the least time of all iterations, by their best rates, and when mdtest started and finished."""
+    best = [printed(rate) for rate in re.findall(rf'^ +(?:File|Directory) \w+ *:? +({_RATE})', output, re.MULTILINE)]
+    seconds = sum((exact(items) * iterations / rate for rate in best), exact(0))
+    return Traces(seconds, re.findall(r'^-- (?:started|finished) at (.*) --$', output, re.MULTILINE))

@@ -78,16 +78,18 @@ rates = st.lists(st.floats(0.1, 1e6).map(lambda rate: round(rate, 4)), min_size=
 @given(rates, st.booleans())
 def test_any_true_summary_is_sound_and_its_mean_is_read(values, nested):
     mean = round(sum(values) / len(values), 4)
-    results = [{'access': 'write', 'bwMiB': value} for value in values]
+    times = [round(32 / value, 4) for value in values]
+    each, mean_time = zip(values, times, strict=True), round(sum(times) / len(times), 4)
+    results = [{'access': 'write', 'bwMiB': rate, 'totalTime': time} for rate, time in each]
     text = json.dumps({
         'tests': [{
-            'Results': [[each, {'access': 'remove', 'totalTime': 0.1}] for each in results] if nested else results,
+            'Results': [[one, {'access': 'remove', 'totalTime': 0.1}] for one in results] if nested else results,
             'Parameters': {'nodes': 1},
         }],
         'summary': [{
             'operation': 'write', 'API': 'POSIX', 'segmentCount': 1, 'blockSize': 16 * MIB, 'transferSize': MIB,
             'numTasks': 2, 'repetitions': len(values), 'filePerProc': 1, 'reorderTasks': 1, 'bwMaxMIB': max(values),
-            'bwMinMIB': min(values), 'bwMeanMIB': mean, 'bwStdMIB': 0.0, 'MeanTime': 0.0, 'xsizeMiB': 32.0,
+            'bwMinMIB': min(values), 'bwMeanMIB': mean, 'bwStdMIB': 0.0, 'MeanTime': mean_time, 'xsizeMiB': 32.0,
         }],
     })  # fmt: skip
     assert ior_faults(text, WRITE._replace(repetitions=len(values))) == []

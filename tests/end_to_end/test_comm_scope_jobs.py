@@ -7,7 +7,7 @@ import shlex
 import sys
 
 import pytest
-from scratch import ROOT, ScratchClone
+from scratch import REPLAYS, ROOT, ScratchClone
 
 from plumbline.site.sites import load_site
 
@@ -31,7 +31,7 @@ def node(clone):
     def stand_in(model: str = 'cuda', fault: str = '', description: str = NODE, gpus: int = 4, after: str = ''):
         clone.describe(description, f'comm-scope-{model}')
         words = shlex.join([sys.executable, str(STAND_IN), model, str(gpus), fault])
-        clone.program(f'{words} "$@"\n{after}', 'comm_scope')
+        clone.program(f'{REPLAYS}{words} "$@"\n{after}', 'comm_scope')
         return clone
 
     clone.stand_in = stand_in

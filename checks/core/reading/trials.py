@@ -17,7 +17,8 @@ from typing import Any, NamedTuple
 
 from checks.core.meters.health import add_health, clock_steps, facts_in
 from checks.core.placement import Placement, add_actual, binding_faults, granted, unlike
-from checks.core.reading import causes, signatures, transport
+from checks.core.reading import agreement, causes, signatures, transport
+from checks.core.reading.agreement import Traces
 from checks.core.reading.causes import WELL, Cause, Ending, Started
 from checks.core.reading.outputs import cut_of, first_words, text_of
 from plumbline.identity import Pairs, pairs, to_text
@@ -190,8 +191,9 @@ class Plan:
     `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
     folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
     provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
-    whether its ranks send from node to node by the fabric, and `nics`: through each of which; empty: through any. For
-    `figures`, `usual_spread` and the four functions see :class:`checks.core.benchmark.Benchmark`.
+    whether its ranks send from node to node by the fabric, and `nics`: through each of which; empty: through any.
+    `concurrent`: whether all runs of a trial run at the same time. For `figures`, `usual_spread` and the functions see
+    :class:`checks.core.benchmark.Benchmark`.
     """
 
     check: str
@@ -218,6 +220,8 @@ class Plan:
     sanity_faults: Callable[[Run], list[str]] = _nothing
     complaints: Callable[[Path], list[str]] = _nothing
     devices_named: Callable[[Run], list[str]] = _nothing
+    traces: Callable[[Run], Traces] = lambda run: Traces()
+    concurrent: bool = False
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
     meter: Callable[[Path, Record, str], None] = _nothing
@@ -288,6 +292,7 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     for name in plan.facts:
         record.provenance |= facts_in(text_of(folder / name))
     record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer where the queue allows no more time
+    zone = record.provenance.pop('utc_offset', '')
     runs = [
         Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
         for trial in range(1, record.trials + 1)
@@ -306,15 +311,21 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     clocks: dict[str, list[int]] = defaultdict(list)
     series = {(name, one.dims): one for name, _, one in record.series()}
     lines: Lines = {}
+    traces: dict[int, dict[str, Traces]] = defaultdict(dict)
     for run in runs:
         because = died.get(run) or (None if run.exit_code == 0 else fatal)
-        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines))
+        faults = list(_read_run(run, plan, record, series, nodes, because, clocks, lines, traces[run.trial], zone))
         if faults and not because:
             detail = f': {"; ".join(faults)}'
             words = first_words(text_of(run.folder / 'stderr'))
             if words and 'its stderr says' not in detail:
                 detail += f'; its stderr begins: "{words}"'
             found.append(Cause(causes.OUTPUT, run.who, (run.trial,), record.trials, nodes, detail))
+    for trial, of_runs in traces.items():
+        took = [one.seconds for one in of_runs.values()]
+        if fault := agreement.too_long(took, plan.concurrent, folder / f'trial_{trial}'):
+            who = plan.who(*of_runs) if len(of_runs) == 1 else plan.check
+            found.append(Cause(causes.OUTPUT, who, (trial,), record.trials, nodes, f': {fault}'))
     with suppress(OSError):  # without them the report looks for the digits of the values
         write_numbers(folder, lines)
     found += clock_steps(folder, record, nodes)
@@ -341,12 +352,12 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
 
 def _read_run(
     run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
-    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines,
+    because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines, traces: dict[str, Traces], zone: str,
 ) -> Iterator[str]:  # fmt: skip
     """Add the samples of one run of a trial to the record, and the clocks that its ranks saw; yield each fault.
 
     `lines` gets those of its output in which the numbers stand. `because`: why the program or its job failed, which is
-    then the reason of all that is missing.
+    then the reason of all that is missing. `traces` gets what the output of the run says of when it was made.
     """
     name, folder = run.folder.name, run.folder
     metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
@@ -402,6 +413,10 @@ def _read_run(
             reason = cuts[0] if cuts else one_fault or reason
             lose(metric, point, reason)
             lost.append(f'metric {variable_name(metric.name, point)} not measured: {reason}')
+    if not (faults or lost or because):  # of a whole output
+        traces[name] = plan.traces(what)
+        known = [*of_job, *(has.host for has in actual.values() if has.host)]
+        yield from traces[name].faults(folder.parent, zone, known)
     if not (one_fault or cuts):
         yield from lost[:1]
         yield from [f'{len(lost) - 1} metrics more not measured'] * (len(lost) > 1)

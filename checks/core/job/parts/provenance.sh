@@ -31,4 +31,5 @@ done
 for key in governor smt_active transparent_hugepages; do
     echo "$key=${settings[$key]:-not shown}"
 done
+printf 'utc_offset=%(%z)T\n' -1 # for dates that programs print in local time
 echo "load_average=$(first_line /proc/loadavg || echo 'not shown')"

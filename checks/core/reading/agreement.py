@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Whether an output agrees with itself, and with the clock and the nodes of its job. Imports no ReFrame.
+
+A program prints what it measured more than once: a rate beside bytes and a time. Each printed number stands for all
+numbers that round to its digits, a span; what is computed from spans is the span of all results, so two spans that
+must be the same quantity overlap in every honest output, and no other tolerance is needed.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta, timezone
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from checks.core.meters.health import short
+from checks.core.reading.outputs import seconds_of
+
+_ARITHMETIC = 1e-9  # relative: programs compute in double precision, of whose 16 digits a few are lost
+_UPTIME = 0.02  # s: the kernel tells the uptime in hundredths, at both ends
+_CLOCKS = 60.0  # s that the clocks of a launch node and of a compute node, or of two nodes, may differ
+_FORMATS = (  # of ctime, Google Benchmark, mdtest and HPCG
+    '%a %b %d %H:%M:%S %Y', '%Y-%m-%dT%H:%M:%S%z', '%Y-%m-%d %H:%M:%S', '%m/%d/%Y %H:%M:%S', '%Y-%m-%d_%H-%M-%S',
+)  # fmt: skip
+CTIME = r'\w{3} \w{3} [ \d]\d \d\d:\d\d:\d\d \d{4}'
+
+
+@dataclass(frozen=True)
+class Span:
+    """All numbers from `low` to `high`, neither below zero."""
+
+    low: float
+    high: float
+
+    def __add__(self, other: Span | float) -> Span:
+        other = exact(other)
+        return Span(self.low + other.low, self.high + other.high)
+
+    def __mul__(self, other: Span | float) -> Span:
+        other = exact(other)
+        return Span(self.low * other.low, self.high * other.high)
+
+    def __truediv__(self, other: Span | float) -> Span:
+        other = exact(other)
+        return Span(self.low / other.high if other.high else math.inf, self.high / other.low if other.low else math.inf)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __str__(self) -> str:
+        return f'{(self.low + self.high) / 2:.6g}'
+
+
+def exact(number: Span | float) -> Span:
+    """Return the span of one number."""
+    return number if isinstance(number, Span) else Span(number, number)
+
+
+def printed(text: str, digits: int = 0, whole: bool = False) -> Span:
+    """Return the numbers that round to `text`. An integer is exact, but where `whole`: a rounded one.
+
+    `digits`: significant digits of C's %g, which leaves out zeros at the end.
+    """
+    number = Decimal(text)
+    exponent = int(number.as_tuple().exponent)
+    if digits and number:
+        exponent = min(exponent, number.adjusted() + 1 - digits)
+    elif not digits and not whole and re.fullmatch('[0-9]+', text):
+        return exact(float(number))
+    half = 0.5 * 10.0**exponent
+    return Span(max(0.0, float(number) - half), float(number) + half)
+
+
+def equal(left: Span, right: Span, within: float = _ARITHMETIC) -> bool:
+    """Return whether both may be the same number, `within` a relative difference."""
+    return at_most(left, right, within) and at_most(right, left, within)
+
+
+def at_most(left: Span, right: Span, within: float = _ARITHMETIC) -> bool:
+    """Return whether the first may be no larger than the second, `within` a relative difference."""
+    return left.low <= right.high * (1 + within)
+
+
+class Claim(NamedTuple):
+    """What must be true of a row: `holds` of the two `sides`, expressions of its numbers. `what`: their names."""
+
+    what: str
+    sides: Callable[[Mapping[str, Any]], tuple[Span | float, Span | float]]
+    holds: Callable[[Span, Span], bool] = equal
+
+
+def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: str = '') -> list[str]:
+    """Return a sentence for each claim that `numbers`, by name, contradict; none if some are not there."""
+    faults = []
+    for what, sides, holds in claims:
+        try:
+            left, right = map(exact, sides(numbers))
+        except KeyError:
+            continue
+        if not holds(left, right):
+            faults.append(f'{what} contradict each other{f" in {where!r}" if where else ""}: {left} and {right}')
+    return faults
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """What must be true of each row that a program prints.
+
+    `rows`: a regular expression (``^`` and ``$`` match at lines). `claims` get its named groups: each number as a span,
+    other texts as they are. `digits`, `whole`: how the numbers are rounded, see `printed`; `whole` names groups.
+    """
+
+    rows: str
+    claims: Sequence[Claim]
+    digits: int = 0
+    whole: Collection[str] = ()
+
+    def faults(self, output: str) -> list[str]:
+        """Return a sentence for each claim that a row of an output contradicts."""
+        found = re.finditer(self.rows, output, re.MULTILINE)
+        return [fault for match in found for fault in self.of(match.groupdict(), ' '.join(match[0].split())[:100])]
+
+    def of(self, row: Mapping[str, str], where: str = '') -> list[str]:
+        """Return a sentence for each claim that a row, its texts by name, contradicts."""
+        return contradictions(self.claims, {name: self._read(name, text) for name, text in row.items()}, where)
+
+    def _read(self, name: str, text: str) -> Any:
+        if re.fullmatch(r'[0-9]{1,24}(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?', text):
+            return printed(text, self.digits, name in self.whole)
+        return text
+
+
+@dataclass(frozen=True)
+class Traces:
+    """What an output says of the time and the place where it was made.
+
+    `seconds`: that its program took at least. `dates`: as printed. `epochs`: in seconds since 1970. `hosts`: names.
+    """
+
+    seconds: Span | float = 0.0
+    dates: Sequence[str] = ()
+    epochs: Sequence[float] = ()
+    hosts: Collection[str] = ()
+
+    def faults(self, trial: Path, zone: str, known: Collection[str]) -> Iterator[str]:
+        """Yield a sentence for each trace that is not of the folder `trial` of a job.
+
+        `zone`: offset of the node's local time to UTC, ``+0100``; without it local dates are not judged. `known`: names
+        of the job's nodes; none: not known.
+        """
+        nodes = {short(name) for name in known}
+        if nodes and (others := sorted({name for name in self.hosts if short(name) not in nodes})):
+            yield f'it says that it ran on {", ".join(others[:3])}, and the job ran on {", ".join(sorted(nodes)[:3])}'
+        if not (marks := _marks(trial)):
+            return
+        for date, instants in self._instants(zone):
+            if all(not marks[0] - _CLOCKS <= instant <= marks[1] + _CLOCKS for instant in instants):
+                began = datetime.fromtimestamp(marks[0], timezone.utc)
+                yield f'it was printed at another time: it says {date}, and the trial began at {began:%F %T} UTC'
+                return
+
+    def _instants(self, zone: str) -> Iterator[tuple[str, list[float]]]:
+        """Yield each date with the seconds since 1970 that it may mean: local time, or UTC, as in a container."""
+        yield from ((str(epoch), [epoch]) for epoch in self.epochs)
+        for text in self.dates:
+            if (date := _date(text)) and date.tzinfo:
+                yield text, [date.timestamp()]
+            elif date and re.fullmatch(r'[+-]\d{4}', zone):
+                hours, minutes = int(zone[1:3]), int(zone[3:])
+                offset = (1 if zone[0] == '+' else -1) * timedelta(hours=hours, minutes=minutes)
+                yield text, [(date - by).replace(tzinfo=timezone.utc).timestamp() for by in (offset, timedelta())]
+
+
+def _date(text: str) -> datetime | None:
+    for form in _FORMATS:
+        try:
+            return datetime.strptime(text, form)
+        except ValueError:
+            continue
+    return None
+
+
+def _marks(trial: Path) -> tuple[float, float] | None:
+    """Return when a trial began and ended, in seconds since 1970; None if it did not end."""
+    try:
+        began, ended = (float((trial / name).read_text().split()[0]) for name in ('started', 'ended'))
+    except (OSError, ValueError, IndexError):
+        return None
+    return began, ended
+
+
+def too_long(seconds: Sequence[Span | float], at_once: bool, trial: Path) -> str:
+    """Return a sentence if the runs of a trial say that they took longer than the trial; else nothing.
+
+    `seconds`: of each run; `at_once`: they ran at the same time.
+    """
+    times = seconds_of(trial)
+    said = (max if at_once else sum)([exact(one).low for one in seconds] or [0.0])
+    if not times or said * (1 - 1e-3) <= max(times) + _UPTIME:  # clocks are slewed by at most 0.05 %
+        return ''
+    return f'by its own times it ran for {said:.6g} s, and the whole trial took {max(times):.2f} s'

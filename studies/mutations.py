@@ -65,7 +65,7 @@ ROOMS = {
         Room('checks/core', 'tests/checks', 'budget placement topology source figures trials'),
         Room('checks/core/job', 'tests/checks', 'sweep_places node_ladder load'),
         Room('checks/core/job/parts', 'tests/checks', 'node_ladder'),
-        Room('checks/core/reading', 'tests/checks', 'trials causes watched lines recorded_outputs health'),
+        Room('checks/core/reading', 'tests/checks', 'trials causes watched lines recorded_outputs health agreement'),
         Room('checks/core/meters', 'tests/checks', 'energy health power_cap'),
         Room('checks/compute', 'tests/checks', 'hpl hpcg hpl_mxp fft figures recorded_outputs'),
         Room('checks/gpu', 'tests/checks', 'clpeak comm_scope copies gemm xccl'),
@@ -74,7 +74,11 @@ ROOMS = {
         Room('checks/node', 'tests/checks', 'node_settings'),
         Room('checks/storage', 'tests/checks', 'storage'),
         Room('postprocess', 'tests/postprocess', 'sites_command results_api compare_output'),
-        Room('postprocess/results', 'tests/postprocess', 'store ingest results_api store_check printed renamed_series'),
+        Room(
+            'postprocess/results',
+            'tests/postprocess',
+            'store ingest results_api store_check printed renamed_series repeated',
+        ),
         Room('postprocess/readers', 'tests/postprocess', 'ingest perflogs reframe_cmdline'),
         Room('postprocess/statistics', 'tests/postprocess', 'stats night levels trend fleet'),
         Room(

@@ -9,6 +9,7 @@ from pathlib import Path
 from plumbline.errors import InputError
 from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.run_reports import clock_problems, is_database, read_report, sessions_in
+from postprocess.results.repeated import mark_repeated
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
@@ -28,11 +29,13 @@ def ingest(
         if isinstance(found, InputError):
             yield found
             continue
-        session = found.session
+        session, repeated = found.session, []
         if session['source'] == 'report':
             said = [line for problem in problems if (line := one_line(problem))]
             session |= {'expected': expected, 'problems': said + session['problems']}
         try:
+            if session['source'] == 'report':
+                repeated = mark_repeated(store, found)
             added = store.add(found)
         except InputError as error:
             yield error
@@ -43,6 +46,7 @@ def ingest(
             of = f' of {expected}' if expected not in (None, session['ran']) else ''
             ran, samples = count(session['ran'], 'case') + of, count(len(found.samples), 'sample')
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
+            yield from repeated
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Cases of a session whose samples an earlier session measured to the last digit: a program printed an output again."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from datetime import timedelta
+from typing import Any
+
+from postprocess.results.store import Store
+from postprocess.results.tables import RunReport, reached_its_end
+from postprocess.text import count
+
+DAYS = 90  # of sessions that are compared
+# Honest samples differ by 1e-4 and more in all but a few checks (usual_spread: 0.3 to 10 %), so each digit beyond the
+# fourth is equal by chance in one of ten. Of all pairs of sessions of a year of 1000 cases, 3e8, none has so many:
+_ENOUGH = 12.0
+_FIRST, _MOST = 4, 4  # digits that do not count, and most of one number that do: programs compute in double precision
+_PRINTED = 9  # digits of a number that a program printed; one with more was computed of numbers with fewer
+_OF_COMPUTED = 0.5
+_SQL = """
+    SELECT tonight.case_id, tonight.trial, samples.night, samples.case_id AS other, samples.trial AS other_trial,
+        count(DISTINCT (tonight.metric, tonight.dims)) AS same
+    FROM tonight JOIN cases USING ("partition", environ, "check", params)
+    JOIN samples ON samples.night = cases.night AND samples.case_id = cases.case_id AND samples.metric = tonight.metric
+        AND samples.dims = tonight.dims AND samples.value = tonight.value
+    GROUP BY ALL
+"""
+
+
+def telling_digits(value: float) -> float:
+    """Return how many digits of a sample two honest ones would share only by chance."""
+    digits = len(f'{abs(value):.15g}'.partition('e')[0].replace('.', '').strip('0'))
+    return _OF_COMPUTED if digits > _PRINTED else float(min(max(digits - _FIRST, 0), _MOST))
+
+
+def mark_repeated(store: Store, report: RunReport) -> list[str]:
+    """Make invalid the metrics of each case that printed an earlier session's samples again; say which.
+
+    A trial repeats another one if all its samples are those of one trial of the same check, params, partition and
+    environ. Earlier sessions are those of the site that ended before this one began. Raises InputError.
+    """
+    started = report.session['started']
+    earlier = [one for one in store.sessions(report.site) if started - timedelta(DAYS) < one.ended <= started]
+    cases = {case['case_id']: case for case in report.cases if reached_its_end(case['result'], case['fail_phase'])}
+    trials: dict[tuple[int, int], list[dict[str, Any]]] = defaultdict(list)
+    for sample in report.samples:
+        if sample['case_id'] in cases:
+            trials[sample['case_id'], sample['trial']].append(sample)
+    if not (earlier and trials):
+        return []
+    columns: dict[str, list] = {}
+    for name in ('case_id', 'metric', 'dims', 'trial', 'value'):
+        columns[name] = [sample[name] for of_trial in trials.values() for sample in of_trial]
+    for name in ('partition', 'environ', 'check', 'params'):
+        columns[name] = [cases[number][name] for number in columns['case_id']]
+    told: dict[tuple[int, int], dict[int, float]] = defaultdict(dict)
+    for row in store.query(_SQL, earlier, tonight=columns).to_pylist():
+        of_trial = trials[row['case_id'], row['trial']]
+        if row['same'] == len(of_trial):
+            digits = sum(telling_digits(sample['value']) for sample in of_trial)
+            told[row['case_id'], row['night']][row['trial']] = digits
+    said = {}
+    for (number, night), of_trials in sorted(told.items()):
+        if sum(of_trials.values()) >= _ENOUGH:
+            before = earlier[night]
+            same = sum(len(trials[number, trial]) for trial in of_trials)
+            said[number] = (
+                f'printed again: {count(same, "sample")} of {count(len(of_trials), "trial")} are to the last digit '
+                f'those of session {before.session[:8]} of {before.started:%Y-%m-%d %H:%M}'
+            )
+    for metric in report.metrics:
+        if why := said.get(metric['case_id']):
+            metric |= {'invalid': metric.get('invalid') or why, 'status': 'invalid'}
+    return [f'{cases[number]["name"]}: {why}' for number, why in said.items()]

@@ -22,6 +22,7 @@ from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
+_OF_LIMIT = '"counted_OOM_kills_of_its_memory_limit"'
 _BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
@@ -65,6 +66,7 @@ def failures(night: Night) -> Iterator[Draft]:
         healthy += well
         if well:
             failed += [_Failed(case, frozenset(case.nodes), tuple(well)) for case in bad if _of_its_node(case)]
+            failed += [_Failed(case, frozenset()) for case in bad if _of_its_limit(case)]
         elif why := _ended_with(bad[0], night):
             ended[why].append(bad[0])
         else:
@@ -118,7 +120,17 @@ def _ended_drafts(
 
 def _of_its_node(case: CaseRow) -> bool:
     """Return True if the first failure of a case that then passed is one of its node, and not of the scheduler."""
-    return bool(case.nodes) and case.result == 'fail' and case.job_state not in _OF_SCHEDULER
+    of_node = case.job_state not in _OF_SCHEDULER and not _of_its_limit(case)
+    return bool(case.nodes) and case.result == 'fail' and of_node
+
+
+def _of_its_limit(case: CaseRow) -> bool:
+    """Return True if a job reached its own memory limit, by cgroups or Slurm, and no node was short of memory.
+
+    Slurm has the same state where the kernel took a process of the job since the node was.
+    """
+    facts = f'{case.provenance}{case.health}'
+    return '"health_OOM_kills"' not in facts and (case.job_state == 'OUT_OF_MEMORY' or _OF_LIMIT in facts)
 
 
 def _failure_keys(one: _Failed, night: Night) -> list[Key]:

@@ -245,3 +245,82 @@ def test_a_clock_that_was_set_in_a_trial_is_told_and_its_seconds_are_those_of_up
     found = list(clock_steps(tmp_path, record, 'n1'))
     assert record.trial_seconds == [7.0, uptime], 'the third trial did not end'
     assert [(cause.what, cause.trials) for cause in found] == ([(said, (2,))] if said else [])
+
+
+JOB7 = 'sys/fs/cgroup/system.slice/slurmstepd.scope/job_7'
+SLICE = 'sys/fs/cgroup/system.slice'
+V1 = 'sys/fs/cgroup/memory/slurm/uid_1000/job_7'
+NO_LIMIT_V1 = f'{2**63 - 4096}\n'
+
+
+def events(oom: int, kills: int) -> str:
+    """What version 2 of cgroups has in ``memory.events``."""
+    return f'low 0\nhigh 0\nmax 12\noom {oom}\noom_kill {kills}\noom_group_kill 0\n'
+
+
+def memory_of(job: tuple[int, int], around: tuple[int, int], kills: int) -> dict[str, str]:
+    """The cgroup of the job and the slice around it, (oom, oom_kill) of each, and what the node killed in all."""
+    return {
+        f'{JOB7}/memory.events': events(*job), f'{JOB7}/memory.max': '4294967296\n',
+        f'{SLICE}/memory.events': events(*around), f'{SLICE}/memory.max': 'max\n',
+        'proc/vmstat': f'nr_free_pages 9\noom_kill {kills}\n',
+    }  # fmt: skip
+
+
+@each_row(('job', 'around', 'kills', 'facts', 'limit', 'health'), [
+    # the job reached its limit: two of its processes
+    ((1, 2), (1, 2), 2, {'counted_OOM_kills_of_its_memory_limit': '2 at 4096 MiB'}, True, False),
+    # the node was short: the kernel took two processes of the job, which was below its limit
+    ((0, 2), (0, 2), 2, {'health_OOM_kills': '2'}, False, True),
+    # the node was short: another process died
+    ((0, 0), (0, 0), 1, {'health_OOM_kills': '1'}, False, True),
+    # another job reached its own limit
+    ((0, 0), (1, 3), 3, {'counted_OOM_kills_of_other_memory_limits': '3'}, False, False),
+    # both jobs, and then the node
+    ((1, 2), (2, 3), 4, {'counted_OOM_kills_of_its_memory_limit': '2 at 4096 MiB', 'health_OOM_kills': '1',
+                         'counted_OOM_kills_of_other_memory_limits': '1'}, True, True),
+])  # fmt: skip
+def test_who_reached_which_limit_of_memory(tmp_path, job, around, kills, facts, limit, health):
+    node = Node(tmp_path / 'node')
+    node(COUNTERS | memory_of((0, 0), (0, 0), 0))
+    found = node(memory_of(job, around, kills))
+    assert {name: value for name, value in found.items() if 'OOM' in name} == facts
+    said = (node.folder / 'limit.txt').read_text() if (node.folder / 'limit.txt').exists() else ''
+    assert said == limit * (
+        'the memory limit of the job, 4096 MiB, was reached, and the kernel killed 2 of its processes; '
+        'give the job more memory, or make the size of the check smaller\n'
+    )
+    assert bool((node.folder / 'health.txt').read_text()) == health
+
+
+@each_row(('at_limit', 'limit', 'facts'), [
+    (7, '2147483648\n', {'counted_OOM_kills_of_its_memory_limit': '1 at 2048 MiB'}),
+    (0, '2147483648\n', {'health_OOM_kills': '1'}),
+    (7, NO_LIMIT_V1, {'health_OOM_kills': '1'}),
+])  # fmt: skip
+def test_version_1_of_cgroups_tells_the_same(tmp_path, at_limit, limit, facts):
+    def memory(kills: int, at_limit: int) -> dict[str, str]:
+        return {
+            'proc/self/cgroup': '4:memory:/slurm/uid_1000/job_7/step_batch\n3:cpuset:/\n',
+            f'{V1}/memory.oom_control': f'oom_kill_disable 0\nunder_oom 0\noom_kill {kills}\n',
+            f'{V1}/memory.failcnt': f'{at_limit}\n', f'{V1}/memory.limit_in_bytes': limit,
+            'proc/vmstat': f'oom_kill {kills}\n',
+        }  # fmt: skip
+
+    node = Node(tmp_path / 'node')
+    node(COUNTERS | memory(0, 0))
+    assert {name: value for name, value in node(memory(1, at_limit)).items() if 'OOM' in name} == facts
+
+
+def test_a_job_that_reached_its_own_limit_does_not_accuse_its_node(tmp_path):
+    node = Node(tmp_path / 'node')
+    node(COUNTERS | memory_of((0, 0), (0, 0), 0))
+    node(memory_of((1, 2), (1, 2), 2))
+    (node.folder / 'trial_1/run').mkdir(parents=True)
+    (node.folder / 'trial_1/run/exit_code').write_text('137\n')
+    (node.folder / 'facts.n2.example').write_text('counted_OOM_kills_of_its_memory_limit=1 at 4096 MiB\n')
+    (node.folder / 'limit.n2.example.txt').write_text('the memory limit of the job, 4096 MiB, was reached\n')
+    _, causes = read(node.folder, Plan('HPL', (), []), 'n1,n2')
+    assert causes[0].startswith('on n1 the memory limit of the job, 4096 MiB, was reached, and the kernel killed 2 of')
+    assert causes[1] == 'on n2 the memory limit of the job, 4096 MiB, was reached'
+    assert causes[2].startswith('HPL was killed by SIGKILL (exit code 137) in trial 1 of 1 on n1')

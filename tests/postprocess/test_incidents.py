@@ -147,6 +147,21 @@ def test_a_node_that_crashes_its_job_is_an_incident_though_the_rerun_passes(site
     assert ' healing: NODE n5: ' in site.work.run('compare --summary').stdout
 
 
+@pytest.mark.parametrize(('state', 'facts', 'kind'), [
+    ('OUT_OF_MEMORY', {}, 'CASE'),
+    ('FAILED', {'counted_OOM_kills_of_its_memory_limit': '2 at 4096 MiB'}, 'CASE'),
+    ('OUT_OF_MEMORY', {'health_OOM_kills': '2'}, 'NODE'),  # it was killed since the node was short
+])  # fmt: skip
+def test_a_job_that_reached_its_own_memory_limit_accuses_no_node(site, state, facts, kind):
+    again = case(metrics=site.metrics(1.0), nodes=('n9',), **named('n5'))
+    killed = failed('n5', 'OOM: the job used more memory than it was given on n5', provenance=facts)
+    killed['record']['job']['state'] = state
+    site.run(replaced={'n5': killed}, again=[[again]])
+    (one,) = site.judged(1)
+    assert one['kind'] == kind and 'OOM' in one['cause']
+    assert (one['where'] == 'n5') == (kind == 'NODE')
+
+
 def test_a_program_that_is_dead_everywhere_is_one_case(site):
     dead = {node: failed(node, f'exit code 127, on {node}') for node in NODES}
     site.run(replaced=dead)

@@ -38,13 +38,17 @@ def add_health(
     def said(file: str, node: str, weight: int) -> list[Cause]:
         return [Cause(weight, f'{node}: {line}') for line in text_of(folder / file).splitlines()]
 
+    def of_limit(file: str, node: str) -> list[Cause]:  # the job's, of which the node is innocent
+        return [Cause(causes.JOB, f'on {node} {line}') for line in text_of(folder / file).splitlines()]
+
     found = [*said('health.txt', first, causes.NODE), *said('changes.txt', first, causes.OUTPUT)]
+    found += of_limit('limit.txt', first)
     for path in sorted(folder.glob('facts.*')):
         at = path.name.removeprefix('facts.')
         node = names.get(short(at), at)
         if node != first:
             record.health[node] = facts_in(text_of(path))
-            found += said(f'health.{at}.txt', node, causes.NODE)
+            found += said(f'health.{at}.txt', node, causes.NODE) + of_limit(f'limit.{at}.txt', node)
     if said_of_gpus := state_of(text_of(folder / 'gpus.txt')):
         record.provenance['gpus_in_run'] = said_of_gpus
     lost = [node for node in nodes[1:] if node not in record.health]

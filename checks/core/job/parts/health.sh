@@ -12,7 +12,8 @@
 #   counters_reset    the counters that went backwards, of which nothing can be said
 #   fabric_sent, sockets_sent   of a job on several nodes: bytes that InfiniBand or Slingshot, and the kernel's network
 #     devices sent, ``cxi0 81264, cxi1 0``; sockets on a fabric count in both
-# and writes ERRORS (health.txt): a sentence for each error that makes the node or its numbers doubtful.
+# and writes ERRORS (health.txt): a sentence for each error that makes the node or its numbers doubtful; and limit.txt beside
+# it: a sentence if the kernel killed processes since the job reached its own memory limit, of which the node is innocent.
 
 . "${BASH_SOURCE[0]%/*}/counters.sh"
 
@@ -88,8 +89,29 @@ _sent() {
     [ -z "$said" ] || echo "$1=${said#, }"
 }
 
+# _by_limits: how many processes were killed since a cgroup reached its limit: of the job (own, and limit in bytes), and of
+# all (by_limits). A group counts as "oom" (version 2) or "failcnt" (1) that it was at its limit, with those below it; its
+# "oom_kill" also counts kills since the node was short of memory.
+_by_limits() {
+    local counter folder group kills most line mine='' longest=''
+    while read -r line; do mine+=" ${line##*:}/"; done < /proc/self/cgroup
+    for counter in "${!limits[@]}"; do
+        [[ $counter = *:oom || $counter = *failcnt ]] || continue
+        folder=${counter%/memory.*} group=${counter#*/sys/fs/cgroup} most=''
+        group=${group%/memory.*} kills=${limits[$folder/memory.events:oom_kill]:-0}
+        [[ $counter = *:oom ]] || group=${group#/memory} kills=${limits[$folder/memory.oom_control:oom_kill]:-0}
+        [[ $counter != *:oom || $group = /*/* ]] || by_limits=$((by_limits + kills))
+        { read -r most < "$folder/memory.max" || read -r most < "$folder/memory.limit_in_bytes"; } 2> /dev/null
+        # none is "max", or 2^63 less a page
+        [[ $kills != 0 && $most =~ ^[0-9]{1,18}$ && "$mine" = *" $group/"* && ${#folder} -gt ${#longest} ]] || continue
+        longest=$folder own=$kills limit=$most
+    done
+    ((by_limits >= own)) || by_limits=$own
+}
+
 compare_faults() {
-    local -A was more where fabric sockets
+    local -A was more where fabric sockets limits
+    local own=0 limit=0 by_limits=0
     local line counter count more_of what kind reset='' lacking='' all differ errors=${2:-health.txt}
     [ -e "$1" ] || return 0
     all=$(count_faults)
@@ -106,6 +128,7 @@ compare_faults() {
     while read -r kind line && of_line "$line"; do
         [[ $kind = '>' && -n $counter && $count.${was[$counter]} =~ ^-?[0-9]+\.-?[0-9]+$ ]] || continue
         more_of=$((count - ${was[$counter]}))
+        [[ $counter != */memory.* ]] || { limits[$counter]=$more_of && continue; }
         what=${counted[${counter##*/}]:-${counted[${counter##*[/: ]}]}}
         [ -n "$what" ] || continue
         [ "$what" != lost_PCIe_lanes ] || more_of=$((-more_of))
@@ -127,6 +150,15 @@ compare_faults() {
         esac
     done <<< "$differ"
     : > "$errors"
+    ((${#limits[@]} == 0)) || _by_limits
+    what=${counted[oom_kill]}
+    [ -z "${more[$what]}" ] || ((more[$what] -= by_limits, more[$what] > 0)) || unset "more[$what]"
+    ((by_limits == own)) || echo "counted_OOM_kills_of_other_memory_limits=$((by_limits - own))"
+    if ((own > 0)); then
+        kind="the memory limit of the job, $((limit >> 20)) MiB, was reached, and the kernel killed $own of its processes"
+        echo "counted_OOM_kills_of_its_memory_limit=$own at $((limit >> 20)) MiB"
+        echo "$kind; give the job more memory, or make the size of the check smaller" > "${errors/health/limit}"
+    fi
     for what in "${!more[@]}"; do
         line=${where[$what]:+ on ${where[$what]}}
         case $what in

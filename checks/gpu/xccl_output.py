@@ -78,22 +78,7 @@ def sizes_of(ranks: int) -> list[int]:
 
 def options_of(sizes: Sequence[int]) -> list[str]:
     """Return the options of a run of one rank a GPU, which compares all that it received."""
-    return [
-        '-b',
-        str(sizes[0]),
-        '-e',
-        str(sizes[-1]),
-        '-f',
-        '2',
-        '-g',
-        '1',
-        '-c',
-        '1',
-        '-n',
-        str(ITERATIONS),
-        '-w',
-        str(WARMUPS),
-    ]
+    return f'-b {sizes[0]} -e {sizes[-1]} -f 2 -g 1 -c 1 -n {ITERATIONS} -w {WARMUPS}'.split()
 
 
 def rows_of(output: str) -> list[Row]:

@@ -49,7 +49,7 @@ def mark_repeated(store: Store, report: RunReport) -> list[str]:
             trials[sample['case_id'], sample['trial']].append(sample)
     if not (earlier and trials):
         return []
-    columns: dict[str, list] = {}
+    columns: dict[str, list[Any]] = {}
     for name in ('case_id', 'metric', 'dims', 'trial', 'value'):
         columns[name] = [sample[name] for of_trial in trials.values() for sample in of_trial]
     for name in ('partition', 'environ', 'check', 'params'):

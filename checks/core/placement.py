@@ -166,7 +166,8 @@ class Gpu(NamedTuple):
 class Granted:
     """What one rank actually got; all but the CPUs only where it was requested.
 
-    `host`: the host name of its node. `watched`: what it had while its program ran.
+    `host`: the host name of its node. `watched`: what it had while its program ran. `after`: seconds from the last line
+    about it to the end of its run.
     `devices`: the UUID of each by its number; `gpus`: what it is. `nics`: the rate of each by its name, where the
     kernel knows it. `switch`: what its node is connected to, where Slurm knows it. `sockets`, `numa`: of its CPUs, by
     the kernel's numbers.
@@ -182,6 +183,7 @@ class Granted:
     numa: frozenset[int] = frozenset()
     host: str = field(default='', compare=False)
     watched: Watched = field(default_factory=Watched, compare=False)
+    after: float = field(default=0.0, compare=False)
 
     def __str__(self) -> str:
         words = [','.join(map(str, sorted(self.cpus)))]
@@ -198,10 +200,12 @@ def granted(trial: Path) -> dict[str, Granted]:
     ``memory 0,1``, ``switch spine.leaf``, ``nic mlx5_0 200 Gb/sec (4X HDR)``, ``socket 0``, ``numa 3`` follow, then the
     lines of ``parts/watch.sh``.
     """
-    return {
-        path.name.removeprefix('binding.'): _granted(path.read_text(encoding='utf-8', errors='replace').splitlines())
-        for path in sorted(trial.glob('binding.*'))
-    }
+    exit_code, found = trial / 'exit_code', {}
+    for path in sorted(trial.glob('binding.*')):
+        of_rank = _granted(path.read_text(encoding='utf-8', errors='replace').splitlines())
+        after = exit_code.stat().st_mtime - path.stat().st_mtime if exit_code.exists() else 0.0
+        found[path.name.removeprefix('binding.')] = replace(of_rank, after=after)
+    return found
 
 
 def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[str], str] | None) -> list[str]:
@@ -242,12 +246,13 @@ def _granted(lines: list[str]) -> Granted:
 
 def binding_faults(
     placement: Placement, actual: dict[str, Granted], num_nodes: int, nodes: Sequence[str] = (),
-    host_of: Callable[[str], str] | None = None, near: Sequence[int] = (),
+    host_of: Callable[[str], str] | None = None, near: Sequence[int] = (), looks_required: bool = True,
 ) -> list[str]:  # fmt: skip
     """Return one sentence for each rank that did not get, or did not keep, what was requested, or did not report.
 
     `nodes`: the nodes of the job by its scheduler; `host_of`: the scheduler's host name of a node, None where no
     scheduler chose the nodes. `near`: the NUMA domain of each GPU of a node, where the site states it.
+    `looks_required`: a program that ran for seconds without a look is a fault.
     """
     expected, faults = placement.ranks_per_node * num_nodes, []
     if len(actual) != expected:
@@ -268,6 +273,7 @@ def binding_faults(
             if lists is not None and requested != got:
                 faults.append(f'rank {rank} was requested to {what} {sorted(requested)} and got {sorted(got)}')
         moved = has.watched.faults(has.cpus, UNBOUND | placement.env_vars) + _gpu_faults(placement, has)
+        moved += [unseen] if looks_required and (unseen := has.watched.unseen(has.after)) else []
         faults += [f'rank {rank}: {fault}' for fault in moved]
     switches = [has.switch or 'one that Slurm does not name' for has in actual.values()]
     named = all(has.switch for has in actual.values())

@@ -80,6 +80,7 @@ class Partition:
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
     transport: str = 'direct'  # from node to node: by the fabric from any memory, from that of the host alone, sockets
+    looks: str = 'required'  # at programs while they run: required, where_possible
     max_time: int | None = None  # seconds; no job of it asks for more
     memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
@@ -257,6 +258,7 @@ def _partition(item: dict[str, Any]) -> Partition:
         flop_per_cycle=flop_per_cycle,
         num_nodes=item.get('num_nodes', 1),
         transport=item.get('transport', 'direct'),
+        looks=item.get('looks', 'required'),
         max_time=_max_time(item),
         memory_kinds=item.get('memory_kinds', {}),
         benchmarks=item.get('benchmarks', {}),

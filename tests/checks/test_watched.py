@@ -97,6 +97,72 @@ def test_threads_share_a_cpu_only_where_they_use_some_of_it(ran, busy):
     assert len(watched(START, (1, of_two)).faults(BOUND, {})) == (3 * ran >= 0.04)
 
 
+def at(seconds, *lines):
+    return [f'look {int(seconds * 1e6)}', *lines]
+
+
+@each_row(
+    ('lines', 'said'),
+    [  # bound to CPUs 4 and 5; in hundredths of a second, as the kernel has it
+        (at(4, busy(MAIN, 4, '4'), 'spent . 400'), None),
+        (at(4, busy(MAIN, 4, '4'), busy(HELPER, 4, '5'), 'spent . 870'), None),  # 8.7 s of 8 s: a look takes time
+        (
+            at(4, busy(MAIN, 4, '4'), 'spent . 500', 'spent 7 400'),
+            'it used 9.0 s of CPU time in 4.0 s, more than CPU 4-5',
+        ),
+        (at(4, busy(MAIN, 2, '4'), 'spent . 390'), None),  # half of it at most was of others
+        (
+            at(4, busy(MAIN, 1, '4'), 'spent . 400'),
+            '3.0 of 4.0 s of its CPU time were of threads or processes that ended',
+        ),
+        (at(4, busy(MAIN, 0.1, '4'), 'spent . 50'), None),  # a program that starts by a script
+        (
+            at(4, busy(MAIN, 4, '4'), 'sched . 100 5 0'),
+            'thread 1 of 1 (xhpl) has the scheduling SCHED_IDLE, nice 0 since 4',
+        ),
+        (at(4, busy(MAIN, 4, '4'), 'sched . 100 0 19'), 'has the scheduling SCHED_OTHER, nice 19'),
+        (at(4, busy(MAIN, 0.1, '4'), 'sched . 100 0 19'), None),  # a thread that sleeps may have any
+    ],
+)
+def test_cpu_time_and_scheduling_that_a_rank_should_not_have_are_named(lines, said):
+    faults = parse(['look 0', 'spent . 0', *lines]).faults(BOUND, {})
+    assert len(faults) == (said is not None) and all(said in fault for fault in faults), faults
+
+
+@each_row(
+    ('lines', 'after', 'said'),
+    [
+        (['look 0'], 1.9, ''),
+        (['look 0'], 3, 'nobody looked at it in the 3.0 s that it ran'),  # what looks was ended at once
+        (['look 0', 'end 3000000 9'], 0, 'nobody looked at it in the 3.0 s that it ran'),
+        (['look 0', *at(10, busy(MAIN, 10, '4'))], 22, ''),  # pauses double
+        (['look 0', *at(10, busy(MAIN, 10, '4'))], 23, 'nobody looked at it in the last 23.0 of the 33.0 s'),
+        (['look 0', *at(10, busy(MAIN, 10, '4')), 'end 33000000 9'], 0, 'in the last 23.0 of the 33.0 s'),
+        (['look 0', *at(0.02, *(f'. {n} 9 0 4 xhpl' for n in range(64)))], 18, ''),  # looks at many threads cost time
+        (['look 0', *at(9, '. 100 0 0 4 xhpl'), 'end 9100000 9'], 0, 'this kernel does not tell which ones did'),
+    ],
+)
+def test_a_program_at_which_nobody_looked_is_named(lines, after, said):
+    fault = parse(lines).unseen(after)
+    assert bool(fault) == bool(said) and said in fault
+
+
+def test_a_thread_that_a_look_meets_twice_counts_once():
+    twice = parse(['look 0', *at(4, busy(MAIN, 2, '4'), busy(MAIN, 2, '4'))])
+    assert len(twice.looks[-1].threads) == 1
+
+
+@each_row(
+    ('asked', 'workers', 'seconds', 'told'),
+    [(8, 2, 4, True), (8, 5, 4, True), (8, 6, 4, False), (8, 2, 2.9, False), (1, 1, 4, False), (4, 0, 4, True)],
+)
+def test_fewer_threads_than_were_asked_for_are_named(asked, workers, seconds, told):
+    lines = [f'. {100 + number} {int(seconds * SECOND)} 0 4-5 xhpl' for number in range(workers)]
+    asleep = f'. 99 {SECOND // 10} 0 4-5 xhpl'
+    faults = parse([f'threads {asked}', 'look 0', *at(seconds, *lines, asleep)]).faults(frozenset(range(4, 6)), {})
+    assert any(f'no more than {workers} of the {asked} threads' in fault for fault in faults) == told
+
+
 def test_threads_are_not_judged_before_they_are_bound():
     """OpenMP creates its threads with the CPUs of all."""
     early = [f'. {number} {SECOND} 0 4 xhpl' for number in range(100, 103)]
@@ -124,12 +190,10 @@ def test_variables_that_bind_are_named_unless_they_are_ours():
         ([], 'not looked at'),
         (['look 0', busy(MAIN, 0, '4')], 'not looked at'),  # killed with all of its process group
         (['end 0 0'], 'too short to look at: 0.00 s'),
-        (['look 0', 'end 16000 9 alive'], 'not looked at: it closed all its files after 0.02 s, and ran on'),
         (['look 0', 'end 31000 200'], 'too short to look at: 0.03 s'),
         (['look 0', 'look 20000', '. 100 0 0 4 xhpl', 'end 31000 200'], 'not looked at: this kernel does not tell'),
         (['look 0', 'look 20000', busy(MAIN, 1, '4')], '1 look, the last after 0.02 s'),
         (['look 0', 'look 20000', busy(MAIN, 1, '4'), 'end 31000 9'], '1 look, the last after 0.02 of 0.03 s'),
-        (['look 0', 'look 20000', busy(MAIN, 1, '4'), 'end 31000 9 alive'], 'it then closed all its files, and ran on'),
         (['children unknown', 'look 0', 'look 20000', busy(MAIN, 1, '4')], 'this kernel does not tell its children'),
     ],
 )

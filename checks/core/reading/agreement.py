@@ -93,12 +93,12 @@ class Claim(NamedTuple):
 
 
 def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: str = '') -> list[str]:
-    """Return a sentence for each claim that `numbers`, by name, contradict; none if some are not there."""
+    """Return a sentence for each claim that `numbers`, by name, contradict; none if some are no numbers."""
     faults = []
     for what, sides, holds in claims:
         try:
             left, right = map(exact, sides(numbers))
-        except KeyError:
+        except (KeyError, TypeError):
             continue
         if not holds(left, right):
             faults.append(f'{what} contradict each other{f" in {where!r}" if where else ""}: {left} and {right}')

@@ -192,7 +192,8 @@ class Plan:
     folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
     provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
     whether its ranks send from node to node by the fabric, and `nics`: through each of which; empty: through any.
-    `concurrent`: whether all runs of a trial run at the same time. For `figures`, `usual_spread` and the functions see
+    `concurrent`: whether all runs of a trial run at the same time. `looks_required`: see
+    :func:`checks.core.placement.binding_faults`. For `figures`, `usual_spread` and the functions see
     :class:`checks.core.benchmark.Benchmark`.
     """
 
@@ -222,6 +223,7 @@ class Plan:
     devices_named: Callable[[Run], list[str]] = _nothing
     traces: Callable[[Run], Traces] = lambda run: Traces()
     concurrent: bool = False
+    looks_required: bool = True
     invalid_reason: Callable[[Metric, float, Run], str | None] = _nothing
     derive: Callable[[Record], None] = _nothing
     meter: Callable[[Path, Record, str], None] = _nothing
@@ -385,7 +387,9 @@ def _read_run(
     for rank, has in actual.items():
         clocks[rank.rpartition('.')[0]] += has.watched.clocks
     of_job = nodes.split(',') if nodes else []
-    bound = binding_faults(plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of, plan.near)
+    bound = binding_faults(
+        plan.placement.with_lists(own), actual, plan.num_nodes, of_job, plan.host_of, plan.near, plan.looks_required
+    )
     bound += unlike(plan.devices_named(what), actual, plan.archs)
     if run.running:
         yield 'expected its exit code in the file exit_code, found none'

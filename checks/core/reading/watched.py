@@ -18,9 +18,19 @@ _ALIKE = (
 )
 _MOMENT = 0.25  # s, in which a thread may be elsewhere
 _LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
+_BEYOND = 1.1  # times the CPU time that the CPUs of a rank have: more was had elsewhere
+_GONE = 0.5  # part of the CPU time, from which it matters that nobody saw where it was spent
+_ENOUGH = 0.5  # s of CPU time, for a verdict on all of it; a program may start by scripts
+_LOOKED_BY = 2.0  # s, after which somebody must have looked, with so much more for each thread to look at:
+_FOR_A_THREAD = 0.25  # s
+_STARTED = 3.0  # s, after which threads that were asked for must have been busy once
+_AWAKE = 0.25  # part of an interval, from which a thread takes part in the work
+_PART = 0.75  # of the threads that were asked for, at least
 _SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
 _OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
 _MARK = 'PLUMBLINE_SEES'  # in the environment of the program, and not in that of the wrapper
+_TICKS = 100.0  # of user space in a second: USER_HZ on all machines that Linux still has but Alpha
+_POLICIES = {'0': 'SCHED_OTHER', '1': 'SCHED_FIFO', '2': 'SCHED_RR', '3': 'SCHED_BATCH', '5': 'SCHED_IDLE'}  # sched(7)
 Cpus = frozenset[int]
 
 
@@ -53,52 +63,118 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """All threads of a rank, `at` seconds after its start; `environs`: process -> its variables of visible GPUs."""
+    """All threads of a rank, `at` seconds after its start; `environs`: process -> its variables of visible GPUs.
+
+    `spent`: process -> CPU seconds with all its threads and children that have ended. `classes`: of threads whose
+    scheduling is not that with which the rank started: policy and nice value.
+    """
 
     at: float
     threads: list[Thread] = field(default_factory=list)
     environs: dict[str, dict[str, str]] = field(default_factory=dict)
+    spent: dict[str, float] = field(default_factory=dict)
+    classes: dict[tuple[str, int], str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Watched:
     """The looks at a rank; the first is at the wrapper that became its program.
 
-    `ended`: seconds after the start; None if it was not seen. `own`: CPU seconds of all looks. `closed`: the program
-    closed the pipe to the process that looks, and ran on. `only_itself`: the kernel does not tell children. `variables`
-    that bind, of the environment. `clocks`: in kHz, of the CPU that the first thread ran on, at each look.
+    `ended`: seconds after the start; None if it was not seen. `own`: CPU seconds of all looks. `only_itself`: the
+    kernel does not tell children. `asked`: threads of OpenMP. `variables` that bind, of the environment. `clocks`: in
+    kHz, of the CPU that the first thread ran on, at each look.
     """
 
     looks: tuple[Look, ...] = ()
     ended: float | None = None
     own: float | None = None
-    closed: bool = False
     only_itself: bool = False
+    asked: int = 1
     variables: Mapping[str, str] = field(default_factory=dict)
     clocks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
         """Return how much was looked at; never that all is well."""
         seen = [look for _, _, look in self._intervals()]
-        if not seen and self.closed:
-            return f'not looked at: it closed all its files after {self.ended:.2f} s, and ran on'
         if not seen and self.ended is not None:
             return f'too short to look at: {self.ended:.2f} s'
         if not seen:
             return 'not looked at'
         if not any(thread.ran for thread in seen[-1].threads):
             return 'not looked at: this kernel does not tell which threads ran'
-        of = ' s' if self.ended is None or self.closed else f' of {self.ended:.2f} s'
+        of = ' s' if self.ended is None else f' of {self.ended:.2f} s'
         words = [f'{len(seen)} look{"s" * (len(seen) > 1)}, the last after {seen[-1].at:.2f}{of}']
-        words += ['it then closed all its files, and ran on'] * self.closed
         words += ['this kernel does not tell its children'] * self.only_itself
         return '; '.join(words)
 
     def faults(self, bound: Cpus, ours: Mapping[str, str]) -> list[str]:
-        """Return a sentence for each set of CPUs that threads had and should not, `ours` being the job's variables."""
-        found = [*self._moved(bound), *self._shared(bound)]
+        """Return a sentence for each way in which it ran other than it should, `ours` being the job's variables."""
+        found = [f'{fault}{self._cause(ours)}' for fault in (*self._moved(bound), *self._shared(bound))]
+        found = found or [*self._beyond(bound)] or [*self._gone()]
+        found += [*self._reclassed(), *self._lazy()]
         more = [f'and {len(found) - _SHOWN} more'] if len(found) > _SHOWN else []
-        return [f'{fault}{self._cause(ours)}' for fault in found[:_SHOWN]] + more
+        return found[:_SHOWN] + more
+
+    def unseen(self, after: float) -> str:
+        """Return a sentence if a program ran for long without a look; else nothing.
+
+        `after`: seconds from the last line about it to the end of its run, where its own end was not seen. Pauses
+        between looks double, and are longer for many threads.
+        """
+        last = self.looks[-1] if self.looks else Look(0.0)
+        ended = last.at + after if self.ended is None else self.ended
+        if ended < _LOOKED_BY:
+            return ''
+        if not any(True for _ in self._intervals()):
+            return f'nobody looked at it in the {ended:.1f} s that it ran'
+        if not any(thread.ran for thread in last.threads):
+            return 'nobody knows where its threads ran: this kernel does not tell which ones did'
+        if ended - last.at > _LOOKED_BY + 2 * last.at + _FOR_A_THREAD * len(last.threads):
+            return f'nobody looked at it in the last {ended - last.at:.1f} of the {ended:.1f} s that it ran'
+        return ''
+
+    def _beyond(self, bound: Cpus) -> Iterator[str]:
+        """Find more CPU time than the CPUs of the rank have, whoever had it and however shortly."""
+        for look in reversed(self.looks[1:]):
+            seconds, spent = look.at - self.looks[0].at, self._spent(look)
+            if spent > _ENOUGH and spent > _BEYOND * seconds * len(bound):
+                yield (
+                    f'it used {spent:.1f} s of CPU time in {seconds:.1f} s, more than CPU {cpu_list(bound)} has, to '
+                    f'which the rank was bound'
+                )
+                return
+
+    def _spent(self, look: Look) -> float:
+        return sum(look.spent.values()) - sum(self.looks[0].spent.values())
+
+    def _gone(self) -> Iterator[str]:
+        """Find CPU time of threads and processes that lived only between two looks, or ended so."""
+        last: dict[tuple[str, int], float] = {}
+        for look in self.looks:
+            last |= {(one.process, one.number): one.ran for one in look.threads}
+        spent = self._spent(self.looks[-1]) if self.looks else 0.0
+        if spent > _ENOUGH and (gone := spent - sum(last.values())) > _GONE * spent:
+            yield (
+                f'{gone:.1f} of {spent:.1f} s of its CPU time were of threads or processes that ended between two '
+                f'looks: on which CPUs they ran is not known'
+            )
+
+    def _reclassed(self) -> Iterator[str]:
+        """Find threads that really ran under another scheduling policy or priority than the rank was started with."""
+        for seconds, before, look in self._intervals():
+            for one in look.threads:
+                if (had := look.classes.get((one.process, one.number))) and _wanted(one, before) > _RAN * seconds:
+                    yield f'{_who(look, {one})} has the scheduling {had} since {look.at:.2f} s, which the rank had not'
+                    return
+
+    def _lazy(self) -> Iterator[str]:
+        """Find a program of which fewer threads than OpenMP was asked for ever worked at the same time."""
+        most = 0
+        for seconds, before, look in self._intervals():
+            if seconds >= _LONG_ENOUGH:
+                most = max(most, sum(_wanted(one, before) >= _AWAKE * seconds for one in look.threads))
+        if self.asked > 1 and self.looks and self.looks[-1].at >= _STARTED and most < _PART * self.asked:
+            yield f'no more than {most} of the {self.asked} threads that it was asked for (OMP_NUM_THREADS) were busy'
 
     def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], Look]]:
         """Yield the seconds since the look before, its threads, and the look."""
@@ -207,7 +283,7 @@ def parse(lines: list[str]) -> Watched:
     looks: list[Look] = []
     clocks: list[int] = []
     variables: dict[str, str] = {}
-    ended, own, closed, only_itself = None, None, False, False
+    ended, own, only_itself, asked = None, None, False, 1
     for line in lines:
         key, _, rest = line.partition(' ')
         try:
@@ -216,8 +292,16 @@ def parse(lines: list[str]) -> Watched:
             elif key == 'clock':
                 clocks.append(int(rest))
             elif key == 'end':
-                at, took, *state = rest.split()
-                ended, own, closed = int(at) / 1e6, int(took) / 1e9, bool(state)
+                at, took = rest.split()
+                ended, own = int(at) / 1e6, int(took) / 1e9
+            elif key == 'threads':
+                asked = int(rest)
+            elif key == 'spent' and looks:
+                process, _, ticks = rest.partition(' ')
+                looks[-1].spent[process] = int(ticks) / _TICKS
+            elif key == 'sched' and looks:
+                process, of, policy, nice = rest.split()
+                looks[-1].classes[process, int(of)] = f'{_POLICIES.get(policy, policy)}, nice {nice}'
             elif key == 'set':
                 name, _, variables[name] = rest.partition('=')
             elif key == 'children':
@@ -232,5 +316,7 @@ def parse(lines: list[str]) -> Watched:
                 looks[-1].threads.append(thread)
         except ValueError:
             continue
+    for look in looks:  # a process that left its parent during a look is there twice
+        look.threads[:] = {(one.process, one.number): one for one in look.threads}.values()
     looks[1:] = [look for look in looks[1:] if look.threads]  # others came just after the end
-    return Watched(tuple(looks), ended, own, closed, only_itself, variables, tuple(clocks))
+    return Watched(tuple(looks), ended, own, only_itself, asked, variables, tuple(clocks))

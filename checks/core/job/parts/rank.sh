@@ -146,4 +146,5 @@ watch "$binding" "$free"
 for variable in "${!PLUMBLINE_@}"; do # ours, but for those by which the program is known
     [[ $variable = PLUMBLINE_SEES || $variable = PLUMBLINE_OWNER ]] || unset "$variable"
 done
+export PLUMBLINE_RANK=$$ # by which watch.sh finds processes that the program leaves to init
 exec "$@"

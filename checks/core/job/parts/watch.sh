@@ -3,18 +3,23 @@
 #
 # `watch FILE CPUS` leaves a process beside this shell, which then becomes the program by `exec`, and appends to FILE:
 #   set NAME=VALUE             a variable by which an MPI, OpenMP or OpenCL library binds
+#   threads NUMBER             that OpenMP was asked for
 #   look MICROSECONDS          since the start; then a line for each thread of the program and of its children:
 #   PID TID RAN WAITED CPUS NAME   RAN and WAITED for a CPU in nanoseconds, CPUS where it may run
+#   sched PID TID POLICY NICE  of a thread whose scheduling is not that of this shell
+#   spent PID TICKS            CPU time of a process with all threads and children that have ended, in 1/100 s
 #   clock KHZ                  of the CPU that its first thread ran on last, where the kernel tells it
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
-#   end MICROSECONDS OWN [alive]   the program has ended, and this took OWN nanoseconds of CPU time; alive: it has only
-#                              closed the pipe
+#   end MICROSECONDS OWN       the program has ended, and this took OWN nanoseconds of CPU time
 # The first look is at this shell. The next one comes after 20 ms, then after pauses that grow twofold to 10 s. They grow
 # faster the more CPU time the looks take: all looks of the first minute may take 60 ms, spread over it, and later all
 # looks together 0.1 % of the time of one CPU, whatever the number of threads.
 # It looks from any of CPUS, those of the rank before it was bound: on the rank's own, a look would take 0.5 ms from it,
 # which is 5 % of the time for which OSU measures the latency of one size.
-# Nothing but the pipe tells the program: it has no child more, and keeps its pid, signals and exit code.
+# Processes that the program started and left to init are found by the control group of the rank, where Slurm has made one,
+# at each look; else by PLUMBLINE_RANK of their environment, after 0.2 s and then at times that grow tenfold.
+# Nothing but the pipe tells the program: it has no child more, and keeps its pid, signals and exit code. One that closes
+# the pipe is looked at all the same.
 watch() {
     # The program inherits the end of the pipe that is written to: its end is the end of the pipe.
     exec {held_by_the_program}> >(_watch "$@" <&0 > /dev/null 2>&1 &)
@@ -22,7 +27,8 @@ watch() {
 }
 
 _watch() {
-    local LC_ALL=C name state clock began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 timeout fd
+    local LC_ALL=C name state clock began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 closed='' fd
+    local usual group strays=() scan=200000 scans=0
     exec 2> /dev/null >> "$1"
     for fd in /proc/$BASHPID/fd/*; do # else a launcher would wait for the end of this process
         fd=${fd##*/}
@@ -35,24 +41,43 @@ _watch() {
         [[ ${name^^} =~ BIND|AFFINITY|PLACES|MAIN_FREE|_PIN ]] && echo "set $name=${!name//[$'\n']/ }"
     done
     [ -e task/$$/children ] || echo 'children unknown'
+    [ -z "$OMP_NUM_THREADS" ] || echo "threads $OMP_NUM_THREADS"
+    group=$(_group_of_the_rank)
+    read -r state < /proc/$BASHPID/stat && state=(${state##*) }) && usual="${state[38]} ${state[16]}" # as the rank's
     _look
-    while
-        printf -v timeout '%d.%06d' $((wait / 1000000)) $((wait % 1000000))
-        read -r -t "$timeout"
-        (($? > 128)) # the time is over
-    do
+    while _pause; do
         read -r before _ < /proc/$BASHPID/schedstat
         _look
         read -r state < stat && state=(${state##*) }) && # its 37th word is the CPU that it ran on last
             read -r clock < "/sys/devices/system/cpu/cpu${state[36]}/cpufreq/scaling_cur_freq" && echo "clock $clock"
         read -r own _ < /proc/$BASHPID/schedstat # in nanoseconds
         ((pause < 10000000 && (pause *= 2)))
-        _wait $(((3 * own - 2 * before) / 1000)) $((${EPOCHREALTIME/./} - began)) # the next one may cost twice as much
+        _wait $(((3 * own - 2 * before) / 1000 + scans)) $((${EPOCHREALTIME/./} - began)) # the next one may cost twice as much
     done
-    mapfile -t name < status
     read -r own _ < /proc/$BASHPID/schedstat
-    [[ ${name[*]} = *VmPeak* ]] && fd=alive || fd= # a process that exits has no memory any more when it closes its files
-    echo "end $((${EPOCHREALTIME/./} - began)) $own $fd"
+    echo "end $((${EPOCHREALTIME/./} - began)) $((own + 1000 * scans))"
+}
+
+# _pause: wait until the next look; false if the program has ended
+_pause() {
+    local until=$((${EPOCHREALTIME/./} + wait)) timeout
+    if [ -z "$closed" ]; then
+        printf -v timeout '%d.%06d' $((wait / 1000000)) $((wait % 1000000))
+        read -r -t "$timeout"
+        (($? < 128)) || return 0 # the time is over
+        _lives || return
+        exec {closed}<> <(:) # it has closed the pipe: one that nobody writes to
+    fi
+    while _lives && ((${EPOCHREALTIME/./} < until)); do
+        read -r -t 0.2 -u "$closed"
+    done
+    _lives
+}
+
+# _lives: a process that exits has no memory any more when it closes its files
+_lives() {
+    local status
+    mapfile -t status < status && [[ ${status[*]} = *VmPeak* ]]
 }
 
 # _wait MICROSECONDS NOW: the pause before the next look, after which all looks will have taken so much CPU time
@@ -63,15 +88,20 @@ _wait() {
 }
 
 _look() {
-    local process processes=(.) out task ran waited status children entry
-    printf -v out 'look %d\n' $((${EPOCHREALTIME/./} - began))
+    local process processes=(. "${strays[@]}") out task ran waited status children entry now
+    now=$((${EPOCHREALTIME/./} - began))
+    printf -v out 'look %d\n' $now
     for ((process = 0; process < ${#processes[@]}; process++)); do
+        read -r status < "${processes[process]}/stat" && status=(${status##*) }) &&
+            out+="spent ${processes[process]#../} $((status[11] + status[12] + status[13] + status[14]))"$'\n'
         for task in "${processes[process]}"/task/*; do
             read -r ran waited _ < "$task/schedstat" && mapfile -t status < "$task/status" || continue
             if [[ ${status[at]} != Cpus_allowed_list:* ]]; then # the same line of all processes
                 for at in "${!status[@]}"; do [[ ${status[at]} != Cpus_allowed_list:* ]] || break; done
             fi
             out+="${processes[process]#../} ${task##*/} $ran $waited ${status[at]#*:?} ${status[0]#*:?}"$'\n'
+            read -r status < "$task/stat" && status=(${status##*) }) && [ "${status[38]} ${status[16]}" = "$usual" ] ||
+                out+="sched ${processes[process]#../} ${task##*/} ${status[38]} ${status[16]}"$'\n'
             children=()
             read -r -a children < "$task/children" # no newline ends it
             processes+=("${children[@]/#/../}")
@@ -82,4 +112,34 @@ _look() {
         done
     done
     printf %s "$out"
+    if [ -n "$group" ]; then
+        mapfile -t children < "$group" && _add_strays
+    elif ((now >= scan)); then
+        # one process reads all environments
+        mapfile -t children < <(grep --files-with-matches --no-messages --null-data --line-regexp --fixed-strings \
+            "PLUMBLINE_RANK=$$" /proc/[0-9]*/environ) && _add_strays
+        read -r status < /proc/$BASHPID/stat && status=(${status##*) }) # its CPU time is that of children that have ended
+        scan=$((10 * now)) scans=$((10000 * (status[13] + status[14])))
+    fi
+}
+
+# _add_strays: of the processes `children`, those that are no children of the program any more
+_add_strays() {
+    local path
+    for path in "${children[@]}"; do
+        path=../${path//[!0-9]/}
+        [[ " ../$$ ../$BASHPID ${processes[*]} " = *" $path "* ]] || strays+=("$path")
+    done
+}
+
+# _group_of_the_rank: the file with the processes of the control group that Slurm has made for this rank, if it has
+_group_of_the_rank() {
+    local of path
+    while IFS=: read -r _ of path; do
+        for of in "/$of" '' /unified; do
+            [[ $path =~ /task_[0-9]+$ && -r /sys/fs/cgroup$of$path/cgroup.procs ]] || continue
+            echo "/sys/fs/cgroup$of$path/cgroup.procs"
+            return
+        done
+    done < /proc/$$/cgroup
 }

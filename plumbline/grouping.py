@@ -6,9 +6,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 #: A scope, such as ``('node', 'n3')``; the first word is its kind.
 Key = tuple[Hashable, ...]
+
+
+class Named(NamedTuple):
+    """What a job names as slow, with the evidence as `text`.
+
+    `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group. `rail`: of which rail of the node, where
+    it is of one.
+    """
+
+    kind: str
+    where: str
+    nodes: tuple[str, ...]
+    text: str
+    rail: int | None = None
 
 
 @dataclass(frozen=True)

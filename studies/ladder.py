@@ -19,7 +19,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT)]
 
-from plumbline import ladder  # noqa: E402
+from checks.ladder import judge  # noqa: E402
 
 LEVEL, NOISE, OUTLIERS = 12_000.0, 0.03, 1 / 200
 OF_SWITCH, LIMIT = 16, 840
@@ -45,7 +45,7 @@ class Simulated:
             chosen = self.random.sample(self.nodes, few)
             self.left |= {('rail', node, self.random.randrange(self.rails)): lost() for node in chosen}
         elif kind == 'pairs':
-            met = [pair for pairs in ladder.plan(self.nodes, self.places, rounds) for pair in pairs]
+            met = [pair for pairs in judge.plan(self.nodes, self.places, rounds) for pair in pairs]
             self.left |= {('pair', *pair): lost() for pair in self.random.sample(met, few)}
         elif kind == 'a switch':
             self.left['uplink', f'switch s{self.random.randrange(len(self.nodes) // OF_SWITCH)}'] = lost()
@@ -58,15 +58,15 @@ class Simulated:
         return value * (1 - lost) * math.exp(self.random.gauss(0, NOISE))
 
     def preflight(self, nodes) -> dict[str, str]:
-        self.spent += ladder.ROUND + len(nodes) * ladder.STEP
+        self.spent += judge.ROUND + len(nodes) * judge.STEP
         return {}
 
     def loopback(self, nodes) -> dict[str, float]:
-        self.spent += ladder.ROUND + len(nodes) * ladder.STEP
+        self.spent += judge.ROUND + len(nodes) * judge.STEP
         return {node: self.noisy(2 * LEVEL) for node in nodes}
 
     def meet(self, rail: int, pairs) -> list[float]:
-        self.spent += ladder.ROUND + len(pairs) * ladder.STEP
+        self.spent += judge.ROUND + len(pairs) * judge.STEP
         return [self.noisy(LEVEL * self.share(self.keys(rail, pair))) for pair in pairs]
 
     def keys(self, rail: int, pair):
@@ -76,7 +76,7 @@ class Simulated:
         return [('pair', *pair), ('pair', *reversed(pair)), *own, *uplinks]
 
     def together(self, nodes) -> float:
-        self.spent += ladder.ROUND + len(nodes) * 0.005
+        self.spent += judge.ROUND + len(nodes) * 0.005
         of_all = [('node', node) for node in nodes] + [('uplink', self.places[node][0]) for node in nodes]
         return LEVEL * self.share(of_all) * math.exp(self.random.gauss(0, NOISE))
 
@@ -91,11 +91,11 @@ def quality(nodes: int, sessions: int):
     for kind in KINDS:
         rails = 4 if kind == 'rails' else 1
         planted = found = false = 0
-        spent, rounds = 0.0, ladder.rounds_within(nodes, rails, LIMIT)
+        spent, rounds = 0.0, judge.rounds_within(nodes, rails, LIMIT)
         for seed in range(sessions):
             machine = Simulated(nodes, rails, random.Random(f'{kind} {seed}'))
             machine.plant(kind, rounds)
-            ended = ladder.climb(machine, machine.nodes, machine.places, rails, rounds, seconds=LIMIT)
+            ended = judge.climb(machine, machine.nodes, machine.places, rails, rounds, seconds=LIMIT)
             right = {where(key) for key in machine.left}
             named = {one.where for one in ended.named}
             planted, found = planted + len(right), found + len(right & named)
@@ -118,8 +118,8 @@ def cost():
     print(f'{"nodes":>6} {"rails":>6} {"rounds":>7} {"pairs":>8} {"seconds":>8} {"node hours":>11}')
     for nodes in (2, 16, 64, 256, 1000, 4000, 9000):
         for rails in (1, 4, 8):
-            rounds = ladder.rounds_within(nodes, rails, LIMIT)
-            seconds = ladder.seconds_of(nodes, rounds)
+            rounds = judge.rounds_within(nodes, rails, LIMIT)
+            seconds = judge.seconds_of(nodes, rounds)
             pairs, hours = rounds * (nodes // 2), nodes * seconds / 3600
             print(f'{nodes:6} {rails:6} {rounds:7} {pairs:8} {seconds:8.0f} {hours:11.1f}')
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Sequence
 
+from plumbline.grouping import Named
 from plumbline.identity import to_text
-from plumbline.ladder import Named
 from postprocess.incidents.draft import Draft, Night
 from postprocess.incidents.incident import Incident, Scope
 from postprocess.results.rows import CaseRow

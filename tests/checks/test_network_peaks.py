@@ -99,7 +99,7 @@ def test_flops_of_double_precision_are_bounded_and_shares_of_a_published_peak_ar
 
 
 def test_a_pair_of_nodes_and_each_rail_run_on_cores_near_their_devices(reframe_runtime):
-    from checks.mpi.ladder import rails_of
+    from checks.ladder.check import rails_of
 
     domains = tuple(frozenset(range(16 * n, 16 * n + 16)) for n in range(4))
     cores = tuple((core,) for core in range(64) if core % 8)  # the first of each L3 is kept for the system

@@ -11,7 +11,7 @@ from scratch import ROOT
 
 from checks.core.reading.trials import Plan
 from checks.core.topology import topology_of
-from plumbline.ladder import rounds_within
+from checks.ladder.judge import rounds_within
 from plumbline.record import Dim
 
 # Site and partition -> nodes at night and at an acceptance, rails of host buffers, of devices, rounds of devices
@@ -32,9 +32,9 @@ PLANNED = {
 
 @pytest.fixture(scope='module')
 def ladder(reframe_runtime):
-    from checks.mpi import ladder
+    from checks.ladder import check
 
-    return ladder
+    return check
 
 
 @each_row('partition', list(PLANNED))
@@ -118,7 +118,7 @@ def test_why_a_step_has_no_result_is_told(tmp_path, nodes, scheduler):
         'tolerance': 0.1, 'sustain': 0.7,
     }))  # fmt: skip
     answer = subprocess.run(
-        [sys.executable, ROOT / 'checks/core/job/parts/ladder.py', 'plan.json', 'rails 1'], cwd=tmp_path, text=True,
+        [sys.executable, ROOT / 'checks/ladder/on_node.py', 'plan.json', 'rails 1'], cwd=tmp_path, text=True,
         env={'PATH': f'{tmp_path}:/usr/bin:/bin', 'PYTHONPATH': str(ROOT)} | scheduler,
         capture_output=True, check=False,
     )  # fmt: skip

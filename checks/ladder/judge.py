@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A ladder over the nodes of a job: settings, loopback, rounds of pairs, the largest group that keeps its bandwidth.
 
-The rungs and what is concluded from them; a `Machine` measures: ``checks/core/job/parts/ladder.py`` in a job,
-``studies/ladder.py`` by simulation. A node takes part in a rung if it passed those before. Bandwidths are in MB/s, 0
+The rungs and what is concluded from them; a `Machine` measures: ``on_node.py`` in a job, ``studies/ladder.py`` by
+simulation. A node takes part in a rung if it passed those before. Bandwidths are in MB/s, 0
 where there was no result.
 """
 
@@ -16,7 +16,7 @@ from itertools import zip_longest
 from statistics import median
 from typing import NamedTuple, Protocol
 
-from plumbline.grouping import Key, explain
+from plumbline.grouping import Key, Named, explain
 from plumbline.rounds import tournament
 
 Pair = tuple[str, ...]
@@ -60,19 +60,6 @@ class Meeting(NamedTuple):
     rail: int
     pair: Pair
     value: float
-
-
-class Named(NamedTuple):
-    """Who is slow. `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group; `text`: the evidence.
-
-    `rail`: of which rail of the node, where it is of one.
-    """
-
-    kind: str
-    where: str
-    nodes: tuple[str, ...]
-    text: str
-    rail: int | None = None
 
 
 class Climbed(NamedTuple):

@@ -11,8 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rows import each_row
 
-from plumbline import ladder
-from plumbline.ladder import Meeting, Named
+from checks.ladder import judge
+from checks.ladder.judge import Meeting
+from plumbline.grouping import Named
 from studies.ladder import LEVEL, LIMIT, Simulated, where
 
 
@@ -36,9 +37,9 @@ class Faulty(Simulated):
 
 
 def climbed(machine, rails=1, seconds=LIMIT, told=None):
-    rounds = ladder.rounds_within(len(machine.nodes), rails, seconds)
+    rounds = judge.rounds_within(len(machine.nodes), rails, seconds)
     tell = (lambda *words: told.append(words)) if told is not None else (lambda *words: None)
-    return ladder.climb(machine, machine.nodes, machine.places, rails, rounds, seconds=seconds, tell=tell)
+    return judge.climb(machine, machine.nodes, machine.places, rails, rounds, seconds=seconds, tell=tell)
 
 
 def named(found) -> dict[str, str]:
@@ -47,10 +48,10 @@ def named(found) -> dict[str, str]:
 
 def test_a_thousand_nodes_with_slow_nodes_pairs_and_a_switch():
     machine = Simulated(1024, 1, random.Random('all at once'))
-    rounds = ladder.rounds_within(1024, 1, LIMIT)
+    rounds = judge.rounds_within(1024, 1, LIMIT)
     machine.left['uplink', 'switch s9'] = 0.6
     machine.left |= {('node', node): 0.5 for node in ('n3', 'n500')}
-    met = chain(*ladder.plan(machine.nodes, machine.places, rounds))
+    met = chain(*judge.plan(machine.nodes, machine.places, rounds))
     slow = {'n3', 'n500', *(node for node, places in machine.places.items() if places == ['switch s9'])}
     well = [pair for pair in met if not slow & set(pair)]
     machine.left |= {('pair', *well[700]): 0.4}
@@ -103,7 +104,7 @@ def test_one_slow_message_accuses_nobody():
 
 def test_a_ladder_that_is_late_ends_with_what_it_has():
     machine, told = Simulated(64, 1, random.Random('late')), []
-    found = ladder.climb(
+    found = judge.climb(
         machine, machine.nodes, machine.places, 1, 63, seconds=60, tell=lambda *words: told.append(words)
     )
     assert any(words[0] == 'late' for words in told)
@@ -114,21 +115,21 @@ def test_a_ladder_that_is_late_ends_with_what_it_has():
 def test_rounds_hold_each_node_once_and_whole_tournaments_each_pair(nodes, rails, most, of_switch):
     names = [f'n{number}' for number in range(nodes)]
     places = {name: [f'switch s{number // of_switch}'] for number, name in enumerate(names)}
-    rounds = ladder.plan(names, places, most)
+    rounds = judge.plan(names, places, most)
     assert 1 <= len(rounds) <= most
     for pairs in rounds:
         assert len(set(chain(*pairs))) == 2 * len(pairs)
     every = nodes - 1 + nodes % 2
     if most >= every:
         assert {frozenset(pair) for pair in chain(*rounds)} >= {frozenset((names[0], other)) for other in names[1:]}
-    assert ladder.rounds_within(nodes, rails, 10_000) >= max(every, 4 * rails)
+    assert judge.rounds_within(nodes, rails, 10_000) >= max(every, 4 * rails)
 
 
 @each_row(('nodes', 'least'), [(2, 4), (16, 15), (64, 63), (1000, 16)])
 def test_a_ladder_of_so_many_nodes_ends_in_a_quarter_of_an_hour(nodes, least):
-    assert ladder.STEP > 0.0145 and ladder.ROUND > 3.0, 'measured: docs/fleet.md'
-    rounds = ladder.rounds_within(nodes, 1, LIMIT)
-    assert rounds >= least and ladder.seconds_of(nodes, rounds) < 900
+    assert judge.STEP > 0.0145 and judge.ROUND > 3.0, 'measured: docs/fleet.md'
+    rounds = judge.rounds_within(nodes, 1, LIMIT)
+    assert rounds >= least and judge.seconds_of(nodes, rounds) < 900
 
 
 @each_row(
@@ -149,7 +150,7 @@ def test_a_ladder_of_so_many_nodes_ends_in_a_quarter_of_an_hour(nodes, least):
     ],
 )
 def test_the_level_of_meetings_is_the_middle_of_those_that_are_well(values, level):
-    assert ladder._level(values) == level
+    assert judge._level(values) == level
 
 
 @each_row(
@@ -164,7 +165,7 @@ def test_the_level_of_meetings_is_the_middle_of_those_that_are_well(values, leve
 )
 def test_what_is_slow_is_below_the_tolerance_and_below_noise(values, tolerance, least):
     level = 100.0 if max(values) else 0.0
-    assert ladder._least(values, level, tolerance) == pytest.approx(least, rel=1e-4)
+    assert judge._least(values, level, tolerance) == pytest.approx(least, rel=1e-4)
 
 
 @each_row(
@@ -180,19 +181,19 @@ def test_what_is_slow_is_below_the_tolerance_and_below_noise(values, tolerance, 
     ],
 )
 def test_the_rounds_within_a_time(nodes, rails, seconds, rounds):
-    assert ladder.rounds_within(nodes, rails, seconds) == rounds
+    assert judge.rounds_within(nodes, rails, seconds) == rounds
 
 
 def test_the_estimate_of_a_whole_ladder():
     # two rungs of 4.32 s, 15 + 2 rounds of 4.16 s, 3 x 4 groups of 4.08 s
-    assert ladder.seconds_of(16, 15) == pytest.approx(8.64 + 70.72 + 48.96)
+    assert judge.seconds_of(16, 15) == pytest.approx(8.64 + 70.72 + 48.96)
 
 
 def test_without_a_table_of_places_a_slow_pair_is_still_named():
     values = [
         Meeting(1, 0, (f'a{i}', f'b{j}'), LEVEL * (0.5 if i == j == 3 else 1)) for i in range(6) for j in range(6)
     ]
-    (found,) = ladder.suspects(values, {}, 0.1)
+    (found,) = judge.suspects(values, {}, 0.1)
     assert found.kind == 'pair' and found.nodes == ('a3', 'b3')
 
 
@@ -215,7 +216,7 @@ def test_a_real_group_grew_to_all_nodes_of_the_job(recorded):
         assert list(group) == nodes
         return value
 
-    group, bandwidth, refused = ladder.grow(found[-1][1].split(','), together, 0.7, lambda: False)
+    group, bandwidth, refused = judge.grow(found[-1][1].split(','), together, 0.7, lambda: False)
     assert (len(group), bandwidth, refused) == (16, 94.93, []) and not list(measured)
 
 
@@ -224,7 +225,7 @@ def test_real_pairs_of_64_nodes_name_what_was_slowed(recorded):
     rows = re.findall(r'^pair (\d+) (\d+) (\S+) (\S+)$', recorded('node-ladder-64-nodes.txt'), re.MULTILINE)
     meetings = [Meeting(int(turn), int(rail), tuple(pair.split(',')), float(value)) for turn, rail, pair, value in rows]
     places = {f'n{number}': [f'switch s{(number - 1) // 8}'] for number in range(1, 65)}
-    found = {one.where for one in ladder.confirmed(meetings, places, 0.1)}
+    found = {one.where for one in judge.confirmed(meetings, places, 0.1)}
     assert found == {'uplink of switch s6', 'node n20', 'pair n5,n25'}
     assert any(one.value == 0 for one in meetings)
 
@@ -234,9 +235,9 @@ def test_real_pairs_of_64_nodes_name_what_was_slowed(recorded):
 )
 def test_each_rail_has_rounds_and_a_pair_meets_again_on_another(nodes, rails, first, second):
     """A tournament of four nodes has three rounds, of six nodes five."""
-    found = [ladder.rail_of(number, nodes, rails) for number in range(len(first) + len(second))]
+    found = [judge.rail_of(number, nodes, rails) for number in range(len(first) + len(second))]
     assert found == first + second
 
 
 def test_a_pair_of_sixteen_nodes_meets_on_each_of_eight_rails():
-    assert [ladder.rail_of(15 * again, 16, 8) for again in range(8)] == [0, 1, 2, 3, 4, 5, 6, 7]
+    assert [judge.rail_of(15 * again, 16, 8) for again in range(8)] == [0, 1, 2, 3, 4, 5, 6, 7]

@@ -18,8 +18,8 @@ from checks.core.job import script as jobscript
 from checks.core.placement import LISTS, Placement, cpus_of_devices, models_for, one_rank_on
 from checks.core.reading.trials import Metric, series_of
 from checks.core.topology import on_this_system
+from checks.ladder.judge import rounds_within, seconds_of
 from checks.mpi.osu_devices import MODELS
-from plumbline.ladder import rounds_within, seconds_of
 from plumbline.record import Dim
 from plumbline.site.locations import locations
 
@@ -32,8 +32,11 @@ STARTS = {
     'mpirun': 'mpirun -host {slots} -n {ranks}',
     'mpiexec': 'mpiexec -host {slots} -n {ranks}',
 }  # fmt: skip
-# What the job needs of this package: the compute nodes may not see the clone
-MODULES = ('__init__', 'errors', 'settings', 'rounds', 'grouping', 'ladder')
+# What the job needs of the suite: the compute nodes may not see the clone
+MODULES = (
+    'checks/__init__.py', 'checks/ladder/__init__.py', 'checks/ladder/judge.py',
+    *(f'plumbline/{name}.py' for name in ('__init__', 'errors', 'settings', 'rounds', 'grouping')),
+)  # fmt: skip
 EVERY_NIGHT, LARGEST = 16, 2048  # nodes; with more, too few rounds fit into the time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
@@ -66,7 +69,7 @@ def rails_of(topology, buffers):
 
 
 def plan_of(check):
-    """Return what ``parts/ladder.py`` needs to know."""
+    """Return what ``on_node.py`` needs to know."""
     size, repeat = check.message_bytes, ['-i', str(check.iterations), '-x', '2']
     device = ['-d', check.placement.gpu] if check.placement.gpu else []
     return {
@@ -82,12 +85,14 @@ def plan_of(check):
 
 
 def write_inputs(check):
-    """Write the plan, and what the job needs of the package, into the case's folder."""
-    stage = Path(check.stagedir)
+    """Write the plan, and what the job needs of the suite, into the case's folder."""
+    stage, here = Path(check.stagedir), Path(__file__).parent
     (stage / 'ladder.json').write_text(json.dumps(plan_of(check)))
-    (stage / 'plumbline').mkdir()
+    shutil.copy(here / 'on_node.py', stage / 'ladder.py')
     for name in MODULES:
-        shutil.copy(Path(plumbline.__file__).with_name(f'{name}.py'), stage / 'plumbline')
+        package = here.parents[1] if name.startswith('checks') else Path(plumbline.__file__).parents[1]
+        (stage / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(package / name, stage / name)
 
 
 def metrics_of(rails, within):
@@ -116,7 +121,7 @@ def add_samples(record, printed, nodes, wanted):
 class NodeLadder(Benchmark):
     """Settings, OSU's bandwidth within each node, of pairs in the rounds of a tournament, and of the nodes left.
 
-    One job (``plumbline/ladder.py``). Parses lines such as ``pair 3 0 n1,n2 12345.67``: round, rail, nodes, MB/s.
+    One job (``judge.py``). Parses lines such as ``pair 3 0 n1,n2 12345.67``: round, rail, nodes, MB/s.
     """
 
     descr = 'Slow nodes, rails, pairs and switches by name'

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: BSD-3-Clause
-"""The node ladder in a job: starts OSU's programs on its nodes, for the decisions of ``plumbline/ladder.py``.
+"""The node ladder in a job: starts OSU's programs on its nodes, for the decisions of ``judge.py``.
 
-ladder.py PLAN WORDS   `PLAN`, JSON that ``checks/mpi/ladder.py`` wrote, has the words that start ranks, the programs,
+ladder.py PLAN WORDS   `PLAN`, JSON that ``check.py`` wrote, has the words that start ranks, the programs,
 the variables of the ranks on each rail, the places of the nodes, and what may be taken as slow. It prints `WORDS`, and:
 
     loopback n1 10234.11                  MB/s between two ranks of a node
@@ -24,7 +24,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
-from plumbline.ladder import climb
+from checks.ladder.judge import climb
 
 STAGE = Path(__file__).resolve().parent
 AT_ONCE = 512  # starting commands that the first node has at a time

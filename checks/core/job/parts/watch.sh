@@ -6,7 +6,8 @@
 #   threads NUMBER             that OpenMP was asked for
 #   look MICROSECONDS          since the start; then a line for each thread of the program and of its children:
 #   PID TID RAN WAITED CPUS NAME   RAN and WAITED for a CPU in nanoseconds, CPUS where it may run
-#   sched PID TID POLICY NICE  of a thread whose scheduling is not that of this shell
+#   sched PID TID POLICY NICE  of a thread whose scheduling is not that of this shell: of the first eight at
+#                              each look, of each other one at one look of 16
 #   spent PID TICKS            CPU time of a process with all threads and children that have ended, in 1/100 s
 #   clock KHZ                  of the CPU that its first thread ran on last, where the kernel tells it
 #   sees PID [VARIABLE=GPUS]   what the environment of a process says, of a rank whose GPUs were chosen
@@ -28,7 +29,7 @@ watch() {
 
 _watch() {
     local LC_ALL=C name state clock began=${EPOCHREALTIME/./} pause=20000 wait=20000 own=0 before at=0 closed='' fd
-    local usual group strays=() scan=200000 scans=0
+    local usual group strays=() scan=200000 scans=0 turn=0
     exec 2> /dev/null >> "$1"
     for fd in /proc/$BASHPID/fd/*; do # else a launcher would wait for the end of this process
         fd=${fd##*/}
@@ -88,7 +89,7 @@ _wait() {
 }
 
 _look() {
-    local process processes=(. "${strays[@]}") out task ran waited status children entry now
+    local process processes=(. "${strays[@]}") out task ran waited status children entry now threads=0
     now=$((${EPOCHREALTIME/./} - began))
     printf -v out 'look %d\n' $now
     for ((process = 0; process < ${#processes[@]}; process++)); do
@@ -100,11 +101,12 @@ _look() {
                 for at in "${!status[@]}"; do [[ ${status[at]} != Cpus_allowed_list:* ]] || break; done
             fi
             out+="${processes[process]#../} ${task##*/} $ran $waited ${status[at]#*:?} ${status[0]#*:?}"$'\n'
-            read -r status < "$task/stat" && status=(${status##*) }) && [ "${status[38]} ${status[16]}" = "$usual" ] ||
-                out+="sched ${processes[process]#../} ${task##*/} ${status[38]} ${status[16]}"$'\n'
             children=()
             read -r -a children < "$task/children" # no newline ends it
             processes+=("${children[@]/#/../}")
+            ((threads++ < 8 || (threads + turn) % 16 == 0)) || continue
+            read -r status < "$task/stat" && status=(${status##*) }) && [[ "${status[38]} ${status[16]}" = "$usual" ]] ||
+                out+="sched ${processes[process]#../} ${task##*/} ${status[38]} ${status[16]}"$'\n'
         done
         [ -n "$PLUMBLINE_SEES" ] && mapfile -d '' -t status < "${processes[process]}/environ" || continue
         for entry in "${status[@]}"; do
@@ -112,6 +114,7 @@ _look() {
         done
     done
     printf %s "$out"
+    ((turn++))
     if [ -n "$group" ]; then
         mapfile -t children < "$group" && _add_strays
     elif ((now >= scan)); then

@@ -64,6 +64,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     mpi = variable(bool, value=False)
     #: Whether the program starts its ranks by itself, on some of the nodes of the job, through rank.sh.
     starts_ranks = variable(bool, value=False)
+    #: What it is of, as a tag: compute, gpu, memory, mpi, node, storage; empty: the name of its folder.
+    tagged_as = ''
     #: Variables of the job. Set after init: of each test whose class has a value, ReFrame looks through the call stack
     #: twice for uses of their deprecated name `variables`, which takes half of the time of a listing.
     env_vars = required
@@ -184,7 +186,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @run_after('init', always_last=True)
     def select(self):
         """Choose systems and environs after the check's own hooks, which may set `requires` from a parameter."""
-        self.tags = self.tags | {Path(self.prefix).name}  # the folder of the check: compute, gpu, memory, mpi, storage
+        self.tags = self.tags | {self.tagged_as or Path(self.prefix).name}
         self.tags |= {EXPERIMENTAL} if self.is_experimental else set()
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
@@ -293,7 +295,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
             devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
             traces=self.traces, concurrent=self.concurrent, invalid_reason=self.invalid_reason,
-            derive=self.derive, host_of=self.host_of(), looks_required=self.partition.looks == 'required',
+            derive=self.derive, host_of=self.host_of(), looks_required=not self.current_partition or self.partition.looks == 'required',
         )  # fmt: skip
 
     def host_of(self) -> Callable[[str], str] | None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from checks.core.meters.health import short
 from checks.core.reading.watched import Watched, parse, parse_cpu_list
 from checks.core.topology import Topology, features_of_this_system, on_this_system
-from plumbline.machine.vendors import VENDORS, vendors_of
+from plumbline.machine.vendors import AMD, NVIDIA, VENDORS, vendors_of
 
 _BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
 # Launcher or library -> what keeps it from binding the ranks, for job/rank.sh binds them. Each name with its source:
@@ -394,6 +394,8 @@ def _plain(name: str) -> str:
 # Programming model -> (feature of the stack, program, what the architectures that it is for begin with: `Vendor.arch`,
 # ``opencl`` or nothing)
 Models = Mapping[str, tuple[str, str, str]]
+# Builds of OSU Micro-Benchmarks for buffers of GPUs, by the names of its option -d
+OSU_MODELS: Models = {'cuda': ('osu-cuda', '', NVIDIA.arch), 'rocm': ('osu-rocm', '', AMD.arch)}
 
 
 def models_for(topology: Topology, models: Models) -> list[str]:

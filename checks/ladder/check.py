@@ -15,11 +15,10 @@ from reframe.core.builtins import parameter, run_after, run_before, variable
 import plumbline
 from checks.core.benchmark import Benchmark
 from checks.core.job import script as jobscript
-from checks.core.placement import LISTS, Placement, cpus_of_devices, models_for, one_rank_on
+from checks.core.placement import LISTS, OSU_MODELS, Placement, cpus_of_devices, models_for, one_rank_on
 from checks.core.reading.trials import Metric, series_of
 from checks.core.topology import on_this_system
 from checks.ladder.judge import rounds_within, seconds_of
-from checks.mpi.osu_devices import MODELS
 from plumbline.record import Dim
 from plumbline.site.locations import locations
 
@@ -63,7 +62,7 @@ def rails_of(topology, buffers):
             for number, nic in enumerate(topology.nics or (None,))
         ]
         return rails, one_rank_on(ends[0] + ends[1]) if ends[0] != ends[1] else None
-    (gpu,), cores = models_for(topology, MODELS), cpus_of_devices(topology)
+    (gpu,), cores = models_for(topology, OSU_MODELS), cpus_of_devices(topology)
     rails = [Placement(1, (its,), devices=((device,),), gpu=gpu) for device, its in enumerate(cores)]
     return rails, Placement(2, cores[:2], devices=((0,), (1,)), gpu=gpu) if cores[1:] else None
 
@@ -127,6 +126,7 @@ class NodeLadder(Benchmark):
     descr = 'Slow nodes, rails, pairs and switches by name'
     last_run = '2026-11-22, virtual machine, 2 cores (AMD EPYC, Zen 4), 64 virtual nodes of Slurm, a network link each'
     mpi = starts_ranks = True
+    tagged_as = 'mpi'
     executable = sys.executable
     nodes = parameter(on_this_system(node_counts_of), loggable=True)
     buffers = parameter(['host', 'device'], loggable=True)
@@ -146,12 +146,12 @@ class NodeLadder(Benchmark):
         return self.buffers == 'device'
 
     def supports(self, topology):
-        able = self.buffers == 'host' or bool(models_for(topology, MODELS) and cpus_of_devices(topology))
+        able = self.buffers == 'host' or bool(models_for(topology, OSU_MODELS) and cpus_of_devices(topology))
         return able and self.nodes in node_counts_of(topology)
 
     @run_after('init')
     def choose(self):
-        self.requires = 'osu' if self.buffers == 'host' else ' '.join(feature for feature, *_ in MODELS.values())
+        self.requires = 'osu' if self.buffers == 'host' else ' '.join(feature for feature, *_ in OSU_MODELS.values())
         self.num_nodes = min(self.nodes or 1, self.most_nodes or self.nodes or 1)
         self.tags = {'acceptance'} | ({'nightly'} if self.num_nodes <= EVERY_NIGHT else set())
 

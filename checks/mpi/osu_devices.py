@@ -13,16 +13,14 @@ from reframe.core.builtins import parameter, run_after
 
 from checks.core.benchmark import Benchmark
 from checks.core.nodes import OnNodes
-from checks.core.placement import Models, Placement, cpus_of_devices, models_for
+from checks.core.placement import OSU_MODELS, Placement, cpus_of_devices, models_for
 from checks.core.reading.outputs import text_of
 from checks.core.reading.trials import Metric, Run, by_trial, series_of
 from checks.core.topology import gpu_pairs, node_counts, on_this_system
 from checks.mpi import osu_output as osu
 from checks.mpi.osu_staging import WORDS, fault_of, staging_of
-from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 
-MODELS: Models = {'cuda': ('osu-cuda', '', NVIDIA.arch), 'rocm': ('osu-rocm', '', AMD.arch)}  # the names of option -d
 # Memory of the two ranks, by OSU's letters. Host: near the cores of the first device. Managed: CUDA's unified memory,
 # at first on the device.
 BUFFERS = {'device-device': ('D', 'D'), 'host-device': ('H', 'D'), 'managed-managed': ('MD', 'MD')}
@@ -34,7 +32,7 @@ class OsuOnDevices(Benchmark):
     """Ranks with a GPU each; a run is a program, or ``<program>_<a>_<b>`` of one pair."""
 
     last_run = 'not yet on a GPU'
-    requires = ' '.join(feature for feature, *_ in MODELS.values())
+    requires = ' '.join(feature for feature, *_ in OSU_MODELS.values())
     mpi = own_programs = device_buffers = True
     programs: list[str]
     dims = {'message_bytes': Dim('size', 'B'), 'pair': Dim('pair')}
@@ -45,7 +43,7 @@ class OsuOnDevices(Benchmark):
 
     @run_after('setup')
     def know_devices(self):
-        (self.gpu,) = models_for(self.topology, MODELS)
+        (self.gpu,) = models_for(self.topology, OSU_MODELS)
         self.metrics, self.executable = [], self.programs[0]
 
     def run_pair(self, a: int, b: int, placement: Placement):
@@ -101,8 +99,8 @@ class OsuDevices(OsuOnDevices):
     pairs = parameter(['first', 'all'], type=str, loggable=True)
 
     def supports(self, topology):
-        able = ['cuda'] if self.buffers == 'managed-managed' else list(MODELS)
-        found = set(able).intersection(models_for(topology, MODELS))
+        able = ['cuda'] if self.buffers == 'managed-managed' else list(OSU_MODELS)
+        found = set(able).intersection(models_for(topology, OSU_MODELS))
         return bool(found and gpu_pairs(topology, self.link_class, self.pairs) and cpus_of_devices(topology))
 
     @run_after('init')
@@ -164,7 +162,7 @@ class OsuDeviceBandwidth(OsuDevices):
 
 def able(topology, ranks: int = 1) -> bool:
     """Return whether each GPU of a node can have a rank, and all together are as many."""
-    return bool(models_for(topology, MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
+    return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
 
 
 @rfm.simple_test

@@ -287,7 +287,7 @@ def test_real_osu_on_pairs_of_all_nodes(fleet):
     if not real:
         pytest.skip('no OSU Micro-Benchmarks: neither on PATH nor in an installed stack of localhost')
     clone = fleet.clone
-    shutil.copytree(ROOT / 'checks/mpi', clone.root / 'checks/mpi', dirs_exist_ok=True)
+    shutil.copytree(ROOT / 'checks/ladder', clone.root / 'checks/ladder', dirs_exist_ok=True)
     (clone.root / 'checks/fault.py').unlink()
     text = clone.site_file.read_text().replace('features: [demo]', 'features: [osu]')
     more = 'num_nodes: 16\n    env_vars: [[OMPI_MCA_mpi_yield_when_idle, 1], [OMPI_MCA_btl, ^openib]]\n    max_jobs:'
@@ -321,14 +321,23 @@ def test_a_ladder_names_the_slow_node_and_grows_a_group_of_the_others(fleet):
     """Steps of a real Slurm, whose programs are stand-ins."""
     only(fleet, 5, 8)
     clone = fleet.clone
-    shutil.copytree(ROOT / 'checks/mpi', clone.root / 'checks/mpi', dirs_exist_ok=True)
+    shutil.copytree(ROOT / 'checks/ladder', clone.root / 'checks/ladder', dirs_exist_ok=True)
     (clone.root / 'checks/fault.py').unlink()
     text = clone.site_file.read_text().replace('features: [demo]', 'features: [osu]')
     clone.site_file.write_text(text.replace('max_jobs:', 'num_nodes: 4\n    max_jobs:'))
     clone.program(LADDER, 'osu_bw')
     clone.program('[ $SLURM_PROCID = 0 ] || exit 0; echo "16777216    4000.00"', 'osu_allreduce')
     report = fleet.folder / 'report.json'
-    words = ['-C', 'reframe_settings/settings.py', '-c', 'checks/mpi', '--system=demo:fleet', '-n', 'NodeLadder', '-r']
+    words = [
+        '-C',
+        'reframe_settings/settings.py',
+        '-c',
+        'checks/ladder',
+        '--system=demo:fleet',
+        '-n',
+        'NodeLadder',
+        '-r',
+    ]
     answer = clone.run('reframe', *words, f'--report-file={report}', **fleet.slurm)
     (case,) = cases_in(report)
     assert answer.returncode == 1 and case['fail_phase'] == 'sanity', answer.stdout + answer.stderr

@@ -295,7 +295,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             near=topology.gpu_numa_ids if topology else (), archs=topology.gpus if topology else (),
             devices_named=self.devices_named, sanity_faults=self.sanity_faults, complaints=self.complaints,
             traces=self.traces, concurrent=self.concurrent, invalid_reason=self.invalid_reason,
-            derive=self.derive, host_of=self.host_of(), looks_required=not self.current_partition or self.partition.looks == 'required',
+            derive=self.derive, host_of=self.host_of(),
+            looks_required=not self.current_partition or self.partition.looks == 'required',
         )  # fmt: skip
 
     def host_of(self) -> Callable[[str], str] | None:

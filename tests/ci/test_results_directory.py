@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A results directory that others may write: nothing is written through their links, and it is refused if all may."""
 
+import fcntl
+import os
+from contextlib import nullcontext
+
 import pytest
 
 from ci import command
@@ -49,3 +53,14 @@ def test_one_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(resul
     results.chmod(0o777)
     with pytest.raises(InputError, match='every user of this machine may write here'):
         command._writable(results)
+
+
+@pytest.mark.parametrize('for_ever', [False, True])
+def test_a_lock_that_is_held_for_a_moment_is_asked_for_twice(results, monkeypatch, for_ever):
+    """As `plumbline status` does, to see whether a night runs."""
+    with (results / 'nightly.lock').open('w') as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        monkeypatch.setattr(command.time, 'sleep', lambda _: for_ever or fcntl.flock(held, fcntl.LOCK_UN))
+        told = pytest.raises(InputError, match='another nightly run writes to') if for_ever else nullcontext()
+        with told, command._lock(results):
+            assert f'process {os.getpid()} since' in (results / 'nightly.lock').read_text()

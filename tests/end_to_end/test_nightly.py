@@ -3,11 +3,14 @@
 
 import json
 import os
+import random
 import re
 import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
+from pathlib import Path
 
 import pytest
 
@@ -211,6 +214,63 @@ def test_two_at_once_and_a_kill_in_the_middle(demo, tmp_path):
     assert after.returncode == 0, after.stdout + after.stderr
     assert 'a run before this one was killed; ended' in after.stdout
     assert not alive(benchmark)
+
+
+def of_clone(clone) -> list[int]:
+    """Return the processes that work in a clone, those that others started for it left out."""
+    found = []
+    for process in Path('/proc').glob('[0-9]*'):
+        with suppress(OSError):
+            named = str(clone.results).encode() in (process / 'environ').read_bytes()
+            if named and int(process.name) != os.getpid() and alive(int(process.name)):
+                found.append(int(process.name))
+    return found
+
+
+def end_nights(demo, instants):
+    """End a night at each of these parts of its time, by a signal to it alone or to its process group."""
+
+    def start_night():
+        return subprocess.Popen(
+            [sys.executable, '-m', 'ci.nightly', '--no-provision', '--quiet', '--', '-Strials=1'], cwd=demo.root,
+            env=demo.environment(), start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    before, began = set(of_clone(demo)), time.monotonic()
+    start_night().communicate()
+    takes = time.monotonic() - began
+    for at, number, group in instants:
+        night = start_night()
+        time.sleep(at * takes)
+        (os.killpg if group else os.kill)(night.pid, number)
+        said, _ = night.communicate(timeout=60)
+        # Python may end before it has a handler; a session of ReFrame is stored with an incident; the night may be over
+        assert night.returncode in (-number, 128 + number, 0, 1), said
+        assert 'Traceback' not in said or str(demo.root) not in said, said
+        if night.returncode == 128 + number:
+            told = 'interrupted' if number == signal.SIGINT else f'ended by {number.name}'
+            assert said.splitlines().count(f'plumbline: {told}') == 1, said
+        wait_for(lambda: set(of_clone(demo)) <= before, 20)
+        # a report that was not stored yet is stored by the next night
+        faults = demo.plumbline('store', 'check').stdout.splitlines()
+        assert all(
+            'is not in the store' in fault or 'every file is as' in fault or fault[0] == '`' for fault in faults
+        ), faults
+    after = demo.nightly('--', '-Strials=1')
+    assert after.returncode in (0, 1) and 'Traceback' not in after.stdout + after.stderr, after.stdout + after.stderr
+    assert ': 1 case, 2 samples' in after.stdout, after.stdout
+    checked = demo.plumbline('store', 'check')
+    assert checked.returncode == 0, checked.stdout
+
+
+def test_a_night_that_is_told_to_end_while_it_measures_or_stores(demo):
+    end_nights(demo, [(0.5, signal.SIGTERM, True), (0.9, signal.SIGHUP, False)])
+
+
+@pytest.mark.slow
+def test_a_night_that_is_told_to_end_at_20_instants(demo):
+    chosen, numbers = random.Random(34), (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    end_nights(demo, [(chosen.random(), chosen.choice(numbers), chosen.random() < 0.5) for _ in range(20)])
 
 
 def test_sigterm_leaves_nothing_running(demo, tmp_path):

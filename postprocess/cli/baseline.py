@@ -94,7 +94,7 @@ def accept(site: SiteName = None, results: Results = DEFAULT, references: Refere
     typer.echo(
         f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; {then}'
     )
-    policy = site_policy(of, references)
+    policy = site_policy(Store(results).find(site=of), references)
     rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
     if advice := more_sessions(rows, Store(results).command('record propose', of, references)):
         typer.echo(advice)

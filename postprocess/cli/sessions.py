@@ -45,7 +45,7 @@ def ingest(
     ] = None,
     perflog: Annotated[
         bool,
-        typer.Option('--perflog', help='The files are performance logs of another suite; each day becomes a session.'),
+        typer.Option('--perflog', help='The files are performance logs of another suite; each run becomes a session.'),
     ] = False,
     site: Annotated[
         str | None,
@@ -53,7 +53,7 @@ def ingest(
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
-    """Put run reports into the results store. A report that is there already changes nothing."""
+    """Put run reports into the results store, also those of other suites. One that is there already changes nothing."""
     from postprocess.readers import ingest as module
     from postprocess.results.store import Store
 
@@ -99,9 +99,10 @@ def _sites(results: Path, site: str | None, references: Path | None) -> list[str
     from plumbline.site.sites import must_exist, name_of_this_site
     from postprocess.results.store import Store
 
-    if site:
+    measured = Store(results).sites()
+    if site and site not in measured:
         must_exist(site, references)
-    return [site] if site else Store(results).sites() or [name_of_this_site(references)]
+    return [site] if site else measured or [name_of_this_site(references)]
 
 
 def _standing(results: Path, site: str, references: Path | None) -> Standing:

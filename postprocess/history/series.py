@@ -14,7 +14,6 @@ from numpy import ndarray
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
-from plumbline.paths import site_folder
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.candidates import CASES, NODE, lists_in
 from postprocess.verdicts.compare import site_policy
@@ -121,9 +120,7 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) 
     """Return a history for each row: its names and facts, then lists of numbers. Sorted by series."""
     if not table.num_rows:
         return []
-    site = sessions[-1].site
-    described = (site_folder(site, root) / 'site.yaml').exists()  # the site of another suite has the defaults
-    policy = site_policy(site, root) if described else {}
+    policy = site_policy(sessions[-1], root)
     lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
     columns = [lists_in(table[name], kind) for name, kind in lists.items()]
     found = []

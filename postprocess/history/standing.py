@@ -9,6 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from plumbline.limits import tolerance_for
+from plumbline.paths import site_folder
 from plumbline.references import Reference
 from plumbline.site.sites import UNDESCRIBED, load_site
 from postprocess.history import kept
@@ -27,14 +28,7 @@ from postprocess.verdicts.compare import site_policy
 
 def standing(store: Store, name: str, root: Path | None = None) -> Standing:
     """Return where the site `name` stands. Raises InputError, SiteError."""
-    site = load_site(name, root)
-    stacks = {
-        f'{environ} of {partition.name}': (partition.name, environ)
-        for partition in site.partitions.values()
-        for environ in partition.environs
-        if name != UNDESCRIBED and site.environs[environ].provider == 'spack'
-    }
-    here = Standing(name, site.descr, len(site.partitions), stacks)
+    here = _described(store, name, root)
     if name not in store.sites():
         of_site = '' if name == UNDESCRIBED else f' --site {name}'
         return replace(here, next=f'measure for the first time: `ci/nightly{of_site}`')
@@ -52,6 +46,22 @@ def standing(store: Store, name: str, root: Path | None = None) -> Standing:
     if found.kept and (head := kept.head(store.folder.parent, name)):
         kept.add(store.folder.parent, name, replace(head, standing=here))
     return here
+
+
+def _described(store: Store, name: str, root: Path | None) -> Standing:
+    """Return what is known of a site without its sessions; of one that only another suite measured, by its last one."""
+    sessions = store.sessions(name)
+    if sessions and sessions[-1].is_of_another_suite and not (site_folder(name, root) / 'site.yaml').exists():
+        partitions = {case.partition for case in store.cases(sessions[-1])}
+        return Standing(name, 'measured by another suite', len(partitions), {})
+    site = load_site(name, root)
+    stacks = {
+        f'{environ} of {partition.name}': (partition.name, environ)
+        for partition in site.partitions.values()
+        for environ in partition.environs
+        if name != UNDESCRIBED and site.environs[environ].provider == 'spack'
+    }
+    return Standing(name, site.descr, len(site.partitions), stacks)
 
 
 def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
@@ -74,7 +84,7 @@ def next_step(store: Store, digest: Digest, root: Path | None = None) -> str:
         return f'there is no baseline yet; if the machine is as it should be: {propose}'
     if digest.comparison.hints:
         return digest.comparison.hints[0]
-    policy = site_policy(site, root)
+    policy = site_policy(digest.comparison.session, root)
     recorded, wanted = narrowing([(row, tolerance_for(policy, row.id, **row.stated)) for row in rows])
     if digest.word == 'NEEDS A LOOK':
         return f'{"; ".join(digest.doubts)}: {store.command("compare --summary", site, root)}'

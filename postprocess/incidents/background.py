@@ -16,6 +16,7 @@ from postprocess.incidents.draft import Draft
 from postprocess.incidents.incident import Incident
 from postprocess.incidents.levels import began, beside, levels, shows
 from postprocess.incidents.provenance import ALL, Difference, Provenance, matches
+from postprocess.readers.cmdline import without_names
 from postprocess.results.rows import CaseRow
 from postprocess.results.store import Session, Store
 from postprocess.text import count, named, number, quantity
@@ -236,8 +237,9 @@ class Background:
         if of.partition in self.slurm:
             yield from (f'scontrol show node {shlex.quote(node)}' for node in few)
         names = self._names(draft)
+        on = few if of.partition in self.slurm else ()
         if names and incident.sort != 'session':
-            yield again(self.sessions[-1], of.partition, names, few if of.partition in self.slurm else ())
+            yield from filter(None, [again(self.sessions[-1], of.partition, names, on)])
         if (
             self.comparison.retire
             and not draft.failed
@@ -269,10 +271,16 @@ def name_of(case: CaseRow) -> str:
 
 
 def again(session: Session, partition: str, names: Sequence[str], nodes: Sequence[str] = ()) -> str:
-    """Return the command that runs cases of these names, or beginnings of names, again. `nodes`: of Slurm."""
+    """Return the command that runs cases of these names, or beginnings of names, again; '' if it is not known.
+
+    Those of another suite run again by the command that ran them. `nodes`: of Slurm.
+    """
+    chosen = shlex.quote('|'.join(f'^{re.escape(name)}' for name in names))
+    if session.is_of_another_suite:
+        words = without_names(session.cmdline)
+        return f'{shlex.join(words)} -n {chosen}' if words else ''
     mode = f' --mode {session.mode}' if session.mode else ''
     where = f'{session.site}:{partition}' if partition else session.site
-    chosen = shlex.quote('|'.join(f'^{re.escape(name)}' for name in names))
     at = ' -J ' + shlex.quote('nodelist=' + ','.join(nodes)) if nodes else ''
     return f'ci/nightly --no-provision{mode} -- --system={where} -n {chosen}{at}'
 

@@ -74,3 +74,14 @@ def read_cmdline(text: str, mode: str | None = None) -> Chosen:
     free = {('--tag', mode), ('--mode', options['--mode']), ('--system', options['--system'])}
     narrowed_by = tuple(dict.fromkeys(name for name, value in asked if (name, value) not in free))
     return Chosen(mode, site or None, partition or None, narrowed_by, selection)
+
+
+def without_names(text: str) -> list[str]:
+    """Return the words of a command line without its option ``--name``; none if it cannot be read."""
+    parser = _Parser(add_help=False, allow_abbrev=False)
+    parser.add_argument('-n', '--name', action='append')
+    try:
+        program, *words = shlex.split(text)
+        return [program, *parser.parse_known_args(words)[1]]
+    except ValueError:
+        return []

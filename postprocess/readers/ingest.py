@@ -30,11 +30,11 @@ def ingest(
             yield found
             continue
         session, repeated = found.session, []
-        if session['source'] == 'report':
+        if session['source'].endswith('report'):
             said = [line for problem in problems if (line := one_line(problem))]
             session |= {'expected': expected, 'problems': said + session['problems']}
         try:
-            if session['source'] == 'report':
+            if session['source'].endswith('report'):
                 repeated = mark_repeated(store, found)
             added = store.add(found)
         except InputError as error:

@@ -2,8 +2,8 @@
 """Read the performance logs of other suites, as ReFrame writes them by default.
 
 A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``.
-Logs have no sessions: the lines of a system and a day become one. Lines that the store has are left out, so a log that
-has grown adds only what is new.
+Logs have no sessions: the lines of a system become one for each run of ReFrame. A new run has begun where a case is
+there again. Lines that the store has are left out, so a log that has grown adds only what is new.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -20,14 +20,12 @@ from typing import Any
 
 from plumbline.identity import NONE
 from plumbline.record import summarize
-from plumbline.units import number_in
+from postprocess.readers import values
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport, metric_row
 
 _NOTHING = ('', 'null', 'None')
-_TIMES = ('s', 'ms', 'us', 'ns', 'sec', 'secs', 'second', 'seconds', 'usec', 'nsec')
-_FLOOR_OF_TIMES = 0.05  # times of other suites move more than rates
 _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 
@@ -43,16 +41,20 @@ class LogLine:
         return self.fields.get('display_name') or self.fields['name']
 
     @property
+    def case(self) -> tuple[Any, ...]:
+        return (self.name, *map(self.fields.get, ('partition', 'environ')))
+
+    @property
     def identity(self) -> tuple[Any, ...]:
-        return (self.name, self.completed, *map(self.fields.get, ('partition', 'environ', 'jobid')))
+        return (self.completed, *self.case, self.fields.get('jobid'))
 
 
 def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | ReportError]:
-    """Yield a report for each system and day with lines that the store lacks, and an error for each unusable file.
+    """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
     A file with some unusable lines gives both.
     """
-    days: dict[tuple[str, str], dict[tuple[object, ...], LogLine]] = defaultdict(dict)
+    lines: dict[str, dict[tuple[Any, ...], LogLine]] = defaultdict(dict)
     for path in paths:
         unusable = 0
         try:
@@ -60,21 +62,44 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
                 if line is None:
                     unusable += 1
                 else:
-                    days[line.fields['system'], f'{line.completed:%Y-%m-%d}'][line.identity] = line
+                    lines[line.fields['system']][line.identity] = line
         except ReportError as error:
             yield error
         if unusable:
             yield ReportError(
                 f'{path}: left out {unusable} lines without a completion time, or with other fields than the header'
             )
-    for (system, day), lines in sorted(days.items()):
+    for system, of_system in sorted(lines.items()):
         stored = {
-            (case.name, case.completed, case.partition, case.environ, case.job_id)
-            for session in store.sessions(system, day[:7], f'perflog-{day}-')
+            (case.completed, case.name, case.partition, case.environ, case.job_id)
+            for session in store.sessions(system)
+            if session.source == 'perflog'
             for case in store.cases(session)
         }
-        if new := [line for identity, line in sorted(lines.items(), key=str) if identity not in stored]:
-            yield _report(system, day, new)
+        new = [line for identity, line in of_system.items() if identity not in stored]
+        for run in runs_of(sorted(new, key=lambda line: (line.completed, str(line.identity)))):
+            yield _report(system, run)
+
+
+def runs_of(lines: Sequence[LogLine]) -> Iterator[list[LogLine]]:
+    """Yield the lines of each run of ReFrame, of `lines` in the order of their times.
+
+    A case that is there again is of a later run, unless ReFrame repeated it because it had failed. The later run began
+    after the longest pause between the two.
+    """
+    begins = 0
+    last: dict[tuple[Any, ...], int] = {}  # index of each case
+    for index, line in enumerate(lines):
+        before = last.get(line.case)
+        last[line.case] = index
+        if before is None or before < begins or lines[before].fields.get('result') == 'fail':
+            continue
+        pauses = [(lines[at].completed - lines[at - 1].completed, at) for at in range(before + 1, index + 1)]
+        _, begin = max(pauses)
+        yield list(lines[begins:begin])
+        begins = begin
+    if lines:
+        yield list(lines[begins:])
 
 
 def _lines(path: Path) -> Iterator[LogLine | None]:
@@ -111,12 +136,13 @@ def _completed(fields: dict[str, str]) -> datetime | None:
     return time.replace(tzinfo=None) if time.year >= 1970 else None
 
 
-def _report(system: str, day: str, lines: list[LogLine]) -> RunReport:
-    """Return lines of a day as a session; what a log does not say is missing in the rows."""
+def _report(system: str, lines: list[LogLine]) -> RunReport:
+    """Return the lines of a run as a session; what a log does not say is missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
-    session = {
-        'session': f'perflog-{day}-{digest[:12]}', 'started': began, 'ended': ended, 'hostname': '', 'cmdline': '',
+    day = f'{began:%Y-%m-%d}'
+    session = {  # its name begins with what tells it from others, as only the beginning is shown
+        'session': f'{digest[:12]}-perflog-{day}', 'started': began, 'ended': ended, 'hostname': '', 'cmdline': '',
         'reframe': lines[0].fields.get('version', ''), 'selection': [], 'narrowed_by': [], 'runs': 1,
         'ran': len(lines), 'problems': clock_problems(began, ended), 'report': f'performance logs of {day}',
         'report_sha256': digest, 'source': 'perflog',
@@ -154,20 +180,12 @@ def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
 
 
 def _metrics(fields: dict[str, str]) -> Iterator[tuple[dict[str, Any], float, bool]]:
-    """Yield each metric of a line, its value, and whether that is within its reference.
-
-    A log has no direction: it follows from the bound, else from the unit.
-    """
+    """Yield each metric of a line, its value, and whether that is within its reference."""
     for column in fields:
-        name, value = column.removesuffix('_value'), number_in(fields[column])
+        name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:
             continue
-        unit = fields.get(f'{name}_unit', '')
-        reference, *bounds = (number_in(fields.get(f'{name}_{key}')) for key in ('ref', 'lower_thres', 'upper_thres'))
-        better = 'lower' if unit in _TIMES else 'higher'
-        if bounds.count(None) == 1:
-            better = 'higher' if bounds[1] is None else 'lower'
-        low, high = (reference * (1 + bound) if reference and bound is not None else None for bound in bounds)
-        within = (low is None or value >= low) and (high is None or value <= high)
-        row = {'metric': name, 'dims': NONE, 'unit': unit, 'better': better, 'judged': True}
-        yield row | ({'floor': _FLOOR_OF_TIMES} if unit in _TIMES else {}), value, within
+        keys = ('ref', 'lower_thres', 'upper_thres')
+        reference, lower, upper = (values.number(fields.get(f'{name}_{key}')) for key in keys)
+        row = values.metric(name, fields.get(f'{name}_unit', ''), lower, upper)
+        yield row, value, values.is_within(value, reference, lower, upper)

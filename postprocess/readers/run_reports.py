@@ -15,9 +15,11 @@ from typing import Any
 
 from plumbline import clock
 from plumbline.errors import InputError, RecordError
-from plumbline.identity import pairs, to_text
+from plumbline.identity import NONE, pairs, to_text
 from plumbline.record import Record, from_dict, summarize
+from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
+from postprocess.readers.old_reports import as_version_4
 from postprocess.results.tables import RunReport, metric_row
 from postprocess.text import one_line
 
@@ -150,8 +152,11 @@ def clock_problems(started: datetime, ended: datetime) -> list[str]:
 def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
     info = _get(report, 'session_info', dict, 'the file')
     version = _get(info, 'data_version', str, 'session_info')
-    if version.partition('.')[0] != '4':
-        raise _Unexpected(f'session_info: data_version: expected 4.x, found {version}')
+    if version.startswith('3.'):
+        report = as_version_4(report, origin['report_sha256'])
+        info = report['session_info']
+    elif not version.startswith('4.'):
+        raise _Unexpected(f'session_info: data_version: expected 3.x or 4.x, found {version}')
     entries: list[tuple[int, dict[str, Any]]] = []  # with the number of their run: a case may run again
     identities = set()
     runs = _get(report, 'runs', list, 'the file')
@@ -182,6 +187,8 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
         'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
         'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
     }  # fmt: skip
+    if not any('record' in entry for _, entry in entries) and any(entry.get('perfvalues') for _, entry in entries):
+        session['source'] = f'other {session["source"]}'
     cases, metrics, samples = [], [], []
     for number, (run, entry) in enumerate(entries):
         where = f'case {entry["display_name"]!r}'
@@ -201,7 +208,27 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
                 {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
             ]
+        for name, value, row in _values(entry, where) if 'record' not in entry else ():
+            metrics.append(metric_row(cases[-1], row))
+            if value is not None:
+                node = ','.join(cases[-1]['nodes'])
+                key = {'case_id': number, 'metric': name, 'dims': NONE, 'trial': 1}
+                samples.append(key | {'node': node, 'value': value})
     return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+
+
+def _values(entry: dict[str, Any], where: str) -> Iterator[tuple[str, float | None, dict[str, Any]]]:
+    """Yield the name of each performance value of a test of another suite, its value, and its row."""
+    found = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
+    for name, measured in found.items():
+        of = f'{where}: perfvalues: {name}'
+        if not isinstance(measured, list) or len(measured) < 5:
+            raise _Unexpected(f'{of}: expected value, reference, two bounds and unit, found {measured!r:.80}')
+        value, _, lower, upper = map(values.number, measured[:4])
+        name = name.rpartition(':')[2]
+        row = values.metric(name, str(measured[4] or ''), lower, upper)
+        missing = None if value is not None else f'its value is {measured[0]!r:.40}'
+        yield name, value, vars(summarize([] if value is None else [value])) | row | {'missing': missing}
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
@@ -236,10 +263,12 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
     return {
         'case_id': number, 'partition': entry['partition'], 'environ': entry['environ'], 'check': check,
         'params': params, 'name': entry['display_name'], 'fixture': entry['fixture'],
-        'benchmark': 'record' in entry and not entry['fixture'], 'result': _get(entry, 'result', str, where),
+        'benchmark': not entry['fixture'] and ('record' in entry or bool(entry.get('perfvalues'))),
+        'result': _get(entry, 'result', str, where),
         'fail_phase': entry.get('fail_phase'), 'fail_reason': _fail_reason(entry),
         'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,
-        'job_id': job.get('id') or entry.get('jobid'), 'job_state': job.get('state'),
+        'job_id': job.get('id') or (str(entry['jobid']) if entry.get('jobid') is not None else None),
+        'job_state': job.get('state'),
         'job_exitcode': job.get('exitcode', entry.get('job_exitcode')), 'nodes': nodes,
         'completed': _utc(completed) if completed else None, 'trial_seconds': record.trial_seconds,
         'dims': json.dumps({name: vars(dim) for name, dim in record.dims.items()}),  # in the order declared

@@ -159,7 +159,7 @@ def _case(case: CaseRow, session: Session, results: Path, link: Callable[[Path],
         'job': case.job_id or 'without a number',
         'facts': {key: str(value) for key, value in facts.items() if value not in (None, '')},
         'output': link(results / case.evidence) if case.evidence else '',
-        'again': with_options(command, results, session.site),
+        'again': with_options(command, results, session.site) if command else '',
     }
 
 

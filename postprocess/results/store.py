@@ -63,8 +63,9 @@ class Session:
     """One stored session. `ran`: cases of its report; `expected`: cases that should have run, None if not known.
 
     `selection`: what was asked for, each as ``option=value`` with ReFrame's long name of the option, such as
-    ``name=Osu``; `narrowed_by`: what of it left out cases of the mode. `source`: ``report``, ``database`` or
-    ``perflog``, where `report` came from. `file`: the name of the files of the month that hold it.
+    ``name=Osu``; `narrowed_by`: what of it left out cases of the mode. `source`: where `report` came from:
+    ``report``, ``database``, of another suite ``other report``, ``other database``, ``perflog``. `file`: the name of
+    the files of the month that hold it.
     """
 
     site: str
@@ -93,6 +94,11 @@ class Session:
     def day(self) -> str:
         """The day on which it started, UTC."""
         return f'{self.started:%Y-%m-%d}'
+
+    @property
+    def is_of_another_suite(self) -> bool:
+        """Whether none of its tests is one of ours."""
+        return self.source not in ('report', 'database')
 
     @property
     def epoch(self) -> int:

@@ -159,7 +159,7 @@ class _Recorder:
     ):
         self.store, self.sessions, self.wanted = store, sessions, wanted
         self.site = sessions[0].site
-        self.policy = site_policy(self.site, root)
+        self.policy = site_policy(sessions[-1], root)
         self.published = load_references(self.site, root).published
         self.in_force = {row.id: row for row in read_baseline(self.site, root)}
         self.retired = {row.id: retired_at(row) for row in read_retired(self.site, root)}

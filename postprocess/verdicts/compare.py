@@ -48,7 +48,7 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     rows = measured(cases, store.metrics(session))
     lookup = load_references(session.site, root)
     rows = without_judgement(with_reruns(rows, reruns, session), lookup)
-    policy = site_policy(session.site, root)
+    policy = site_policy(session, root)
     verdicts, candidates = [], []
     for row in rows:
         tolerance = tolerance_for(policy, row.id, **row.stated)
@@ -297,9 +297,15 @@ def with_reruns(rows: list[Measured], reruns: Sequence[Path], session: Session) 
     return rows
 
 
-def site_policy(site: str, root: Path | None = None) -> dict[str, Any]:
-    """Return the tolerances of a ``site.yaml``: below `root`, or the suite's where `root` holds only references."""
+def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
+    """Return the tolerances of a ``site.yaml``: below `root`, or the suite's where `root` holds only references.
+
+    Where only another suite has measured, a site needs no such file. Raises InputError, SiteError.
+    """
+    site = session.site
     path = site_folder(site, root) / 'site.yaml'
+    if not path.exists() and session.is_of_another_suite:
+        return {}
     if not path.exists():
         raise InputError(f'site {site} is not described: expected {path}')
     if not site_file(site, '', root).is_dir():

@@ -113,7 +113,7 @@ def compare_windows(
     sites = sorted({session.site for session in (*before, *after)})
     if len(sites) > 1:
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
-    policy, newest = compare.site_policy(sites[0], root), after[-1]
+    policy, newest = compare.site_policy(after[-1], root), after[-1]
     own = load_references(sites[0], root)
     old, new = _by_key(store, before), _by_key(store, after)
     source = f'session {", ".join(session.session[:8] for session in before)}'

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Performance logs of other suites into the store: each line once, with what ReFrame leaves open decided."""
 
+import re
+
 import pytest
 from scratch import OUTPUTS
 
@@ -38,7 +40,7 @@ def metrics(work):
 
 
 def test_a_log_that_reframe_wrote(work):
-    assert 'session perflog-2026-11-21-' in ingest(work, RECORDED).stdout
+    assert re.search(r'session [0-9a-f]{12}-perflog-2026-11-21 of', ingest(work, RECORDED).stdout)
     store = Store(work.results)
     session = store.find()
     assert (session.site, session.source, session.ran) == ('generic', 'perflog', 4)
@@ -56,13 +58,39 @@ def test_a_log_that_reframe_wrote(work):
 
 def test_a_log_that_grew_adds_its_new_lines_only(work):
     path = log(work, line(1), line(2))
-    assert ingest(work, path).stdout.count('session perflog-') == 2
+    assert ingest(work, path).stdout.count('-perflog-') == 2
     assert ingest(work, path).stdout == 'nothing new: the store has all of it already\n'
     path = log(work, line(1), line(2), line(2, job=8), line(3))
     assert ingest(work, path, log(work, line(3), name='copy.log')).stdout.count('1 case, 1 sample') == 2
     store = Store(work.results)
     assert len(open_results(work.results).samples('box')) == 4
     assert f'{store.find().started:%Y-%m-%d %H:%M}' == '2026-11-03 01:00'  # UTC
+
+
+def at(time, name='Bench', result='pass'):
+    return f'{result}|2026-11-03T{time}:00+00:00|gnu|n1|7|{name}|cpu|98.5|GB/s|100|-0.05|None|box'
+
+
+@pytest.mark.parametrize(
+    ('lines', 'sizes'),
+    [
+        ([at('02:00', 'A'), at('02:01', 'B'), at('03:00', 'A'), at('03:01', 'B')], [2, 2]),
+        ([at('02:00', 'A'), at('02:01', 'B'), at('02:50', 'B'), at('03:30', 'A'), at('03:31', 'B')], [2, 1, 2]),
+        # the second run began after the longest pause, though it measured first what the first one lacked
+        ([at('02:00', 'A'), at('03:00', 'B'), at('03:01', 'A')], [1, 2]),
+        ([at('02:00', 'A', 'fail'), at('02:01', 'A')], [2]),  # by --max-retries
+        ([at(f'{hour:02}:00', 'A') for hour in range(7)], [1] * 7),
+    ],
+)
+def test_each_run_of_a_day_is_a_session_that_its_name_tells_from_others(work, lines, sizes):
+    ingest(work, log(work, *lines))
+    sessions = sorted(Store(work.results).sessions('box'), key=lambda session: session.started)
+    assert [session.ran for session in sessions] == sizes
+    assert len({session.session[:8] for session in sessions}) == len(sizes)
+    if sizes[1:]:
+        first, last = sessions[0].session[:8], sessions[-1].session[:8]
+        assert f'session {last}' in (said := work.run('compare', first, last).output) or first in said
+    assert ingest(work, log(work, *lines)).stdout.startswith('nothing new')
 
 
 @pytest.mark.parametrize(

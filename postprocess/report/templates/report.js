@@ -147,9 +147,9 @@
       make('p', {}, verdict(one.verdict), ` on ${one.where}${one.cause ? `: ${one.cause}` : ''}`), facts(one.facts), past(make('figure', {}), id),
       ...(one.jobs ?? []).map(of => job(of, one.jobs.length > 1)),
       ...(one.more ? [make('p', {className: 'u'}, `${one.more} more jobs: plumbline compare --format csv`)] : []),
-      ...(one.jobs ?? []).slice(0, 1).flatMap(([, of]) => [...printed(data.cases[of].printed, id), command(data.cases[of].again)]),
+      ...(one.jobs ?? []).slice(0, 1).flatMap(([, of]) => [...printed(data.cases[of].printed, id), ...(data.cases[of].again ? [command(data.cases[of].again)] : [])]),
     ],
-    c: one => [...printed(one.printed), make('p', {}, ...archive(one)), facts(one.facts), make('p', {}, 'Run this case again:'), command(one.again)],
+    c: one => [...printed(one.printed), make('p', {}, ...archive(one)), facts(one.facts), ...(one.again ? [make('p', {}, 'Run this case again:'), command(one.again)] : [])],
     'n=': (one, node) => {
       const last = id => one.own?.[id]?.at(-1) ?? 0, ids = [...one.metrics ?? []].sort((a, b) => last(a) - last(b));
       return [

@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run reports and results databases of other suites reach a verdict, without a site file and with all their values."""
+
+import copy
+import json
+import random
+import re
+import shlex
+import sqlite3
+from contextlib import closing
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from run_reports import BEGAN
+from scratch import ROOT
+
+from plumbline.errors import InputError
+from postprocess.readers.cmdline import without_names
+from postprocess.readers.run_reports import read_report
+from postprocess.results.store import Store
+from postprocess.verdicts.measured import measured_in
+
+RECORDED = ROOT / 'tests/data/other-suites'
+# As the terminal printed them: bandwidth and latency of size=small, of size=large
+PRINTED = {
+    '4.6.4': (90.201, 1.29, 91.955, 1.27), '4.7.4': (95.141, 1.2, 90.186, 1.29), '4.8.4': (92.415, 1.2, 98.299, 1.23),
+    '4.9.2': (94.317, 1.28, 94.108, 1.29), '4.10.4': (99.206, 1.28, 95.265, 1.24),
+}  # fmt: skip
+DAY = 86400
+RATES = [95.2, 94.7, 95.1, 95.6, 94.9, 95.3, 95.0, 94.8, 95.4, 95.2]  # of healthy nights
+
+
+def document(version='4.10.4'):
+    return json.loads((RECORDED / f'reframe-{version}.json').read_text())
+
+
+def night(number, rate, names='^StreamLike', system='cluster'):
+    """A run report of one night, in which the first of its tests measured `rate`."""
+    report = document()
+    info, tests = report['session_info'], report['runs'][0]['testcases']
+    began = BEGAN + number * DAY
+    info |= {
+        'uuid': f'{number:08x}-0000', 'time_start_unix': began, 'time_end_unix': began + 60,
+        'cmdline': f'/opt/reframe/bin/reframe -C ours.py -c tests -n {shlex.quote(names)} -r', 'hostname': 'login1',
+    }  # fmt: skip
+    tests[:] = tests[:2]
+    for place, test in enumerate(tests):
+        values = {name.split(':')[-1]: value for name, value in test['perfvalues'].items()}
+        values['triad'][0] = rate if place == 0 else RATES[number % 10]
+        values['latency'][0] = 1.2 + RATES[number % 10] / 1e4
+        test['perfvalues'] = {f'{system}:cpu:{name}': value for name, value in values.items()}
+        test |= {'system': system, 'partition': 'cpu', 'job_nodelist': ['n1'], 'result': 'pass'}
+    return report
+
+
+def values_in(results):
+    store = Store(results)
+    return {
+        (row.id.check, str(dict(row.id.params)), row.id.metric): (
+            row.summary.mean,
+            row.quantity.unit,
+            row.quantity.better,
+        )
+        for session in store.sessions('*')
+        for row in measured_in(store, session)
+        if row.summary.n
+    }
+
+
+@pytest.mark.parametrize('version', PRINTED)
+def test_each_value_of_a_report_is_read(work, version):
+    said = work.run('ingest', RECORDED / f'reframe-{version}.json')
+    assert said.exit_code == 0 and '4 cases, 6 samples' in said.stdout, said.output
+    small, large = str({'size': 'small'}), str({'size': 'large'})
+    rate, latency, rate_of_large, latency_of_large = PRINTED[version]
+    assert values_in(work.results) == {
+        ('StreamLike', small, 'triad'): (rate, 'GB/s', 'higher'),
+        ('StreamLike', small, 'latency'): (latency, 'us', 'lower'),
+        ('StreamLike', large, 'triad'): (rate_of_large, 'GB/s', 'higher'),
+        ('StreamLike', large, 'latency'): (latency_of_large, 'us', 'lower'),
+        ('Counts', '{}', 'copy-rate'): (1234567.875, 'MB/s', 'higher'),
+        ('Counts', '{}', 'ratio'): (0.5, '', 'higher'),
+    }
+    red = work.run('compare')
+    assert red.exit_code == 1 and '1 != 0' in red.stdout, red.output
+    status = work.run('status')
+    assert status.exit_code == 1 and 'measured by another suite; 1 partition' in status.stdout
+
+
+def test_a_loss_is_found_the_same_night_and_runs_again_by_its_own_command(work):
+    for number, rate in enumerate(RATES):
+        work.ingest(night(number, rate))
+    assert work.run('record propose').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    work.ingest(night(10, 95.1))
+    assert work.run('compare').exit_code == 0, work.run('compare').output
+    work.ingest(night(11, 95.1 * 0.93))
+    red = work.run('compare')
+    assert red.exit_code == 1, red.output
+    assert '1 incident open' in red.stdout and 'cpu/builtin' in red.stdout and 'StreamLike' in red.stdout
+    assert re.search(r'triad.* -(6|7|8)\.\d %', red.stdout) or '-7' in red.stdout, red.stdout
+    said = re.sub(r'\\\n +', '', red.stdout)  # commands are broken at 80 columns
+    again = next(line for line in said.splitlines() if line.strip().startswith('$ ') and 'reframe' in line)
+    assert shlex.split(again)[1:] == [
+        '/opt/reframe/bin/reframe', '-C', 'ours.py', '-c', 'tests', '-r', '-n', r'^StreamLike%size=small',
+    ]  # fmt: skip
+    assert 'ci/nightly' not in red.stdout
+    page = work.run('report')
+    assert page.exit_code in (0, 1) and 'ci/nightly --no-provision' not in (work.results / 'report.html').read_text()
+
+
+def test_a_results_database_is_read_whole(work, tmp_path):
+    path = tmp_path / 'results.db'
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute('CREATE TABLE sessions(uuid TEXT, session_start_unix REAL, json_blob TEXT, report_file TEXT)')
+        for number, rate in enumerate(RATES[:3]):
+            report = night(number, rate)
+            row = report['session_info']['uuid'], BEGAN + number * DAY, json.dumps(report), 'report.json'
+            database.execute('INSERT INTO sessions VALUES (?, ?, ?, ?)', row)
+    said = work.run('ingest', path)
+    assert said.exit_code == 0 and said.stdout.count('2 cases, 4 samples') == 3, said.output
+    assert {session.source for session in Store(work.results).sessions('*')} == {'other database'}
+
+
+@pytest.mark.parametrize('values', [{'a:b:rate': [1.0]}, {'a:b:rate': 7}, [1]])
+def test_values_of_another_form_are_named(work, values):
+    report = night(0, 95.0)
+    report['runs'][0]['testcases'][0]['perfvalues'] = values
+    said = work.run('ingest', work.write(report))
+    assert said.exit_code == 2 and 'perfvalues' in said.output and 'expected' in said.output
+
+
+def test_a_value_that_is_no_number_is_missing(work):
+    report = night(0, 95.0)
+    report['runs'][0]['testcases'][0]['perfvalues']['cluster:cpu:triad'][0] = None
+    work.ingest(report)
+    store = Store(work.results)
+    (lost,) = [row for row in measured_in(store, store.find()) if row.status == 'missing']
+    assert lost.id.metric == 'triad' and 'its value is None' in str(lost.cause)
+
+
+@pytest.mark.parametrize(
+    ('line', 'words'),
+    [
+        ('reframe -n A -c x -r', ['reframe', '-c', 'x', '-r']),
+        ("reframe -c x --name='A|B' -nC -rv", ['reframe', '-c', 'x', '-rv']),
+        ("reframe -c 'x", []),
+        ('', []),
+    ],
+)
+def test_a_command_without_its_names(line, words):
+    assert without_names(line) == words
+
+
+def scalars(node, path=()):
+    if isinstance(node, (dict, list)):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from scalars(value, (*path, key))
+    else:
+        yield path
+
+
+@given(st.sampled_from([*PRINTED]), st.integers(0, 10**9), st.sampled_from([None, '', 7, -1e400, 'x', [], {}, True]))
+@settings(max_examples=200, deadline=None)
+def test_a_report_with_another_value_somewhere_is_read_or_named(tmp_path_factory, version, seed, value):
+    report = copy.deepcopy(document(version))
+    path = random.Random(seed).choice(list(scalars(report)))
+    node = report
+    for key in path[:-1]:
+        node = node[key]
+    node[path[-1]] = value
+    file = tmp_path_factory.getbasetemp() / f'mutated-{version}.json'
+    file.write_text(json.dumps(report))
+    try:
+        found = read_report(file)
+    except InputError as error:
+        assert str(file) in str(error)
+        return
+    assert len(found.samples) == 6 or (path[-2:-1] and 'perf' in str(path)) or path[-1] in ('fixture', 'result'), path

@@ -210,7 +210,7 @@ def test_a_lower_priority_and_threads_that_no_look_meets_are_named(tmp_path, che
     lowered = Rank(tmp_path / 'a', cheat, 'lowered', '0', '1')
     brief = Rank(tmp_path / 'b', cheat, 'brief', str(SECOND), SECONDS)
     (fault,) = lowered.end().faults
-    assert 'thread 1 of 1 (cheat) has the scheduling SCHED_IDLE, nice 0' in fault
+    assert 'thread 1 of 1 (cheat) has the scheduling SCHED_BATCH, nice 0' in fault
     (fault,) = brief.end().faults
     assert 'on which CPUs they ran is not known' in fault or f'may run on CPU {SECOND} ' in fault
 

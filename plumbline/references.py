@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
@@ -197,6 +197,7 @@ def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[
     """Return the right rows of a file, each with its line, and a sentence for each mistake in the others."""
     rows: list[tuple[int, Reference]] = []
     faults: list[str] = []
+    described = kind != 'baseline' or (path.parent / 'site.yaml').exists()  # other suites have units of their own
     first_lines: dict[SeriesId, int] = {}
     further = RECORDED if kind == 'baseline' else SOFTWARE
     try:
@@ -210,7 +211,7 @@ def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[
                 if None in entry or None in entry.values():
                     faults.append(f'{path}:{line}: expected {len(columns)} fields')
                     continue
-                wrong = list(_faults_of(entry, kind))
+                wrong = list(_faults_of(entry, UNITS if described else [entry['unit']], kind))
                 faults += [f'{path}:{line}: {message}' for message in wrong]
                 if wrong:
                     continue
@@ -232,13 +233,13 @@ def _columns_expected(found: tuple[str, ...], further: tuple[str, ...]) -> str:
     return f'expected the columns {",".join(COLUMNS)}, and perhaps {",".join(further)}'
 
 
-def _faults_of(entry: Mapping[str, str], kind: str) -> Iterator[str]:
+def _faults_of(entry: Mapping[str, str], units: Collection[str], kind: str) -> Iterator[str]:
     """Yield what is wrong in a row: column, and what was expected there."""
     for column in (*ID_COLUMNS, 'source'):
         if not entry[column]:
             yield f'{column}: is empty'
     for column, allowed in (
-        ('unit', UNITS), ('better', ('higher', 'lower')), ('kind', KINDS[kind]), ('mode', ('', *MODES)),
+        ('unit', units), ('better', ('higher', 'lower')), ('kind', KINDS[kind]), ('mode', ('', *MODES)),
     ):  # fmt: skip
         if entry[column] not in allowed:
             yield f'{column}: {expected_one_of(entry[column], allowed)}'

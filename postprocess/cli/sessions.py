@@ -47,9 +47,20 @@ def ingest(
         bool,
         typer.Option('--perflog', help='The files are performance logs of another suite; each run becomes a session.'),
     ] = False,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            '--format',
+            metavar='NAME',
+            help='The files are of another tool: table, google-benchmark, hyperfine, github-action-benchmark, '
+            'superbench, or what other packages register. Needs --site.',
+        ),
+    ] = None,
     site: Annotated[
         str | None,
-        typer.Option(envvar='PLUMBLINE_SITE', help='Site of a report without any case; cases name their site.'),
+        typer.Option(
+            envvar='PLUMBLINE_SITE', help='Site of a report without any case, or of --format; cases name their site.'
+        ),
     ] = None,
     results: Results = DEFAULT,
 ) -> None:
@@ -58,7 +69,7 @@ def ingest(
     from postprocess.results.store import Store
 
     failed = False
-    for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog):
+    for said in module.ingest(Store(results), reports, site, expected, tuple(problem or ()), perflog, format):
         if isinstance(said, InputError):
             complain(said)
             failed = True

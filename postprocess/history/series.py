@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from plumbline.identity import Quantity, SeriesId
 from plumbline.limits import Tolerance, tolerance_for
+from plumbline.paths import site_folder
 from postprocess.results.store import Session, Store
 from postprocess.verdicts.candidates import CASES, NODE, lists_in
 from postprocess.verdicts.compare import site_policy
@@ -120,7 +121,8 @@ def _histories(table: pa.Table, sessions: Sequence[Session], root: Path | None) 
     """Return a history for each row: its names and facts, then lists of numbers. Sorted by series."""
     if not table.num_rows:
         return []
-    policy = site_policy(sessions[-1], root)
+    described = (site_folder(sessions[-1].site, root) / 'site.yaml').exists()  # other sites have the defaults
+    policy = site_policy(sessions[-1], root) if described else {}
     lists = {name: kind for name, kind in _LISTS.items() if name in table.column_names}
     columns = [lists_in(table[name], kind) for name, kind in lists.items()]
     found = []

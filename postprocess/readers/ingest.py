@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from plumbline.errors import InputError
+from postprocess.readers.measurements import read_measurements
 from postprocess.readers.performance_logs import read_perflogs
 from postprocess.readers.run_reports import clock_problems, is_database, read_report, sessions_in
 from postprocess.results.repeated import mark_repeated
@@ -17,14 +18,14 @@ from postprocess.text import count, one_line
 
 def ingest(
     store: Store, paths: Sequence[Path], site: str | None = None, expected: int | None = None,
-    problems: tuple[str, ...] = (), perflogs: bool = False,
+    problems: tuple[str, ...] = (), perflogs: bool = False, format: str | None = None,
 ) -> Iterator[str | InputError]:  # fmt: skip
     """Yield a sentence for each session, an error for each file or session that cannot be used.
 
-    `expected` and `problems` are of the sessions of run reports.
+    `expected` and `problems` are of the sessions of run reports; `format`: of files that no ReFrame wrote.
     """
     sites, found_any = set(), False
-    for found in read_perflogs(paths, store) if perflogs else _reports(store, paths, site):
+    for found in _found(store, paths, site, perflogs, format):
         found_any = True
         if isinstance(found, InputError):
             yield found
@@ -54,6 +55,21 @@ def ingest(
         yield 'nothing new: the store has all of it already'
     for name in sites:
         store.compact(name)
+
+
+def _found(
+    store: Store, paths: Sequence[Path], site: str | None, perflogs: bool, format: str | None
+) -> Iterator[RunReport | InputError]:
+    if not format:
+        yield from read_perflogs(paths, store) if perflogs else _reports(store, paths, site)
+        return
+    for path in paths:
+        try:
+            if not site:
+                raise InputError(f'{path}: the format {format} names no site: give --site')
+            yield from read_measurements(path, format, site)
+        except InputError as error:
+            yield error
 
 
 def _reports(store: Store, paths: Sequence[Path], site: str | None) -> Iterator[RunReport | InputError]:

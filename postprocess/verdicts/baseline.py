@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import groupby
@@ -214,7 +214,8 @@ class _Recorder:
                 self.refused.append(Refusal(of.id, cause))
                 return None
             of = of.only(good)
-        if cause := _unusable([of, *group[1:]]):
+        units = () if self.sessions[-1].is_of_another_suite else UNITS
+        if cause := _unusable([of, *group[1:]], units):
             self.refused.append(Refusal(of.id, cause))
             return None
         return of
@@ -289,14 +290,17 @@ def _jobs(of: Candidate) -> list[tuple[int, int]]:
     return list(zip(of.nights.tolist(), of.cases.tolist(), strict=True))
 
 
-def _unusable(group: Sequence[Candidate]) -> str:
-    """Return why the values of a series make no reference, once for each unit; empty if they do."""
+def _unusable(group: Sequence[Candidate], units: Collection[str]) -> str:
+    """Return why the values of a series make no reference, once for each unit; empty if they do.
+
+    `units`: those that it may have; none: any.
+    """
     of = group[0]
     if len(group) > 1:
-        units = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
-        return f'its unit or direction differs between the sessions: {units}'
-    if of.quantity.unit not in UNITS:
-        return f'unit {of.quantity.unit!r} is none of {", ".join(UNITS)}'
+        found = '; '.join(f'{one.quantity.unit}, {one.quantity.better} is better' for one in group)
+        return f'its unit or direction differs between the sessions: {found}'
+    if units and of.quantity.unit not in units:
+        return f'unit {of.quantity.unit!r} is none of {", ".join(units)}'
     if not float(digits(float(of.values.min()))) > 0:
         return f'mean {of.values.min():.6g}: a reference must be above 0'
     return ''

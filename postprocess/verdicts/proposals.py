@@ -14,6 +14,7 @@ from plumbline.files import write_text
 from plumbline.paths import site_file, site_folders
 from plumbline.references import COLUMNS, FILES, RECORDED, Reference, read_references
 from plumbline.site.sites import site_names
+from postprocess.results.store import Store
 from postprocess.text import to_csv
 from postprocess.verdicts.baseline import Proposal, digits, read_baseline
 
@@ -64,7 +65,8 @@ def accept(results: Path, site: str | None, root: Path | None) -> Accepted:
             raise InputError(f'{results / "proposals"}: name one of {", ".join(proposals)} with --site')
         of_site = f' for site {site}' if site else ''
         raise InputError(f'{results / "proposals"}: no proposal{of_site}; `plumbline record propose` makes one')
-    if not site_file(site, '', root).is_dir():
+    of_others = any(session.is_of_another_suite for session in Store(results).sessions(site)[-1:])
+    if not (of_others or site_file(site, '', root).is_dir()):
         raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
     path = site_folders(root)[0] / site / FILES['baseline']
     proposed = read_references(proposals[site], 'baseline')
@@ -100,6 +102,8 @@ def validate(text: str, path: Path) -> None:
     with tempfile.TemporaryDirectory() as folder:
         trial = Path(folder) / path.name
         trial.write_text(text, encoding='utf-8')
+        if (path.parent / 'site.yaml').exists():
+            trial.with_name('site.yaml').touch()
         try:
             read_references(trial, 'baseline')
         except SiteError as error:

@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 from scratch import ROOT
@@ -35,7 +36,7 @@ cpu,cpu,HPCC,size=quick,hpl,-,GFlop/s,higher,100,1,3,baseline,session x,2026-01-
 
 def test_a_folder_without_the_site_is_no_folder_of_its_references(tmp_path):
     with pytest.raises(InputError, match='expected a folder perlmutter'):
-        site_policy('perlmutter', tmp_path)
+        site_policy(SimpleNamespace(site='perlmutter', is_of_another_suite=False), tmp_path)
 
 
 def test_own_folders_come_before_those_of_the_clone_and_take_the_baselines(tmp_path):

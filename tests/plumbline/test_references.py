@@ -33,6 +33,7 @@ def find(*rows: Reference) -> Reference | None:
 def read(tmp_path):
     def read(*lines: str, kind='baseline', header=HEADER):
         path = tmp_path / f'{kind}.csv'
+        (tmp_path / 'site.yaml').touch()  # a site without one is of another suite, with units of its own
         path.write_text('\n'.join([header, *lines, '']))
         return read_references(path, kind)
 

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Numbers that no ReFrame made: what each reader of a format yields, and the sessions that they become.
+
+A reader is a function of a path that yields a `Measurement` for each number, and raises ValueError where the file is
+not what it reads. Packages register theirs under the entry point ``plumbline.readers``, by the name of the format.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from datetime import datetime, timezone
+from importlib.metadata import entry_points
+from pathlib import Path
+
+from plumbline.errors import InputError
+from plumbline.identity import pairs, to_text
+from plumbline.record import summarize
+from postprocess.readers import formats, values
+from postprocess.readers.formats import Measurement
+from postprocess.readers.run_reports import NAME, clock_problems
+from postprocess.results.tables import RunReport, metric_row
+
+
+def readers() -> dict[str, Callable[[Path], Iterator[Measurement]]]:
+    """Return all readers by the name of their format: ours, and those that other packages register."""
+    others = {one.name: one.load() for one in entry_points(group='plumbline.readers')}
+    return others | formats.READERS
+
+
+def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
+    """Yield the sessions in a file of the format `name`. Raises InputError."""
+    known = readers()
+    if name not in known:
+        raise InputError(f'{name}: expected one of the formats {", ".join(sorted(known))}')
+    if not NAME.fullmatch(site):
+        raise InputError(f'{site}: expected a site of letters, digits, "-", "_" and "."')
+    try:
+        content = path.read_bytes()
+        written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).replace(tzinfo=None, microsecond=0)
+        found = list(known[name](path))
+    except OSError as error:
+        raise InputError(f'{path}: cannot be read: {error.strerror}') from None
+    except (ValueError, KeyError, TypeError, LookupError, RecursionError) as error:
+        raise InputError(f'{path}: not of the format {name}: {_brief(error)}') from None
+    if not found:
+        raise InputError(f'{path}: has no number that the format {name} names')
+    digest = hashlib.sha256(content).hexdigest()
+    sessions: dict[str, list[Measurement]] = defaultdict(list)
+    for one in found:
+        sessions[one.session].append(one)
+    for session, of_session in sessions.items():
+        yield _report(site, session, of_session, written, path, digest, name)
+
+
+def _brief(error: Exception) -> str:
+    return re.sub(r'\s+', ' ', f'{error}' or type(error).__name__)[:200]
+
+
+def _report(
+    site: str, session: str, found: list[Measurement], written: datetime, path: Path, digest: str, name: str
+) -> RunReport:
+    """Return measurements of a session as a run report: a case for each partition, environ, check and params."""
+    times = [one.time or written for one in found]
+    of = hashlib.sha256(f'{site} {session} {"" if session else digest}'.encode()).hexdigest()
+    row = {  # its name begins with what tells it from others, as only the beginning is shown
+        'session': f'{of[:12]}-{name}', 'started': min(times), 'ended': max(times), 'hostname': '', 'cmdline': '',
+        'reframe': '', 'selection': [], 'narrowed_by': [], 'runs': 1,
+        'problems': clock_problems(min(times), max(times)),
+        'report': str(path.absolute()), 'report_sha256': digest, 'source': f'{name} file',
+    }  # fmt: skip
+    by_case: dict[tuple[str, str, str, str, str], list[Measurement]] = defaultdict(list)  # nodes measure it one by one
+    for one in found:
+        by_case[one.partition, one.environ, one.check, to_text(pairs(dict(one.params))), one.node].append(one)
+    cases, metrics, samples = [], [], []
+    for number, ((partition, environ, check, params, node), of_case) in enumerate(by_case.items()):
+        failed = next((one.failed for one in of_case if one.failed), '')
+        cases.append({
+            'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
+            'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
+            'benchmark': True, 'result': 'fail' if failed else 'pass', 'fail_phase': 'sanity' if failed else None,
+            'fail_reason': failed or None, 'tags': [], 'trials': max(one.trial for one in of_case),
+            'nodes': node.split(',') if node else [],
+            'completed': max(one.time or written for one in of_case), 'trial_seconds': [], 'evidence': '',
+            **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
+            'provenance': json.dumps({'format': name}),
+        })  # fmt: skip
+        series: dict[tuple[str, str], list[Measurement]] = defaultdict(list)
+        for one in of_case:
+            series[one.metric, to_text(pairs(dict(one.dims)))].append(one)
+        for (metric, dims), of_series in series.items():
+            first = of_series[0]
+            if len({(one.unit, one.better) for one in of_series}) > 1:
+                raise InputError(f'{path}: {check} {params}: {metric} has several units or directions')
+            columns = values.metric(metric, first.unit, None, None)
+            columns |= {'dims': dims, 'judged': first.judged} | ({'better': first.better} if first.better else {})
+            numbers = [one.value for one in of_series if not math.isnan(one.value)]
+            missing = None if numbers else 'it has no value'
+            metrics.append(metric_row(cases[-1], vars(summarize(numbers)) | columns | {'missing': missing}))
+            key = {'case_id': number, 'metric': metric, 'dims': dims, 'node': node}
+            samples += [
+                key | {'trial': one.trial, 'value': one.value} for one in of_series if not math.isnan(one.value)
+            ]
+    return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples)

@@ -79,7 +79,7 @@ ROOMS = {
             'tests/postprocess',
             'store ingest results_api store_check printed renamed_series repeated',
         ),
-        Room('postprocess/readers', 'tests/postprocess', 'ingest perflogs reframe_cmdline'),
+        Room('postprocess/readers', 'tests/postprocess', 'ingest perflogs reframe_cmdline other_suites formats'),
         Room('postprocess/statistics', 'tests/postprocess', 'stats night levels trend fleet'),
         Room(
             'postprocess/verdicts',

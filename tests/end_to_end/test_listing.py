@@ -41,8 +41,10 @@ def test_listing_writes_nothing(clone, tmp_path):
 
 def test_without_the_settings_a_hint_names_them(clone):
     answer = clone.fork('reframe', '-c', clone.root / 'checks', '-l', HOME=str(clone.root))
-    assert 'Found 0 check(s)' in answer.stdout
+    assert 'WithoutSettings' in answer.stdout and 'Found 1 check(s)' in answer.stdout
     assert (answer.stdout + answer.stderr).count(f'-C {clone.root}/reframe_settings/settings.py') == 1
+    ran = clone.fork('reframe', '-c', clone.root / 'checks', '-r', f'--prefix={clone.root}', HOME=str(clone.root))
+    assert ran.returncode == 1 and f'-C {clone.root}/reframe_settings/settings.py' in ran.stdout, ran.stdout
 
 
 def test_every_check_says_what_it_is(clone):

@@ -21,6 +21,17 @@ def test_a_case_is_posted_as_json_and_written_to_the_journal(clone, tmp_path):
 
     server = http.server.ThreadingHTTPServer(('127.0.0.1', 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    check = clone.root / 'checks/demo.py'
+    text = check.read_text()
+    for old, new in {
+        r"r'^rate: (\S+)$'": r"r'^rate (?P<size>\d): (?P<value>\S+)$', expected={'size': '8'}",
+        "    requires = 'demo'": "    requires, dims = 'demo', {'size': Dim('name')}",
+        'import reframe as rfm\n': 'import reframe as rfm\nfrom plumbline.record import Dim\n',
+    }.items():
+        assert old in text
+        text = text.replace(old, new)
+    check.write_text(text)
+    clone.program('echo "rate 8: 50.5"; echo "delay: 1.25"')
     journal = tmp_path / 'journal'
     answer = clone.reframe(
         '-r', '-n', 'Demo', PLUMBLINE_HTTPJSON=f'http://127.0.0.1:{server.server_port}/cases',
@@ -30,7 +41,9 @@ def test_a_case_is_posted_as_json_and_written_to_the_journal(clone, tmp_path):
     assert answer.returncode == 0, answer.stdout + answer.stderr
     assert {header for header, _ in posted} == {'Bearer hush'}
     (sent,) = (json.loads(body) for _, body in posted if b'"Demo"' in body)
-    assert sent['check_perf_rate_value'] == 50.5
+    values = {(one['metric'], *one['dims'].items()): (one['value'], one['unit']) for one in sent['check_perf']}
+    assert values == {('rate', ('size', '8')): (50.5, 'GB/s'), ('delay',): (1.25, 'us')}
+    assert not [name for name in sent if name.startswith('check_perf_')]
     kept = [json.loads(line) for line in journal.read_text().splitlines()]
     (report,) = (json.loads(path.read_text()) for path in clone.results.glob('reports/*[0-9].json'))
     reported = {case['display_name']: case for case in report['runs'][0]['testcases']}

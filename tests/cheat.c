@@ -2,7 +2,8 @@
  *   honest, start, middle   the whole process: never, at once, after half of the time
  *   thread, child           one thread of three, whose first one sleeps; a child process
  *   crowd                   nothing moves: CPU threads run
- *   daemon, brief, closed   a child that init adopts; threads of 5 ms, one after the other; after all files are closed
+ *   daemon, brief, closed   a child that init adopts; threads of 5 ms, one after the other, for so much CPU time; after
+ *                           all files are closed
  *   lowered                 nothing moves: it runs with SCHED_BATCH, so long by its CPU time
  * It ends with exit code CODE (7), or 9 if it has a child that it did not start. */
 #define _GNU_SOURCE
@@ -88,8 +89,8 @@ int main(int count, char **words) {
         return code;
     }
     if (!strcmp(how, "brief")) {
-        double moment = 0.005, end = now() + seconds;
-        while (now() < end) {
+        double moment = 0.005;
+        while (clock() < seconds * CLOCKS_PER_SEC) {
             pthread_create(threads, NULL, moved, &moment);
             pthread_join(threads[0], NULL);
         }

@@ -208,7 +208,7 @@ def test_a_process_without_a_parent_or_an_environment_is_found_by_the_control_gr
 def test_a_lower_priority_and_threads_that_no_look_meets_are_named(tmp_path, cheat):
     """Not beside the others, as they need CPU time."""
     lowered = Rank(tmp_path / 'a', cheat, 'lowered', '0', '1')
-    brief = Rank(tmp_path / 'b', cheat, 'brief', str(SECOND), SECONDS)
+    brief = Rank(tmp_path / 'b', cheat, 'brief', str(SECOND), '2')
     (fault,) = lowered.end().faults
     assert 'thread 1 of 1 (cheat) has the scheduling SCHED_BATCH, nice 0' in fault
     (fault,) = brief.end().faults

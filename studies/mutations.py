@@ -56,7 +56,7 @@ ROOMS = {
         Room(
             'plumbline',
             'tests/plumbline',
-            'evidence limits outputs references renames settings units own_sites',
+            'evidence limits outputs references renames rounds settings units own_sites',
         ),
         Room('plumbline/site', 'tests/plumbline', 'sites site_mistakes job_rules probe own_sites'),
         Room('plumbline/machine', 'tests/plumbline', 'detect gpu_links node'),
@@ -96,7 +96,7 @@ ROOMS = {
             'tests/postprocess',
             'plumbline_cli compare_output results_api incidents_command sites_command',
         ),
-        Room('ci', 'tests/ci', 'rerun session sweep slurm_nodes notify progress outcome rounds'),
+        Room('ci', 'tests/ci', 'rerun session sweep slurm_nodes notify progress outcome results_directory'),
     )
 }
 # Calls whose arguments are texts for people

@@ -42,6 +42,13 @@ class Measurement:
     judged: bool = True
     failed: str = ''
 
+    def __post_init__(self) -> None:
+        for name in ('check', 'metric', 'unit', 'better', 'session', 'partition', 'environ', 'node', 'failed'):
+            if not isinstance(text := getattr(self, name), str) or not (text or name not in ('check', 'metric')):
+                raise ValueError(f'{name}: expected a text, found {text!r:.40}')
+        if self.better not in ('', 'higher', 'lower'):
+            raise ValueError(f'better: expected higher or lower, found {self.better!r:.40}')
+
 
 def table(path: Path) -> Iterator[Measurement]:
     """Yield the rows of a table with named columns: CSV, JSON lines or Parquet, by the end of its name."""
@@ -99,11 +106,15 @@ def google_benchmark(path: Path) -> Iterator[Measurement]:
 def hyperfine(path: Path) -> Iterator[Measurement]:
     """Yield the time of each run of each command of hyperfine's JSON."""
     for result in json.loads(path.read_bytes())['results']:
-        params = result.get('parameters') or {}
+        params, codes = result.get('parameters') or {}, result.get('exit_codes') or []
+        if codes and len(codes) != len(result.get('times') or codes):
+            raise ValueError(f'{result["command"]!r:.40}: has {len(result["times"])} times and {len(codes)} exit codes')
+        failed = next((f'exit code {code}' for code in codes if code), '')
         for trial, seconds in enumerate(result.get('times') or [result['mean']], 1):
             yield Measurement(
-                check=result['command'], params=params, metric='time', value=_number(seconds), unit='s', trial=trial
-            )
+                check=result['command'], params=params, metric='time', value=_number(seconds), unit='s', trial=trial,
+                failed=failed,
+            )  # fmt: skip
 
 
 def github_action_benchmark(path: Path) -> Iterator[Measurement]:

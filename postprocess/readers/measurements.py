@@ -45,7 +45,7 @@ def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
         found = list(known[name](path))
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
-    except (ValueError, KeyError, TypeError, LookupError, RecursionError) as error:
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
         raise InputError(f'{path}: not of the format {name}: {_brief(error)}') from None
     if not found:
         raise InputError(f'{path}: has no number that the format {name} names')

@@ -10,6 +10,7 @@ from lxml import etree
 from run_reports import case, metric, reference, report
 
 from plumbline.references import load_references
+from postprocess.text import decimals
 
 
 @pytest.fixture
@@ -168,3 +169,11 @@ def test_junit_leaves_out_what_xml_cannot_hold(work, tmp_path):
     work.run('compare', '--junit', tmp_path / 'junit.xml')
     cases = etree.parse(tmp_path / 'junit.xml').findall('.//testcase')
     assert 'cpu/system STREAM size=big triad' in [element.get('name') for element in cases]
+
+
+@pytest.mark.parametrize(
+    ('values', 'places'),
+    [([1234.0, 0.01234], 5), ([1234.0, 5678.0], 0), ([12.34, None, 0.0], 2), ([1e-12], 0), ([3e-8], 9), ([], 0)],
+)
+def test_a_column_has_four_digits_of_its_smallest_number(values, places):
+    assert decimals(values) == places

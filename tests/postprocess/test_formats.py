@@ -76,6 +76,7 @@ def test_a_table(work, tmp_path, kind):
     assert ingest(work, path, 'table').count(' of box: ') == 2
     assert numbers(work) == EXPECTED_OF_TABLE
     first, second = sorted(Store(work.results).sessions('box'), key=lambda one: one.started)
+    assert {case.check: case.trials for case in Store(work.results).cases(first)} == {'Stream': 2, 'Solve': 1}
     assert f'{first.started:%Y-%m-%d %H:%M}' == '2026-11-01 01:00' and first.session[:8] != second.session[:8]
     assert 'nothing changed' in ingest(work, path, 'table')
 
@@ -83,9 +84,14 @@ def test_a_table(work, tmp_path, kind):
 @pytest.mark.parametrize(
     ('text', 'said'),
     [
-        ('check,metric\nA,b\n', 'found no value'), ('check,metric,value,colour\nA,b,1,red\n', 'found colour'),
-        ('check,metric,value\nA,b,fast\n', 'row 1'), ('check,metric,value,params\nA,b,1,size\n', 'expected name=value'),
-        ('check,metric,value,time\nA,b,1,yesterday\n', 'yesterday'), ('check,metric,value\n', 'has no number'),
+        ('check,metric\nA,b\n', 'found no value'),
+        ('check,metric,value,colour\nA,b,1,red\n', 'found colour'),
+        ('check,metric,value,better\nA,b,1,up\n', 'expected higher or lower'),
+        ('check,metric,value\nA,b,fast\n', 'row 1'),
+        ('check,metric,value,params\nA,b,1,size\n', 'expected name=value'),
+        ('check,metric,value,time\nA,b,1,yesterday\n', 'yesterday'),
+        ('check,metric,value,time\nA,b,1,99999999999999\n', 'a.csv'),
+        ('check,metric,value\n', 'has no number'),
     ],
 )  # fmt: skip
 def test_a_wrong_table_is_named(work, tmp_path, text, said):
@@ -206,3 +212,37 @@ def test_a_package_registers_a_format(work, tmp_path, monkeypatch):
     ingest(work, tmp_path / 'a.txt', 'ours')
     assert numbers(work) == [{('Ours', '', '', 'rate'): (95.5, 'GB/s', 'higher', 1)}]
     assert 'ours' in ingest(work, tmp_path / 'a.txt', 'nosuch', code=2)
+
+
+def test_a_command_of_hyperfine_that_failed_is_an_incident(work, tmp_path):
+    document = json.loads(REAL['hyperfine'].read_text())
+    document['results'][1]['exit_codes'][2] = 4
+    (tmp_path / 'a.json').write_text(json.dumps(document))
+    ingest(work, tmp_path / 'a.json', 'hyperfine')
+    red = work.run('compare', '--site', 'box')
+    assert red.exit_code == 1 and 'exit code 4' in ' '.join(red.stdout.split()), red.stdout
+
+
+SCALARS = [None, '', 7, 'x', [], {}, True, '9' * 400]
+
+
+@pytest.mark.parametrize('name', ['google-benchmark', 'hyperfine', 'superbench'])
+def test_another_value_somewhere_is_read_or_named(tmp_path, name):
+    def places(node, path=()):
+        for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from places(value, (*path, key)) if isinstance(value, (dict, list)) else [(*path, key)]
+
+    lines = REAL[name].read_text().splitlines() if name == 'superbench' else [REAL[name].read_text()]
+    choose, file = random.Random(11), tmp_path / 'mutated'
+    for _ in range(150):
+        documents = [json.loads(line) for line in lines]
+        *path, last = choose.choice(list(places(documents)))
+        node = documents
+        for key in path:
+            node = node[key]
+        node[last] = choose.choice(SCALARS)
+        file.write_text('\n'.join(map(json.dumps, documents)))
+        try:
+            list(read_measurements(file, name, 'box'))
+        except InputError as error:
+            assert str(file) in str(error)

@@ -184,3 +184,15 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
     }  # fmt: skip
     case.sends_by_fabric = False
     assert XcclTests.sanity_faults(case, run) == []
+
+
+@each_row(
+    ('collective', 'crossing', 'of_network'),  # of 8 ranks on 2 nodes, by hand: nccl-tests, doc/PERFORMANCE.md
+    [
+        ('all_reduce', 1.75, 1), ('all_gather', 0.875, 2), ('reduce_scatter', 0.875, 2), ('alltoall', 0.875, 0.5),
+        ('sendrecv', 1, 1),
+    ],
+)
+def test_the_factors_of_a_collective(collective, crossing, of_network):
+    assert xccl.FACTORS[collective](8) == crossing
+    assert xccl.OF_NETWORK[collective](2, 4) == of_network

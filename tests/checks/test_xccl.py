@@ -189,7 +189,10 @@ def test_the_case_reads_the_logs_of_all_ranks_and_fails_with_the_fallback(record
 @each_row(
     ('collective', 'crossing', 'of_network'),  # of 8 ranks on 2 nodes, by hand: nccl-tests, doc/PERFORMANCE.md
     [
-        ('all_reduce', 1.75, 1), ('all_gather', 0.875, 2), ('reduce_scatter', 0.875, 2), ('alltoall', 0.875, 0.5),
+        ('all_reduce', 1.75, 1),
+        ('all_gather', 0.875, 2),
+        ('reduce_scatter', 0.875, 2),
+        ('alltoall', 0.875, 0.5),
         ('sendrecv', 1, 1),
     ],
 )

@@ -146,17 +146,16 @@ def superbench(path: Path) -> Iterator[Measurement]:
     for line in path.read_text(encoding='utf-8').splitlines():
         found = json.loads(line)
         node = found.pop('node')
-        codes = {name.rpartition('/')[0]: code for name, code in found.items() if '/return_code' in name and code}
         for name, value in found.items():
             check, _, metric = name.rpartition('/')
             metric, _, rank = metric.partition(':')
-            if metric == 'return_code' and not (code := codes.get(check)):
+            if metric == 'return_code' and not value:
                 continue
             lower = re.search(r'time|latency|error|_lat\b', metric)
             yield Measurement(
                 check=check, metric=metric, value=_number(value), better='lower' if lower else 'higher', node=node,
                 dims={'rank': rank} if rank else {}, judged=not check.startswith('monitor'),
-                failed=f'return code {code}' if metric == 'return_code' else '',
+                failed=f'return code {value}' if metric == 'return_code' else '',
             )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from rows import each_row
 from test_trials import CURVE, ROWS, folder_of, plan
 
 from checks.core.reading import signatures
-from checks.core.reading.causes import Ending
+from checks.core.reading.causes import OUTPUT, Cause, Ending
 from checks.core.reading.outputs import first_words, text_of
 from checks.core.reading.trials import Metric, read
 from plumbline.outputs import plain
@@ -200,3 +200,19 @@ def test_the_page_of_faults_is_up_to_date(monkeypatch):
 def test_a_job_that_really_fails_says_what_the_page_says(break_it):
     fault = dict(fault_table.real_faults())[break_it]
     assert fault_table.first_line(fault) == fault_table.page_rows()[break_it]
+
+
+@pytest.mark.parametrize(
+    ('trials', 'of', 'said'),
+    [
+        ((), 3, 'x'),
+        ((2,), 3, 'x in trial 2 of 3'),
+        ((1, 2), 2, 'x in all 2 trials'),
+        ((1, 2, 3, 4, 5), 9, 'x in trials 1, 2, 3, 4, 5 of 9'),
+        ((1, 2, 3, 4, 5, 7), 9, 'x in trials 1, 2, 3, 4, 5 and 1 more of 9'),
+        ((1,), 1, 'x in trial 1 of 1'),
+    ],
+)
+def test_a_cause_names_five_trials_and_counts_the_others(trials, of, said):
+    assert Cause(OUTPUT, 'x', trials, of).brief == said
+    assert str(Cause(OUTPUT, 'x', trials, of, 'n1', ': y')) == f'{said} on n1: y'

@@ -183,8 +183,9 @@ def control_group():
     """A control group as Slurm makes it for a task."""
     for root in ('/sys/fs/cgroup/pids', '/sys/fs/cgroup/unified', '/sys/fs/cgroup'):
         step = Path(root, f'plumbline_test_{os.getpid()}')
-        with suppress(OSError):
-            (step / 'task_0').mkdir(parents=True)
+        if Path(root, 'cgroup.procs').exists():
+            with suppress(OSError):
+                (step / 'task_0').mkdir(parents=True)
         if os.access(step / 'task_0/cgroup.procs', os.W_OK):
             break
     else:

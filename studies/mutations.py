@@ -6,8 +6,9 @@
 
 A change is one that a slip of the hand makes: a comparison turned round, `+` for `-`, a limit of 600 s for one of 60,
 a direction, a value that is not returned. Texts, messages, log lines, types and docstrings stay as they are. The tests
-run in a copy of the checkout, without the end-to-end ones. A change that no test notices has survived: a gap in the
-tests, or code whose result is the same either way.
+run in a copy of the checkout: first the room's own, which take seconds, then, where these notice nothing, the further
+ones that run jobs or commands of it. A change that no test notices has survived: a gap in the tests, or code whose
+result is the same either way.
 """
 
 from __future__ import annotations
@@ -24,9 +25,11 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
@@ -37,68 +40,27 @@ NOT_COPIED = ('.git', '.venv', '.mypy_cache', '.ruff_cache', '.hypothesis', '__p
 
 
 class Room(NamedTuple):
-    """A folder of the product, and the files of tests that must notice a change in it, those in `folder` by name."""
+    """A folder of the product and the files of tests that must notice a change in it.
+
+    `tests` take seconds; `further` run jobs, commands or many nights, and are tried where the first notice nothing.
+    """
 
     sources: str
-    folder: str
-    names: str
-
-    @property
-    def tests(self) -> list[str]:
-        """The files of tests below the checkout."""
-        return [f'{self.folder}/test_{name}.py' for name in self.names.split()]
+    tests: tuple[str, ...]
+    further: tuple[str, ...] = ()
 
 
-# End-to-end tests, browsers and many nights are not among them: a room takes seconds
-ROOMS = {
-    room.sources: room
-    for room in (
-        Room(
-            'plumbline',
-            'tests/plumbline',
-            'evidence limits outputs references renames rounds settings units own_sites',
-        ),
-        Room('plumbline/site', 'tests/plumbline', 'sites site_mistakes job_rules probe own_sites'),
-        Room('plumbline/machine', 'tests/plumbline', 'detect gpu_links node'),
-        Room('plumbline/stacks', 'tests/plumbline', 'spack linkage'),
-        Room('reframe_settings', 'tests/reframe_settings', 'schedulers journal'),
-        Room('checks/core', 'tests/checks', 'budget placement topology source figures trials'),
-        Room('checks/core/job', 'tests/checks', 'sweep_places load'),
-        Room('checks/ladder', 'tests/checks', 'ladder node_ladder'),
-        Room('checks/core/reading', 'tests/checks', 'trials causes watched lines recorded_outputs health agreement'),
-        Room('checks/core/meters', 'tests/checks', 'energy health power_cap'),
-        Room('checks/compute', 'tests/checks', 'hpl hpcg hpl_mxp fft figures recorded_outputs'),
-        Room('checks/gpu', 'tests/checks', 'clpeak comm_scope copies gemm xccl'),
-        Room('checks/memory', 'tests/checks', 'babelstream cache_latency numa_matrix recorded_outputs'),
-        Room('checks/mpi', 'tests/checks', 'osu'),
-        Room('checks/node', 'tests/checks', 'node_settings'),
-        Room('checks/storage', 'tests/checks', 'storage'),
-        Room('postprocess', 'tests/postprocess', 'sites_command results_api compare_output'),
-        Room(
-            'postprocess/results',
-            'tests/postprocess',
-            'store ingest results_api store_check printed renamed_series repeated',
-        ),
-        Room('postprocess/readers', 'tests/postprocess', 'ingest perflogs reframe_cmdline other_suites formats'),
-        Room('postprocess/statistics', 'tests/postprocess', 'stats night levels trend fleet'),
-        Room(
-            'postprocess/verdicts',
-            'tests/postprocess',
-            'compare compare_sessions baseline further_jobs nodes_that_differ derived',
-        ),
-        Room('postprocess/incidents', 'tests/postprocess', 'incidents ended_sessions statements'),
-        Room('postprocess/history', 'tests/postprocess', 'fleet_command fleet_events trend digest status kept_answer'),
-        Room('postprocess/papers', 'tests/postprocess', 'annex published_tables'),
-        Room('postprocess/views', 'tests/postprocess', 'views_table compare_output status sites_command'),
-        Room('postprocess/report', 'tests/postprocess', 'charts report compare_output'),
-        Room(
-            'postprocess/cli',
-            'tests/postprocess',
-            'plumbline_cli compare_output results_api incidents_command sites_command',
-        ),
-        Room('ci', 'tests/ci', 'rerun session sweep slurm_nodes notify progress outcome results_directory'),
-    )
-}
+def _rooms() -> dict[str, Room]:
+    """Return the rooms of rooms.yaml, where ``ci/again`` is the file tests/ci/test_again.py."""
+    rooms = {}
+    for sources, lists in yaml.safe_load(Path(__file__).with_name('rooms.yaml').read_text(encoding='utf-8')).items():
+        names = {key: [name.rpartition('/') for name in of] for key, of in lists.items()}
+        files = {key: tuple(f'tests/{folder}/test_{name}.py' for folder, _, name in of) for key, of in names.items()}
+        rooms[sources] = Room(sources, **files)
+    return rooms
+
+
+ROOMS = _rooms()
 # Calls whose arguments are texts for people
 _SPEAKS = {'print', 'log', 'debug', 'info', 'warning', 'error', 'tell', 'echo', 'Option', 'Argument', 'add_argument'}
 _COMPARISONS = {
@@ -229,8 +191,15 @@ def sources_of(room: Room) -> list[str]:
 
 def table() -> str:
     """Return the rooms with their tests as a table of Markdown."""
-    rows = [f'| `{room.sources}/` | `{room.folder}`: {", ".join(room.names.split())} |' for room in ROOMS.values()]
-    return '\n'.join(['| room | tests |', '|---|---|', *rows])
+
+    def listed(tests: Sequence[str]) -> str:
+        folders: dict[str, list[str]] = defaultdict(list)
+        for path in map(Path, tests):
+            folders[path.parent.name].append(path.stem.removeprefix('test_'))
+        return '; '.join(f'`{folder}`: {", ".join(names)}' for folder, names in folders.items())
+
+    rows = [f'| `{room.sources}/` | {listed(room.tests)} | {listed(room.further)} |' for room in ROOMS.values()]
+    return '\n'.join(['| room | its tests, in `tests/` | further tests |', '|---|---|---|', *rows])
 
 
 def sample(rooms: dict[str, Room], number: int, seed: int) -> dict[str, list[Change]]:
@@ -266,12 +235,12 @@ class Checkout:
             shutil.copytree(ROOT, self.root, symlinks=True, ignore=shutil.ignore_patterns(*NOT_COPIED))
             subprocess.run(['git', 'init', '--quiet'], cwd=self.root, check=True)  # tests ask git for the files
 
-    def fails(self, limit: float | None = None, first: str = '') -> str:
-        """Run the tests; return the lines of a failure, or that they took longer than `limit` seconds.
+    def fails(self, tests: Sequence[str], limit: float | None = None, first: str = '') -> str:
+        """Run the files of tests; return the lines of a failure, or that they took longer than `limit` seconds.
 
-        The files of tests that name the module `first` run first, as a failure ends the run.
+        The files that name the module `first` run first, as a failure ends the run.
         """
-        files = [self.root / name for name in self.room.tests]
+        files = [self.root / name for name in tests]
         files.sort(key=lambda path: not first or first not in path.read_text(encoding='utf-8'))
         own = ('PYTEST_', 'COV_', 'COVERAGE', 'PLUMBLINE', 'RFM_', 'TESTS_CACHE')
         # What one change detects of this machine, no other one may find; a pipe would stay open while a process is left
@@ -294,13 +263,17 @@ class Checkout:
             said.seek(0)
             return said.read()[-2000:] if code else ''
 
-    def survives(self, change: Change, limit: float) -> bool:
-        """Return True if all tests pass with the change, which is then undone."""
+    def survives(self, change: Change, limits: Sequence[float]) -> bool:
+        """Return True if all tests pass with the change, which is then undone.
+
+        `limits`: seconds for the tests of the room, and for its further ones.
+        """
         path = self.root / change.file
         text = path.read_bytes()
         try:
             self._write(path, change.of(text))
-            return not self.fails(limit, path.stem)
+            every = zip((self.room.tests, self.room.further), limits, strict=True)
+            return not any(self.fails(tests, limit, path.stem) for tests, limit in every if tests)
         finally:
             self._write(path, text)
 
@@ -315,15 +288,17 @@ class Checkout:
 def try_room(name: str, room: Room, changes: list[Change], folder: Path, seed: int) -> list[Change]:
     """Return the changes of a room that survive. Raises RuntimeError where its tests fail without any."""
     checkout = Checkout(folder, room, seed)
-    began = time.monotonic()
-    if said := checkout.fails():
-        raise RuntimeError(f'{name}: expected its tests to pass without a change, found\n{said}')
-    seconds = time.monotonic() - began
-    survivors = [change for change in changes if checkout.survives(change, 3 * seconds + 30)]
+    seconds = []
+    for tests in (room.tests, room.further):
+        began = time.monotonic()
+        if tests and (said := checkout.fails(tests)):
+            raise RuntimeError(f'{name}: expected its tests to pass without a change, found\n{said}')
+        seconds.append(time.monotonic() - began)
+    limits = [3 * taken + 30 for taken in seconds]
+    survivors = [change for change in changes if checkout.survives(change, limits)]
     killed = len(changes) - len(survivors)
-    print(
-        f'{name:24} {seconds:5.0f} s {len(changes):4} changes {killed:4} killed {len(survivors):4} survived', flush=True
-    )
+    took = f'{seconds[0]:5.0f} s and {seconds[1]:4.0f} s'
+    print(f'{name:24} {took} {len(changes):4} changes {killed:4} killed {len(survivors):4} survived', flush=True)
     for change in survivors:
         print(f'    {change}', flush=True)
     return survivors

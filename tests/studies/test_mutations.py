@@ -90,11 +90,11 @@ def test_every_file_of_the_product_is_of_a_room_whose_tests_exist():
     assert files - {file for room in ROOMS.values() for file in sources_of(room)} == {
         'checks/__init__.py', 'checks/without_settings.py',
     }  # fmt: skip
-    assert not [test for room in ROOMS.values() for test in room.tests if not (ROOT / test).exists()]
+    assert not [test for room in ROOMS.values() for test in room.tests + room.further if not (ROOT / test).exists()]
 
 
 def test_contributing_lists_the_rooms_with_their_tests():
-    page = re.sub(r' \| \d+ \|', ' |', (ROOT / 'CONTRIBUTING.md').read_text())
+    page = re.sub(r' \| \d+ s \|', ' |', (ROOT / 'CONTRIBUTING.md').read_text())
     for row in islice(mutations.table().splitlines(), 2, None):
         assert row in page, 'list them again: python studies/mutations.py --rooms'
 
@@ -115,7 +115,7 @@ def project(tmp_path, monkeypatch):
 
 
 def test_what_tests_notice_is_killed_and_the_rest_survives(project, tmp_path, capsys):
-    room = Room('room', 'tests', 'least')
+    room = Room('room', ('tests/test_least.py',))
     text = (project / 'room/least.py').read_text()
     changes = changes_of('room/least.py', text)
     limit, lowest = (
@@ -126,15 +126,25 @@ def test_what_tests_notice_is_killed_and_the_rest_survives(project, tmp_path, ca
     assert (tmp_path / 'copy/room/least.py').read_text() == (project / 'room/least.py').read_text() == text
 
 
+def test_further_tests_are_tried_where_the_first_notice_nothing(project, tmp_path):
+    (project / 'tests/test_most.py').write_text(
+        'from room.least import least\n\n\ndef test_most():\n    assert least(77, 60) == 40\n'
+    )
+    (limit,) = (
+        one for one in changes_of('room/least.py', (project / 'room/least.py').read_text()) if one.before == '40'
+    )
+    assert try_room('room', Room('room', ('tests/test_least.py',), ('tests/test_most.py',)), [limit], tmp_path, 0) == []
+
+
 def test_what_never_ends_is_killed_after_its_time(project, tmp_path):
-    checkout = Checkout(tmp_path, Room('room', 'tests', 'least'))
+    checkout = Checkout(tmp_path, Room('room', ('tests/test_least.py',)))
     start = (project / 'room/least.py').read_text().index('-= 1')
     endless = Change('room/least.py', 3, start, start + 4, 'constant', '-= 1', '-= 0')
-    assert not checkout.survives(endless, 5)
-    assert not checkout.fails(60), 'the change is undone'
+    assert not checkout.survives(endless, [5, 5])
+    assert not checkout.fails(['tests/test_least.py'], 60), 'the change is undone'
 
 
 def test_a_room_whose_tests_fail_without_a_change_is_an_error(project, tmp_path):
     (project / 'tests/test_least.py').write_text('def test_nothing():\n    assert False\n')
     with pytest.raises(RuntimeError, match='room: expected its tests to pass without a change'):
-        try_room('room', Room('room', 'tests', 'least'), [], tmp_path, 0)
+        try_room('room', Room('room', ('tests/test_least.py',)), [], tmp_path, 0)

@@ -18,7 +18,7 @@ class RecordError(ValueError):
 
 
 def expected_one_of(found: object, known: Iterable[object]) -> str:
-    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; of many only the likely ones."""
+    """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; at most 40 names are listed."""
     names = [str(name) for name in known]
     near = difflib.get_close_matches(str(found), names, n=2, cutoff=0.6)
     guess = f': did you mean {" or ".join(near)}?' if near else ''
@@ -27,4 +27,4 @@ def expected_one_of(found: object, known: Iterable[object]) -> str:
     return f'expected one of {", ".join(names) or "none"}; found {found!r}{guess}'
 
 
-_MOST = 40  # names in a sentence; of more only those that are like the wrong one
+_MOST = 40  # names listed in a sentence; of a longer list only those that resemble the wrong one

@@ -3,7 +3,7 @@
 
 ``<results>/evidence/<site>/<YYYY-MM>/<time>-<check>-<id>.tar.gz`` holds the stage directory of the case: the job
 script, its generated inputs, and of every trial the program's output, stderr and binding. An archive that must stay
-longer has a file ``<archive>.keep`` beside it with the reason.
+longer than the others has a file ``<archive>.keep`` beside it with the reason.
 """
 
 import io

@@ -40,7 +40,7 @@ def to_yaml(content: Any) -> str:
 
 
 def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
-    """Write all files, each by its function of a stream, before the first is replaced, in order. Raises InputError."""
+    """Write each file by its function of a stream; replace none before all are written. Raises InputError."""
     waiting: dict[Path, Path] = {}
     try:
         for path, write in contents.items():
@@ -49,7 +49,7 @@ def write_whole(contents: dict[Path, Callable[[BinaryIO], object]]) -> None:
                 with path.open('wb') as stream:
                     write(stream)
                 continue
-            # unique, as hosts may share the folder, and not to be guessed by who else may write there
+            # unique, as hosts may share the folder; unpredictable, as other users may write there
             unique = f'{platform.node()}.{os.getpid()}.{secrets.token_hex(4)}'
             temporary = path.with_name(f'.{path.name}{_UNFINISHED}{unique}')
             waiting[path] = temporary

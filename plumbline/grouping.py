@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Which common cause explains what is bad: the node, device, place, check, environ or partition that the bad share."""
+"""Find the common causes of bad results: the node, device, place, check, environ or partition that they share."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ Key = tuple[Hashable, ...]
 class Named(NamedTuple):
     """What a job names as slow, with the evidence as `text`.
 
-    `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group. `rail`: of which rail of the node, where
-    it is of one.
+    `kind`: settings, loopback, node, rail, plane, pair, uplink, place, group. `rail`: the rail of the node, if only
+    one is slow.
     """
 
     kind: str
@@ -28,7 +28,7 @@ class Named(NamedTuple):
 
 @dataclass(frozen=True)
 class Group:
-    """What is explained by one scope. `places`: of its members in the sequence that was explained."""
+    """What one scope explains. `places`: the indices of its members in the sequence `bad`."""
 
     key: Key
     places: tuple[int, ...]
@@ -37,12 +37,12 @@ class Group:
 def explain(
     bad: Sequence[Sequence[Key]], healthy: Iterable[Iterable[Key]], cost: Mapping[str, float] | None = None
 ) -> list[Group]:
-    """Return few scopes that together hold all that is bad and little that is healthy.
+    """Return a few scopes that together hold everything bad and little that is healthy.
 
-    `bad` has the scopes of each bad thing, `healthy` of each healthy one. Again and again the scope is taken that has
-    most bad things beyond its healthy ones. Of equal ones the kind counts that comes first in `bad`: name the narrow
-    ones first. What no scope explains is grouped by the first scope that it names. `cost`: what a healthy thing in a
-    scope of a kind counts, 1 unless given.
+    `bad` has the scopes of each bad thing, `healthy` those of each healthy one. Greedy: take the scope with the largest
+    surplus of bad over healthy things, remove what it explains, repeat. On a tie the kind that is first in `bad` wins,
+    so name narrow kinds first. What no scope explains is grouped by its first scope. `cost`: the weight of a healthy
+    thing by the kind of its scope, 1 by default.
     """
     well = Counter(key for keys in healthy for key in set(keys))
     order: dict[Hashable, int] = {}

@@ -33,7 +33,7 @@ def to_text(of: Pairs) -> str:
 def from_text(text: str) -> Pairs:
     """Parse what :func:`to_text` wrote; an empty text has no pairs. Raises ValueError.
 
-    A part without ``=`` belongs to the value before it: parameters of other suites may hold commas.
+    A part without ``=`` continues the value before it, since parameters of other suites may hold commas.
     """
     if text in (NONE, ''):
         return ()

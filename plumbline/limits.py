@@ -23,9 +23,9 @@ DEFAULT_CAP = 0.75
 #: check states.
 DEFAULT_SPREAD = 0.02
 PRIOR_DF = 4.0
-#: Standard deviations beyond a limit from which four of five losses are found.
+#: Standard deviations beyond a limit at which a loss is found four times of five.
 POWER = 0.841621
-#: Jobs of a series in a session at most, the first one and eight further ones, and the correlation of jobs that is
+#: Most jobs of a series in a session (the first one and eight further ones), and the correlation of jobs that is
 #: assumed.
 MOST_JOBS = 9
 LIKENESS_OF_JOBS = 0.3
@@ -33,7 +33,7 @@ LIKENESS_OF_JOBS = 0.3
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Losses of performance, between 0 and 1: a smaller one than floor never counts, a larger one than cap always.
+    """Losses of performance, between 0 and 1: one below `floor` never counts, one above `cap` always does.
 
     `usual_spread`: coefficient of variation between sessions that the check states.
     """
@@ -75,7 +75,7 @@ class Limits:
 
 
 def quantile_t(df: float) -> float:
-    """Return the quantile of Student's t that 1 of 100 000 values exceeds. `df` >= 1, not always whole."""
+    """Return the quantile of Student's t that 1 of 100 000 values exceeds. `df` >= 1, not necessarily an integer."""
     if df < len(_T):
         below = int(df)
         share = (1 / below - 1 / df) * below * (below + 1)  # linear in 1/df, of the logarithm: less than 0.6 % too wide
@@ -125,8 +125,8 @@ def _limits(
 def expected_spread(row: Reference, tolerance: Tolerance) -> tuple[float, float, bool]:
     """Return the variance of the logarithm of one session's value, its degrees of freedom, and whether it is assumed.
 
-    A spread that was recorded with at least `PRIOR_DF` degrees of freedom stands. A smaller number of them, or the
-    plain std of a row, is drawn to what is usual for the kind of metric; where there is none, that is assumed.
+    A recorded spread with at least `PRIOR_DF` degrees of freedom is used as it is. One with fewer, or the plain std of
+    a row, is averaged with what is usual for the kind of metric; without either, the usual spread is assumed.
     """
     spread, df = spread_of(row)
     if spread is None or df is None:
@@ -162,9 +162,9 @@ def tolerance_for(
 ) -> Tolerance:
     """Return the tolerance of a series: what its check states, unless the `policy` of the site says otherwise.
 
-    `policy`: ``tolerance`` of site.yaml. Its rules are shell patterns of check, params, metric and dims, and the last
-    that matches wins. None: the check states nothing, and the default of the suite holds. Only a site says which loss
-    always counts.
+    `policy`: ``tolerance`` of site.yaml. Its rules are shell patterns of check, params, metric and dims; the last one
+    that matches wins. `floor` and `usual_spread` are None where the check states nothing: the default of the suite
+    holds. Only a site sets the cap.
     """
     floor = policy.get('floor', DEFAULT_FLOOR if floor is None else floor)
     cap = policy.get('cap', max(floor, DEFAULT_CAP))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What a program printed: its text in plain lines, and the lines from which a check read its numbers.
 
-``numbers.json`` in the folder of a job has both for each file that was read:
-``{"trial_1/run/stdout": {"latency message_bytes=8": [12]}}``. Lines count from 1 in the text that `plain` returns.
+``numbers.json`` in the folder of a job has these lines for each file that was read: ``{"trial_1/run/stdout": {"latency
+message_bytes=8": [12]}}``. Lines count from 1 in the text that `plain` returns.
 """
 
 import json

@@ -43,8 +43,7 @@ CHECKOUT_FILES = _PACKAGE / '_checkout'
 
 
 def site_folders(root: Path | None = None) -> tuple[Path, ...]:
-    """Return the folders of site folders, of which the first with a file wins: `root` alone, else those of
-    ``$PLUMBLINE_SITES``, then the suite's.
+    """Return the folders that hold site folders; the first one with a file wins.
 
     Site folders and baselines are written to the first: with ``$PLUMBLINE_SITES`` a clone may be read-only.
     """
@@ -54,7 +53,7 @@ def site_folders(root: Path | None = None) -> tuple[Path, ...]:
 
 
 def choose_sites(folders: str) -> None:
-    """Take these folders of sites, joined by colons, in this process and those it starts. Raises InputError."""
+    """Use these folders of sites, joined by colons, in this process and its children. Raises InputError."""
     chosen = [Path(one).absolute() for one in folders.split(':')]
     for folder in chosen:
         if not folder.is_dir():
@@ -69,7 +68,7 @@ def add_library() -> None:
 
 
 def usable(folder: Path) -> Path:
-    """Return a folder of ours that every program takes for a name. Raises InputError."""
+    """Return `folder` if ReFrame, the shell and DuckDB take all its characters literally. Raises InputError."""
     if found := _SPECIAL.findall(str(folder)):
         which = ', '.join(sorted({repr(one) for one in found}))
         raise InputError(
@@ -107,6 +106,6 @@ def site_folder(site: str, root: Path | None = None, file: str = 'site.yaml') ->
 
 
 def site_file(site: str, file: str, root: Path | None = None) -> Path:
-    """Return a file of `site` in the first of the site folders that has it, else where it would be written."""
+    """Return the path of a file of `site`: in the first site folder that has it, else where it would be written."""
     folders = site_folders(root)
     return next((path for folder in folders if (path := folder / site / file).exists()), folders[0] / site / file)

@@ -12,9 +12,9 @@ from plumbline.identity import KINDS, Dim, Pairs, Quantity, pairs
 
 SCHEMA = 1
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
-#: Why a further job ran: its node is in doubt. It says nothing of the series that it measured.
+#: Why a further job ran: its node is in doubt. The reason is unrelated to the series that it measured.
 OF_NODE = 'node'
-#: The tag of a case such as never ran for real when it was released.
+#: The tag of a case of a kind that had never run on real hardware when it was released.
 EXPERIMENTAL = 'experimental'
 
 
@@ -52,7 +52,7 @@ def summarize(values: Sequence[float]) -> Summary:
 class Series:
     """The samples of one metric at one point of its dims, or why there are none.
 
-    `invalid` and `missing` are sentences. One that is not `judged` is stored and drawn, and judged only where a
+    `invalid` and `missing` are sentences. A series that is not `judged` is stored and drawn, but judged only if a
     reference names it.
     """
 
@@ -65,7 +65,7 @@ class Series:
 
 @dataclass
 class MetricRecord:
-    """A metric of a case and all its series, with what its check states of it.
+    """A metric of a case and all its series, with the tolerance that its check states.
 
     `usual_spread`: typical coefficient of variation from night to night. `floor`: loss of performance that the limit
     allows at least; None: the default of the suite.
@@ -101,12 +101,12 @@ FIGURES = {
 class Record:
     """All that a case leaves: identity, metrics, placement, times, job and provenance.
 
-    `dims` declares the dims of its metrics, and params that are a size or a count. `draw` says how a metric wants to be
-    drawn, where the kinds of its dims do not: metric -> {``x``: dim or param, ``title``: text, ``ideal``:
-    ``proportional`` or ``none``}. `figures` says what follows from a metric, in the words of `FIGURES`. `placement`:
-    ``requested`` and ``actual``. `health`: what each node but the first counted; that of the first is in `provenance`.
-    `causes`: a sentence for each cause of what is wrong, the worst first. `evidence`: the archive of what the benchmark
-    itself wrote, relative to the results directory.
+    `dims` declares the dims of its metrics, and the params that are a size or a count. `draw` says how to draw a metric
+    where the kinds of its dims do not: metric -> {``x``: dim or param, ``title``: text, ``ideal``: ``proportional`` or
+    ``none``}. `figures` names the derived figures of a metric, with the keys of `FIGURES`. `placement`: ``requested``
+    and ``actual``. `health`: the counters of each node but the first, whose counters are in `provenance`. `causes`: a
+    sentence for each cause of what is wrong, the worst first. `evidence`: the archive of what the benchmark itself
+    wrote, relative to the results directory.
     """
 
     check: str

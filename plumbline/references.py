@@ -21,16 +21,16 @@ from plumbline.units import UNITS, better, number_in
 COLUMNS = (
     *ID_COLUMNS, 'unit', 'better', 'mean', 'std', 'n', 'kind', 'source', 'recorded_at', 'mode', 'note',
 )  # fmt: skip
-#: Further columns of a baseline.csv that `plumbline record` wrote; one written by hand may do without.
+#: Further columns of a baseline.csv that `plumbline record` wrote; a file written by hand may omit them.
 RECORDED = ('spread', 'df', 'spread_n', 'usual_spread', 'floor', 'epoch', 'provenance')
-#: The further column of a published.csv: what the number was measured with, as far as its source says.
+#: The further column of a published.csv: the software of the measurement, as far as its source names it.
 SOFTWARE = ('software',)
 #: Each mode runs all that the modes before it run; a row's mode is the smallest that measures it.
 MODES = ('quick', 'nightly', 'acceptance')
 _WORDS = ('partition', 'environ', 'check', 'metric')  # the fields of an id that are one text
 FILES = {'published': 'published.csv', 'baseline': 'baseline.csv'}
-#: Kinds of rows that are never a limit and are kept so that their numbers are not added again; the note says why.
-#: unmeasured: no check measures this by the definition of its source; invalid: known to be wrong.
+#: Kinds of rows that are never a limit. They stay in the file, with the reason as a note, so that nobody adds them
+#: again. unmeasured: no check measures this by the definition of its source; invalid: known to be wrong.
 NO_LIMIT = ('unmeasured', 'invalid')
 #: The kinds of rows that each file holds. elsewhere: published for another machine like this one; only warns.
 KINDS = {'published': ('published', 'elsewhere', *NO_LIMIT), 'baseline': ('baseline',)}
@@ -43,8 +43,8 @@ class Reference:
 
     `id` may be a pattern: ``*`` for a whole field, ``name=*`` for one value of params or dims. `std` and `n` of
     published numbers may be unknown (None); a baseline's n counts sessions. `spread` is the standard deviation of the
-    logarithm of one value that the limit uses, with `df` degrees of freedom, from `spread_n` sessions: more than n
-    where an epoch moved only the mean. `usual_spread` and `floor`: what the check states of its tolerance.
+    logarithm of one value that the limit uses, with `df` degrees of freedom, from `spread_n` sessions; these are more
+    than n where a new epoch changed the mean alone. `usual_spread` and `floor`: what the check states of its tolerance.
     """
 
     id: SeriesId
@@ -65,7 +65,7 @@ class Reference:
     floor: float | None = None
     epoch: str = ''
     provenance: str = ''
-    printed: str = field(default='', compare=False)  # the mean with all its digits, as the file has it
+    printed: str = field(default='', compare=False)  # the mean with the digits of the file
 
     @cached_property
     def facts(self) -> dict[str, str]:
@@ -75,12 +75,12 @@ class Reference:
 
     @cached_property
     def sessions(self) -> frozenset[str]:
-        """The first 8 characters of the sessions that the row is of, as far as `provenance` names them."""
+        """The first 8 characters of the sessions that the row was computed from, as far as `provenance` names them."""
         return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
 
     @property
     def origin(self) -> str:
-        """The source, and the software of the number where that is known."""
+        """The source of the number, and its software where that is known."""
         return f'{self.source} ({self.software})' if self.software else self.source
 
     @property
@@ -155,7 +155,7 @@ class References:
         """Return the row that counts for a series, or None. Raises SiteError when two match it equally well."""
         exact = self.exact.get(of)
         if exact is not None and exact.kind not in KINDS['published']:
-            return exact  # nothing is more specific, and no kind goes before it
+            return exact  # nothing is more specific, and no kind has precedence over it
         found = [row for row in self.patterns if row.matches(of)] + ([exact] if exact else [])
         found.sort(key=lambda row: row.rank, reverse=True)
         if len(found) > 1 and found[0].rank == found[1].rank:
@@ -178,7 +178,7 @@ def load_references(site: str, root: Path | None = None) -> References:
 
 @cache
 def _read_once(path: Path, kind: str, state: tuple[int, int, int]) -> list[Reference]:
-    """Return all rows of a file while its `state` is the same: commands ask for them several times."""
+    """Return all rows of a file, cached while its `state` is unchanged: commands ask for them several times."""
     return read_references(path, kind)
 
 
@@ -194,7 +194,7 @@ def read_references(path: Path, kind: str) -> list[Reference]:
 
 
 def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[str]]:
-    """Return the right rows of a file, each with its line, and a sentence for each mistake in the others."""
+    """Return the valid rows of a file with their line numbers, and a sentence for each mistake in the other rows."""
     rows: list[tuple[int, Reference]] = []
     faults: list[str] = []
     described = kind != 'baseline' or (path.parent / 'site.yaml').exists()  # other suites have units of their own
@@ -234,7 +234,7 @@ def _columns_expected(found: tuple[str, ...], further: tuple[str, ...]) -> str:
 
 
 def _faults_of(entry: Mapping[str, str], units: Collection[str], kind: str) -> Iterator[str]:
-    """Yield what is wrong in a row: column, and what was expected there."""
+    """Yield each fault of a row: its column, and what was expected there."""
     for column in (*ID_COLUMNS, 'source'):
         if not entry[column]:
             yield f'{column}: is empty'

@@ -20,14 +20,14 @@ from plumbline.identity import Pairs, SeriesId
 
 TABLE = Path(__file__).with_name('renames.csv')
 COLUMNS = ('kind', 'check', 'old', 'new', 'since')
-#: What has a name. value: of a param, written as ``name=value``.
+#: What can be renamed. `value`: a value of a param, written as ``name=value``.
 KINDS = ('check', 'metric', 'param', 'value')
 _VERSION = re.compile(r'\d+\.\d+\.\d+')
 
 
 @dataclass(frozen=True)
 class Names:
-    """Today's names of a check: `check`, and those of what it has by each earlier name.
+    """Today's names of a check, of its metrics and of its params, by their earlier names.
 
     `values`: the value of today, by today's name of its param and the earlier value.
     """
@@ -59,7 +59,7 @@ class _Rename(NamedTuple):
 
 
 def renames() -> Mapping[str, Names]:
-    """Return the names of each check that has renames, by every name of it. Raises InputError for a wrong table."""
+    """Return the names of each check with renames, by each name that it has had. Raises InputError for a bad table."""
     return _read(TABLE)
 
 
@@ -78,7 +78,7 @@ def today(of: SeriesId) -> SeriesId:
 
 
 def every_id(of: SeriesId) -> Iterator[SeriesId]:
-    """Yield the id of a series and all that it had before, for patterns that a person wrote then."""
+    """Yield today's id of a series and all its earlier ids, for patterns that were written before a rename."""
     yield of
     known = renames()
     if names := known.get(of.check):

@@ -9,7 +9,7 @@ Place = tuple[str, ...]
 
 
 def number_of_rounds(nodes: int) -> int:
-    """Return the rounds in which each node meets each other; ``PLUMBLINE_NODE_SWEEP_ROUNDS`` limits them."""
+    """Return the number of rounds in which each node meets every other; ``PLUMBLINE_NODE_SWEEP_ROUNDS`` limits it."""
     every = nodes - 1 + nodes % 2
     chosen = settings.NODE_SWEEP_ROUNDS.get()
     return every if chosen is None else min(chosen, every)
@@ -18,7 +18,7 @@ def number_of_rounds(nodes: int) -> int:
 def rounds_of(nodes: list[str], per_place: int) -> Iterator[list[Place]]:
     """Yield the places of each round: every node in one round, or every pair of nodes in as few rounds as possible.
 
-    `per_place` nodes are one place. Of an odd number of nodes one pauses in each round.
+    `per_place`: nodes of a place, 1 or 2. With an odd number of nodes, one of them pauses in each round.
     """
     if per_place == 1:
         yield [(node,) for node in nodes]
@@ -27,10 +27,10 @@ def rounds_of(nodes: list[str], per_place: int) -> Iterator[list[Place]]:
 
 
 def tournament(nodes: Sequence[str], count: int) -> Iterator[list[Place]]:
-    """Yield `count` of the rounds in which each node meets each other, all pairs of a round at the same time.
+    """Yield `count` rounds of pairs of nodes. All rounds together pair each node with every other.
 
-    Where they are fewer than all rounds, the nodes that one node meets are as far apart in the list as possible:
-    neighbours there are often neighbours in the network.
+    If `count` is less than all rounds, the partners of a node are spread over the list as far as possible: neighbours
+    in the list are often neighbours in the network.
     """
     size = len(nodes) - 1 + len(nodes) % 2
     for number in range(count):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Variables of the environment that look like a secret, which no benchmark gets."""
+"""Keep environment variables that look like secrets away from benchmarks."""
 
 import os
 import re

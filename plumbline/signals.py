@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a command does when it is asked to end: one line, an exit code that tells the signal, nothing half-written."""
+"""End a command on a signal: print one line, exit with the code of the signal, leave nothing half-written."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class Signalled(BaseException):
-    """Report that a signal asked this process to end; as no Exception, only what handles it on purpose stops it."""
+    """Report that a signal asked this process to end; not an Exception, so that only explicit handlers catch it."""
 
     def __init__(self, number: int):
         super().__init__(signal.Signals(number).name)
@@ -33,7 +33,7 @@ def ending_signals() -> Iterator[None]:
 
 
 def ignore() -> None:
-    """Ignore the signals from now on: another process decides what they mean, or the end has begun."""
+    """Ignore the signals from now on: another process handles them, or this one is already ending."""
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
 

@@ -30,7 +30,7 @@ _BETTER = {
 
 
 def number_in(text: str | None) -> float | None:
-    """Return the number that a text is; None where it is none."""
+    """Return a text as a number; None if it is not one."""
     try:
         return float(text or '')
     except ValueError:

@@ -13,7 +13,7 @@ from plumbline.identity import from_text
 
 
 class Journal(logging.FileHandler):
-    """Append one line of JSON for each case, with what the run report will hold of it, in case no report is written."""
+    """Append a line of JSON for each finished case, as in the run report, in case no report is written."""
 
     def format(self, record):
         known = {key.removeprefix('check_'): value for key, value in vars(record).items() if key.startswith('check_')}
@@ -28,8 +28,8 @@ def _journal(site_config, config_prefix):
 def _as_json(record: logging.LogRecord, extras: Mapping[str, Any] | None, ignored: Collection[str]) -> str:
     """Return a finished case as JSON; `check_perf` has metric, dims, value, unit and bounds of each performance value.
 
-    ReFrame's own JSON has six fields for each value, named by it: a collector would learn fields without end of a curve
-    over message sizes.
+    ReFrame's own JSON names six fields after each value. With a curve over message sizes, a collector would have to
+    index hundreds of field names.
     """
     left_out = ('_', 'check_perf_')
     known = {key: value for key, value in vars(record).items() if not (key.startswith(left_out) or key in ignored)}

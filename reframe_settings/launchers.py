@@ -26,13 +26,13 @@ class SrunOnWholeNodes(SrunLauncher):
     """
 
     def __init__(self):
-        JobLauncher.__init__(self)  # SrunLauncher asks srun for its version, which decides about this option alone
+        JobLauncher.__init__(self)  # SrunLauncher.__init__ only starts srun to learn whether it has this option
         self.use_cpus_per_task = False
 
 
 @register_launcher('aprun-on-whole-nodes')
 class AprunOnWholeNodes(JobLauncher):
-    """Launch with Cray's aprun; all hardware threads of the node are shared out, and no rank is bound to its share."""
+    """Launch with Cray's aprun, which gets all hardware threads of the node and binds no rank."""
 
     def command(self, job):
         ranks = job.num_tasks_per_node or 1

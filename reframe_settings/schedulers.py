@@ -49,7 +49,7 @@ class SteadyClock:
     ones would be wrong, and ReFrame would pause between two looks at its jobs for as long as the clock was set back.
     """
 
-    _offset = clock_offset()  # when ReFrame's pauses were last measured from a new start; of the whole process
+    _offset = clock_offset()  # when ReFrame last began to measure its pauses; shared by the whole process
 
     def submit(self, job):
         super().submit(job)
@@ -73,7 +73,7 @@ class SteadyClock:
 
 
 class Local(LocalJobScheduler):
-    """Processes of this host, of which one that exceeds its time limit ends as a job of Slurm does.
+    """Run processes on this host; one that exceeds its time limit ends with a job state, as under Slurm.
 
     ReFrame would raise an error, and the check could not read the trials before it.
     """
@@ -101,9 +101,9 @@ class Slurm(SlurmJobScheduler):
         return slurm_state_completed(job.state and job.state.replace('PREEMPTED', 'CANCELLED'))
 
     def poll(self, *given):
-        """Set state, exit code and nodes of jobs, and cancel those that cannot start. Keep all as it is in an outage.
+        """Set state, exit code and nodes of jobs, and cancel those that cannot start. In an outage, change nothing.
 
-        Raises JobSchedulerError after ``max_sacct_failures`` questions in a row without an answer.
+        Raises JobSchedulerError after ``max_sacct_failures`` consecutive queries without an answer.
         """
         jobs = [job for job in given if job is not None]
         if not jobs:
@@ -131,7 +131,7 @@ class Slurm(SlurmJobScheduler):
             return self._from_controller(jobs)
 
     def _from_database(self, jobs: list[str]) -> dict[str, list[_Row]] | None:
-        # Of all times: a job may have begun before the clock was set back
+        # Ask without a start time: a job may have begun before the clock was set back
         words = f'{self._sacct} -S 1970-01-01 -E 2038-01-01 -n -P -X -j {",".join(jobs)}'
         answer = osext.run_command(f'{words} -o JobID,State,ExitCode,End,NodeList')
         if answer.returncode:
@@ -155,23 +155,23 @@ class Slurm(SlurmJobScheduler):
         if self.finished(job):
             job._exitcode = max(row.exit_code for row in rows)
             self._update_completion_time(job, [row.end for row in rows])
-            # For a state that ReFrame does not take for an end, it would have no list of nodes
+            # ReFrame fills the list of nodes only for states that it knows as final
             job._nodelist = osext.run_command(f'scontrol show hostname {job._nodespec}', log=False).stdout.split()
 
     @staticmethod
     def host_of(node: str) -> str:
-        """Return the host name that Slurm has of a node, for a rank whose host is called otherwise."""
+        """Return Slurm's host name of a node, for ranks whose host has another name than their node."""
         return _host_of(node)
 
     def _forgotten(self, job):
-        """Take a job that the controller no longer knows for ended, without an exit code, as ReFrame does."""
+        """Treat a job that the controller no longer knows as ended without an exit code, as ReFrame does."""
         if time.monotonic() - job.submitted > SqueueJobScheduler.SQUEUE_DELAY:
             job._state = 'CANCELLED' if job.is_cancelling else 'COMPLETED'
 
     def _cancel_if_blocked(self, jobs, reasons=None):
         """Cancel jobs that wait for a reason in ``slurm_job_cancel_reasons``; for ReqNodeNotAvail not at once.
 
-        For some time after a restart slurmctld says that no node is available.
+        slurmctld reports that no node is available for some time after its restart.
         """
         pending = [job.jobid for job in jobs if slurm_state_pending(job.state)]
         if not pending:
@@ -199,7 +199,7 @@ def _host_of(node: str) -> str:
 
 
 class OnWholeNodes:
-    """Mixin for PBS: ask for all CPUs of the nodes, as with cgroups a job can use no others."""
+    """Mixin for PBS: request all CPUs of the nodes, because cgroups confine a job to those it requested."""
 
     def emit_preamble(self, job):
         ranks = '{num_tasks_per_node}'

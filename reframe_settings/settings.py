@@ -37,7 +37,7 @@ from reframe_settings.journal import handlers_of_cases  # noqa: E402
 
 import_module('checks')  # so that check files find checks.core; nothing of it is used here
 sys.path.remove(str(ROOT))
-gc.freeze()  # what ReFrame has loaded stays loaded: without it in each collection, a listing takes a tenth less time
+gc.freeze()  # the garbage collector then skips what ReFrame has loaded, and a listing takes a tenth less time
 
 
 def _requested_system() -> str | None:
@@ -51,14 +51,15 @@ def _requested_system() -> str | None:
 def _level_of_log() -> str:
     """Return ``debug`` where ReFrame's command asks for more output.
 
-    ReFrame gathers all variables of a check for each message of its logger's level, also where no handler writes it.
+    ReFrame collects all variables of a check for each message of its logger's level, even if no handler writes the
+    message.
     """
     asked = os.environ.get('RFM_VERBOSE') or any(re.match('-[A-Za-z]*v|--ve', word) for word in sys.argv[1:])
     return 'debug' if asked else 'info'
 
 
 def _sites() -> list[Site]:
-    """Return this host's site, made to match any host name; where ``--system`` names another, all that load, too."""
+    """Return this host's site, changed to match any host name; if ``--system`` names another, also all valid sites."""
     try:
         own = load_site(name_of_this_site())
     except SiteError as error:
@@ -79,7 +80,7 @@ try:
 except InputError as error:
     raise ConfigError(str(error)) from None
 _SLURM_OPTIONS = {
-    # ReFrame unsets all others of the user's; a site with one account for each user has it nowhere else
+    # ReFrame unsets the user's other such variables, the only place where a site with personal accounts has them
     'slurm_envvar_whitelist': ['SBATCH_ACCOUNT', 'SBATCH_QOS', 'SBATCH_PARTITION', 'SBATCH_RESERVATION'],
     # An outage of minutes of the accounting database or the controller must not end the session or fail its cases
     'max_sacct_failures': 1000,
@@ -94,11 +95,11 @@ def _system(site: Site) -> dict[str, Any]:
     for partition in system['partitions']:
         if scheduler(partition['scheduler']).is_slurm:
             partition['sched_options'] = _SLURM_OPTIONS | partition.get('sched_options', {})
-            # A second run of a job would find in its directory what the first one left
+            # A requeued job would find the files of its first run in its directory
             partition['access'] = ['--no-requeue', *partition.get('access', [])]
         own = {'srun': 'srun-on-whole-nodes', 'alps': 'aprun-on-whole-nodes'}
         partition['launcher'] = own.get(partition['launcher'], partition['launcher'])
-        if settings.NODE_SWEEP.get():  # ci/node-sweep holds the nodes; each job uses them all, the second waits
+        if settings.NODE_SWEEP.get():  # ci/node-sweep holds the nodes; a job uses all of them, so a second one waits
             partition |= {'scheduler': 'local', 'access': [], 'max_jobs': 2}
         partition['scheduler'] = schedulers.register(partition['scheduler'])
     return system
@@ -153,6 +154,6 @@ site_configuration = {
 }  # fmt: skip
 
 secrets.drop()
-with suppress(AttributeError):  # where it is not ReFrame's command that loads this file, none was begun
-    for path in log_files():  # of the time before ReFrame read this file: each start would leave one in /tmp
+with suppress(AttributeError):  # no log was begun if this file is not loaded by the command reframe
+    for path in log_files():  # logs that ReFrame began before it read this file: each start would leave one in /tmp
         Path(path).unlink(missing_ok=True)

@@ -42,7 +42,7 @@ def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
     for partition in entry['partitions']:
         stated = set(partition)
         for key, value in machine.items():
-            if key != 'link_classes' or 'devices' not in stated:  # its pairs number the detected devices
+            if key != 'link_classes' or 'devices' not in stated:  # its pairs are numbers of detected devices
                 partition.setdefault(key, value)
         for file_system, described in list(partition.get('file_systems', {}).items()):
             if 'if_free' in described and (reason := lacking_for(described)):
@@ -96,7 +96,7 @@ def gpu_kinds(devices: list[dict[str, Any]]) -> set[str]:
 
 
 def lacking_on_path() -> dict[str, str | None]:
-    """Return for each benchmark that has programs which of them are not on PATH, None if all are."""
+    """Return, for each benchmark with programs, those that are not on PATH; None if all are."""
     lacking = {}
     for feature, wants in known_benchmarks().items():
         if programs := wants.get('executables'):
@@ -106,9 +106,9 @@ def lacking_on_path() -> dict[str, str | None]:
 
 
 def _fault_of(command: list[str] | None) -> str | None:
-    """Return why a short run of a program fails here, None if it works or is not to be tried; kept until a reboot.
+    """Return why a short run of a program fails here; None if it works or has no such test. Cached until a reboot.
 
-    Such as likwid-bench where a container or virtual machine hides what it asks of the processor.
+    Example: likwid-bench, where a container or virtual machine hides the processor's registers.
     """
     if not command:
         return None
@@ -131,7 +131,7 @@ def _machine() -> dict[str, Any]:
 
 
 def _cached(kind: str, depends_on: str, detect: Callable[[], Any]) -> Any:
-    """Return what `detect` returned last, until a boot, for these hardware threads and while `depends_on` holds."""
+    """Return the result of `detect`, cached until a reboot, for these hardware threads and an equal `depends_on`."""
     boot_id = read(_PROC / 'sys/kernel/random/boot_id') or 'unknown'
     allowed = ','.join(map(str, sorted(os.sched_getaffinity(0))))
     key = hashlib.sha256(f'{platform.node()} {boot_id} {allowed} {depends_on}'.encode()).hexdigest()[:16]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Parse what the programs and drivers of GPU vendors say of the GPUs of a node; `vendors.py` names the parsers.
+"""Parse what the programs and drivers of GPU vendors print about the GPUs of a node; `vendors.py` names the parsers.
 
 Links are those of ``nvidia-smi``, ``amd-smi`` or ``rocm-smi``, or of programs whose tables have the same form.
 """
@@ -31,7 +31,8 @@ class Link:
 
 
 def kfd_device(text: str) -> tuple[str, str] | None:
-    """Return model and architecture of a node of the amdgpu kernel driver; None of a CPU. Needs no ROCm program.
+    """Return model and architecture of a GPU as the amdgpu kernel driver lists it; None for a CPU. Needs no ROCm
+    program.
 
     ``gfx_target_version`` 90010 is gfx90a: two decimal digits each of minor and stepping, the last shown in hex.
     """
@@ -66,7 +67,7 @@ def amd_links(text: str, expected: tuple[str, ...] = _AMD_TABLES) -> dict[Pair, 
     pairs = list(next(iter(found.values())))
     if any(list(cells) != pairs for cells in found.values()):
         raise ValueError('expected the same number of GPUs in all tables')
-    ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end shows the number of links
+    ranges = r'\d+-(\d+)', 'two numbers such as 50000-200000'  # the upper end tells the number of links
     bandwidths = {pair: _number(pair, cell, *ranges) or 0 for pair, cell in found.pop('bandwidth', {}).items()}
     known = any(bandwidths.values())  # all 0: unknown to the driver
     return {

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A node to describe: this one, or one of which `node.sh` printed the kernel's files and what programs say there."""
+"""A node to describe: this one, or one whose kernel files and program outputs `node.sh` printed."""
 
 import os
 import platform
@@ -80,7 +80,7 @@ def cpus_of(node: Node) -> set[int]:
 
 
 def processor_of(node: Node) -> dict[str, Any]:
-    """Return the processor of a node with the keys of ReFrame, but the lines of caches. Raises SiteError."""
+    """Return the processor of a node with ReFrame's keys, but without cache line sizes. Raises SiteError."""
     cpus = node.root / _CPUS
     cores, sockets = (
         _masks(list(cpus.glob(f'cpu[0-9]*/topology/{name}'))) or _masks(list(cpus.glob(f'cpu[0-9]*/topology/{older}')))
@@ -146,7 +146,7 @@ def _depth(target: Any) -> tuple[int, int]:
 
 
 def _masks(paths: list[Path]) -> list[str]:
-    """Return the sets of CPUs that files hold, each once, by its lowest CPU; an empty set is left out."""
+    """Return the distinct, non-empty sets of CPUs that files hold, sorted by their lowest CPU."""
     masks = {int(text.replace(',', ''), 16) for path in paths if (text := read(path))}
     return [hex(mask) for mask in sorted(masks - {0}, key=lambda mask: mask & -mask)]
 
@@ -160,7 +160,7 @@ def read(path: Path) -> str:
 
 
 def settings_of(node: Node) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what can be read of a node, and why a key has no value: it differs between its CPUs or devices."""
+    """Return the settings that can be read on a node, and why others have no value, as where CPUs differ."""
     try:
         lines = node.output_of(SETTINGS).splitlines()
     except ValueError:

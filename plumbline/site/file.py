@@ -78,7 +78,7 @@ def _lines(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, .
 
 
 def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
-    """Yield path and fault, `complete` also what is left out; only parts of the right form are looked at further."""
+    """Yield path and fault of each mistake, with `complete` of omissions too. Skips the contents of malformed parts."""
     broken = set()
     for error in _validator().iter_errors(entry):
         for path, wrong in _explain(error):
@@ -143,7 +143,7 @@ def _explain(error: Any) -> Iterator[Fault]:
 
 
 def _inconsistencies(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:
-    """Yield path and fault of each contradiction; not of the `broken` parts, whose form is wrong already."""
+    """Yield path and fault of each contradiction, except in `broken` parts, whose form is already wrong."""
     parts = {
         key: [(number, item) for number, item in enumerate(entry[key]) if (key, number) not in broken]
         for key in ('environments', 'partitions')
@@ -188,7 +188,7 @@ def _of_partition(item: dict[str, Any], environs: list[str], detect: bool) -> It
 
 
 def _of_processor(processor: dict[str, Any]) -> Iterator[Fault]:
-    """Yield what cannot be: CPUs, sockets and NUMA domains are the same in each part of a node."""
+    """Yield contradictions between the numbers of CPUs, sockets and NUMA domains."""
     cpus, per_core, sockets = (processor[key] for key in ('num_cpus', 'num_cpus_per_core', 'num_sockets'))
     cores, domains = cpus // per_core, _number_of_domains(processor)
     if 'arch' in processor:
@@ -311,7 +311,7 @@ def _omissions(entry: dict[str, Any]) -> Iterator[Fault]:
             yield ['partitions', number, 'link_classes'], why
 
 
-# What is of the right form, and would not do on the machine what it is there for. A site that loads may have it.
+# Values of the right form that would have no effect, or a wrong one, on the machine. A site that loads may have them.
 
 _INTERFACE = re.compile(r'hsn\d+')  # of a Slingshot network device with the same number, cxi0 of hsn0
 _BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
@@ -336,7 +336,7 @@ def _without_effect(entry: dict[str, Any]) -> Iterator[Fault]:
 
 
 def _of_use(partition: dict[str, Any], variables: Set[str]) -> Iterator[Fault]:
-    """Yield what a partition, whose jobs have these environment variables, does not state, or states in vain."""
+    """Yield what a partition omits, or states without effect. `variables`: those of the environment of its jobs."""
     queue, runs = partition.get('queue', {}), partition['scheduler']
     gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
     for index, nic in enumerate(partition.get('nics', [])):
@@ -361,7 +361,7 @@ def _of_use(partition: dict[str, Any], variables: Set[str]) -> Iterator[Fault]:
 
 
 def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:
-    """Yield each floor above its cap: nothing smaller than the floor counts, all beyond the cap does."""
+    """Yield each floor above its cap: a loss below the floor never counts, one above the cap always does."""
     rules = [(['rules', index], rule) for index, rule in enumerate(tolerance.get('rules', []))]
     for path, rule in [([], tolerance), *rules]:
         floor, cap = rule.get('floor', 0), rule.get('cap', DEFAULT_CAP)

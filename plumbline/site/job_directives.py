@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read what a job script asks of its scheduler, and name each directive that this would reject or ignore.
+"""Read what a job script asks of its scheduler, and name each directive that the scheduler would reject or ignore.
 
 Slurm: sbatch(1). PBS: PBS Professional's user guide. LSF: bsub, with CSM's easy mode as on Summit. Flux: flux-batch(1)
 and RFC 36. Of Cobalt there is nothing to read: ReFrame has no backend for it.
@@ -20,7 +20,7 @@ Fault = tuple[int, str, str]  # line, option, why it would be rejected or ignore
 
 @dataclass
 class Asked:
-    """What a script asks of its scheduler. `lines`: of each of these words, where it stands."""
+    """What a script asks of its scheduler. `lines`: the line number of each field that is stated."""
 
     nodes: int = 1
     tasks_per_node: int = 1
@@ -59,7 +59,7 @@ class _Parser(argparse.ArgumentParser):
 def _read(
     lines: list[str], prefix: str, parser: _Parser, command: str, options: Iterable[str] = ()
 ) -> tuple[list[tuple[int, argparse.Namespace]], list[Fault]]:
-    """Return line and options of each directive, and the faults of all. `command` takes `options`, where known."""
+    """Return line and options of each directive, and all faults. `options`: those that `command` takes, if known."""
     found, faults = [], [*_ignored(lines, prefix, 'rejected' if prefix.endswith(':') else 'ignored')]
     for number, words in _directives(lines, prefix):
         try:
@@ -146,7 +146,7 @@ def gpus_asked_for(option: str) -> bool:
 
 
 def _hms(text: str, stated: bool = True) -> int | None:
-    """Return seconds of Slurm's ``minutes``, ``h:m:s``, ``days-hours``; PBS has ``h:m:s`` too."""
+    """Return the seconds of Slurm's ``90`` (minutes), ``1:30:00`` or ``1-12`` (days-hours); PBS has ``h:m:s`` too."""
     if not (text and stated):
         return None
     days, _, rest = text.rpartition('-')
@@ -167,7 +167,7 @@ _PLACES = ('free', 'pack', 'scatter', 'vscatter', 'excl', 'shared', 'exclhost')
 
 
 def _misspelt(name: str, known: Sequence[str]) -> str:
-    """Return why a resource would be rejected: its name is nearly one of `known`; empty where a site may have it."""
+    """Return why a resource would be rejected: its name resembles one of `known`; empty if it may be a site's own."""
     near = [] if name in known else difflib.get_close_matches(name, known, 1, 0.8)
     return f'PBS knows no such resource; did you mean {near[0]}?' if near else ''
 
@@ -200,7 +200,7 @@ def _pbs(lines: list[str], asked: Asked) -> Iterator[Fault]:
             elif name == 'walltime':
                 asked.lines['time'] = number
                 try:
-                    asked.seconds = _hms(value if ':' in value else f'0:0:{value}')  # a number alone: of seconds
+                    asked.seconds = _hms(value if ':' in value else f'0:0:{value}')  # a plain number is in seconds
                 except ValueError:
                     yield number, resources, 'expected h:m:s or seconds'
             elif name in ('nodes', 'ncpus', 'mpiprocs'):

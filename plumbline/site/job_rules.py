@@ -25,7 +25,7 @@ def faults_of_script(text: str, partition: Partition) -> Iterator[Fault]:
 
 
 def missing_words(text: str, partition: Partition) -> list[str]:
-    """Return what each job needs by the site and only its user can state: account, QOS, queue."""
+    """Return what the site requires of each job and only the user can state: account, QOS, queue."""
     asked = Asked()
     if read := RULES.get(partition.entry['scheduler']):
         list(read(text.splitlines(), asked))
@@ -34,7 +34,7 @@ def missing_words(text: str, partition: Partition) -> list[str]:
 
 
 def _beyond_limits(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[Fault]:
-    """Yield what is beyond the partition. `used`: each CPU that a rank is bound to, and the line that says so."""
+    """Yield what exceeds the partition. `used`: CPU that a rank is bound to -> the line that binds it."""
     line, processor, queue = asked.lines, partition.processor, partition.entry.get('queue', {})
     if asked.seconds is None:
         yield line.get('time', 1), 'time limit', 'none is stated: the default of the queue would end the job'
@@ -112,7 +112,7 @@ def _cpus_used(lines: list[str]) -> dict[int, int]:
 
 
 def _launchers(lines: list[str], asked: Asked, partition: Partition) -> Iterator[Fault]:
-    """Yield what jsrun, mpiexec of PALS and aprun would reject, and a program that none of them starts on its node."""
+    """Yield what jsrun, PALS's mpiexec and aprun would reject, and programs that would run on the launch node."""
     starts: dict[str, Callable[[int, str, Asked, Partition], Iterator[Fault]]] = {
         'jsrun': _jsrun, 'mpiexec': _mpiexec, 'aprun': _aprun,
     }  # fmt: skip

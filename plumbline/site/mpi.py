@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What makes each family of MPI pass buffers of GPUs without a copy through the host, or not look for any."""
+"""The settings that make each family of MPI pass GPU buffers without a copy through the host, or switch this off."""
 
 from dataclasses import dataclass, field
 
@@ -10,9 +10,9 @@ from plumbline.machine.vendors import VENDORS
 class GpuAware:
     """Variables of the job by the kind of GPU, such as ``cuda``; options of launchers by their name.
 
-    `off`: variables where a program hands MPI no such buffers. A module of the site may have switched it on, and a
-    program that was not linked for it then ends in MPI_Init.
-    `needs`: what the library must have beside them, for an administrator whose buffers are staged all the same.
+    `off`: variables for programs that hand MPI no such buffers. If a module of the site has switched it on, a program
+    that was not linked for it fails in MPI_Init. `needs`: what else the library must have; told to an administrator
+    whose buffers are staged nevertheless.
     """
 
     env_vars: dict[str, dict[str, str]] = field(default_factory=dict)

@@ -2,8 +2,8 @@
 """Write a site.yaml of this machine or cluster: what is detected, and comments on what is not.
 
 The scheduler lists the partitions and what their nodes have. NUMA domains, caches, GPU links and peaks are detected on
-a node: on this machine if there is no scheduler, else on that of the Slurm job that this runs in, on that of which a
-file was printed, or of a job in each.
+a node: this machine if there is no scheduler; else the node of the Slurm job that this runs in, the node that a file
+describes, or a node of a job in each partition.
 """
 
 import datetime
@@ -60,9 +60,9 @@ def of_file(path: Path, folder: Path) -> Node:
 def site_yaml(tell: Callable[[str], None] | None = None, node: Node | None = None) -> str:
     """Return the text of a site.yaml for this machine or cluster. Raises InputError.
 
-    `node`: one to describe in full in place of that of this process; alone, where it is of no partition of Slurm.
-    `tell`: outside a job, run one in each partition of Slurm, each after a sentence. A partition that takes no account
-    of this user is left out.
+    `node`: a node to describe in full instead of that of this process; it is described alone if no partition of Slurm
+    has it. `tell`: outside a job, run a job in each partition of Slurm and announce it with this function. A partition
+    that accepts no account of this user is left out.
     """
     node, alone = node or this_node(), bool(node and not node.partition)
     listed, why_not = ([], '') if alone else nodes_of_cluster()
@@ -126,7 +126,7 @@ def _check(text: str) -> None:
 
 
 def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
-    """Return the nodes with all that a job of this user states, and why the other partitions are left out."""
+    """Return the nodes with the options that a job of this user needs, and why other partitions are left out."""
     found, closed, stated = [], {}, {}
     for nodes in listed:
         if nodes.scheduler == 'slurm' and nodes.partition not in stated:
@@ -143,7 +143,7 @@ def _open_partitions(listed: list[Nodes]) -> tuple[list[Nodes], dict[str, str]]:
 
 
 def _nodes_like(node: Node, slurm: list[Nodes]) -> Nodes | None:
-    """Return the nodes equal to the `node` of a Slurm job; None if it is of no job. Raises InputError."""
+    """Return the nodes equal to the `node` of this Slurm job; None outside a job. Raises InputError."""
     if not node.partition or not node.name:
         return None
     where = f'node {node.name}, partition {node.partition}'
@@ -249,7 +249,7 @@ def _local_partition(node: Node) -> list[str]:
 
 
 def _node(machine: dict[str, Any], node: Node | None) -> list[str]:
-    """Return the lines of processor, memory, GPUs, links, peaks; `node`: where they were detected, if anywhere."""
+    """Return the lines of processor, memory, GPUs, links and peaks. `node`: where they were detected, if anywhere."""
     lines = ['    processor:']
     lines += [f'      {key}: {_flow(value)}' for key, value in _in_counts(machine['processor']).items()]
     if not node:
@@ -301,7 +301,7 @@ def _links(machine: dict[str, Any], gpus: int) -> list[str]:
 
 
 def _in_counts(processor: dict[str, Any]) -> dict[str, Any]:
-    """Return a processor without masks if its threads are numbered as usual: one of each core, then the others."""
+    """Return a processor without masks if its threads are numbered as usual: the first of all cores, then the rest."""
     if 'topology' not in processor:
         return processor
     topology, threads = processor['topology'], processor['num_cpus_per_core']

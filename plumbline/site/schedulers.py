@@ -24,9 +24,9 @@ class Scheduler:
     """What is known of a scheduler.
 
     `queued`: jobs wait for nodes, so each needs a time limit. `is_slurm`: its commands tell the state of nodes and
-    jobs, send a job to named nodes, and start a process on each node of a job. `ends_cleanly`: what a job leaves to be
-    done at its end is done though it is killed. `places_ranks`: ReFrame's directives for it ask for ranks, not for
-    whole nodes. `launchers`: those that need a job of it, or of another one that names them.
+    jobs, send a job to named nodes, and start a process on each node of a job. `ends_cleanly`: the exit trap of a job
+    runs even if the job is killed. `places_ranks`: ReFrame's directives for it ask for ranks, not for whole nodes.
+    `launchers`: those that need a job of this scheduler, or of another one that names them.
     """
 
     queued: bool = True
@@ -58,12 +58,12 @@ ON_LAUNCH_NODES = frozenset({'jsrun', 'lrun', 'lrun-gpu', 'alps'})
 
 
 def scheduler(name: str | None) -> Scheduler:
-    """Return what is known of a scheduler; the defaults for one that is not in the table, as of another suite."""
+    """Return what is known of a scheduler; the defaults if it is not in the table, such as one of another suite."""
     return SCHEDULERS.get(name or '', Scheduler())
 
 
 def launched_by(launcher: str) -> tuple[str, ...]:
-    """Return the schedulers of which a launcher needs a job; none where any will do."""
+    """Return the schedulers in whose jobs a launcher works; empty if it works in any."""
     return tuple(name for name, one in SCHEDULERS.items() if launcher in one.launchers)
 
 
@@ -71,7 +71,7 @@ def launched_by(launcher: str) -> tuple[str, ...]:
 class Nodes:
     """Equal nodes of a partition or queue; memory in MiB. `sockets`: 0 where the scheduler counts CPUs only.
 
-    `access`: what a job states to get there; `to_add`: what else it may have to.
+    `access`: the options of a job that get these nodes; `to_add`: further options that it may need.
     """
 
     partition: str
@@ -106,7 +106,7 @@ def count(number: int, name: str) -> str:
 
 
 def nodes_of_cluster() -> tuple[list[Nodes], str | None]:
-    """Return the nodes of all partitions of the scheduler that is on PATH, and if there are none why."""
+    """Return the nodes of all partitions of the scheduler on PATH, and why there are none."""
     for command, read in _READERS:
         if shutil.which(command[0]) is None:
             continue
@@ -143,7 +143,7 @@ def of_slurm(printed: str) -> list[Nodes]:
 def of_pbs(printed: str) -> list[Nodes]:
     """Parse ``pbsnodes -a``: a line with the name of a vnode, then indented lines ``key = value``.
 
-    The vnodes of a host are one node. A queue that a node names is its partition; else all of a kind are.
+    The vnodes of a host are one node. Its partition is the queue that it names, else all nodes of its kind.
     """
     hosts: dict[str, list[dict[str, str]]] = {}
     for block in re.split(r'\n\s*\n', printed.strip()):

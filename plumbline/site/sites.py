@@ -64,7 +64,7 @@ class LinkClass:
     pairs: tuple[tuple[int, int], ...]
     descr: str = ''
     peak: float | None = None
-    both_directions: bool = False  # measure a pair both ways, since its path is not symmetric
+    both_directions: bool = False  # measure both directions of a pair, since its path is not symmetric
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,8 @@ class Partition:
     published_peaks: dict[str, float] = field(default_factory=dict)  # as a document counts them, where that differs
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
-    transport: str = 'direct'  # from node to node: by the fabric from any memory, from that of the host alone, sockets
-    looks: str = 'required'  # at programs while they run: required, where_possible
+    transport: str = 'direct'  # between nodes: direct (fabric, any memory), host (fabric, host memory only) or sockets
+    looks: str = 'required'  # sampling of programs while they run: required, where_possible
     max_time: int | None = None  # seconds; no job of it asks for more
     memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name
@@ -95,7 +95,7 @@ class Partition:
         return self.entry.get('processor', {})
 
     def network_peak(self, nics: Collection[str] = ()) -> float | None:
-        """Return the bytes/s that a node sends at most to others through `nics`; none: through all that it has."""
+        """Return the most bytes/s that a node sends to others through `nics`; if empty, through all of its devices."""
         peak, known = self.peaks.get('network_bandwidth'), self.entry.get('nics', ())
         return peak * len(nics) / len(known) if peak and nics else peak
 
@@ -204,7 +204,7 @@ def name_of_this_site(root: Path | None = None) -> str:
 
 
 def _may_describe(path: Path, host: str) -> bool:
-    """Return True if the hostnames of a site.yaml match `host`, or cannot be read."""
+    """Return True if the hostnames of a site.yaml match `host`, or if the file cannot be read."""
     try:
         patterns = read_yaml(path)['hostnames']
         return any(re.match(pattern, host) for pattern in patterns)
@@ -271,7 +271,7 @@ def _partition(item: dict[str, Any]) -> Partition:
 
 
 def _expected(expects: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield each setting that is expected as text; one of several values for each."""
+    """Yield each expected setting as text; a list of values yields one entry for each."""
     for key, value in expects.items():
         if isinstance(value, dict):
             yield from ((key, f'{path} {kind}') for path, kind in value.items())
@@ -286,7 +286,7 @@ def _listed(value: Any) -> list[Any]:
 
 
 def _max_time(item: dict[str, Any]) -> int | None:
-    """Return the seconds that a job may ask for: no batch scheduler is asked for weeks. None on the machine itself."""
+    """Return the longest time in s that a job may ask for, a day by default; None on the machine itself."""
     stated = item.get('max_time') or ('1d' if scheduler(item['scheduler']).queued else None)
     return seconds(stated) if stated else None
 

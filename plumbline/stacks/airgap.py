@@ -106,7 +106,7 @@ def say(what: str) -> None:
 
 
 def _only_core(folder: str, names: list[str]) -> list[str]:
-    """Return the names to leave out: what a Spack installed, cached and was configured with."""
+    """Return the names of a Spack clone to leave out: installed packages, caches and configuration."""
     leave = [name for name in names if name in _NOT_CORE]
     if folder.endswith('etc/spack'):
         leave += [name for name in names if name not in ('defaults', 'include.yaml')]

@@ -41,7 +41,7 @@ _PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded: fold
 _BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
 _ERROR = re.compile(r'(?:==> Error: |^fatal: )(.*(?:\n +.*){0,3})', re.MULTILINE)  # with its continuation lines
 _BUILD_LOG = re.compile(r'See build log for details:\s+(\S+)')
-# The installer of Spack 1.2: the failed packages with their logs in the end, before it what it found in these logs
+# The installer of Spack 1.2 prints the errors in the logs first, then the failed packages with their logs
 _NOT_INSTALLED = re.compile(r'^([\w.+=-]+@[\w.+=-]+)/[a-z0-9]{32}: (\S+)$', re.MULTILINE)
 _MARKED = re.compile(r'^> +(\S.*)$', re.MULTILINE)
 _RAISED = re.compile(r'^ *[\w.]*Error: (.*(?:\n +.*){0,3})', re.MULTILINE)
@@ -101,7 +101,7 @@ class BringUp:
             raise StackError(f'{stack.folder}: Spack cannot build below a path with a blank: set PLUMBLINE_SOFTWARE')
 
     def run(self) -> None:
-        """Do the steps that are not done yet, also after an interruption. Raises StackError."""
+        """Do the remaining steps, also after an interruption. Raises StackError."""
         folder = self.stack.folder
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -157,7 +157,7 @@ class BringUp:
         path = exports.get('PATH', '')
         programs = [part for part in path.split(':') if part.startswith(f'{folder}/')]
         if lost := programs_lost(self.stack.manifest().specs, path):
-            # a job would run another program of this name, or none
+            # otherwise a job would run another program of this name, or none
             raise StackError(f'{self.name}: installed, but its activation does not put {", ".join(lost)} on PATH')
         self.stack.activation.write_text(activation(exports, programs, self.name), encoding='utf-8')
         found = linkage.look(folder, self.stack.manifest(), self.stack.activation, programs)
@@ -241,7 +241,7 @@ def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = 
 
 
 def _end_session(process: subprocess.Popen[str]) -> None:
-    """End a process and all that it started, also what put itself into groups of its own, as Spack's builds do."""
+    """End a process and its descendants, also those in process groups of their own, such as Spack's builds."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         for pid in _of_session(process.pid):
             with suppress(ProcessLookupError):
@@ -274,7 +274,7 @@ def why(printed: list[str]) -> str:
     failed = [found for found in _BUILT_FOR.findall(text) if found[1] != 'Package was not installed']
     if failed:
         causes = {package: cause.strip() for package, cause in reversed(failed)}
-        # of several that fail, Spack 1.1 repeats the last one's error alone
+        # if several packages fail, Spack 1.1 repeats the error of the last one only
         staged = [found[1] for log in logs if (found := _STAGE.search(log)) and found[1] not in causes]
         cause = '; '.join([*map(': '.join, causes.items()), *(f'{package}: see its build log' for package in staged)])
     elif error := _ERROR.search(text):
@@ -285,7 +285,7 @@ def why(printed: list[str]) -> str:
 
 
 def _cause(log: Path, printed: str, instead: str) -> str:
-    """Return the first line of a build log that Spack marked where it printed it, else its exception, else its end.
+    """Return the cause from a build log: the first line that Spack marked, else the exception, else the end.
 
     `instead`: what to search where the log cannot be read.
     """
@@ -299,7 +299,7 @@ def _cause(log: Path, printed: str, instead: str) -> str:
 
 
 def _short(error: str) -> str:
-    """Return an error in one line, without the addresses that it repeats: what is wrong stands behind them."""
+    """Return an error in one short line, without Spack's prefix that repeats the URL."""
     return textwrap.shorten(re.sub(r'DetailedURLError: GET \S+ errored with: ', '', error), 450, placeholder=' ...')
 
 

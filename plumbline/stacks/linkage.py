@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Look at the programs of an installed stack, on a login node without a GPU: are they linked with what GPUs need?
+"""Check on a login node without a GPU that the programs of a stack are linked with the libraries that GPUs need.
 
 A program without device buffers, without Cray's GPU transport layer (GTL) or with another MPI is installed without an
 error, and fails in the first job. What a feature requires is the key ``linkage`` of ``benchmarks.yaml``.
@@ -25,14 +25,15 @@ _LIMIT = 30.0  # seconds for one program; one of MPI may wait for a launcher
 _SOURCED = ('bash', '-c', '. "$0" && exec "$@"')
 _MPI = re.compile(r'lib(?:mpi|mpich|mpi_(?!gtl|cxx|mpifh|usempi|java)\w+)\.so')
 _REFUSED = re.compile(r'Invalid option|Support Not Enabled|Does Not Support')  # OSU, osu_util.c and its options
-_STARTED = re.compile(r'two processes|device|hip|cuda', re.IGNORECASE)  # what it says on one process, or without a GPU
+# What a program that accepts the options prints on one process, or without a GPU
+_STARTED = re.compile(r'two processes|device|hip|cuda', re.IGNORECASE)
 _HIP_CODE, _HIP_COMPRESSED = re.compile(rb'amdgcn-amd-amdhsa-+(gfx[0-9a-f]+)'), b'CCOB'
 _PLUGINS = {'aws-ofi-nccl': 'lib[nr]ccl-net.so', 'aws-ofi-rccl': 'librccl-net.so'}  # by root spec
 
 
 @dataclass(frozen=True)
 class Row:
-    """One finding: of `program`, `wanted` was `found` or not, a `state` of OK, MISSING and UNKNOWN."""
+    """One finding: `program` needs `wanted`, the file has `found`; `state` is OK, MISSING or UNKNOWN."""
 
     program: str
     wanted: str
@@ -41,7 +42,7 @@ class Row:
 
 
 def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[str], run: bool = True) -> list[Row]:
-    """Return what the programs of the benchmarks of `manifest` are linked with.
+    """Return the findings on the programs of the benchmarks of `manifest`.
 
     `folder`: of the stack, with its lock. `activation`: the file that jobs source. `programs`: the folders that it puts
     on PATH. Without `run` no program is started and no device code is searched, which takes seconds.
@@ -74,7 +75,7 @@ def look(folder: Path, manifest: Manifest, activation: Path, programs: Sequence[
 
 
 def look_again(stack: Installed) -> list[Row]:
-    """Return the findings on an installed stack: libraries as they are now, the rest as when it was installed."""
+    """Return the findings on an installed stack: those on libraries anew, the others as of its installation."""
     description = stack.description()
     now = look(stack.folder, stack.manifest(), stack.activation, description['programs'], run=False)
     known = [(row.program, row.wanted) for row in now]
@@ -89,13 +90,13 @@ def missing(rows: Iterable[Row]) -> str | None:
 
 
 def summary(rows: Sequence[Row]) -> str:
-    """Return how many findings are of each state."""
+    """Return the number of findings by state, as text."""
     counts = {state: sum(row.state == state for row in rows) for state in (OK, MISSING, UNKNOWN)}
     return ', '.join(f'{number} {state}' for state, number in counts.items() if number) or 'nothing to look at'
 
 
 def table(rows: Sequence[Row]) -> str:
-    """Return the findings, a line each."""
+    """Return the findings as text, one line each."""
     widths = [max((len(getattr(row, key)) for row in rows), default=0) for key in ('state', 'program', 'wanted')]
     return '\n'.join(
         f'  {row.state:{widths[0]}}  {row.program:{widths[1]}}  {row.wanted:{widths[2]}}  {row.found}' for row in rows
@@ -144,7 +145,7 @@ def _provides_mpi(node: dict[str, Any], nodes: dict[str, Any]) -> bool:
 
 
 def _mpi(name: str, mpi: dict[str, Any], libraries: dict[str, str | None]) -> Row:
-    """Return whether exactly one MPI is linked, that of the lock."""
+    """Return the finding on MPI: exactly one must be linked, that of the lock."""
     wanted = f'{mpi["name"]}@{mpi["version"]}, and no other MPI'
     found = {os.path.realpath(where): where for lib, where in libraries.items() if where and _MPI.match(lib)}
     if len(found) != 1:
@@ -170,7 +171,7 @@ def _of_library(library: str, libraries: dict[str, str | None], name: str) -> Ro
 
 
 def _libraries(activation: Path, paths: Sequence[str]) -> dict[str, dict[str, str | None] | None]:
-    """Return for each program its shared libraries by name, all levels, with their paths; None: it has none."""
+    """Return the shared libraries of each program, direct and indirect, as name -> path; None for a static program."""
     # ldd names a program before its libraries only where it is given more than one
     printed = _said([*_SOURCED, str(activation), 'ldd', '/dev/null', *paths])
     found: dict[str, dict[str, str | None] | None] = {}
@@ -192,7 +193,7 @@ def _absent_rpaths(path: str) -> list[str]:
 
 
 def _accepted(name: str, activation: Path, command: list[str]) -> Row:
-    """Return whether the program takes options for device buffers, which it refuses if it was built without."""
+    """Return whether the program accepts options for device buffers; a build without device support refuses them."""
     printed = _said([*_SOURCED, str(activation), *command]).strip()
     option = ' '.join(command[1:])
     if refused := _REFUSED.search(printed):

@@ -28,7 +28,7 @@ def known_benchmarks() -> dict[str, dict[str, Any]]:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A ``spack.yaml`` with the local files that it includes; `sections`: (name, content), its own ones last."""
+    """A ``spack.yaml`` and the local files that it includes. `sections`: (name, content), its own ones last."""
 
     path: Path
     sections: tuple[tuple[str, Any], ...]
@@ -73,7 +73,7 @@ class Manifest:
         return hashlib.sha256(json.dumps(content, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
     def lock_fault(self) -> str | None:
-        """Return why the committed lock is not of this manifest; None if it is, or if there is no lock."""
+        """Return why the committed lock does not belong to this manifest; None if it does, or if there is no lock."""
         if not self.lock.exists():
             return None
         renew = f'renew it: ci/provision --site {self.path.parent.parent.name} --lock'
@@ -134,7 +134,7 @@ def package_of(spec: str) -> str:
 
 
 def backs(spec: str, feature: str) -> bool:
-    """Return True if the root spec `spec` of a manifest contains the benchmark `feature`."""
+    """Return True if the root spec `spec` of a manifest provides the benchmark `feature`."""
     wanted = known_benchmarks()[feature].get('spec')
     if wanted is None or package_of(spec) != package_of(wanted):
         return False
@@ -148,7 +148,7 @@ def features_of(specs: list[str]) -> list[str]:
 
 @dataclass(frozen=True)
 class Installed:
-    """Where one stack of one partition is installed, and whether it still is what its files request."""
+    """An installed stack of a partition, and whether it still is what its files request."""
 
     site: str
     partition: str
@@ -198,7 +198,7 @@ class Installed:
         raise SiteError(f'{where}: cannot be read after the job, so what it ran is not known; run ci/provision again')
 
     def fault(self) -> str | None:
-        """Return why the stack must be installed; None if it is as its files request. Raises SiteError."""
+        """Return why the stack must be installed; None if it is up to date. Raises SiteError."""
         manifest, description = self.manifest(), self.description()
         if wrong := manifest.lock_fault():
             raise SiteError(wrong)
@@ -227,7 +227,7 @@ def file_digest(path: Path) -> str | None:
 def lock_digest(path: Path) -> str | None:
     """Return 16 hexadecimal digits of the specs of a ``spack.lock``; None if it cannot be read.
 
-    Their hashes say all of them. The rest is of the Spack that wrote it last: each version puts its own there.
+    The hashes of the specs cover all that matters; the other keys differ between versions of Spack.
     """
     try:
         lock = json.loads(path.read_text(encoding='utf-8'))

@@ -60,30 +60,30 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     mode = variable(str, type(None), value=None)
     #: Trials in the job; None: what `trials_by_mode` says of the mode.
     trials = variable(int, type(None), value=None, loggable=True)
-    #: Whether the launcher starts it; other benchmarks run as one plain process on the job's first node.
+    #: Whether the launcher starts the program; otherwise it runs as one plain process on the job's first node.
     mpi = variable(bool, value=False)
     #: Whether the program starts its ranks by itself, on some of the nodes of the job, through rank.sh.
     starts_ranks = variable(bool, value=False)
-    #: What it is of, as a tag: compute, gpu, memory, mpi, node, storage; empty: the name of its folder.
+    #: The kind of check, as a tag: compute, gpu, memory, mpi, node or storage; empty: the name of its folder.
     tagged_as = ''
-    #: Variables of the job. Set after init: of each test whose class has a value, ReFrame looks through the call stack
-    #: twice for uses of their deprecated name `variables`, which takes half of the time of a listing.
+    #: Variables of the job. Set after init: if the class has a value, ReFrame searches the call stack twice for each
+    #: test for uses of the deprecated name `variables`, which takes half of the time of a listing.
     env_vars = required
     num_nodes = variable(int, value=1, loggable=True)
-    #: Whether its ranks send each other what it measures: a file system may be behind sockets.
+    #: Whether the measured bytes go between its ranks; a file system may be reached through sockets.
     communicates = True
-    #: Whether its ranks hand MPI buffers in the memory of GPUs; None: it depends on the build of the program.
+    #: Whether its ranks hand GPU buffers to MPI; None: it depends on the build of the program.
     device_buffers: bool | None = False
-    #: File in a run's folder that holds the numbers, or a pattern of its name.
+    #: The file in a run's folder that holds the numbers, or a shell pattern of its name.
     output = variable(str, value='stdout')
     #: Files of the stage directory that each run gets a copy of.
     inputs = variable(typ.List[str], value=[])
     #: Whether all runs of a trial run at the same time, instead of one after the other.
     concurrent = variable(bool, value=False)
-    #: Whether its energy is measured where the partition states meters, and which of its metrics is work per second.
+    #: Whether to measure energy where the partition states meters; the metric that is work per second, if there is one.
     metered = variable(bool, value=False)
     work_rate = ''
-    #: Whether the options of each of `runs` begin with a program; `executable` is then the one that provenance names.
+    #: Whether the options of each of `runs` begin with a program; provenance then names `executable`.
     own_programs = variable(bool, value=False)
 
     #: acceptance: 100 executions, their mean and standard deviation: the method of the DOE paper (003, section 4).
@@ -91,7 +91,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     metrics: list[Metric] = []
     #: The dims of the metrics: name -> kind and unit.
     dims: Mapping[str, Dim] = {}
-    figures: Mapping[str, Mapping[str, object]] = {}  #: what follows from a metric, see plumbline.record.FIGURES
+    figures: Mapping[str, Mapping[str, object]] = {}  #: figures derived from a metric, see plumbline.record.FIGURES
     #: Usual coefficient of variation of the metrics from session to session, each the mean of its trials; a number, or
     #: pattern of metric names -> number, of which the first that matches holds. It stands in for the measured spread
     #: while a site has few sessions, and should be right within a factor of 2 or 3. The default is a cautious guess.
@@ -116,7 +116,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @property
     def is_experimental(self) -> bool:
-        """Whether such a case never ran for real when it was released."""
+        """Whether this kind of case had never run on real hardware when it was released."""
         return self.last_run.startswith('not yet')
 
     def supports(self, topology: Topology) -> bool:
@@ -132,11 +132,11 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         return []
 
     def traces(self, run: Run) -> Traces:
-        """Return what an output without faults says of when, where and how long it ran."""
+        """Return when, where and how long the program ran, as an output without faults says."""
         return Traces()
 
     def complaints(self, folder: Path) -> list[str]:
-        """Return one sentence for each fault that the files of a run show, even if it wrote no output."""
+        """Return one sentence for each fault that the files of a run show; called also if there is no output."""
         return []
 
     def peak_of(self, metric: Metric) -> float | None:
@@ -151,7 +151,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         return bool(between_nodes and self.current_partition and self.partition.transport != 'sockets')
 
     def nics_asked_for(self) -> Sequence[str]:
-        """Return the network devices through each of which bytes must go; none: through any of the fabric."""
+        """Return the network devices that must each carry traffic; if empty, any device of the fabric may."""
         asked = (self.placement.nics or ()) if self.placement and not self.run_env else ()
         return list(dict.fromkeys(name for of_rank in asked for name in of_rank))
 
@@ -204,7 +204,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @run_after('setup')
     def look_at_the_partition(self):
-        for path in Path(self.stagedir).iterdir():  # left by --dont-restage: none of it is of this run
+        for path in Path(self.stagedir).iterdir():  # left by --dont-restage, from earlier runs
             shutil.rmtree(path) if path.is_dir() and not path.is_symlink() else path.unlink()
         self.site = current_site()
         self.partition: Partition = self.site.partitions[self.current_partition.name]
@@ -263,14 +263,14 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             Path(self.stagedir), self.num_nodes, [*self.prerun_cmds, run, *self.postrun_cmds], int(self.time_limit),
             self.mpi,
         )  # fmt: skip
-        self.time_limit = node_sweep.WEEK  # each place has its own limit, and the allocation one for all
+        self.time_limit = node_sweep.WEEK  # no limit of its own: each place has one, and the allocation has one
         self.executable, self.executable_opts, self.postrun_cmds = 'true', [], []
 
     def figures_with_peaks(self, metrics: Iterable[Metric]) -> dict[str, dict[str, object]]:
-        """Return `figures` with the physical peak of each metric whose series all have the same, in its unit."""
+        """Return `figures` with the physical peak, in its unit, of each metric with one peak for all its series."""
         found = {name: dict(of) for name, of in self.figures.items()}
         peaks: dict[str, set[float | None]] = {}
-        for metric in metrics if self.current_partition else ():  # none where ReFrame only describes the check
+        for metric in metrics if self.current_partition else ():  # no partition while ReFrame only describes the check
             peak = self.peak_of(metric)
             peaks.setdefault(metric.name, set()).add(peak and peak / UNITS[metric.unit])
         for name, (peak, *others) in peaks.items():
@@ -325,7 +325,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
             self.faults += [str(cause)] * (cause is not None) + node_sweep.summary(self.swept, 'faults')
         else:
             nodes = nodes_of(self.job.nodelist or [], self.num_nodes, stage, plan.host_of)
-            self.job.nodelist[:] = nodes  # which the record, ReFrame's report and its log have from there
+            self.job.nodelist[:] = nodes  # the record, ReFrame's report and its log take the nodes from there
             self.result, faults = read(stage, plan, ','.join(nodes), ending)
             self.faults = faults + self.faults
         try:
@@ -347,7 +347,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @sanity_function
     def has_no_fault(self):
-        """Assert that there is no fault; the message has the worst ones, and where the output lies."""
+        """Assert that there is no fault; the message has the worst faults and the folder of the output."""
         more = ''.join(f'; also: {fault}' for fault in self.faults[1:4])
         more += f'; and {len(self.faults) - 4} causes more, in the record' if self.faults[4:] else ''
         lies = f'; all output: {self.result.evidence}' if self.result and self.result.evidence else ''
@@ -415,7 +415,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
 
     @run_after('performance', always_last=True)
     def every_variable_has_a_value(self):
-        """Fail if a performance function raised, where ReFrame only warns, or if a place of a node sweep breached."""
+        """Fail if a performance function raised (ReFrame only warns) or a place of a node sweep is beyond a limit."""
         measured = {name.rpartition(':')[2] for name in self.perfvalues}
         if lost := set(self.perf_variables) - measured:
             raise PerformanceError(f'declared and not measured: {", ".join(sorted(lost))}')
@@ -434,7 +434,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     def params(self) -> Pairs:
         """The parameters of the check, fixed; with the number of nodes where there are several."""
         space = type(self).param_space.params
-        # a name with a dot is ReFrame's own (--distribute, --repeat); num_nodes stands for `nodes`
+        # names with a dot are ReFrame's own (--distribute, --repeat)
         own = {name: space[name].format(getattr(self, name)) for name in space if '.' not in name and name != 'nodes'}
         return pairs(own | ({'num_nodes': self.num_nodes} if self.num_nodes > 1 else {}))
 
@@ -451,5 +451,5 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @loggable
     @property
     def record(self) -> RecordOf:
-        """All that `plumbline ingest` reads of this case; in a node sweep `swept` has the records of its places."""
+        """The record that `plumbline ingest` reads; in a node sweep `swept` has the records of its places."""
         return RecordOf(self)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a trial may take, in seconds and memory, and the largest size that keeps to it.
+"""Estimate and limit the time and memory of a trial, and choose the largest size within them.
 
-A size that follows from caches alone has no end: a virtual machine of 2 cores that reports 480 MiB of its host would
+A size derived from caches alone may be huge: a virtual machine of 2 cores that reports the 480 MiB of its host would
 solve dense systems for hours. Speeds are conservative: what nodes of the last ten years reach while they are busy.
 """
 
@@ -37,7 +37,7 @@ FIRST_TOUCH = 2.5e9
 
 
 def dense_rate(topology: Topology, peaks: Mapping[str, float], on_gpus: bool = False) -> float:
-    """Return the Flop/s of dense linear algebra that a node reaches at least: of its cores, or of its GPUs."""
+    """Return a lower bound of the Flop/s of a node in dense linear algebra, on its cores or on its GPUs."""
     if on_gpus:
         return _DENSE_OF_GPU * len(topology.gpus)
     if 'flops_dp' in peaks:
@@ -47,7 +47,7 @@ def dense_rate(topology: Topology, peaks: Mapping[str, float], on_gpus: bool = F
 
 
 def memory_rate(topology: Topology, peaks: Mapping[str, float], threads: int | None = None) -> float:
-    """Return the bytes/s that so many threads, by default one a core, move to and from memory at least."""
+    """Return a lower bound of the bytes/s between memory and `threads` threads, by default one for each core."""
     threads = threads or len(topology.cores)
     whole = max(_MEMORY_OF_ANY_NODE, _MEMORY_OF_EACH_CORE * len(topology.cores))
     return min(_OF_PEAK * peaks.get('memory_bandwidth', whole / _OF_PEAK), _MEMORY_OF_CORE * threads)
@@ -66,7 +66,7 @@ def largest(wanted: float, seconds_of: Callable[[float], float], seconds: float)
 
 def limit_of_trial(seconds: float) -> int:
     """Return the seconds after which a trial that is estimated to take `seconds` is ended."""
-    return 60 + int(min(10 * seconds, 4 * seconds + 600))  # much more, as for a machine that is busy with other things
+    return 60 + int(min(10 * seconds, 4 * seconds + 600))  # a wide margin, for a machine that is busy with other work
 
 
 def seconds_of_job(trials: int, limit: float) -> float:
@@ -75,17 +75,17 @@ def seconds_of_job(trials: int, limit: float) -> float:
 
 
 def longest_trial(max_time: float) -> float:
-    """Return the longest estimate of a trial that a job of `max_time` seconds can hold, see job/time_left.sh."""
+    """Return the longest estimated time of a trial that fits into a job of `max_time` seconds, see job/time_left.sh."""
     return max(1, (max_time - _BESIDE_TRIALS) / 1.5)
 
 
 def jobs_for(trials: int, seconds: float, max_time: float) -> int:
-    """Return how many jobs of at most `max_time` seconds the trials need where each takes `seconds`."""
+    """Return the number of jobs of at most `max_time` seconds that the trials need, if each takes `seconds`."""
     return math.ceil(trials / max(1, math.floor((max_time - _BESIDE_TRIALS - seconds / 2) / seconds)))
 
 
 def time_in_words(trials: int, seconds: float, limit: float, max_time: float | None) -> str:
-    """Return the arithmetic of the time limit of a job."""
+    """Return how the time limit of a job is computed, as text."""
     needed = seconds_of_job(trials, limit)
     said = f'{trials} trials of about {seconds:.0f} s, each ended after {limit:.0f} s, and {_BESIDE_TRIALS} s: '
     said += f'{needed:.0f} s'
@@ -96,7 +96,7 @@ def time_in_words(trials: int, seconds: float, limit: float, max_time: float | N
 
 
 def informational(metrics: Iterable[Metric], names: str = '*') -> list[Metric]:
-    """Return the metrics, those whose `names` match as of caches: judged only by a reference, and without a peak."""
+    """Return the metrics; those that match `names` measure caches, so they get no peak and need no reference."""
     return [
         replace(metric, judged=False, peak=None) if fnmatchcase(metric.name, names) else metric for metric in metrics
     ]
@@ -109,12 +109,12 @@ def in_words(size: float) -> str:
 
 
 class Budgeted(rfm.RegressionTestPlugin):
-    """What each benchmark has of this: the seconds of its trials, and `fit`, which keeps sizes within them."""
+    """The part of a check that keeps trials within their time: `seconds` of a trial, and `fit`, which limits sizes."""
 
-    #: Seconds that all runs of one trial should take at most: the sizes are chosen for it; None: what `seconds` says.
+    #: Longest time in s of all runs of a trial, for which sizes are chosen; None: as `seconds` says.
     trial_seconds = variable(int, type(None), value=None, loggable=True)
-    #: Seconds after which a trial is ended; None: ten times `trial_seconds` and a minute, of long ones four times
-    #: and 11.
+    #: Seconds after which a trial is ended; None: ten times `trial_seconds` plus a minute; of long trials, four times
+    #: plus 11 minutes.
     trial_time_limit = variable(int, type(None), value=None)
 
     #: The budget of a trial: a number, or by the parameter `size`.
@@ -122,8 +122,8 @@ class Budgeted(rfm.RegressionTestPlugin):
     below_caches = False  # whether a size is too small for what it should measure
 
     def choose_budget(self):
-        """Set the seconds of a trial; while the cases are listed, tell those of all trials."""
-        self.estimates: list[float] = []  # seconds of what was sized
+        """Set the seconds of a trial; while the cases are listed, also the time limit of all trials."""
+        self.estimates: list[float] = []  # estimated seconds of each benchmark that `fit` sized
         if self.trial_seconds is None:
             self.trial_seconds = self.seconds if isinstance(self.seconds, int) else self.seconds[self.size]
         if path := settings.BUDGETS.get():
@@ -131,7 +131,7 @@ class Budgeted(rfm.RegressionTestPlugin):
                 stream.write(f'{self.hashcode} {self.trials * self.trial_seconds}\n')
 
     def limit_trial(self):
-        """Lower the seconds to the estimates of what was sized, and derive the time limit from them."""
+        """Lower the seconds of a trial to the estimates, and derive its time limit."""
         if self.estimates:
             self.trial_seconds = min(self.trial_seconds, math.ceil(sum(self.estimates)))
         self.trial_time_limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
@@ -139,7 +139,7 @@ class Budgeted(rfm.RegressionTestPlugin):
     @loggable
     @property
     def time_limits(self) -> dict[str, str]:
-        """The arithmetic of the time limit by partition; of all, as for --describe, before a partition is chosen."""
+        """How the time limit is computed, by partition; before one is chosen, as for --describe, for all partitions."""
         limit = self.trial_time_limit or limit_of_trial(self.trial_seconds)
         return {
             name: time_in_words(self.trials, self.trial_seconds, limit, partition.max_time)
@@ -152,11 +152,11 @@ class Budgeted(rfm.RegressionTestPlugin):
         self, wanted: float, needed: float, seconds_of: Callable[[float], float],
         share: float = MEMORY_SHARE, runs: int = 1,
     ) -> float:  # fmt: skip
-        """Return the bytes of data on all nodes: `wanted`, or as many as the budget of a trial allows.
+        """Return the bytes of data on all nodes: `wanted`, or as many as fit into the time of a trial.
 
-        `seconds_of`: estimate for so many bytes. `share` of the memory may be filled. `runs` have equal parts of the
-        time, and a call each. With less than `needed` the caches count, and all metrics are informational. The record
-        says what was cut. Raises SiteError if the time does not suffice for the least data.
+        `seconds_of`: bytes -> estimated seconds. `share`: the part of memory that may be filled. Each of `runs` calls
+        this once and gets an equal part of the time. Below `needed` bytes caches are measured, and all metrics become
+        informational. The record says what was cut. Raises SiteError if the time is too short for the least data.
         """
         seconds, memory = self.trial_seconds / runs, self.topology.described_memory or math.inf
         if seconds_of(0) >= seconds:

@@ -18,7 +18,7 @@ class OnNodes(rfm.RegressionTestPlugin):
 
 
 class ByModel(rfm.RegressionTestPlugin):
-    """A check with the parameter `model`, of `models`: it has the feature and the program of that."""
+    """A check with the parameter `model`, one of `models`, which sets the required feature and the program."""
 
     models: Models
 
@@ -27,5 +27,5 @@ class ByModel(rfm.RegressionTestPlugin):
 
     @run_after('init')
     def choose_model(self):
-        # without a model no case is made, but the selection says which feature is missing
+        # without a model there is no case, but ReFrame's selection names the missing feature
         self.requires, self.executable, _ = self.models[self.model or next(iter(self.models))]

@@ -16,8 +16,8 @@ from checks.core.topology import Topology, features_of_this_system, on_this_syst
 from plumbline.machine.vendors import AMD, NVIDIA, VENDORS, vendors_of
 
 _BINDING = ('OMP_PROC_BIND', 'OMP_PLACES', 'GOMP_CPU_AFFINITY', 'KMP_AFFINITY')
-# Launcher or library -> what keeps it from binding the ranks, for job/rank.sh binds them. Each name with its source:
-# srun(1); mpirun(1) of Open MPI 1.7 to 4, on which Spectrum MPI is built; prte_info of PRRTE, in Open MPI 5; MPICH's
+# Launcher or library -> settings that stop it from binding the ranks, since job/rank.sh does that. Sources: srun(1);
+# mpirun(1) of Open MPI 1.7 to 4, on which Spectrum MPI is built; prte_info of PRRTE, in Open MPI 5; MPICH's
 # src/pm/hydra; Intel MPI's developer reference, Process Pinning; user guides of MVAPICH2 and MVAPICH 3; mpiexec(1) of
 # HPE PALS. Two have options only, which the launcher is given: jsrun --bind none, flux run -o cpu-affinity=off.
 UNBOUND = {
@@ -30,7 +30,7 @@ UNBOUND = {
     'MVP_ENABLE_AFFINITY': '0',
     'PALS_CPU_BIND': 'none',
 }
-_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job; srun would limit its steps to them
+_STEP = ('SLURM_CPUS_PER_TASK', 'SRUN_CPUS_PER_TASK')  # of the job; srun would limit its steps to so many
 # Field of a placement -> variable of job/rank.sh with its list for each local rank, separated by colons
 LISTS = {
     'cpus': 'PLUMBLINE_CPUS',
@@ -51,8 +51,9 @@ class Placement:
     OpenMP threads of a rank; `proc_bind` and `places` bind them within the rank's CPUs. `devices`: the GPUs that each
     local rank sees, with the numbers of their vendor's tool; `gpu`: the vendor's kind, a key of VENDORS. `memory`: the
     NUMA nodes, by the operating system's numbers, of each rank's memory. `nics`: the network device of each, such as
-    mlx5_0. `switches` of all nodes: same or different. `apart`: the relation of two ranks by the kernel's account, a
-    key of APART. `across`: each list is for a rank of the job, of which each node has one, instead of for a local rank.
+    mlx5_0. `switches`: whether all nodes have the ``same`` or ``different`` ones. `apart`: the relation of two ranks as
+    the kernel reports it, a key of APART. `across`: the lists have an entry for each rank of the job, one per node,
+    instead of for each local rank.
     """
 
     ranks_per_node: int
@@ -88,7 +89,7 @@ class Placement:
 
     @property
     def lists(self) -> dict[str, str]:
-        """The variables that differ between runs of a job with other CPUs and GPUs: the lists of all ranks."""
+        """The variables with the lists of all ranks, which differ between runs on other CPUs and GPUs."""
         given = {variable: getattr(self, name) for name, variable in LISTS.items()}
         return {
             variable: ':'.join(','.join(map(str, items)) for items in lists)
@@ -97,7 +98,7 @@ class Placement:
         }
 
     def with_lists(self, variables: Mapping[str, str]) -> Placement:
-        """Return this placement with the lists that the variables of a single run replace."""
+        """Return this placement with the lists that the `variables` of a run replace."""
         named = {name: variables[variable].split(':') for name, variable in LISTS.items() if variable in variables}
         lists: dict[str, Any] = {
             name: tuple(tuple(items.split(',') if name == 'nics' else parse_cpu_list(items)) for items in own)
@@ -107,7 +108,7 @@ class Placement:
 
     @property
     def unset(self) -> list[str]:
-        """Variables of the account that must not reach the benchmark, and of the job that must not reach srun."""
+        """Variables of the user that must not reach the benchmark, and of the job that must not reach srun."""
         return [name for name in _BINDING if name not in self.env_vars] + list(_STEP)
 
 
@@ -164,13 +165,12 @@ class Gpu(NamedTuple):
 
 @dataclass(frozen=True)
 class Granted:
-    """What one rank actually got; all but the CPUs only where it was requested.
+    """What one rank actually got. The CPUs are always known, the rest only if it was requested.
 
-    `host`: the host name of its node. `watched`: what it had while its program ran. `after`: seconds from the last line
-    about it to the end of its run.
-    `devices`: the UUID of each by its number; `gpus`: what it is. `nics`: the rate of each by its name, where the
-    kernel knows it. `switch`: what its node is connected to, where Slurm knows it. `sockets`, `numa`: of its CPUs, by
-    the kernel's numbers.
+    `host`: the host name of its node. `watched`: the looks at it while its program ran. `after`: seconds from the
+    last line about it to the end of its run. `devices`: the UUID of each by its number; `gpus`: what it is. `nics`:
+    the rate of each by its name, where the kernel knows it. `switch`: what its node is connected to, where Slurm
+    knows it. `sockets`, `numa`: of its CPUs, by the kernel's numbers.
     """
 
     cpus: frozenset[int]
@@ -209,9 +209,9 @@ def granted(trial: Path) -> dict[str, Granted]:
 
 
 def nodes_of(named: Sequence[str], wanted: int, stage: Path, host_of: Callable[[str], str] | None) -> list[str]:
-    """Return the nodes of a job: those that its scheduler `named`; where `wanted` are more, those of ranks, too.
+    """Return the nodes of a job: those that the scheduler `named` and, if `wanted` is larger, those of its ranks.
 
-    Of a job that backfill started, the accounts of Slurm 22.05 have named the first node only.
+    The accounting of Slurm 22.05 has named only the first node of a job that backfill started.
     """
     if host_of is None or len(named) >= wanted:
         return list(named)
@@ -248,7 +248,7 @@ def binding_faults(
     placement: Placement, actual: dict[str, Granted], num_nodes: int, nodes: Sequence[str] = (),
     host_of: Callable[[str], str] | None = None, near: Sequence[int] = (), looks_required: bool = True,
 ) -> list[str]:  # fmt: skip
-    """Return one sentence for each rank that did not get, or did not keep, what was requested, or did not report.
+    """Return one sentence for each rank that did not get or keep what was requested, or did not report.
 
     `nodes`: the nodes of the job by its scheduler; `host_of`: the scheduler's host name of a node, None where no
     scheduler chose the nodes. `near`: the NUMA domain of each GPU of a node, where the site states it.
@@ -284,7 +284,7 @@ def binding_faults(
 
 
 def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Callable[[str], str]) -> list[str]:
-    """Compare the node by which each rank reported with those of the job, and with the host that it saw."""
+    """Return the ranks whose node is not of the job, or whose host is not that node."""
     faults = []
     for rank, has in actual.items():
         node = rank.rpartition('.')[0]
@@ -298,7 +298,7 @@ def _host_faults(actual: dict[str, Granted], nodes: Sequence[str], host_of: Call
 
 
 def _gpu_faults(placement: Placement, has: Granted) -> list[str]:
-    """Compare what the processes of a rank say that they see with what job/rank.sh set."""
+    """Return where the GPUs that the processes of a rank see differ from those that job/rank.sh set."""
     if not has.devices or placement.gpu is None:
         return []
     vendor = VENDORS[placement.gpu]
@@ -307,7 +307,7 @@ def _gpu_faults(placement: Placement, has: Granted) -> list[str]:
 
 
 def add_actual(record: dict[str, Any], actual: Mapping[str, Granted], run: str = '') -> None:
-    """Add what the ranks of one trial got to `placement` of a record; of all trials the one with the fewest looks."""
+    """Add the placement of the ranks in a trial to a record, which keeps that of the trial with the fewest looks."""
     got, watched = record.setdefault('actual', {}), record.setdefault('watched', {})
     for rank, has in actual.items():
         key = f'{run} {rank}'.strip()
@@ -321,7 +321,7 @@ def _looks(watched: str) -> int:
 
 
 def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[str]:
-    """Compare sockets and NUMA domains of two ranks with `apart`: the site may describe the node wrongly."""
+    """Return where sockets and NUMA domains of two ranks contradict `apart`: the site may describe the node wrongly."""
     if placement.apart is None or len(actual) != 2:
         return []
     first, second = actual.values()
@@ -340,7 +340,7 @@ def _relation_faults(placement: Placement, actual: dict[str, Granted]) -> list[s
 
 
 def _device_faults(actual: dict[str, Granted]) -> list[str]:
-    """Return the GPUs of a node that ranks number differently: a number must be one GPU, and a GPU one number."""
+    """Return the GPUs of a node to which ranks give different numbers."""
     seen = [
         (*rank.rpartition('.')[::2], number, uuid)
         for rank, has in actual.items()
@@ -354,7 +354,7 @@ def _device_faults(actual: dict[str, Granted]) -> list[str]:
 
 
 def _order_faults(actual: Mapping[str, Granted], near: Sequence[int]) -> list[str]:
-    """Return the GPUs that the kernel has near another NUMA domain than the site: their order may be another."""
+    """Return the GPUs with another NUMA domain by the kernel than by the site: their order may differ, too."""
     found = {number: gpu for has in actual.values() for number, gpu in has.gpus.items()}
     wrong = [
         f'GPU {number} at {gpu.address} is near NUMA domain {gpu.near} by the kernel'
@@ -366,7 +366,7 @@ def _order_faults(actual: Mapping[str, Granted], near: Sequence[int]) -> list[st
 
 
 def unlike(said: Iterable[str], actual: Mapping[str, Granted], archs: Sequence[str]) -> list[str]:
-    """Return a sentence for each device that a program says it ran on, and that is none of those it was given.
+    """Return a sentence for each device that a program says it used and that it was not given.
 
     `said`: name, or ``name at PCI address``. A name counts as that of a GPU if it has its architecture, one of `archs`,
     or if one of the two names contains the other, but for signs such as (R).
@@ -417,7 +417,7 @@ def models_of_this_system(models: Models) -> list[str | None]:
 
 
 def one_process(topology: Topology, devices: Iterable[int]) -> Placement:
-    """Return a placement of a process on all CPUs that sees these GPUs alone; all where their vendor can hide none."""
+    """Return a placement of a process on all CPUs that sees only these GPUs, or all if the vendor cannot hide any."""
     seen, everywhere = tuple(devices), Placement(1, (topology.all_cpus,))
     vendor = next((vendor for vendor in vendors_of(topology.gpus) if vendor.visible), None)
     if vendor is None or any(device >= len(topology.gpus) for device in seen):  # such as an OpenCL device
@@ -426,10 +426,10 @@ def one_process(topology: Topology, devices: Iterable[int]) -> Placement:
 
 
 def cpus_of_devices(topology: Topology) -> Lists:
-    """Return the cores for each device: an even share of its NUMA domain with the other devices near to that.
+    """Return the cores for each device: an equal share of its NUMA domain, divided among the devices near that domain.
 
-    If the site does not say which domain is near, a share of the node, in the order of both. Empty where there are
-    fewer cores than devices.
+    If the site does not state near domains, the cores of the node are divided in order. Empty if there are fewer cores
+    than devices.
     """
     near, lists = topology.gpu_numa_ids, []
     if not near:

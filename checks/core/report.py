@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What ReFrame's run report holds of a case."""
+"""The part of ReFrame's run report that holds the record of a case."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 class RecordOf:
-    """The record of a case, made when ReFrame writes its report or the journal.
+    """The record of a case, computed when ReFrame writes its report or the journal.
 
-    ReFrame reads every loggable attribute for each line that it logs of a case, some 20 times, and writes the record
+    ReFrame reads every loggable attribute some 20 times for each case, once for each log line, but writes the record
     once.
     """
 
@@ -25,7 +25,7 @@ class RecordOf:
         self._check = check
 
     def __rfm_json_encode__(self) -> dict[str, Any] | None:
-        """Return None where the check raises any error at it: the report of all other cases would be lost."""
+        """Return None if the check raises any error, which would lose the report of all other cases."""
         try:
             return self._made()
         except Exception as error:
@@ -34,7 +34,7 @@ class RecordOf:
 
     def _made(self) -> dict[str, Any]:
         check = self._check
-        if check.result is None and node_sweep.began(check.stagedir):  # ended before its last place
+        if check.result is None and node_sweep.began(check.stagedir):  # the sweep ended before its last place
             check.swept, check.result = node_sweep.read_places(Path(check.stagedir), check.plan(), {})
         record = check.result or check.plan().empty_record()
         if job := check.job:

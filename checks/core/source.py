@@ -15,7 +15,7 @@ _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
 def digest(check: type) -> str:
     """Return a digest of the code of a check and of its base classes; without comments, docstrings and `checks/core`.
 
-    The core serves all checks; the version of the suite in the provenance stands for it.
+    The version of the suite in the provenance covers the core.
     """
     files = sorted({Path(inspect.getfile(base)).resolve() for base in check.__mro__ if base is not object})
     own = [path for path in files if _CORE.parent in path.parents and _CORE not in path.parents]

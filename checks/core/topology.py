@@ -120,9 +120,9 @@ def features_of_this_system() -> set[str]:
 
 
 def environs_with(features: Sequence[str]) -> list[str]:
-    """Return what ReFrame selects environs by: these features, or names.
+    """Return ReFrame's selection of environs: by these features, or by name.
 
-    For a check that requires nothing, it is the first environ of each partition, if possible one without Spack.
+    A check that requires nothing gets the first environ of each partition, preferably one without Spack.
     """
     if features:
         return [f'+{reframe_feature(name)}' for name in features]
@@ -135,7 +135,7 @@ def environs_with(features: Sequence[str]) -> list[str]:
 
 
 def topologies() -> list[tuple[str, Topology]]:
-    """Return the partitions of the current system whose processor is described: ReFrame's full name, its nodes."""
+    """Return the partitions of the current system that have a described processor, as full name -> topology."""
     site = current_site()
     described = [name for name, partition in site.partitions.items() if partition.processor]
     warn_undescribed(site.name, tuple(name for name in site.partitions if name not in described))
@@ -151,9 +151,9 @@ def warn_undescribed(site: str, partitions: tuple[str, ...]):
 
 
 def on_this_system(values_of: Callable[[Topology], Iterable[Any]]) -> list[Any]:
-    """Return the values of a parameter: those of all partitions of the current system, each once.
+    """Return the distinct values of a parameter over all partitions of the current system.
 
-    ``[None]`` where there are none, since a parameter must have a value; no partition supports None.
+    ``[None]`` if there are none, since ReFrame requires a value; no partition supports it.
     """
     return list(dict.fromkeys(value for _, topology in topologies() for value in values_of(topology))) or [None]
 
@@ -199,7 +199,7 @@ def topology_of(site: str, partition: str) -> Topology:
 
 
 def _believable(caches: Sequence[Cache], cores: Sequence[tuple[int, ...]]) -> dict[str, Any]:
-    """Return the caches, those that are too large for their cores reduced, and a note of what was reduced."""
+    """Return the caches, implausibly large ones reduced, and a note on the reductions."""
     found, notes = [], []
     for cache in caches:
         sharing = sum(not cache.cpus.isdisjoint(core) for core in cores)
@@ -220,7 +220,7 @@ def _pairs_of(links: LinkClass) -> tuple[tuple[int, int], ...]:
 
 
 def _numa(where: str, processor: dict[str, Any], domains: int) -> dict[str, Any]:
-    """Return numbers and distances of the NUMA domains. Raises SiteError where there are not as many as `domains`."""
+    """Return numbers and distances of the NUMA domains. Raises SiteError if their number is not `domains`."""
     ids = tuple(processor.get('numa_ids', range(domains)))
     distances = tuple(map(tuple, processor.get('numa_distances', ())))
     if len(ids) != domains or (distances and [len(row) for row in distances] != [domains] * domains):
@@ -292,7 +292,7 @@ def _bits(mask: str) -> frozenset[int]:
 
 @dataclass(frozen=True)
 class Group:
-    """Cores of one NUMA domain: every `stride`-th of it from its first, by their first hardware threads."""
+    """Cores of one NUMA domain, as their first hardware threads; every `stride`-th core from the first."""
 
     numa_domain: int
     cpus: tuple[int, ...]
@@ -301,7 +301,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Layout:
-    """The cores in use, a group for each NUMA domain, so that each group can keep its data local."""
+    """The cores in use, one group for each NUMA domain, so that each group can keep its data local."""
 
     groups: tuple[Group, ...]
 
@@ -312,7 +312,7 @@ class Layout:
 
 @functools.cache
 def layouts(topology: Topology) -> dict[str, Layout]:
-    """Return all layouts of a node; of several on the same cores, the first of this list.
+    """Return all layouts of a node in the order below; of layouts on the same cores, only the first.
 
     node: all cores. core: the first one. half_close: the first half, domain after domain. half_spread: every second
     core of every domain. socket<i>, numa<i>: all cores of one.
@@ -348,7 +348,7 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
 
     same_numa: the first two cores. same_socket: in two NUMA domains of a socket. different_socket: in two sockets.
     first_last: the ends of a node of one socket. two_nodes: the first core of each, near its first network device. Of
-    several on the same cores, the first.
+    pairs on the same cores, only the first.
     """
     first, last = topology.cpu_of_core[0], topology.cpu_of_core[-1]
     domains = [cpus for domain in topology.numa_domains if (cpus := topology.cpus_in(domain))]
@@ -372,7 +372,7 @@ def pairs(topology: Topology) -> dict[str, tuple[int, ...]]:
 def gpu_pairs(topology: Topology, link_class: str | None, pairs: str) -> tuple[tuple[int, int], ...]:
     """Return (from, to) of the paths of a class: `all`; the `first`, for quick runs; or one, such as `0_1` (``-P``).
 
-    Empty where a node has no such class or path, and for `all` where there is only one.
+    Empty if a node has no such class or path, and for `all` if there is only one path.
     """
     found = topology.link_classes.get(link_class or '', ())
     if pairs == 'first':

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The node ladder: which nodes, rails, pairs and switches are slow, and the largest group of nodes without them."""
+"""The node ladder: find slow nodes, rails, pairs and switches, and the largest group of nodes without them."""
 
 import json
 import re
@@ -22,7 +22,7 @@ from checks.ladder.judge import rounds_within, seconds_of
 from plumbline.record import Dim
 from plumbline.site.locations import locations
 
-# Launcher -> what starts ranks on some nodes of a job, at the same time as on others
+# Launcher -> command that starts ranks on some nodes of a job while others run
 STARTS = {
     'srun': 'srun --overlap --nodes={count} --nodelist={nodes} --ntasks={ranks} --ntasks-per-node={each} '
             '--kill-on-bad-exit=1',
@@ -31,12 +31,12 @@ STARTS = {
     'mpirun': 'mpirun -host {slots} -n {ranks}',
     'mpiexec': 'mpiexec -host {slots} -n {ranks}',
 }  # fmt: skip
-# What the job needs of the suite: the compute nodes may not see the clone
+# Files of the suite that the job needs: compute nodes may not see the clone
 MODULES = (
     'checks/__init__.py', 'checks/ladder/__init__.py', 'checks/ladder/judge.py',
     *(f'plumbline/{name}.py' for name in ('__init__', 'errors', 'settings', 'rounds', 'grouping')),
 )  # fmt: skip
-EVERY_NIGHT, LARGEST = 16, 2048  # nodes; with more, too few rounds fit into the time to tell a node from its partners
+EVERY_NIGHT, LARGEST = 16, 2048  # nodes; for more there is no time to tell a node from its partners
 PAIR = re.compile(r'^pair [0-9]+ ([0-9]+) (\S+) ([0-9.]+)$', re.MULTILINE)
 ENDED = re.compile(r'^largest \d+ [\d.]+\ntook [\d.]+ s\n', re.MULTILINE)
 NAMED = re.compile(r'^named (\[.*\])$', re.MULTILINE)
@@ -50,10 +50,10 @@ def node_counts_of(topology):
 
 
 def rails_of(topology, buffers):
-    """Return the placement of a rank on each rail of a node, and that of two ranks within it, if there is room.
+    """Return the placement of a rank for each rail of a node, and that of two ranks within it, if it has room.
 
-    Rails are the network devices, each with a core near it; of device buffers the GPUs, most of which have a network
-    device each.
+    Rails are the network devices, each with a core near it; for device buffers they are the GPUs, which mostly have a
+    network device each.
     """
     if buffers == 'host':
         ends = topology.cpu_of_core[:1], topology.cpu_of_core[-1:]
@@ -84,7 +84,7 @@ def plan_of(check):
 
 
 def write_inputs(check):
-    """Write the plan, and what the job needs of the suite, into the case's folder."""
+    """Write the plan and the needed files of the suite into the case's folder."""
     stage, here = Path(check.stagedir), Path(__file__).parent
     (stage / 'ladder.json').write_text(json.dumps(plan_of(check)))
     shutil.copy(here / 'on_node.py', stage / 'ladder.py')
@@ -95,7 +95,7 @@ def write_inputs(check):
 
 
 def metrics_of(rails, within):
-    """Return the metrics, which `add_samples` measures; `within`: whether a node has room for two ranks."""
+    """Return the metrics that `add_samples` fills. `within`: whether a node has room for two ranks."""
     return [
         *[Metric('loopback_bandwidth', 'MB/s', 'higher')] * bool(within),
         Metric('pair_bandwidth', 'MB/s', 'higher', expected={'rail': rails}),
@@ -104,7 +104,7 @@ def metrics_of(rails, within):
 
 
 def add_samples(record, printed, nodes, wanted):
-    """Add what a ladder of so many nodes printed: a sample for each pair, each node, and the largest group."""
+    """Add the samples of a printed ladder over `nodes` nodes: of each pair, each node and the largest group."""
     for rail, pair, value in PAIR.findall(printed):
         if float(value):
             series_of(record, 'pair_bandwidth', rail=rail).samples.append((1, pair, float(value)))
@@ -118,7 +118,7 @@ def add_samples(record, printed, nodes, wanted):
 
 @rfm.simple_test
 class NodeLadder(Benchmark):
-    """Settings, OSU's bandwidth within each node, of pairs in the rounds of a tournament, and of the nodes left.
+    """Settings of nodes, then OSU's bandwidth within each node, of pairs in a tournament, and of the remaining nodes.
 
     One job (``judge.py``). Parses lines such as ``pair 3 0 n1,n2 12345.67``: round, rail, nodes, MB/s.
     """
@@ -130,13 +130,13 @@ class NodeLadder(Benchmark):
     executable = sys.executable
     nodes = parameter(on_this_system(node_counts_of), loggable=True)
     buffers = parameter(['host', 'device'], loggable=True)
-    most_nodes = variable(int, type(None), value=None)  #: where fewer are to be had
+    most_nodes = variable(int, type(None), value=None)  #: most nodes; None: as `nodes` says
     most_rounds = variable(int, type(None), value=None)  #: of pairs; None: all, or as many as the time allows
     message_bytes = variable(int, value=2**20)  #: of pairs, 64 in flight; of the allreduce 16 times as many
     iterations = variable(int, value=20)
-    pair_seconds = variable(int, value=30)  #: after which a pair has no result
-    tolerance = variable(float, value=0.1)  #: loss against like pairs that what is named has at least
-    sustain = variable(float, value=0.7)  #: of the bandwidth of the group before, for a larger group
+    pair_seconds = variable(int, value=30)  #: time limit of a pair
+    tolerance = variable(float, value=0.1)  #: least loss, against comparable pairs, at which something is named
+    sustain = variable(float, value=0.7)  #: part of the bandwidth of the group before that a larger group must keep
     seconds, trial_time_limit = 840, 900
     trials_by_mode = dict.fromkeys(('quick', 'nightly', 'acceptance'), 1)
     dims, printed = {'rail': Dim('name')}, ''
@@ -184,7 +184,7 @@ class NodeLadder(Benchmark):
     def put_names_first(self):
         if named := [json.loads(line) for line in NAMED.findall(self.printed)]:
             self.faults[:0] = [text for _, _, _, text, *_ in named]
-            self.result.provenance['named'] = json.dumps(named)  # of which the incidents of the session are made
+            self.result.provenance['named'] = json.dumps(named)  # from which incidents are made
 
     def derive(self, record):
         add_samples(record, self.printed, ','.join(self.job.nodelist or []), self.num_nodes)

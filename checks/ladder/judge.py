@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""A ladder over the nodes of a job: settings, loopback, rounds of pairs, the largest group that keeps its bandwidth.
+"""Climb the ladder over the nodes of a job: settings, loopback, rounds of pairs, largest group with full bandwidth.
 
-The rungs and what is concluded from them; a `Machine` measures: ``on_node.py`` in a job, ``studies/ladder.py`` by
-simulation. A node takes part in a rung if it passed those before. Bandwidths are in MB/s, 0
-where there was no result.
+This module decides; a `Machine` measures: ``on_node.py`` in a job, ``studies/ladder.py`` by simulation. A node takes
+part in a rung if it passed the rungs before. Bandwidths are in MB/s, 0 without a result.
 """
 
 from __future__ import annotations
@@ -22,26 +21,26 @@ from plumbline.rounds import tournament
 Pair = tuple[str, ...]
 Places = Mapping[str, Iterable[str]]  # of each node, such as ``switch s3``
 
-MEETINGS = 4  # of each node on each rail, at least: fewer cannot tell the node from its partners
-AGAIN = 2  # further meetings of a suspect: one slow message of another job is no evidence
+MEETINGS = 4  # least meetings of each node on each rail: fewer cannot tell a node from its partners
+AGAIN = 2  # further meetings of a suspect, since a burst of another job may slow one meeting
 _NOISE = 3  # standard deviations of healthy pairs that a slow one must be below
-_FEW = 12  # meetings, of which a median stands for their kind
-# What a healthy meeting counts against a suspect: a place must be slow in four of five of its meetings
+_FEW = 12  # least number of meetings whose median is the level of their kind
+# Weight of a healthy meeting against a suspect: a place must be slow in four of five of its meetings
 _COST = {'uplink': 4.0, 'place': 4.0, 'plane': 4.0}
-# Seconds that the model of the time allows: to start each of several steps, and until the last one has measured. A
-# rank of a group starts in `_RANK`. docs/fleet.md has what was measured.
+# Seconds in the model of the run time: to start each of several steps, and until the last one has measured. A rank of a
+# group starts in `_RANK`. docs/fleet.md has what was measured.
 STEP, ROUND, _RANK = 0.02, 4.0, 0.005
-_FOR_GROUPS = 0.3  # of all time
+_FOR_GROUPS = 0.3  # part of the time that is kept for groups
 
 
 class Machine(Protocol):
-    """What a ladder stands on. Each method runs on all that it is given at the same time."""
+    """The measurements of a ladder. Each method measures all its arguments at the same time."""
 
     def preflight(self, nodes: Sequence[str]) -> dict[str, str]:
-        """Return why some of the nodes are not set as expected."""
+        """Return why nodes are not set as expected, by node."""
 
     def loopback(self, nodes: Sequence[str]) -> dict[str, float]:
-        """Return the bandwidth within each node; empty where a node has one rank only."""
+        """Return the bandwidth within each node; empty if a node has room for one rank only."""
 
     def meet(self, rail: int, pairs: Sequence[Pair]) -> list[float]:
         """Return the bandwidth of each pair of nodes on a rail."""
@@ -63,7 +62,7 @@ class Meeting(NamedTuple):
 
 
 class Climbed(NamedTuple):
-    """The end of a ladder. `group`: the largest that keeps its bandwidth, `bandwidth`: that of it on the bus."""
+    """The result of a ladder. `group`: the largest one that keeps its bandwidth; `bandwidth`: its bus bandwidth."""
 
     named: list[Named]
     meetings: list[Meeting]
@@ -76,7 +75,7 @@ class Climbed(NamedTuple):
 
 
 def rounds_within(nodes: int, rails: int, seconds: float) -> int:
-    """Return the rounds of pairs that so many nodes play in the time: all, each node on each rail; fewer if need be."""
+    """Return the number of rounds of pairs that fit into the time, at most all: every pair on every rail."""
     every = nodes - 1 + nodes % 2
     wanted = every * -(-MEETINGS * rails // every)
     left = seconds * (1 - _FOR_GROUPS) - 2 * (ROUND + nodes * STEP)
@@ -84,7 +83,7 @@ def rounds_within(nodes: int, rails: int, seconds: float) -> int:
 
 
 def seconds_of(nodes: int, rounds: int) -> float:
-    """Return the estimate of a whole ladder, in which one node is bad: what it costs each of the nodes."""
+    """Return the estimated seconds of a whole ladder in which one node is bad."""
     groups = 3 * math.ceil(math.log2(max(nodes, 2)))
     return (
         2 * (ROUND + nodes * STEP) + (rounds + AGAIN) * (ROUND + nodes // 2 * STEP) + groups * (ROUND + nodes * _RANK)
@@ -92,10 +91,10 @@ def seconds_of(nodes: int, rounds: int) -> float:
 
 
 def plan(nodes: Sequence[str], places: Places, most: int) -> list[list[Pair]]:
-    """Return at most so many rounds of pairs: whole tournaments, or a part of one.
+    """Return at most `most` rounds of pairs: whole tournaments, or a part of one.
 
-    Of a part, a quarter of the rounds is within the narrowest place of each node: without these, a switch that is slow
-    to others could not be told from one that is slow to all.
+    In a part of a tournament, a quarter of the rounds stays within the narrowest place of each node, which tells a
+    switch with a slow uplink from one that is slow inside.
     """
     sizes = Counter(place for node in nodes for place in places.get(node, ()))
     inner = {node: min(places.get(node, ['']), key=lambda place: (sizes[place], place)) for node in nodes}
@@ -116,7 +115,7 @@ def plan(nodes: Sequence[str], places: Places, most: int) -> list[list[Pair]]:
 
 
 def rail_of(number: int, nodes: int, rails: int) -> int:
-    """Return the rail of a round that counts from 0; a pair that meets again uses another one."""
+    """Return the rail of round `number`, counted from 0; when a pair meets again, it uses another rail."""
     again, at = divmod(number, nodes - 1 + nodes % 2)
     return (at + again) % rails
 
@@ -125,10 +124,10 @@ def rail_of(number: int, nodes: int, rails: int) -> int:
 
 
 def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rails: int = 1) -> list[Named]:
-    """Return who explains the slow pairs: a node or its rail, a place or its uplink, a rail of all nodes, or the pair.
+    """Return the suspects of the slow pairs: nodes, their rails, places, their uplinks, rails of all nodes, pairs.
 
-    A pair is slow if the best of its meetings on a rail is below the level of its kind by more than `tolerance` and
-    than noise. Of the same kind are pairs that share as many places.
+    A pair is slow if its best meeting on a rail is below the level of its kind by more than `tolerance` and by more
+    than noise. Pairs that share the same number of places are of one kind.
     """
     best: dict[tuple[frozenset[str], int], Meeting] = {}
     for one in meetings:
@@ -150,13 +149,13 @@ def suspects(meetings: Sequence[Meeting], places: Places, tolerance: float, rail
 
 
 def _level(values: Sequence[float]) -> float:
-    """Return the median of the values that are well, which are a fifth at least: those near the upper fifth."""
+    """Return the median of the healthy values, those near the upper fifth; at least a fifth must be healthy."""
     upper = sorted(values)[-1 - len(values) // 5] if values else 0.0
     return median([value for value in values if value >= 0.9 * upper] or [0.0])
 
 
 def _least(values: Sequence[float], level: float, tolerance: float) -> float:
-    """Return the least value that is not slow; noise is that of the values above the level."""
+    """Return the least value that is not slow, with the noise of the values above the level."""
     above = [math.log(value / level) for value in values if level and value >= level]
     noise = 1.4826 * median(above) if above else 0.0
     return level * min(1 - tolerance, math.exp(-_NOISE * noise))
@@ -165,7 +164,7 @@ def _least(values: Sequence[float], level: float, tolerance: float) -> float:
 def _expected(
     meetings: Sequence[Meeting], places: Places, tolerance: float
 ) -> tuple[dict[Meeting, float], dict[Meeting, float]]:
-    """Return the level of the pairs of the same kind, or of all where these are few, and the least that is not slow."""
+    """Return level and least healthy value of the pairs of the same kind, or of all pairs where these are few."""
     kinds: dict[Pair, int] = {}
     values = defaultdict(list)
     for one in meetings:
@@ -180,7 +179,7 @@ def _expected(
 
 
 def _scopes(one: Meeting, places: Places, rails: int) -> list[Key]:
-    """Return what may make a pair slow, the narrowest first."""
+    """Return the scopes that may make a pair slow, the narrowest first."""
     first, second = (set(places.get(node, ())) for node in one.pair)
     found: list[Key] = [('pair', *one.pair)]
     if rails > 1:
@@ -209,7 +208,7 @@ def _named(key: Key, slow: Sequence[Meeting], healthy: int, expected: Mapping[Me
 
 
 def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> list[tuple[int, list[Pair]]]:
-    """Return rail and pairs of the rounds in which suspects are measured again, nodes with partners that are well."""
+    """Return rail and pairs of the rounds that measure suspects again, nodes with healthy partners."""
     accused = {node for one in named for node in one.nodes}
     partners = [node for node in nodes if node not in accused]
     wanted: list[tuple[int, Pair]] = []
@@ -233,13 +232,13 @@ def rounds_again(named: Sequence[Named], nodes: Sequence[str], rails: int) -> li
 
 
 def confirmed(meetings: Sequence[Meeting], places: Places, tolerance: float, rails: int = 1) -> list[Named]:
-    """Return the suspects, without pairs that met once only."""
+    """Return the suspects, except pairs that met only once."""
     met = Counter(one.pair for one in meetings)
     return [one for one in suspects(meetings, places, tolerance, rails) if one.kind != 'pair' or met[one.nodes] > 1]
 
 
 def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
-    """Return the nodes whose loopback is below that of the others by more than `tolerance` and than noise."""
+    """Return the nodes whose loopback is below that of the others by more than `tolerance` and more than noise."""
     level = _level(list(values.values()))
     least = _least(list(values.values()), level, tolerance)
     named = []
@@ -254,7 +253,7 @@ def _low(values: Mapping[str, float], tolerance: float) -> list[Named]:
 
 
 def in_order(nodes: Sequence[str], meetings: Sequence[Meeting], places: Places) -> list[str]:
-    """Return the nodes: the best pair, then those that share most places with it, place by place."""
+    """Return the nodes in the order of growth: the best pair, then by how many places they share with it."""
     left = set(nodes)
     best = max((one for one in meetings if left.issuperset(one.pair)), key=lambda one: one.value, default=None)
     first = list(best.pair) if best else []
@@ -270,11 +269,10 @@ def in_order(nodes: Sequence[str], meetings: Sequence[Meeting], places: Places) 
 def grow(
     nodes: Sequence[str], together: Callable[[Sequence[str]], float], sustain: float, late: Callable[[], bool]
 ) -> tuple[list[str], float, list[Named]]:
-    """Return the largest group, grown from the first two nodes, with its bandwidth, and the nodes that it refused.
+    """Return the largest group grown from the first two nodes, its bandwidth, and the refused nodes.
 
-    A group is doubled as long as it has at least `sustain` times the bandwidth of the one before. Else half of what
-    was added is tried, down to the single node that it does not sustain. Where it gets `late`, the group is what it has
-    come to.
+    A group doubles as long as it keeps `sustain` times the bandwidth of the group before. Otherwise the added half is
+    bisected down to the single nodes that reduce it. When `late` returns True, growth stops.
     """
     refused: list[Named] = []
     group, level, rest = list(nodes[:2]), 0.0, list(nodes[2:])
@@ -286,7 +284,7 @@ def grow(
         if not parts:
             parts, rest = [rest[: len(group)]], rest[len(group) :]
         part = parts.pop(0)
-        for _ in range(1 + (len(part) == 1)):  # of whom one slow run is not enough
+        for _ in range(1 + (len(part) == 1)):  # a single node is refused only after two slow runs
             if (value := together([*group, *part])) and value >= sustain * level:
                 break
         if value and value >= sustain * level:
@@ -304,7 +302,7 @@ def climb(
     machine: Machine, nodes: Sequence[str], places: Places, rails: int, rounds: int, *, seconds: float,
     tolerance: float = 0.1, sustain: float = 0.7, tell: Callable[..., None] = lambda *words: None,
 ) -> Climbed:  # fmt: skip
-    """Climb the ladder within `seconds`; `tell` each result as it comes, as words of a line."""
+    """Climb the ladder within `seconds`; call `tell` with the words of each result."""
     named = [
         Named('settings', f'node {node}', (node,), f'node {node}: {why}')
         for node, why in sorted(machine.preflight(nodes).items())
@@ -352,6 +350,6 @@ def climb(
 
 
 def _without(nodes: Sequence[str], named: Sequence[Named]) -> list[str]:
-    """Return the nodes that can go on: of a pair both, as one of another pair each may be well."""
+    """Return the nodes that are not named; both nodes of a named pair stay, since each may be healthy."""
     out = {node for one in named if one.kind != 'pair' for node in one.nodes}
     return [node for node in nodes if node not in out]

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The node ladder in a job: starts OSU's programs on its nodes, for the decisions of ``judge.py``.
 
-ladder.py PLAN WORDS   `PLAN`, JSON that ``check.py`` wrote, has the words that start ranks, the programs,
-the variables of the ranks on each rail, the places of the nodes, and what may be taken as slow. It prints `WORDS`, and:
+ladder.py PLAN WORDS `PLAN`, JSON that ``check.py`` wrote, has the words that start ranks, the programs, the variables
+of the ranks on each rail, the places of the nodes, and the tolerances. It prints `WORDS`, and:
 
     loopback n1 10234.11                  MB/s between two ranks of a node
     pair 3 0 n1,n2 12345.67               in round 3, on rail 0
@@ -27,7 +27,7 @@ from pathlib import Path
 from checks.ladder.judge import climb
 
 STAGE = Path(__file__).resolve().parent
-AT_ONCE = 512  # starting commands that the first node has at a time
+AT_ONCE = 512  # launcher processes that the first node runs at a time
 ROW = re.compile(r'^ *([0-9]+) +([0-9]+\.[0-9]+)(?: +Pass)?$', re.MULTILINE)
 
 
@@ -79,7 +79,7 @@ class Job:
         return {node: self.last_row((node,), answer)[1] for node, answer in zip(nodes, answers, strict=True)}
 
     def meet(self, rail, pairs):
-        folder = Path(f'rail_{rail}') if rail else Path()  # what was bound on rail 0 is compared with the request
+        folder = Path(f'rail_{rail}') if rail else Path()  # the binding on rail 0 is compared with the request
         answers = self.run([(pair, 1, self.plan['pair']) for pair in pairs], self.plan['rails'][rail], folder)
         return [self.last_row(pair, answer)[1] for pair, answer in zip(pairs, answers, strict=True)]
 
@@ -90,7 +90,7 @@ class Job:
 
     @staticmethod
     def last_row(nodes, answer):
-        """Return the numbers of the last row, zeros where there is none, which is then told."""
+        """Return the numbers of the last row; zeros if there is none, which is printed with its reason."""
         output, why = answer
         rows = ROW.findall(output)
         if why or not rows:
@@ -99,7 +99,7 @@ class Job:
         return int(rows[-1][0]), float(rows[-1][1])
 
     def run(self, commands, variables, folder):
-        """Run all (nodes, ranks of each, words) at the same time; return the output of each, and why one failed."""
+        """Run all (nodes, ranks of each, words) at the same time; return their outputs, and why one failed."""
         folder.mkdir(exist_ok=True)
         environment = {name: value for name, value in os.environ.items() if name not in self.plan['lists']} | variables
         answers = []

@@ -80,7 +80,7 @@ class Partition:
     flop_per_cycle: dict[str, float] = field(default_factory=dict)
     num_nodes: int = 1
     transport: str = 'direct'  # between nodes: direct (fabric, any memory), host (fabric, host memory only) or sockets
-    looks: str = 'required'  # sampling of programs while they run: required, where_possible
+    looks: str = 'required'  # at programs while they run: required, where_possible
     max_time: int | None = None  # seconds; no job of it asks for more
     memory_kinds: dict[str, list[int]] = field(default_factory=dict)  # such as hbm -> its NUMA domains
     benchmarks: dict[str, dict[str, Any]] = field(default_factory=dict)  # settings of single benchmarks, by name

@@ -68,10 +68,10 @@ def on_each_node(num_nodes: int) -> str:
 
 
 def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int, mpi: bool) -> list[str]:
-    """Write the job of one place and the rounds to `folder`; return the lines of the job of all places."""
+    """Write the job of a place and the rounds to `folder`; return the lines of the job that runs all places."""
     lines = ["trap 'exit $?' ERR"]
     if mpi:
-        # without the variables of the round's step, of which srun and PMIx would take the numbers of nodes and tasks
+        # unset the variables of the round's step: srun and PMIx would take its numbers of nodes and tasks
         lines.append('unset ${!SLURM_*} ${!PMI*}; . ./slurm.env')
     (folder / 'place.sh').write_text('\n'.join([*lines, *job, '']))
     (folder / 'rounds').mkdir()
@@ -86,12 +86,12 @@ def write_places(folder: Path, num_nodes: int, job: Sequence[str], seconds: int,
 
 
 def began(stage: str | None) -> bool:
-    """Return whether the job of a case in this stage directory was one of all places."""
+    """Return whether the job in this stage directory was that of a node sweep."""
     return bool(swept_nodes() and stage and Path(stage, 'rounds').is_dir())
 
 
 def read_places(folder: Path, plan: Plan, limits: Mapping[str, float]) -> tuple[list[dict[str, Any]], Record]:
-    """Return the record of each place, with its ``faults`` and ``breaches``, and that of the worst place by series.
+    """Return the record of each place with its ``faults`` and ``breaches``, and that of each series' worst place.
 
     `limits`: name of the performance variable -> the worst value that passes.
     """
@@ -126,9 +126,9 @@ def read_place(places: Path, place: Place, plan: Plan, late: bool) -> tuple[Reco
 
 @contextmanager
 def opened(places: Path, name: str) -> Iterator[Path]:
-    """Yield the folder of a place, which ``parts/sweep.sh`` has packed if the job ended well.
+    """Yield the folder of a place, unpacked if ``parts/sweep.sh`` has packed it.
 
-    The lines that were read there are added to what is packed.
+    The file of the lines that were read is then added to the archive.
     """
     packed = places / f'{name}.tar'
     if not packed.exists():
@@ -143,7 +143,7 @@ def opened(places: Path, name: str) -> Iterator[Path]:
 
 
 def _unpack(archive: tarfile.TarFile, folder: Path) -> None:
-    """Extract plain files below `folder`, which is all that ``parts/sweep.sh`` packs. Raises InputError.
+    """Extract the plain files of an archive below `folder`; ``parts/sweep.sh`` packs nothing else. Raises InputError.
 
     The filter of `extractall` does the same from Python 3.12, 3.11.4 and 3.10.12 on; Debian 12 has 3.11.2.
     """
@@ -173,7 +173,7 @@ def breaches_of(record: Record, limits: Mapping[str, float]) -> list[str]:
 
 
 def worst_of(records: Sequence[Record], plan: Plan) -> Record:
-    """Return a record that has, of each series, the samples of the place with the worst mean."""
+    """Return a record with, for each series, the samples of the place that has the worst mean."""
     worst = plan.empty_record()
     for (_, facts, series), *places in zip(worst.series(), *(record.series() for record in records), strict=True):
         measured = [one for _, _, one in places if one.samples]
@@ -186,5 +186,5 @@ def worst_of(records: Sequence[Record], plan: Plan) -> Record:
 
 
 def summary(places: Sequence[Mapping[str, Any]], key: str) -> list[str]:
-    """Return the first two ``faults`` or ``breaches`` of each place that has some, with its nodes."""
+    """Return the first two ``faults`` or ``breaches`` of each place that has any, with its nodes."""
     return [f'{",".join(place["job"]["nodes"])}: {"; ".join(place[key][:2])}' for place in places if place[key]]

@@ -37,7 +37,7 @@ class ShellText(str):
 
 
 def limit_time(check):
-    """Set the time limit of the job: that of all trials, but no more than the queue allows."""
+    """Set the time limit of the job to that of all trials, at most what the queue allows."""
     needed = budget.seconds_of_job(check.trials, check.trial_time_limit) + metering_of(check).seconds
     most = check.partition.max_time or math.inf
     check.hurries = not check.time_limit and most < needed
@@ -45,7 +45,7 @@ def limit_time(check):
 
 
 def pass_buffers_of_gpus(check):
-    """Make MPI pass buffers of GPUs without a copy through the host if the check hands it such, else look for none."""
+    """Make MPI pass GPU buffers without a copy through the host if the check has such buffers; else switch it off."""
     if not check.stack.mpi or check.device_buffers is None:
         return
     aware = FAMILIES[check.stack.mpi]
@@ -57,7 +57,7 @@ def pass_buffers_of_gpus(check):
 
 
 def on_all_nodes(check) -> str:
-    """Return the command that starts a process on each node of a job of Slurm; of another, one for each rank."""
+    """Return the command that starts a process on each node under Slurm, or for each rank under other schedulers."""
     if scheduler(check.partition.entry['scheduler']).is_slurm:
         return node_sweep.on_each_node(check.num_nodes)
     check.job.num_tasks, check.job.num_tasks_per_node = check.num_tasks, check.num_tasks_per_node
@@ -65,9 +65,9 @@ def on_all_nodes(check) -> str:
 
 
 def write_inputs(check):
-    """Write how the nodes must be set, for settings.sh, the meters of energy.sh, and how load.sh reaches other nodes.
+    """Write the inputs of settings.sh (expected settings), energy.sh (meters) and load.sh (how to reach other nodes).
 
-    Where the settings are `required.tsv`, rank.sh refuses other nodes.
+    If the settings are in `required.tsv`, rank.sh refuses nodes that differ from them.
     """
     lines = ''.join(f'{key}\t{wanted}\n' for key, wanted in check.topology.expects)
     if lines:
@@ -86,7 +86,7 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
         f'unset {" ".join(check.placement.unset)}',
         *_to_compute_node(check),
         *activation,
-        *([f'export {unbound}'] if check.mpi else []),  # after the site and its modules, which may set them
+        *([f'export {unbound}'] if check.mpi else []),  # after the modules of the site, which may set them
         f'bash ./provenance.sh {shlex.quote(check.executable)} > provenance.txt',
         COMPARE_AT_EXIT,
         *check.before_trials,
@@ -110,9 +110,9 @@ def prerun(check, activation: Sequence[str]) -> list[str]:
 
 
 def _to_compute_node(check) -> list[str]:
-    """Return the lines that start the script again on its compute node, where job scripts run on a launch node.
+    """Return the lines that restart the script on its compute node, for machines that run job scripts on a launch node.
 
-    Not of a check of MPI, whose script must stay where it can start ranks.
+    Empty for a check with MPI: its script must stay where it can start ranks.
     """
     if check.mpi or check.is_local() or check.partition.entry['launcher'] not in ON_LAUNCH_NODES:
         return []
@@ -140,7 +140,7 @@ def postrun(check) -> list[str]:
     A run without that file was still running when its job ended.
     """
     meters, show = metering_of(check), f'bash ./show.sh %s trial_$trial {shlex.quote(check.output)}'
-    if check.concurrent:  # none may be left running when another has failed
+    if check.concurrent:  # if one fails, the others must not keep running
         lines = [
             'cd ../..', 'done', 'failed=0', 'for run in "${!started[@]}"; do', 'code=0',
             'wait "${started[$run]}" || code=$?', 'echo $code > "trial_$trial/$run/exit_code"',
@@ -185,10 +185,10 @@ def activation(stack: Environ, installed: Installed | None = None) -> list[str]:
 
 @functools.cache
 def bring_up(installed: Installed) -> str | None:
-    """Install a stack that is not up to date; return why that failed, None if it is up.
+    """Install a stack that is not up to date; return why that failed, None on success.
 
-    This is no fixture: ReFrame makes one for each partition in each check file, two thirds of the time of listing all
-    checks on 50 partitions.
+    This is not a fixture: ReFrame would create one for each partition in each check file, which takes two thirds of the
+    time of listing all checks on 50 partitions.
     """
     try:
         if installed.fault():

@@ -36,15 +36,16 @@ from plumbline.record import Dim, Record, Series
 from plumbline.site.schedulers import scheduler
 from plumbline.units import in_base_unit
 
-_MOST_REST = 60  # s of a rest; a meter that needs more for its samples measures no idle power
+_MOST_REST = 60  # s; longest rest: a meter that needs a longer one measures no idle power
 _RESTS = ('before', 'after')
 
 
 @dataclass(frozen=True)
 class Meter:
-    """One meter of a partition: its source, what it includes, its relative accuracy, seconds between two values.
+    """A meter of a partition: its source, what it includes, its relative accuracy, the seconds between two values.
 
-    `source`: None of EAR, which tells all afterwards. `pause`: seconds between two looks of the sampler, 0 without one.
+    `source`: None for EAR, which is read after the job. `pause`: seconds between two readings of the sampler, 0 without
+    one.
     """
 
     name: str
@@ -61,12 +62,12 @@ class Meter:
 
     @property
     def rest(self) -> float:
-        """Seconds of a rest with enough samples of the idle power; 0 where it takes too long."""
+        """Seconds of a rest with enough samples of the idle power; 0 if that would take too long."""
         needed = max(1.0, 1.25 * LEAST_SAMPLES * self.interval)
         return needed if self.source and needed <= _MOST_REST else 0.0
 
     def read(self, folder: Path) -> Seen:
-        """Return what the meter said below the `folder` of a job. Raises ValueError where that cannot be read."""
+        """Return the readings of the meter below the `folder` of a job. Raises ValueError if they cannot be read."""
         if not self.source:
             return Seen(self, [], text_of(folder / 'energy/ear'))
         paths = sorted(folder.glob(f'energy/{self.name}.*'))[: 1 if self.source.of_job else None]
@@ -74,14 +75,14 @@ class Meter:
 
 
 class Seen(NamedTuple):
-    """What a meter said: its looks at each node, or EAR's table of all."""
+    """The readings of a meter: those of each node, or EAR's table of all nodes."""
 
     meter: Meter
     looks: list[list[Look]]
     table: str = ''
 
     def spent(self, start: float, end: float) -> list[Spent]:
-        """Return what each node spent between two marks, in seconds since 1970. Raises ValueError."""
+        """Return the energy of each node between two times in seconds since 1970. Raises ValueError."""
         meter = self.meter
         if not meter.source:
             return [*of_steps(self.table, start, end, meter.boundary, meter.interval).values()]
@@ -91,7 +92,7 @@ class Seen(NamedTuple):
 
     @property
     def cost(self) -> str:
-        """What the sampler took of the time of a core, on the node where it took most; empty without one."""
+        """The largest share of a core that the sampler used on a node, as provenance; empty without a sampler."""
         lasted = [max(looks[-1].time - looks[0].time, 1.0) for looks in self.looks]
         shares = [looks[-1].own / seconds for looks, seconds in zip(self.looks, lasted, strict=True)]
         return f'{max(shares):.2%} of a core' if self.meter.pause and shares else ''
@@ -132,11 +133,11 @@ class Metering:
 
     @property
     def seconds(self) -> int:
-        """Seconds that the job takes longer."""
+        """Seconds that metering adds to the job."""
         return math.ceil(2 * self._rest) + 60 * len(self._ear)
 
     def look(self, mark: str) -> list[str]:
-        """Return the line that looks at all counters before a phase has `started`, or after it has `ended`."""
+        """Return the line that reads all counters; `mark`: ``started`` or ``ended``, for the phase."""
         counters = any(meter.source and meter.source.unit == 'J' for meter in self.meters)
         return [f'{self._everywhere}bash ./energy.sh {mark}'] * counters
 
@@ -197,7 +198,7 @@ class Metering:
         return found
 
     def read(self, folder: Path, record: Record, nodes: str) -> None:
-        """Add the figures of all meters, of trials below `folder` on `nodes`, or why there are none."""
+        """Add the figures of all meters for the trials below `folder` on `nodes`, or why there are none."""
         if self.left_out:
             record.provenance['energy_left_out'] = self.left_out
         for meter in self.meters:
@@ -264,7 +265,7 @@ class Metering:
 def _derive(
     series: Series, inputs: Sequence[Series], function: Callable[[list[float]], float], more: Sequence[Series] = ()
 ) -> None:
-    """Compute the samples of a series; what is missing or invalid in its inputs, and `more`, is so in it."""
+    """Compute the samples of a series. It inherits missing and invalid from its inputs, and `more`."""
     every = [*inputs, *more]
     series.missing = next((each.missing for each in every if not each.samples), None)
     series.invalid = next((each.invalid for each in every if each.invalid), None)
@@ -272,7 +273,7 @@ def _derive(
 
 
 def metering_of(check: Any) -> Metering:
-    """Return the meters of a case: those of its partition, where its check asks for them."""
+    """Return the meters of a case: those of its partition if its check measures energy."""
     partition = getattr(check, 'partition', None)  # none before its setup
     if not partition or not check.metered:
         return Metering()
@@ -282,7 +283,7 @@ def metering_of(check: Any) -> Metering:
     if check.num_nodes > 1 and not scheduler(partition.entry['scheduler']).is_slurm:
         return Metering(left_out='on several nodes only a job of Slurm of its own looks at the meters of each')
     meters, short = [], []
-    for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # the quickest first
+    for name in sorted(partition.energy, key=[*SOURCES, *partition.energy].index):  # shortest first
         meter = _meter(name, partition.energy[name], check.trial_seconds)
         needed = LEAST_SAMPLES * meter.interval
         if swept and (meter.source is None or meter.source.of_job):

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What measures energy: the command of each source, how its output is read, and the energy between two marks.
+"""The sources of energy readings: the command of each, its parser, and the energy between two marks.
 
-A counter (J) is read at the marks of a phase, and between them where it might wrap. Power (W) is sampled. EAR tells the
-mean power of each job step afterwards. Imports no ReFrame.
+A counter (J) is read at the marks of a phase, and in between if it may wrap. Power (W) is sampled. EAR reports the mean
+power of each job step after the job. Imports no ReFrame.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from checks.core.reading.outputs import first_words, text_of
 from plumbline.machine.vendors import VENDORS
 
 LEAST_SAMPLES = 40  # in a phase: 001 section 4 asks for as many, for an error below 5 %
-_MOST_POWER = 500.0  # W of what one counter of RAPL counts; more is a reset
+_MOST_POWER = 500.0  # W; more than one counter of RAPL can count: it was reset
 _RAISE = 'where samples cost more than 0.1 % of a core they come later: raise `interval`'
-_MARKS = 0.05  # seconds by which the marks of a phase and the looks at its meter may differ
+_MARKS = 0.05  # s; largest distance between a mark of a phase and the reading of its meter
 _POWERCAP = '/sys/class/powercap'
 _PM_COUNTERS = '/sys/cray/pm_counters'
 _FOOTER = re.compile(r'look ([0-9]+\.[0-9]+) ([0-9]+) ([0-9]+)')
 
 
 class Count(NamedTuple):
-    """A counter in J, or a power in W; `top`: where the counter begins again at 0, None for 64 bits."""
+    """A counter in J, or a power in W. `top`: the value at which a counter wraps to 0, None for 64 bits."""
 
     value: float
     top: float | None = None
 
 
 class Look(NamedTuple):
-    """What a meter said at `time`, in seconds since 1970, by part of the node; `own`: s of CPU time of its sampler."""
+    """A reading at `time` (seconds since 1970) by part of the node; `own`: CPU seconds of the sampler."""
 
     time: float
     counts: Mapping[str, Count]
@@ -47,7 +47,7 @@ class Look(NamedTuple):
 
 
 class Spent(NamedTuple):
-    """The energy of a phase in J, the seconds of it that were seen, its samples, and the mean of their powers in W."""
+    """The energy of a phase in J, its observed seconds, its number of samples, and their mean power in W."""
 
     joules: float
     seconds: float
@@ -60,8 +60,8 @@ class Spent(NamedTuple):
 class Source:
     """A kind of meter. `read`: output and boundary -> counts; it raises ValueError with the remedy.
 
-    `interval`: seconds between two values of the source, unless site.yaml states them. `wraps`: seconds within which a
-    counter may wrap twice at most power, so that it is looked at between the marks, too.
+    `interval`: seconds between two values of the source, unless site.yaml states them. `wraps`: seconds in which a
+    counter may wrap twice at full power; it is then also read between the marks.
     """
 
     command: str
@@ -69,11 +69,11 @@ class Source:
     interval: float
     unit: str = 'J'
     wraps: float = math.inf
-    of_job: bool = False  # tells the energy of all nodes together
+    of_job: bool = False  # one reading for all nodes of the job
 
 
 def _rapl(output: str, boundary: str) -> dict[str, Count]:
-    """Read packages and memory; other zones are parts of a package, or count it again (psys, core, uncore)."""
+    """Read the zones of packages and memory; the others (core, uncore, psys) would count the same energy twice."""
     zones: dict[str, dict[str, str]] = {}
     for match in re.finditer(rf'{_POWERCAP}/(intel-rapl:[0-9:]+)/(\w+):(.*)', output):
         zones.setdefault(match[1], {})[match[2]] = match[3]
@@ -142,14 +142,14 @@ def _listed(names: Mapping[str, object]) -> str:
 
 
 def _python(statements: str) -> str:
-    """Return a command that prints the J of each GPU, in a process of its own: amdsmi reads a counter once in each."""
+    """Return a command that prints the J of each GPU in a new process: amdsmi reads a counter once per process."""
     return f'env -u PYTHONHOME -u PYTHONPATH {shlex.quote(sys.executable)} -c {shlex.quote(statements)}'
 
 
 _METERS = [vendor.meter for vendor in VENDORS.values() if vendor.meter]
 _SSTAT = 'sstat --noheader --parsable2 --format=ConsumedEnergyRaw --jobs="$SLURM_JOB_ID.$([ "$SLURM_NNODES" = 1 ] && '
 SOURCES = {
-    # the smallest counters, of 65 kJ, wrap after 131 s of _MOST_POWER
+    # the smallest counters hold 65 kJ, 131 s at _MOST_POWER
     'rapl': Source(
         f"grep -s -H '' {_POWERCAP}/intel-rapl:*/{{name,energy_uj,max_energy_range_uj}}; true", _rapl, 0.001, wraps=120
     ),
@@ -157,18 +157,18 @@ SOURCES = {
     **{meter.name: Source(_python(meter.statements), _gpus, 0.1) for meter in _METERS},
     'slurm': Source(f'{_SSTAT}echo batch || echo extern)"', _slurm, 30.0, of_job=True),
 }
-#: Reads what EAR has stored of the job's steps; its daemons store it within a minute.
+#: Prints what EAR has stored of the job's steps; its daemons store it within a minute.
 EAR = 'sleep 60; eacct -j "$SLURM_JOB_ID" -l -c ear.csv && cat ear.csv'
 EAR_INTERVAL = 60.0  # the daemon's; its library takes a sample every 10 s (000 section 2.6)
 
 
 def of_command(command: str, unit: str) -> Source:
-    """Return the source of a command of the site, that prints W or J."""
+    """Return the source for a command of the site that prints W or J."""
     return Source(command, _number, 1.0, unit)
 
 
 def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
-    """Return all looks of a meter at a node. Raises ValueError where one could not be read."""
+    """Return all readings of a meter on a node. Raises ValueError if one is unreadable."""
     found, said = [], []
     for line in text_of(path).splitlines():
         if not (match := _FOOTER.fullmatch(line)):
@@ -187,9 +187,9 @@ def looks_at(path: Path, source: Source, boundary: str) -> list[Look]:
 
 
 def counted(looks: Sequence[Look], start: float, end: float, interval: float) -> Spent:
-    """Return what counters counted between the looks nearest to `start` and `end`, in seconds since 1970.
+    """Return the energy between the readings nearest to `start` and `end`, in seconds since 1970.
 
-    A counter that wrapped begins again at 0. Raises ValueError where the counters stand still.
+    Accounts for counters that wrapped. Raises ValueError if the counters do not change.
     """
     early = [look.time <= (start + end) / 2 for look in looks]
     if len(set(early)) < 2:
@@ -222,7 +222,7 @@ def counted(looks: Sequence[Look], start: float, end: float, interval: float) ->
 def sampled(looks: Sequence[Look], start: float, end: float, interval: float, accuracy: float) -> Spent:
     """Return the integral of the power samples from `start` to `end`, by the trapezoid rule.
 
-    The first and the last sample stand for the time to the marks. Raises ValueError where no sample lies between.
+    The first and last sample are extended to the marks. Raises ValueError where no sample lies between.
     """
     inside = [(look.time, sum(count.value for count in look.counts.values())) for look in looks]
     inside = [(time, watts) for time, watts in inside if start <= time <= end]
@@ -257,7 +257,7 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
             seconds = float(row['NODEMGR_TIME_SEC'])
         except (KeyError, TypeError, ValueError):
             continue
-        if start - 1 <= begin and over <= end + 1 and watts > 0 and seconds > 0:  # EAR has whole seconds of the time
+        if start - 1 <= begin and over <= end + 1 and watts > 0 and seconds > 0:  # EAR's times are whole seconds
             found.setdefault(row['NODENAME'], []).append((watts, seconds))
     if not found:
         raise ValueError(f'eacct knows no job step between the marks; it sees what srun starts: "{first_words(table)}"')
@@ -271,7 +271,7 @@ def of_steps(table: str, start: float, end: float, boundary: str, interval: floa
 
 
 def doubt_of(spent: Spent, seconds: float, accuracy: float) -> str:
-    """Return why the energy of a phase is invalid; `seconds`: of the phase, by a clock that cannot be set."""
+    """Return why the energy of a phase is invalid; `seconds`: its duration by the monotonic clock."""
     if spent.doubt:
         return spent.doubt
     if spent.samples < LEAST_SAMPLES:

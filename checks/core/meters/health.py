@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the nodes of a job counted, by what `job/load.sh` wrote of each, and their clock. Imports no ReFrame."""
+"""Read the health counters and clocks of the nodes of a job, as `job/load.sh` wrote them. Imports no ReFrame."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def add_health(
     folder: Path, record: Record, nodes: Sequence[str], clocks: Mapping[str, Sequence[int]],
     host_of: Callable[[str], str] | None,
 ) -> list[Cause]:  # fmt: skip
-    """Add what each node counted but the first, whose facts are in the provenance, and the median clock of each in MHz.
+    """Add the counters of all nodes but the first, which has them in the provenance, and all median clocks in MHz.
 
-    `clocks`: kHz at each look, by node. Return a cause for each error of a node, and each setting that was changed.
+    `clocks`: node -> kHz of each sample. Return a cause for each error of a node and for each changed setting.
     """
     names = {short(name): node for node in nodes for name in (node, (host_of or str)(node))}
     first = nodes[0]
@@ -38,7 +38,7 @@ def add_health(
     def said(file: str, node: str, weight: int) -> list[Cause]:
         return [Cause(weight, f'{node}: {line}') for line in text_of(folder / file).splitlines()]
 
-    def of_limit(file: str, node: str) -> list[Cause]:  # the job's, of which the node is innocent
+    def of_limit(file: str, node: str) -> list[Cause]:  # a limit of the job, which is no fault of the node
         return [Cause(causes.JOB, f'on {node} {line}') for line in text_of(folder / file).splitlines()]
 
     found = [*said('health.txt', first, causes.NODE), *said('changes.txt', first, causes.OUTPUT)]
@@ -61,23 +61,23 @@ def add_health(
             of_node['clock_in_run'] = f'{median(looks) / 1000:.0f}'
     for facts in record.health.values():
         if facts.get('counters_lacking') == record.provenance.get('counters_lacking'):
-            facts.pop('counters_lacking', None)  # of nodes alike it is said once
+            facts.pop('counters_lacking', None)  # equal on all nodes, and already in the provenance
     return found
 
 
 def clock_steps(folder: Path, record: Record, nodes: str) -> Iterator[Cause]:
-    """Add the seconds of each trial to the record; yield a cause for each in which the clock was set."""
+    """Add the seconds of each trial to the record; yield a cause for each trial during which the clock was set."""
     for trial in range(1, record.trials + 1):
         if times := seconds_of(folder / f'trial_{trial}'):
             by_time_of_day, by_uptime = times
             record.trial_seconds.append(by_uptime)
-            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks take their times from the time of day
+            if abs(by_time_of_day - by_uptime) > 1:  # many benchmarks compute durations from the time of day
                 what = f'the clock was set by {by_time_of_day - by_uptime:+.0f} s'
                 yield Cause(causes.OUTPUT, what, (trial,), record.trials, nodes)
 
 
 def state_of(samples: str) -> str:
-    """Return the means of what `job/gpus.sh` sampled: ``0: 1410 MHz, 398 W, 61 C; 1: ...``; empty without samples.
+    """Return the means of the samples of `job/gpus.sh`: ``0: 1410 MHz, 398 W, 61 C; 1: ...``; empty without samples.
 
     The first tenth of the samples, when a GPU is still cold or idle, is not counted.
     """

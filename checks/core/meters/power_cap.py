@@ -15,7 +15,7 @@ from plumbline.units import in_base_unit
 
 
 class UnderPowerCap(rfm.RegressionTestPlugin):
-    """Run the check that follows among the bases once for each cap of `power_cap` in site.yaml (002, section IV-I)."""
+    """Run the next base class once for each cap of `power_cap` in site.yaml (002, section IV-I)."""
 
     figures = {'efficiency': {'capped': 'cap'}}
     cap = parameter(on_this_system(lambda topology: topology.power_caps), loggable=True)  #: W of a node

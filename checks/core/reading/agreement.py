@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether an output agrees with itself, and with the clock and the nodes of its job. Imports no ReFrame.
+"""Check that an output is consistent with itself, and with the clock and nodes of its job. Imports no ReFrame.
 
-A program prints what it measured more than once: a rate beside bytes and a time. Each printed number stands for all
-numbers that round to its digits, a span; what is computed from spans is the span of all results, so two spans that
-must be the same quantity overlap in every honest output, and no other tolerance is needed.
+Programs print redundant numbers, such as a rate beside bytes and a time. Each printed number stands for the interval of
+all numbers that round to its digits (a span), and arithmetic on spans gives the interval of all results. Two spans of
+the same quantity overlap in every correct output, so no other tolerance is needed.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from typing import Any, NamedTuple
 from checks.core.meters.health import short
 from checks.core.reading.outputs import seconds_of
 
-_ARITHMETIC = 1e-9  # relative: programs compute in double precision, of whose 16 digits a few are lost
-_UPTIME = 0.02  # s: the kernel tells the uptime in hundredths, at both ends
+_ARITHMETIC = 1e-9  # relative: programs compute in double precision, and lose a few of its 16 digits
+_UPTIME = 0.02  # s: the kernel gives the uptime in hundredths, at start and end
 _CLOCKS = 60.0  # s that the clocks of a launch node and of a compute node, or of two nodes, may differ
 _FORMATS = (  # of ctime, Google Benchmark, mdtest and HPCG
     '%a %b %d %H:%M:%S %Y', '%Y-%m-%dT%H:%M:%S%z', '%Y-%m-%d %H:%M:%S', '%m/%d/%Y %H:%M:%S', '%Y-%m-%d_%H-%M-%S',
@@ -60,7 +60,7 @@ def exact(number: Span | float) -> Span:
 
 
 def printed(text: str, digits: int = 0, whole: bool = False) -> Span:
-    """Return the numbers that round to `text`. An integer is exact, but where `whole`: a rounded one.
+    """Return the numbers that round to `text`. An integer is exact, unless `whole` says that it was rounded.
 
     `digits`: significant digits of C's %g, which leaves out zeros at the end.
     """
@@ -75,17 +75,17 @@ def printed(text: str, digits: int = 0, whole: bool = False) -> Span:
 
 
 def equal(left: Span, right: Span, within: float = _ARITHMETIC) -> bool:
-    """Return whether both may be the same number, `within` a relative difference."""
+    """Return True if both may be the same number, up to the relative difference `within`."""
     return at_most(left, right, within) and at_most(right, left, within)
 
 
 def at_most(left: Span, right: Span, within: float = _ARITHMETIC) -> bool:
-    """Return whether the first may be no larger than the second, `within` a relative difference."""
+    """Return True if the first may be at most the second, up to the relative difference `within`."""
     return left.low <= right.high * (1 + within)
 
 
 class Claim(NamedTuple):
-    """What must be true of a row: `holds` of the two `sides`, expressions of its numbers. `what`: their names."""
+    """A condition on a row: `holds` of the two `sides`, expressions of its numbers. `what`: names of both."""
 
     what: str
     sides: Callable[[Mapping[str, Any]], tuple[Span | float, Span | float]]
@@ -93,7 +93,7 @@ class Claim(NamedTuple):
 
 
 def contradictions(claims: Sequence[Claim], numbers: Mapping[str, Any], where: str = '') -> list[str]:
-    """Return a sentence for each claim that `numbers`, by name, contradict; none if some are no numbers."""
+    """Return a sentence for each claim that `numbers` (by name) contradict; none if one of them is not a number."""
     faults = []
     for what, sides, holds in claims:
         try:
@@ -124,7 +124,7 @@ class Agreement:
         return [fault for match in found for fault in self.of(match.groupdict(), ' '.join(match[0].split())[:100])]
 
     def of(self, row: Mapping[str, str], where: str = '') -> list[str]:
-        """Return a sentence for each claim that a row, its texts by name, contradicts."""
+        """Return a sentence for each claim that a row (name -> text) contradicts."""
         return contradictions(self.claims, {name: self._read(name, text) for name, text in row.items()}, where)
 
     def _read(self, name: str, text: str) -> Any:
@@ -135,9 +135,9 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Traces:
-    """What an output says of the time and the place where it was made.
+    """When and where an output was made, as it says itself.
 
-    `seconds`: that its program took at least. `dates`: as printed. `epochs`: in seconds since 1970. `hosts`: names.
+    `seconds`: lower bound of the run time. `dates`: as printed. `epochs`: in seconds since 1970. `hosts`: names.
     """
 
     seconds: Span | float = 0.0
@@ -146,10 +146,10 @@ class Traces:
     hosts: Collection[str] = ()
 
     def faults(self, trial: Path, zone: str, known: Collection[str]) -> Iterator[str]:
-        """Yield a sentence for each trace that is not of the folder `trial` of a job.
+        """Yield a sentence for each trace that contradicts the job files in the folder `trial`.
 
-        `zone`: offset of the node's local time to UTC, ``+0100``; without it local dates are not judged. `known`: names
-        of the job's nodes; none: not known.
+        `zone`: offset of the node's local time to UTC, such as ``+0100``; without it local dates are not checked.
+        `known`: names of the job's nodes; empty: unknown.
         """
         nodes = {short(name) for name in known}
         if nodes and (others := sorted({name for name in self.hosts if short(name) not in nodes})):
@@ -163,7 +163,7 @@ class Traces:
                 return
 
     def _instants(self, zone: str) -> Iterator[tuple[str, list[float]]]:
-        """Yield each date with the seconds since 1970 that it may mean: local time, or UTC, as in a container."""
+        """Yield each date with its possible seconds since 1970: as local time, or as UTC (in a container)."""
         yield from ((str(epoch), [epoch]) for epoch in self.epochs)
         for text in self.dates:
             if (date := _date(text)) and date.tzinfo:
@@ -193,7 +193,7 @@ def _marks(trial: Path) -> tuple[float, float] | None:
 
 
 def too_long(seconds: Sequence[Span | float], at_once: bool, trial: Path) -> str:
-    """Return a sentence if the runs of a trial say that they took longer than the trial; else nothing.
+    """Return a sentence if the run times that the programs report exceed that of the trial.
 
     `seconds`: of each run; `at_once`: they ran at the same time.
     """

@@ -13,8 +13,8 @@ from checks.core.reading import signatures
 from checks.core.reading.outputs import first_words, text_of
 
 _DONE = ('COMPLETED', 'SUCCESS')  # Slurm's and the local scheduler's words for a job that ended well
-_OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended, and its exit code says how
-_SHOWN = 3  # faults of a kind that are named of one run, beyond which the rest is counted
+_OWN_FAULT = ('FAILED', 'FAILURE', *_DONE)  # the job script ended by itself; its exit code tells how
+_SHOWN = 3  # faults of a kind that are listed for a run; further ones are counted
 _LONGEST = 200  # characters of a line that is quoted
 _LOOKED_AT = 2**20  # characters at the beginning and at the end of an output that are searched for a signature
 # Weights of causes, the worst first; a fault of the node may be why the job or a program failed
@@ -22,7 +22,7 @@ NODE, JOB, PROGRAM, SCRIPT, OUTPUT, RESULT = range(6)
 
 
 class Cause(NamedTuple):
-    """One cause: ``<what> in trial 1 of 3 on n1<detail>``; `trials` and `nodes` where they are known."""
+    """A cause, shown as ``<what> in trial 1 of 3 on n1<detail>``; `trials` and `nodes` are empty if unknown."""
 
     weight: int
     what: str
@@ -49,7 +49,7 @@ class Ending:
     """How a job ended: state and exit code of the scheduler.
 
     `limit`: its time limit in seconds. `errors`: its standard error. `refused`: why it did not run its trials.
-    `remark`: what else the scheduler was told.
+    `remark`: a remark on the scheduler options.
     """
 
     state: str = 'COMPLETED'
@@ -62,7 +62,7 @@ class Ending:
 
     @classmethod
     def of(cls, job: Any, stage: Path, patience: float | None) -> Ending:
-        """Return how a job of ReFrame ended, which was to be pending for at most `patience` seconds."""
+        """Return how a ReFrame job ended. `patience`: its longest allowed pending time in s."""
         code, remark = job.exitcode, ''
         if code is None and getattr(job, 'signal', None):  # of a local job
             code = 128 + job.signal
@@ -72,7 +72,7 @@ class Ending:
 
     @property
     def well(self) -> bool:
-        """Whether the job came to its end."""
+        """Whether the job script ran to its end."""
         return self.state in _DONE and self.exitcode == 0
 
 
@@ -95,7 +95,7 @@ class Started:
 
     @property
     def running(self) -> bool:
-        """Whether it had started and not ended when its job ended."""
+        """Whether it was still running when its job ended."""
         return self.folder.is_dir() and self.exit_code is None
 
 
@@ -108,9 +108,9 @@ def how_it_ended(code: int | None) -> tuple[str, str]:
 
 
 def what_it_said(errors: str, output: str, environ: str, code: int | None) -> str:
-    """Return the end of a sentence: what standard error or output mean, the line that says so, the usual remedy.
+    """Return the end of a sentence: what standard error or output means, the line that shows it, the remedy.
 
-    `code`: the exit code, which may tell more where neither has a line that is known.
+    `code`: the exit code, used if no line is known.
     """
     own = next((line for line in errors.splitlines() if line.startswith('plumbline: ')), '')
     if own and not signatures.of_text(own, environ):
@@ -129,7 +129,7 @@ def what_it_said(errors: str, output: str, environ: str, code: int | None) -> st
 def of_program(
     run: Started, of_trials: int, nodes: str, environ: str, complaints: Callable[[Path], list[str]]
 ) -> Cause | None:
-    """Return why the program of a run died; None if it ended with 0, did not end, or did not start.
+    """Return why the program of a run failed; None if it exited with 0, or did not start or end.
 
     `complaints`: what the check finds in the folder of the run.
     """
@@ -144,7 +144,7 @@ def of_program(
 
 
 def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, environ: str) -> Cause | None:
-    """Return why a job ended early; None if it ended well. `runs`: all that it was to start, in order."""
+    """Return why a job ended early; None if it ended normally. `runs`: all its runs in order."""
     if ending.well:
         return None
     if ending.refused:
@@ -163,7 +163,7 @@ def of_job(ending: Ending, runs: list[Started], of_trials: int, nodes: str, envi
 
 
 def _when(runs: list[Started], of_trials: int) -> str:
-    """Return what a job was doing when it ended."""
+    """Return the run during which a job ended, as text."""
     if running := [run for run in runs if run.running]:
         return f'while {running[0].who} ran in trial {running[0].trial} of {of_trials}'
     if ended := [run for run in runs if run.exit_code is not None]:
@@ -172,7 +172,7 @@ def _when(runs: list[Started], of_trials: int) -> str:
 
 
 def merged(found: list[Cause]) -> list[Cause]:
-    """Return the causes, the worst first; one for all trials of which all but the trial is the same."""
+    """Return the causes, the worst first; those that differ only in the trial are merged."""
     alike: dict[Cause, list[int]] = {}
     for cause in sorted(found, key=lambda cause: cause.weight):
         alike.setdefault(cause._replace(trials=()), []).extend(cause.trials)
@@ -185,7 +185,7 @@ def some(faults: list[str]) -> list[str]:
 
 
 def of_output(output: str, times: set[int], name: str) -> str:
-    """Return the one fault that leaves nothing to read of an output, or nothing.
+    """Return the fault that makes an output unreadable as a list of one sentence; empty if there is none.
 
     `times`: how often its results were found. `name`: of its file.
     """

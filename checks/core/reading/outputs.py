@@ -10,9 +10,10 @@ from plumbline import settings
 from plumbline.outputs import plain
 
 MIB = 2**20
-#: What a job writes at a mark: the time of day, which may be set, and the uptime, which cannot; see `seconds_of`.
+#: A time stamp that a job writes: the time of day, which may be changed, and the uptime, which cannot; see
+#: `seconds_of`.
 CLOCKS = 'read -r uptime _ < /proc/uptime; echo $EPOCHREALTIME $uptime'
-# Lines that say nothing of a failure: rules, warnings, the launcher's frame
+# Lines that do not explain a failure: rules, warnings, the launcher's banner
 _NOISE = re.compile(
     r'\W*$|.*\bwarn(ing)?\b|note:|info\b|\s*at \S+:\d+$|[+>] |primary job +terminated|a non-zero exit code'
     r'|srun: (job|launch/|Job step|cluster conf)|slurmstepd: error: \*\*\* |srun: error: .*(exit code|Exited with)'
@@ -49,7 +50,7 @@ def cut_of(path: Path) -> str:
 
 
 def first_words(text: str) -> str:
-    """Return the first line that tells of a failure, else the first with a word, in at most 200 characters."""
+    """Return the first line that reports a failure, else the first one with a word, in at most 200 characters."""
     lines = [line.strip() for line in text.splitlines() if re.search(r'\w', line)]
     own = [line.removeprefix('plumbline: ') for line in lines if line.startswith('plumbline: ')]
     telling = own or [line for line in lines if not _NOISE.match(line)] or lines

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What failing programs print, what signals, exit codes and states of jobs mean: the table ``signatures.yaml``."""
+"""Look up the meaning of error messages, signals, exit codes and job states in the table ``signatures.yaml``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _TABLE = Path(__file__).with_suffix('.yaml')
 
 
 class Meaning(NamedTuple):
-    """What a failure means and the usual remedy; `line`: what says so, where an output does."""
+    """The meaning of a failure and the usual remedy; `line`: the line of output that shows it, if any."""
 
     means: str
     remedy: str
@@ -47,7 +47,7 @@ def _deaths() -> re.Pattern[str]:
 
 
 def of_death(text: str) -> str:
-    """Return the line of a standard error that says that a program died, without bash's numbers; empty without one."""
+    """Return the line by which bash reports a killed program, without line numbers; empty without one."""
     line = next(filter(_deaths().search, text.splitlines()), '')
     return re.sub(r'^\S+: line \d+: +\d+ ', '', line).strip()
 

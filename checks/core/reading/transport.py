@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the bytes of a job went between its nodes: what network devices sent, what UCX says. Imports no ReFrame."""
+"""Check how bytes went between the nodes of a job, by counters of network devices and UCX's log. Imports no ReFrame."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def sent_of(fact: str) -> dict[str, int]:
 def faults_of(
     facts: Mapping[str, Mapping[str, str]], nics: Sequence[str] = (), lanes: Sequence[str] = ()
 ) -> Iterator[Cause]:
-    """Yield a cause where nodes sent through sockets beside a fabric, or not through the devices that were asked for.
+    """Yield a cause if nodes sent through sockets although there is a fabric, or not through the requested devices.
 
     `facts`: by node, see ``job/parts/health.sh``. `nics`: the devices; empty: any of the fabric. `lanes`: of UCX.
     """
@@ -34,7 +34,7 @@ def faults_of(
     used: Counter[str] = Counter()
     for node, of_node in facts.items():
         fabric, sockets = (sent_of(of_node.get(name, '')) for name in ('fabric_sent', 'sockets_sent'))
-        if 'sockets_sent' in of_node:  # RDMA over Ethernet that sent nothing is not told
+        if 'sockets_sent' in of_node:  # a fabric over Ethernet that sent nothing is not listed
             fabric = {nic: 0 for nic in nics if nic not in sockets} | fabric
         through = sum(fabric.values())
         if fabric and sum(sockets.values()) > max(_MUCH, through / 2):  # sockets on a fabric count in both
@@ -55,7 +55,7 @@ def faults_of(
 
 
 def lanes_of(folder: Path) -> list[str]:
-    """Return what UCX says that it sends through to other nodes in a run, such as ``rc_mlx5/mlx5_0:1``.
+    """Return the transports to other nodes that UCX reports for a run, such as ``rc_mlx5/mlx5_0:1``.
 
     Before 1.14 it prints ``ep_cfg[1]: tag(...)`` of all ranks, later ``inter-node cfg#2 tag(...)``.
     """

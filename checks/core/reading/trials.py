@@ -27,7 +27,7 @@ from plumbline.record import Dim, MetricRecord, Record, Sample, Series
 
 _TIMES = ('s', 'ms', 'us', 'ns')
 _NUMBER = re.compile(r'[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|[+-]?(?:nan|inf|infinity)', re.IGNORECASE)
-_LONGEST = 64  # characters of a number; programs print fewer
+_LONGEST = 64  # characters; a longer text is no number
 
 
 class Row(NamedTuple):
@@ -147,15 +147,15 @@ def _rows(pattern: str, output: str) -> list[Row]:
 
 
 def _cut_off(match: re.Match[str]) -> str:
-    """Return words that make a number none if it stands in a last line without a newline: digits may be missing."""
+    """Return text that makes a number unreadable if its line lacks a newline: digits may be missing."""
     return ' (the output ends here)' if match.end() == len(match.string) and not match[0].endswith('\n') else ''
 
 
 class Reading(NamedTuple):
     """The values of a metric in one output and the reasons for missing ones, both by dims; and faults of the output.
 
-    `times`: how often the points were found, such as {1}. `lines`: of the output in which their numbers stand, as far
-    as the metric knows them.
+    `times`: how often the points were found, such as {1}. `lines`: line numbers of the values, as far as the metric
+    knows them.
     """
 
     values: dict[Pairs, float]
@@ -186,12 +186,12 @@ def _nothing(*_: Any) -> Any:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a job was requested to measure, and the functions of its check that judge what it wrote.
+    """What a job must measure, and the functions of its check that validate its output.
 
     `runs`: name -> variables of that run alone. `programs`: name of a run -> its program. `output`: file of a run's
     folder that holds the numbers, or a pattern of its name. `facts`: files of the job with key=value lines for the
     provenance. `host_of`: the scheduler's host name of a node; None where no scheduler chose the nodes. `over_network`:
-    whether its ranks send from node to node by the fabric, and `nics`: through each of which; empty: through any.
+    whether its ranks send between nodes by the fabric. `nics`: the devices that must each carry traffic; empty: any.
     `concurrent`: whether all runs of a trial run at the same time. `looks_required`: see
     :func:`checks.core.placement.binding_faults`. For `figures`, `usual_spread` and the functions see
     :class:`checks.core.benchmark.Benchmark`.
@@ -230,7 +230,7 @@ class Plan:
     host_of: Callable[[str], str] | None = None
 
     def who(self, run: str) -> str:
-        """Return the program of a run, with the name of the run where that says more."""
+        """Return the program of a run, with the name of the run if they differ."""
         program = self.programs.get(run, self.check)
         return program if run in ('run', program) else f'{program} ({run})'
 
@@ -277,7 +277,7 @@ class Plan:
 
 
 def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> float | None:
-    """Return the usual spread that a check states of a metric: one number, or that of the first pattern that fits."""
+    """Return the usual spread that a check states for a metric: one number, or that of the first matching pattern."""
     if not isinstance(stated, Mapping):
         return stated
     return next((spread for pattern, spread in stated.items() if fnmatchcase(metric, pattern)), None)
@@ -286,14 +286,14 @@ def usual_spread_of(metric: str, stated: float | Mapping[str, float] | None) -> 
 def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tuple[Record, list[str]]:
     """Read the trials below `folder` of a job that ran on `nodes`.
 
-    Return the record, and one sentence for each cause of what is wrong, the worst first. What is missing because a
-    program died or the job ended has this cause as its reason. The lines in which the numbers stand are written to
-    `folder`, see :mod:`plumbline.outputs`.
+    Return the record, and one sentence for each cause of failure, the worst first. Series that are missing because a
+    program or the job failed have this cause as their reason. The line numbers of all values are written to `folder`,
+    see :mod:`plumbline.outputs`.
     """
     record = plan.empty_record()
     for name in plan.facts:
         record.provenance |= facts_in(text_of(folder / name))
-    record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer where the queue allows no more time
+    record.trials = int(record.provenance.pop('trials_run', plan.trials))  # fewer if the queue did not allow the time
     zone = record.provenance.pop('utc_offset', '')
     runs = [
         Started(folder / f'trial_{trial}' / run, plan.who(run), trial)
@@ -307,7 +307,7 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
     }
     job = causes.of_job(ending, runs, record.trials, nodes, plan.environ)
     if job and died and job.weight > causes.PROGRAM:
-        job = None  # the job script ended because the program did
+        job = None  # the job failed only because the program did
     found = [cause for cause in (job, *died.values()) if cause]
     fatal = found[0] if found else None
     clocks: dict[str, list[int]] = defaultdict(list)
@@ -328,7 +328,7 @@ def read(folder: Path, plan: Plan, nodes: str = '', ending: Ending = WELL) -> tu
         if fault := agreement.too_long(took, plan.concurrent, folder / f'trial_{trial}'):
             who = plan.who(*of_runs) if len(of_runs) == 1 else plan.check
             found.append(Cause(causes.OUTPUT, who, (trial,), record.trials, nodes, f': {fault}'))
-    with suppress(OSError):  # without them the report looks for the digits of the values
+    with suppress(OSError):  # without the file, the report searches for the digits of the values
         write_numbers(folder, lines)
     found += clock_steps(folder, record, nodes)
     found += add_health(folder, record, nodes.split(','), clocks, plan.host_of)
@@ -356,10 +356,10 @@ def _read_run(
     run: Started, plan: Plan, record: Record, series: Mapping[tuple[str, Pairs], Series], nodes: str,
     because: Cause | None, clocks: Mapping[str, list[int]], lines: Lines, traces: dict[str, Traces], zone: str,
 ) -> Iterator[str]:  # fmt: skip
-    """Add the samples of one run of a trial to the record, and the clocks that its ranks saw; yield each fault.
+    """Add the samples and the CPU clocks of one run of a trial to the record; yield each fault.
 
-    `lines` gets those of its output in which the numbers stand. `because`: why the program or its job failed, which is
-    then the reason of all that is missing. `traces` gets what the output of the run says of when it was made.
+    `because`: why the program or its job failed, the reason of everything missing. Filled in: `lines`, the line numbers
+    of the values, and `traces`, when the output was made by its own account.
     """
     name, folder = run.folder.name, run.folder
     metrics = [metric for metric in plan.metrics if metric.run == name and not metric.computed]
@@ -436,7 +436,7 @@ def series_of(record: Record, metric: str, **dims: object) -> Series:
 
 
 def by_trial(inputs: Sequence[Series], function: Callable[[list[float]], float]) -> list[Sample]:
-    """Return a sample for each trial that all `inputs` have measured: `function` of their values."""
+    """Return `function` of the values of all `inputs`, for each trial that they all have measured."""
     measured = [{trial: value for trial, _, value in one.samples} for one in inputs]
     nodes = {trial: node for one in inputs for trial, node, _ in one.samples}
     trials = sorted(set.intersection(*map(set, measured))) if measured else []

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the threads of a rank did while its program ran, as ``parts/watch.sh`` saw it, and what is wrong with it."""
+"""Find faults in the looks at the threads of a rank that ``parts/watch.sh`` took while its program ran."""
 
 from __future__ import annotations
 
@@ -9,26 +9,24 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-# Parts of an interval in which a thread ran or waited for a CPU
-_RAN = 0.1  # from which it counts at all: helpers of MPI that mostly sleep may be anywhere
-_BUSY = 0.5  # from which it needs a CPU of its own
-_USED = 0.02  # part of the CPUs that busy threads run on, at least: below it, others than the rank have them
-_ALIKE = (
-    0.1  # part of what the busiest ran: threads that share a CPU run alike, one that starts or ends only waits for it
-)
-_MOMENT = 0.25  # s, in which a thread may be elsewhere
-_LONG_ENOUGH = 0.1  # s, for a verdict on what shares a CPU: threads are created with the CPUs of all, then bound
-_BEYOND = 1.1  # times the CPU time that the CPUs of a rank have: more was had elsewhere
-_GONE = 0.5  # part of the CPU time, from which it matters that nobody saw where it was spent
-_ENOUGH = 0.5  # s of CPU time, for a verdict on all of it; a program may start by scripts
-_LOOKED_BY = 2.0  # s, after which somebody must have looked, with so much more for each thread to look at:
+# Thresholds, as parts of the time between two looks in which a thread ran or waited for a CPU
+_RAN = 0.1  # below it a thread is ignored: helper threads of MPI that mostly sleep may be anywhere
+_BUSY = 0.5  # from here a thread needs a CPU of its own
+_USED = 0.02  # busy threads use at least this part of their CPUs, unless other processes have them
+_ALIKE = 0.1  # part of the time of the busiest thread: threads that share a CPU get similar times
+_MOMENT = 0.25  # s; a thread may be elsewhere for so long
+_LONG_ENOUGH = 0.1  # s; sharing for less is no fault: threads are created with all CPUs, then bound
+_BEYOND = 1.1  # times the CPU time of the rank's CPUs: more than that was used elsewhere
+_GONE = 0.5  # part of the CPU time; if more of it was in threads that no look saw, it is a fault
+_ENOUGH = 0.5  # s of CPU time; less is not judged, as a program may be started by scripts
+_LOOKED_BY = 2.0  # s; within it there must be a look; the time grows with the number of threads by:
 _FOR_A_THREAD = 0.25  # s
-_STARTED = 3.0  # s, after which threads that were asked for must have been busy once
-_AWAKE = 0.25  # part of an interval, from which a thread takes part in the work
-_PART = 0.75  # of the threads that were asked for, at least
-_SHOWN = 3  # faults of one rank that are named, beyond which the rest is counted
+_STARTED = 3.0  # s; within it all requested threads must have been busy once
+_AWAKE = 0.25  # part of the time between looks, from which a thread counts as working
+_PART = 0.75  # the least part of the requested threads that must work
+_SHOWN = 3  # faults listed for a rank; further ones are counted
 _OFF = ('none', '0', 'off', 'no', 'false', 'disable', 'disabled', 'quiet,none', 'quiet', '')  # values that bind nothing
-_MARK = 'PLUMBLINE_SEES'  # in the environment of the program, and not in that of the wrapper
+_MARK = 'PLUMBLINE_SEES'  # in the environment of the program, but not of its wrapper
 _TICKS = 100.0  # of user space in a second: USER_HZ on all machines that Linux still has but Alpha
 _POLICIES = {'0': 'SCHED_OTHER', '1': 'SCHED_FIFO', '2': 'SCHED_RR', '3': 'SCHED_BATCH', '5': 'SCHED_IDLE'}  # sched(7)
 Cpus = frozenset[int]
@@ -51,7 +49,7 @@ def cpu_list(cpus: Cpus) -> str:
 
 
 class Thread(NamedTuple):
-    """A thread at one look: `process` is ``.`` or the number of a child; `ran` and `waited` for a CPU in seconds."""
+    """A thread at one look. `process`: ``.`` or the number of a child. `ran`, `waited`: seconds on or for a CPU."""
 
     process: str
     number: int
@@ -63,10 +61,10 @@ class Thread(NamedTuple):
 
 @dataclass(frozen=True)
 class Look:
-    """All threads of a rank, `at` seconds after its start; `environs`: process -> its variables of visible GPUs.
+    """All threads of a rank, `at` seconds after its start. `environs`: process -> its variables of visible GPUs.
 
-    `spent`: process -> CPU seconds with all its threads and children that have ended. `classes`: of threads whose
-    scheduling is not that with which the rank started: policy and nice value.
+    `spent`: process -> CPU seconds, including threads and children that have ended. `classes`: policy and nice value of
+    threads that are scheduled differently from the start of the rank.
     """
 
     at: float
@@ -78,11 +76,11 @@ class Look:
 
 @dataclass(frozen=True)
 class Watched:
-    """The looks at a rank; the first is at the wrapper that became its program.
+    """The looks at a rank; the first one shows the wrapper that becomes its program.
 
-    `ended`: seconds after the start; None if it was not seen. `own`: CPU seconds of all looks. `only_itself`: the
-    kernel does not tell children. `asked`: threads of OpenMP. `variables` that bind, of the environment. `clocks`: in
-    kHz, of the CPU that the first thread ran on, at each look.
+    `ended`: seconds after the start; None if unknown. `own`: CPU seconds of all looks. `only_itself`: the kernel
+    does not list children. `asked`: OpenMP threads requested. `variables`: environment variables that bind. `clocks`:
+    kHz of the CPU of the first thread at each look.
     """
 
     looks: tuple[Look, ...] = ()
@@ -94,7 +92,7 @@ class Watched:
     clocks: tuple[int, ...] = ()
 
     def __str__(self) -> str:
-        """Return how much was looked at; never that all is well."""
+        """Return the number of looks as text; says nothing about faults."""
         seen = [look for _, _, look in self._intervals()]
         if not seen and self.ended is not None:
             return f'too short to look at: {self.ended:.2f} s'
@@ -108,7 +106,7 @@ class Watched:
         return '; '.join(words)
 
     def faults(self, bound: Cpus, ours: Mapping[str, str]) -> list[str]:
-        """Return a sentence for each way in which it ran other than it should, `ours` being the job's variables."""
+        """Return a sentence for each fault of the rank; `ours`: the variables that the job set."""
         found = [f'{fault}{self._cause(ours)}' for fault in (*self._moved(bound), *self._shared(bound))]
         found = found or [*self._beyond(bound)] or [*self._gone()]
         found += [*self._reclassed(), *self._lazy()]
@@ -116,10 +114,10 @@ class Watched:
         return found[:_SHOWN] + more
 
     def unseen(self, after: float) -> str:
-        """Return a sentence if a program ran for long without a look; else nothing.
+        """Return a sentence if a program ran for long without a look, else an empty text.
 
-        `after`: seconds from the last line about it to the end of its run, where its own end was not seen. Pauses
-        between looks double, and are longer for many threads.
+        `after`: seconds from the last line about the rank to the end of its run, used if its own end is unknown. Pauses
+        between looks double, and are longer with many threads.
         """
         last = self.looks[-1] if self.looks else Look(0.0)
         ended = last.at + after if self.ended is None else self.ended
@@ -134,7 +132,7 @@ class Watched:
         return ''
 
     def _beyond(self, bound: Cpus) -> Iterator[str]:
-        """Find more CPU time than the CPUs of the rank have, whoever had it and however shortly."""
+        """Find more CPU time in total than the CPUs of the rank can provide."""
         for look in reversed(self.looks[1:]):
             seconds, spent = look.at - self.looks[0].at, self._spent(look)
             if spent > _ENOUGH and spent > _BEYOND * seconds * len(bound):
@@ -148,7 +146,7 @@ class Watched:
         return sum(look.spent.values()) - sum(self.looks[0].spent.values())
 
     def _gone(self) -> Iterator[str]:
-        """Find CPU time of threads and processes that lived only between two looks, or ended so."""
+        """Find CPU time of threads and processes that lived or ended between two looks, and so were not seen."""
         last: dict[tuple[str, int], float] = {}
         for look in self.looks:
             last |= {(one.process, one.number): one.ran for one in look.threads}
@@ -160,7 +158,7 @@ class Watched:
             )
 
     def _reclassed(self) -> Iterator[str]:
-        """Find threads that really ran under another scheduling policy or priority than the rank was started with."""
+        """Find threads that ran under another scheduling policy or priority than the rank started with."""
         for seconds, before, look in self._intervals():
             for one in look.threads:
                 if (had := look.classes.get((one.process, one.number))) and _wanted(one, before) > _RAN * seconds:
@@ -168,7 +166,7 @@ class Watched:
                     return
 
     def _lazy(self) -> Iterator[str]:
-        """Find a program of which fewer threads than OpenMP was asked for ever worked at the same time."""
+        """Find a program that never had as many threads at work as were requested of OpenMP."""
         most = 0
         for seconds, before, look in self._intervals():
             if seconds >= _LONG_ENOUGH:
@@ -177,13 +175,13 @@ class Watched:
             yield f'no more than {most} of the {self.asked} threads that it was asked for (OMP_NUM_THREADS) were busy'
 
     def _intervals(self) -> Iterator[tuple[float, dict[tuple[str, int], Thread], Look]]:
-        """Yield the seconds since the look before, its threads, and the look."""
+        """Yield for each look the seconds since the one before, its threads, and the look."""
         for before, look in pairwise(self.looks):
             if look.at > before.at:  # not where the clock was set back
                 yield look.at - before.at, {(one.process, one.number): one for one in before.threads}, look
 
     def _moved(self, bound: Cpus) -> Iterator[str]:
-        """Find threads that really ran and were allowed on CPUs outside `bound`, for more than a moment.
+        """Find threads that ran and were allowed on CPUs outside `bound`, for more than a moment.
 
         While an MPI library starts, hwloc moves its thread to each CPU of the node and back.
         """
@@ -212,7 +210,7 @@ class Watched:
             yield f'{_who(look, threads)} {where}'
 
     def _shared(self, bound: Cpus) -> Iterator[str]:
-        """Find sets of CPUs with more busy threads than CPUs, each named once."""
+        """Find sets of CPUs that are shared by more busy threads than CPUs."""
         worst: dict[Cpus, tuple[float, int]] = {}
         for seconds, before, look in self._intervals():
             busy: dict[Cpus, list[float]] = defaultdict(list)
@@ -240,12 +238,12 @@ class Watched:
         return ' (no variable explains it: look for taskset, numactl or affinity calls in the program and its wrappers)'
 
     def device_faults(self, variable: str, expected: tuple[str, ...], others: tuple[str, ...]) -> list[str]:
-        """Compare the visible GPUs of each process: `variable` is one of `expected`, and `others` are not set."""
+        """Return each process whose `variable` is none of `expected`, or that has one of `others` set."""
         found: dict[str, str] = {}
         for _, _, look in self._intervals():
             for process, variables in look.environs.items():
                 if process == '.' and _MARK not in variables:
-                    continue  # rank.sh, which has not become the program yet
+                    continue  # rank.sh, before it becomes the program
                 value = variables.get(variable)
                 other = [f'{name}={variables[name]}' for name in others if name in variables]
                 if value not in expected or other:
@@ -256,7 +254,7 @@ class Watched:
 
 
 def _wanted(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
-    """Return the seconds in which a thread ran, or waited for a CPU, since the look before; 0 if it only waited."""
+    """Return the seconds in which a thread ran or waited for a CPU since the look before; 0 if it did not run."""
     last = before.get((one.process, one.number))
     ran = _ran(one, before)
     return ran + one.waited - (last.waited if last else 0) if ran > 0 else 0
@@ -269,7 +267,7 @@ def _ran(one: Thread, before: Mapping[tuple[str, int], Thread]) -> float:
 
 
 def _who(look: Look, threads: set[Thread]) -> str:
-    """Name threads among those of a look: ``thread 2 of 4 (xhpl)``."""
+    """Name threads of a look, such as ``thread 2 of 4 (xhpl)``."""
     names = ', '.join(sorted({one.name for one in threads})[:3])
     child = ', a child process' if all(one.process != '.' for one in threads) else ''
     if len(threads) == 1:
@@ -279,7 +277,7 @@ def _who(look: Look, threads: set[Thread]) -> str:
 
 
 def parse(lines: list[str]) -> Watched:
-    """Parse what ``parts/watch.sh`` wrote; a line that was cut when a job was killed is left out."""
+    """Parse the output of ``parts/watch.sh``; a line that was cut off is left out."""
     looks: list[Look] = []
     clocks: list[int] = []
     variables: dict[str, str] = {}
@@ -316,7 +314,7 @@ def parse(lines: list[str]) -> Watched:
                 looks[-1].threads.append(thread)
         except ValueError:
             continue
-    for look in looks:  # a process that left its parent during a look is there twice
+    for look in looks:  # a process that left its parent during a look appears twice
         look.threads[:] = {(one.process, one.number): one for one in look.threads}.values()
-    looks[1:] = [look for look in looks[1:] if look.threads]  # others came just after the end
+    looks[1:] = [look for look in looks[1:] if look.threads]  # an empty look was taken just after the end
     return Watched(tuple(looks), ended, own, only_itself, asked, variables, tuple(clocks))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Remove what nightly runs leave when it is old or too large."""
+"""Remove old or too large files of nightly runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from plumbline.evidence import prune
 
 SUMMARY = 'summary.txt'  # below the results: the verdict of the last session as text
 STAGE_DAYS = 7  # for which the stage directories of a session are kept
-LAST = 5  # files and folders of each kind that are kept whatever their age: the clock may have been set forward
+LAST = 5  # newest files of each kind that are always kept: the clock may have been set forward
 LARGEST_LOG = 20 * 2**20  # bytes at which one of ReFrame's performance logs is rotated; the store has all of it
 
 

@@ -141,7 +141,7 @@ def _writable(results: Path) -> None:
 def _lock(results: Path) -> Iterator[None]:
     """Hold ``<results>/nightly.lock``; the kernel releases it however this process ends. Raises InputError."""
     with open_own(results / 'nightly.lock', 'a+') as lock:
-        for wait in (0.2, 0):  # `plumbline status` holds it for a moment, to see whether it is held
+        for wait in (0.2, 0):  # `plumbline status` takes it for a moment, to test it
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

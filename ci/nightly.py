@@ -44,7 +44,7 @@ def main() -> int:
         night = Night(arguments)
 
         def work() -> int:
-            night.clear_artifacts()  # before anything can end this run
+            night.clear_artifacts()  # first, whatever may end this run later
             return command.run(arguments, night.run)
 
         code = command.exit_code_of(work, Path.cwd)
@@ -159,14 +159,14 @@ class Night:
         return self._judge(session, content, may_go_on)
 
     def clear_artifacts(self) -> None:
-        """Remove what an earlier run left there: it must not pass for a result of this one."""
+        """Remove artifacts of earlier runs, which must not be taken for results of this one."""
         if folder := self.arguments.artifacts:
             folder.mkdir(parents=True, exist_ok=True)
             for name in ('report.html', 'verdicts.md', 'verdicts.xml'):
                 (folder / name).unlink(missing_ok=True)
 
     def _resumed(self, selection: Selection) -> tuple[Session | None, set[Case]]:
-        """Return the session that was killed, if it can be resumed, and its cases that ended; else store it."""
+        """Return the killed session and its finished cases if it can be resumed; otherwise store it."""
         killed = Session.unfinished(self.results)
         done = killed.done() if killed else set()
         if killed is None:
@@ -204,7 +204,7 @@ class Night:
         return 1
 
     def _retry(self, session: Session, content: Content, cases: list[Case]) -> None:
-        """Run each case once more that failed before it measured, or that a killed ReFrame did not run."""
+        """Run cases again that failed before they measured, or that a killed ReFrame did not run."""
         ended = {case_of(case) for case in cases_in(content) if case['result'] != 'abort'}
         lost = {case_of(case): case for case in failed(content)}
         wanted = [*lost, *(case for case in cases if case not in ended)]
@@ -259,7 +259,7 @@ class Night:
         return not found.faults
 
     def _publish(self) -> bool:
-        """Add what the site of all sessions lacks; return False where that failed, which a sentence says."""
+        """Publish new sessions; return False, after printing a sentence, if that failed."""
         if not self.arguments.publish:
             return True
         said, fault = outcome.publish(self.results, self.site.name, self.arguments.publish)
@@ -276,9 +276,9 @@ class Night:
 
 
 def provision(results: Path) -> None:
-    """Bring up the stacks of this site, in a process that a later run finds if this one is killed.
+    """Install the stacks of this site in a process that a later run can find if this one is killed.
 
-    A stack that cannot be brought up is named there, and fails its cases in the run.
+    A stack that cannot be installed is named, and its cases fail in the run.
     """
     environment = os.environ | {settings.OWNER.name: owner_of(results)}
     subprocess.run([sys.executable, '-m', 'ci.provision'], cwd=ROOT, env=environment, check=False)

@@ -93,7 +93,7 @@ class NodeSweep:
 
     def run(self) -> int:
         """Return the exit code; the caller holds the lock of the results directory."""
-        if 'SLURM_JOB_ID' in os.environ:  # of scrontab, say: srun would take its nodes and tasks for those of ours
+        if 'SLURM_JOB_ID' in os.environ:  # set by scrontab, for example: srun would take its nodes and tasks for ours
             for name in [name for name in os.environ if name.startswith('SLURM_') and name != 'SLURM_CONF']:
                 del os.environ[name]
         free, sweep = free_nodes(self.partition), self.sweep
@@ -120,7 +120,7 @@ class NodeSweep:
         return self._conclude(ended)
 
     def _work_off(self, work: list[tuple[list[str], list[Case] | None]]) -> str:
-        """Run cases on nodes, in one allocation after the other; return why the node sweep must end here."""
+        """Run the cases in one allocation after the other; return why the node sweep must stop, empty if it is done."""
         for left, cases in work:
             while left:
                 free = set(free_nodes(self.partition))
@@ -216,7 +216,7 @@ class NodeSweep:
             cancel_jobs_below(stage)
 
     def _conclude(self, ended: str) -> int:
-        """Store the allocations as one session, judge it and write its page; keep what can be resumed."""
+        """Store the allocations as one session, judge it and write its page; keep the state if it can be resumed."""
         if not self.sweep.parts:
             print(f'plumbline: {ended or self._name_absent()}', file=sys.stderr)
             return 1

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What became of a session: stored, judged, shown on a page.
+"""Store, judge and show a session.
 
-Each step runs in a process of its own. A crash there, of a library too, costs nothing but its own result, and a command
-that waits for ReFrame for hours does not hold the memory that the store takes. So the steps import what they need
-themselves: the command needs none of it. What they share is loaded once, by a server that forks for each of them.
+Each step runs in a process of its own: a crash, also of a library, loses only its own result, and a command that waits
+hours for ReFrame does not hold the memory of the store. The steps import what they need themselves. Shared libraries
+are loaded once, by a server that forks for each step.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _PROCESSES = multiprocessing.get_context('forkserver')
 _PROCESSES.set_forkserver_preload(['postprocess.history.digest', 'postprocess.report.page'])
 
-_READING = 5.0  # seconds in which files of the store are read each night; those of a year take less
+_READING = 5.0  # seconds for reading files of the store each night; a year's files take less
 
 _Arguments = ParamSpec('_Arguments')
 _Result = TypeVar('_Result')
@@ -98,14 +98,14 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
             process.start()
             sender.close()
             answer = receiver.recv()
-        except Signalled:  # what is stored is written whole or not at all
+        except Signalled:  # files are written completely or not at all
             if process.pid:
                 process.kill()
                 process.join()
             raise
         except EOFError:
-            time.sleep(0.1)  # a signal to all of us is ours, too
-            if not process.pid:  # the server had it
+            time.sleep(0.1)  # a signal to the process group also reaches this process
+            if not process.pid:  # the server got the signal
                 raise CrashError(f'{function.__name__.strip("_")}: no process could be started') from None
             process.join()
             code = process.exitcode or 0
@@ -120,8 +120,8 @@ def isolated(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _R
 
 
 def _answer(sender: Connection, call: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    ignore()  # Ctrl-C reaches us, too; the command decides what it means
-    gc.disable()  # as for the command line: what a step makes it needs to its end
+    ignore()  # Ctrl-C also reaches this process, but the command handles it
+    gc.disable()  # as for the command line: a step needs its objects to the end
     try:
         answer = call.__wrapped__(*args, **kwargs)
     except (InputError, SiteError, OSError) as error:
@@ -202,7 +202,7 @@ def compare_spans(results: Path, before: Sequence[str], after: Sequence[str]) ->
 def look_back(results: Path, uuid: str) -> LookBack:
     """Write the page of a session, ``report.html``, with its nodes and its history.
 
-    Whatever fails here is a fault of the result: the verdict is known by now and must not be lost.
+    Errors become faults of the result, so that the verdict, which is known by now, is not lost.
     """
     try:
         return _look_back(results, uuid)
@@ -225,7 +225,7 @@ def _look_back(results: Path, uuid: str) -> LookBack:
 
 
 def publish(results: Path, site: str, folder: Path) -> tuple[list[str], str]:
-    """Add the sessions of a site that a published one lacks; return what was done, and why it could not be."""
+    """Publish the missing sessions of a site; return what was done, and the faults."""
     try:
         return _publish(results, site, folder), ''
     except (CrashError, InputError, SiteError, OSError) as error:

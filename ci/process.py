@@ -23,7 +23,7 @@ from plumbline.signals import ENDING
 
 CLOCK_TOLERANCE = 60  # seconds by which the clock may be set during a run before it is reported
 COLOUR = re.compile(r'\x1b\[[0-9;]*m')
-# What ReFrame only warns of although it makes a session look better than it is
+# Faults that make a session look better than it is, although ReFrame only warns
 _TROUBLE = re.compile(
     r'skipping test file.*|skipping evaluation of performance variable.*|failed to \w+ .*(?:report|database|results).*'
     r'|.*No space left on device.*|run session stopped.*'
@@ -34,8 +34,9 @@ _TROUBLE = re.compile(
 class Ended:
     """How a run of ReFrame ended.
 
-    `code`: its exit code, or minus the number of the signal that killed it. `why` it was ended early, else empty.
-    `told_to_end`: we asked it to, so nothing may follow; `by_signal`: as a signal asked us. `warnings`: sentences.
+    `code`: its exit code, or minus the number of the signal that killed it. `why`: why it was ended early, else empty.
+    `told_to_end`: this process ended it, so nothing may follow. `by_signal`: because of a signal. `warnings`:
+    sentences.
     """
 
     code: int = 0
@@ -78,10 +79,10 @@ class Process:
                 self._follow(log)
             ended.code = self._process.wait()
             budget.cancel()
-            if not ended.told_to_end:  # else a further signal must not keep what was measured from the store
+            if not ended.told_to_end:  # a further signal must not prevent storing what was measured
                 for number, handler in before.items():
                     signal.signal(number, handler)
-            else:  # `why` says it better than ReFrame, which takes each way for a user's
+            else:  # `why` is more precise than ReFrame, which reports each end as one by the user
                 ended.warnings = [one for one in ended.warnings if 'run session stopped' not in one]
         change = _clock_offset() - offset
         if abs(change) > CLOCK_TOLERANCE:
@@ -100,7 +101,7 @@ class Process:
         if self._ended.why or self._process is None or self._process.poll() is not None:
             return
         self._ended.why, self._ended.told_to_end, self._ended.by_signal = why, True, by_signal
-        if not by_signal and (waiting := self.waits()):  # before ReFrame cancels them
+        if not by_signal and (waiting := self.waits()):  # ask before ReFrame cancels them
             self._ended.why = f'{why}; jobs waited in the queue: {waiting}'
         self._process.send_signal(signal.SIGINT)
         grace = settings.GRACE.get()
@@ -120,7 +121,7 @@ class Process:
         if self._process is not None and self._process.poll() is None:
             self._process.send_signal(number)
             if number == signal.SIGKILL:
-                end_processes(self.results)  # one that holds the output open would keep wait() from returning
+                end_processes(self.results)  # a process that keeps the output open would block wait()
 
     def _follow(self, log: TextIO) -> None:
         assert self._process is not None and self._process.stdout is not None
@@ -138,9 +139,9 @@ def troubles(lines: Iterable[str]) -> list[str]:
 
 
 def owner_of(results: Path) -> str:
-    """Return what tells a run with this results directory from all others of this user on this host.
+    """Return an id of a run with this results directory, unique among those of this user on this host.
 
-    Not by its path: two containers may each have one of the same path.
+    It is not the path: two containers may have the same one.
     """
     boot, of = Path('/proc/sys/kernel/random/boot_id').read_text().strip(), results.stat()
     return f'{boot} {os.readlink("/proc/self/ns/pid")} {of.st_dev}.{of.st_ino}'

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How long a session should take, and how far it is.
+"""Estimate how long a session takes, and show its progress.
 
-The seconds of a case are those that its job took last; of one that never ran here, the budget that its check states.
-Nothing polls beside the benchmarks: a line of ReFrame's output prints a line, and a minute without one a sign of life.
+The estimate for a case is the time of its last job, or the budget of its check if it never ran here. Nothing polls:
+each line of ReFrame's output prints a line, and a minute without one prints a sign of life.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from postprocess.text import count
 
 FILE = 'seconds-of-cases.json'  # below the results
 HEARTBEAT = 60.0
-BESIDES = 3.0  # seconds that ReFrame and the job take beside the trials
+BESIDES = 3.0  # seconds of ReFrame and the job besides the trials
 _STARTED = re.compile(r'\[\s*RUN\s*\] (.*?) /(\w+) @(\S+)')
 _FINISHED = re.compile(r'\[\s*(OK|FAIL|SKIP|ABORT|XFAIL|XPASS)\s*\] \(\s*(\d+)/(\d+)\) (.*?) /(\w+) @(\S+)')
 
@@ -70,9 +70,9 @@ class Seconds:
         return f'about {in_words(seconds)} by {by}'
 
     def learn(self, cases: Mapping[tuple[str, str], float], elapsed: float) -> None:
-        """Take over what the jobs of a session took that ran for `elapsed` seconds."""
+        """Learn the seconds of the jobs of a session that ran for `elapsed` seconds."""
         self.took |= {key(case): round(seconds, 1) for case, seconds in cases.items()}
-        if elapsed > 0 and len(cases) >= len(self.took) / 2:  # a few cases do not show how many jobs run at once
+        if elapsed > 0 and len(cases) >= len(self.took) / 2:  # few cases do not show how many jobs run at the same time
             self.at_once = max(1.0, sum(cases.values()) / elapsed)
 
 

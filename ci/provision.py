@@ -33,7 +33,7 @@ _BUILD_PACKAGES = (
     'git', 'g++', 'gfortran', 'make', 'cmake', 'patch', 'xz-utils', 'bzip2', 'autoconf', 'automake', 'libtool',
     'autoconf-archive', 'm4', 'pkg-config', 'libopenmpi-dev', 'openmpi-bin', 'libopenblas-pthread-dev',
 )  # fmt: skip
-_ANSWER_LIMIT = 20  # seconds for a server to answer; behind a firewall that drops packets it never does
+_ANSWER_LIMIT = 20  # seconds for a server to answer; a firewall that drops packets never lets it
 
 
 def main() -> int:
@@ -173,7 +173,7 @@ def get_solver() -> None:
 def use_build_cache(url: str) -> None:
     """Add a mirror of built packages and trust its keys: the administrator named it."""
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
-    config.mkdir(parents=True, exist_ok=True)  # Spack has no scope `user` without it
+    config.mkdir(parents=True, exist_ok=True)  # without this folder Spack has no scope `user`
     mirrors = config / 'mirrors.yaml'
     if not mirrors.exists() or url not in mirrors.read_text(encoding='utf-8'):
         add = ['mirror', 'add', '--scope=user', '--type=binary', name, url]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check a clone, set its version, tag it, build wheel and pages: a release but for the upload, which RELEASE.md tells.
+"""Check a clone, set its version, tag it, build wheel and pages: a release without the upload, see RELEASE.md.
 
 The version is that of the tree without ``.dev0``. Exit code: 0; 2 if the clone is not ready, with nothing changed; else
 that of the step that failed.
@@ -20,7 +20,7 @@ from plumbline.files import write_text
 from plumbline.paths import ROOT
 
 _CHANGES = 'CHANGELOG.md'
-#: Where the version stands: file -> what is before it, and what behind it.
+#: The places of the version: file -> (text before it, text behind it).
 VERSION_IN = {
     'plumbline/__init__.py': ("__version__ = '", "'"),
     'CITATION.cff': ('\nversion: ', '\n'),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run cases again: for the trials that their job had no time for, and where a series is in doubt.
+"""Run cases again: for trials that did not fit into their job, and for series in doubt.
 
 One bad value is no evidence against a node.
 """
@@ -25,11 +25,11 @@ if TYPE_CHECKING:
 STEPS = (
     8  # of further jobs in a session, at most: 1, 2, 4 and 8 of a case, and cases that the budget has room for later
 )
-SHORTEST = 1800.0  # seconds that reruns may take at least; else no longer than the session itself
+SHORTEST = 1800.0  # seconds that reruns may always take; beyond that, no longer than the session itself
 
 
 def complete(session: Session, content: Content, site: Site, deadline: float) -> list[str]:
-    """Run the trials that the queue allowed no time for in further jobs, which are added to `content`.
+    """Run the trials that did not fit into the time of the queue in further jobs, which are added to `content`.
 
     They run on the nodes of the first job. Return a sentence for each case whose trials did not all run by `deadline`.
     """

@@ -18,7 +18,7 @@ from checks.core.topology import Topology
 
 # HPL's parameters above its separator line, hpcc's own below; blocking and algorithm are those that hpcc ships.
 INPUT = Path(__file__).with_name('hpccinf.template')
-# Updates/s of RandomAccess in own memory and among all ranks, half of what was measured; seconds of all else
+# Half of the measured updates/s of RandomAccess, in local memory and among all ranks; seconds of everything else
 UPDATES_OF_CORE, UPDATES_OF_RANK, START = 50e6, 4e6, 4.0
 
 
@@ -84,7 +84,7 @@ def matrix_beyond_caches(topology: Topology, nodes: int) -> dict[str, float]:
 
 
 def seconds_of(matrix: float, ranks: int, dense: float) -> float:
-    """Return the estimate of a trial for a matrix of so many bytes and `dense` Flop/s of all ranks.
+    """Return the estimated seconds of a trial for a matrix of `matrix` bytes. `dense`: Flop/s of all ranks.
 
     Measured on two cores of Zen 4 at N=10176, in seconds: HPL 7.5, DGEMM 5, RandomAccess 32. Its tables are powers of
     two, and it stops after 60 s where all ranks work on one.

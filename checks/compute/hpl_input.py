@@ -17,7 +17,7 @@ LINES: dict[str, str | None] = {
     'SWAP': '2', 'swapping threshold': '64', 'L1': '0', 'U': '0', 'Equilibration': '1', 'memory alignment': '8',
 }  # fmt: skip
 ALGORITHMS = ('PFACTs', 'NBMINs', 'NDIVs', 'RFACTs', 'BCASTs', 'DEPTHs')
-COUNTED = ('Ns', 'NBs', 'Ps', *ALGORITHMS)  # a line before them has the number of values; Qs has as many as Ps
+COUNTED = ('Ns', 'NBs', 'Ps', *ALGORITHMS)  # a line before these has the number of values; Qs has as many values as Ps
 
 Configuration = tuple[int, int, int, int]  # N, NB, P, Q
 
@@ -33,7 +33,7 @@ def matrix_order(memory: float, block_size: int) -> int:
     return math.isqrt(int(memory) // 8) // block_size * block_size
 
 
-#: Whether rate x time may be the operations: the times of NVIDIA's HPL and of hpcc are longer by 2e-5.
+#: Check rate x time = operations within 1e-4: the times of NVIDIA's HPL and of hpcc are longer by 2e-5.
 of_one_run = functools.partial(equal, within=1e-4)
 
 

@@ -35,7 +35,7 @@ class Result:
 
 @dataclass(frozen=True)
 class OfResults(Metric):
-    """A metric that `of` computes from all results of a run, which must be those of the configurations `requested`."""
+    """A metric computed by `of` from all results of a run, which must match the configurations `requested`."""
 
     rows: str | None = RESULT.pattern
     of: Callable[[list[Result]], float] = len  # given by `metrics_of`
@@ -133,7 +133,7 @@ def miscounts(output: str, requested: tuple[Configuration, ...], passed: int) ->
     try:
         solved = Counter(result.configuration for result in results_of(output))
     except NotMeasured:
-        return faults  # each metric says so itself
+        return faults  # each metric reports this itself
     if solved != Counter(requested):
         lost, other = Counter(requested) - solved, solved - Counter(requested)
         faults.append(f'HPL was to solve {in_words(lost)} and solved {in_words(other)}')

@@ -9,7 +9,7 @@ from reframe.core.builtins import parameter, run_after
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.topology import features_of_this_system, node_counts
 
-MOST_STRONG = 8  # nodes that share the problem of one
+MOST_STRONG = 8  # most nodes that solve the problem of one node together
 
 
 def offered_here(implementations: Mapping[str, Any]) -> list[str]:
@@ -49,9 +49,9 @@ class ScaledBenchmark(Benchmark):
 
     @property
     def figures(self):
-        """Return what follows from the rate: of the quick size nothing over several nodes."""
+        """Return the figures derived from the rate; none for the quick size on several nodes."""
         rate: dict[str, Any] = {'solver': self.solver}
-        if self.nodes == 1 and not self.program.on_gpus:  # which the peaks of processors do not bound
+        if self.nodes == 1 and not self.program.on_gpus:  # the peaks of processors do not bound GPUs
             rate['intensity'] = self.intensity
         if self.size != 'quick':
             rate['scaling'] = 'weak'
@@ -75,7 +75,7 @@ class ScaledBenchmark(Benchmark):
         return None if self.program.on_gpus else peaks.get('flops_dp')
 
     def invalid_reason(self, metric, value, run):
-        """Let a share of the peak of a document exceed 1: cores may run faster, up to `flops_dp` of `peaks`."""
+        """Allow a share above 1 of a peak from a document: cores may run faster, up to `flops_dp` of `peaks`."""
         if metric.name == 'peak_fraction' and 'flops_dp' in self.partition.published_peaks:
             return None
         return super().invalid_reason(metric, value, run)

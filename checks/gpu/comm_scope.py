@@ -32,8 +32,8 @@ SMALL, LARGE = 2**8, 2**30
 
 
 def numa_ids(topology: Topology, device: int) -> list[int]:
-    """Return a NUMA domain of each socket by the operating system's number: the one near the device if the site names
-    it, then the first one of each other socket.
+    """Return one NUMA domain of each socket, by the operating system's number: first that near the device, if the site
+    states it.
 
     Comm|Scope binds itself to a domain, which is part of a benchmark's name. Crossing to another socket costs most.
     """

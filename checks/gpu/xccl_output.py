@@ -18,7 +18,7 @@ from checks.core.reading import trials
 from checks.core.reading.agreement import Agreement, Claim, Traces, exact, printed
 from checks.core.reading.trials import Metric, NotMeasured
 
-#: Collective -> bytes that cross a link for each byte, on so many ranks.
+#: Collective -> function of the ranks: bytes that cross a link for each byte of the message.
 FACTORS = {
     'all_reduce': lambda ranks: 2 * (ranks - 1) / ranks,
     'all_gather': lambda ranks: (ranks - 1) / ranks,
@@ -179,7 +179,7 @@ def devices_of(output: str) -> list[str]:
 
 
 def transports_of(log: str) -> dict[str, int]:
-    """Return what the channels of all ranks go through, such as ``NET/IB/GDRDMA``, and how many of each."""
+    """Return the transports of the channels of all ranks, such as ``NET/IB/GDRDMA``, with their numbers."""
     ways = (re.sub(r'/\d+(?:\(\d+\))?(?=/|$)', '', one) for one in _CHANNEL.findall(log))
     return dict(sorted(Counter(ways).items()))
 
@@ -200,8 +200,8 @@ def algorithm_of(log: str) -> str:
 def fallbacks_of(log: str, nics: Sequence[str], fabric: Sequence[str] = (), direct: bool = True) -> list[str]:
     """Return a sentence for each sign that the library does not use the network devices that it should.
 
-    `nics`: those that the site states; `fabric`: else those of InfiniBand or Slingshot that the node has. `direct`:
-    whether from the memory of GPUs without a copy.
+    `nics`: those that the site states. `fabric`: used without them, the InfiniBand or Slingshot devices of the node.
+    `direct`: whether GPU memory must be sent without a copy.
     """
     if not nics and not fabric:
         return []

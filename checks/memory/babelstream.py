@@ -21,7 +21,7 @@ MEBI = 2**20
 
 
 def differs(binding: str, topology: Topology) -> bool:
-    """Return whether a binding differs from those before it on such a node: without SMT, threads are cores."""
+    """Return whether a binding differs from the earlier ones on such a node: without SMT, threads equal cores."""
     return topology.threads_per_core > 1 or binding not in ('threads', 'threads-true')
 
 
@@ -39,9 +39,9 @@ class BabelStreamOnHost(BabelStream):
         return budget.memory_rate(self.topology, self.partition.peaks, threads)
 
     def doubles(self, *threads: int) -> list[int]:
-        """Return the elements of each array in runs with these numbers of threads: beyond four times all caches.
+        """Return the array elements for runs with these numbers of threads: at least four times all caches.
 
-        Where the time does not suffice there are fewer repetitions first, then smaller arrays.
+        If the time is too short, first the repetitions are reduced, then the arrays.
         """
         one, every = map(
             self.topology.last_level_cache_bytes, (self.topology.cpu_of_core[:1], self.topology.cpu_of_core)

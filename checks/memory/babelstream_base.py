@@ -15,10 +15,10 @@ from checks.core.reading.agreement import Agreement, Claim, Traces, at_most, pri
 from checks.core.reading.trials import Metric
 from plumbline.record import Dim
 
-ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}  # whose bytes a kernel counts
+ARRAYS = {'copy': 2, 'mul': 2, 'add': 3, 'triad': 3, 'dot': 2}  # arrays whose bytes a kernel counts
 KERNELS = tuple(ARRAYS)
 KERNEL = {'kernel': Dim('name')}
-FEWEST_REPETITIONS = 15  # the best of so many is close to that of 100
+FEWEST_REPETITIONS = 15  # the best of 15 is close to the best of 100
 PASSES = 16  # over an array in a repetition of all kernels, with the reads before writes
 START = 3.0  # seconds until the arrays are filled
 # Table 1 of the US DOE study (003): OMP_NUM_THREADS (one, all cores, all hardware threads), OMP_PROC_BIND, OMP_PLACES

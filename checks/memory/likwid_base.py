@@ -81,8 +81,8 @@ def allocated_from(output: str) -> set[int]:
 def repetitions(seconds: int) -> ShellText:
     """Return the option that says how often the loop is repeated.
 
-    In the first trial one thread tries out what takes so many `seconds`, which costs it twice the measured loop. The
-    later trials repeat it as often as the first: they all do the same work.
+    In the first trial one thread finds the number of repetitions that takes `seconds`, which costs twice the measured
+    loop. Later trials use the same number, so that all do the same work.
     """
     of_first = "sed -n 's/^Iterations per thread:[[:space:]]*/-i /p' ../../trial_1/$run/stdout 2> /dev/null"
     return ShellText(f'$({of_first} | grep . || echo -s {seconds})')
@@ -107,20 +107,20 @@ class Likwid(Benchmark):
         return traces_of(run.output)
 
     def seconds_of(self, runs: int, slowdown: float = 1) -> float:
-        """Return the seconds that so many runs of a trial take, the mean of all trials.
+        """Return the seconds of a trial with `runs` runs, averaged over all trials.
 
-        `slowdown`: of a thread by the others, which only work in the loop that is measured.
+        `slowdown`: factor by which the others slow a thread in the measured loop, the only part in which they work.
         """
         return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials))
 
     def seconds_beyond_caches(self, kernels: Sequence[str], size: float, topology: Topology) -> float:
-        """Return the seconds of runs on arrays in memory, of `size` bytes those of the kernel that has most."""
+        """Return the seconds of runs on arrays in memory; `size`: bytes of the arrays of the kernel with the most."""
         cores, rates = len(topology.cores), [budget.memory_rate(topology, {}, threads) for threads in (1, None)]
         touched = sum(ARRAYS[kernel] for kernel in kernels) / max(ARRAYS[kernel] for kernel in kernels)
         return self.seconds_of(len(kernels), cores * rates[0] / rates[1]) + touched * size / budget.FIRST_TOUCH
 
     def beyond_caches(self, kernels: Sequence[str], *groups: tuple[int, ...], runs: int = 1) -> float:
-        """Return the bytes of an array for each byte of the last-level caches: 4, or less within the time of a trial.
+        """Return the size of an array in units of the last-level caches: 4, or less if the time of a trial requires it.
 
         `kernels` run one after the other, each on all `groups` of cores; `runs` times so many do in a trial.
         """

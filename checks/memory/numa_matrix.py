@@ -29,9 +29,9 @@ Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
 def distance_classes(distances: Sequence[Sequence[int]], domains: int) -> dict[str, list[Pair]]:
     """Return the pairs of domains by class of distance, nearest first.
 
-    ``local`` is the diagonal. All others are ``remote`` if they are equally far or no distances are known. Otherwise
-    the largest step in the sorted distances divides ``same_group`` from ``other_group``; if a group has several
-    distances, each is a class of its own, such as ``same_group_16``.
+    ``local`` is the diagonal. All others are ``remote`` if their distances are equal or unknown. Otherwise the largest
+    step in the sorted distances separates ``same_group`` from ``other_group``; if a group has several distances, each
+    is a class of its own, such as ``same_group_16``.
     """
     classes = {'local': [(i, i) for i in range(domains)]}
     remote = [(i, j) for i in range(domains) for j in range(domains) if i != j]
@@ -136,7 +136,7 @@ class Matrix(rfm.RegressionTestPlugin):
         }
         rows = [' '.join(map(str, row)) for row in self.topology.numa_distances]
         self.provenance['numa_distances'] = '; '.join(rows) or 'not known'
-        self.trial_seconds *= len(pairs)  # its budget is of one pair
+        self.trial_seconds *= len(pairs)  # the budget is for one pair
 
     def derive(self, record: Record):
         (quantity,) = record.metrics

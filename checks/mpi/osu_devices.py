@@ -65,11 +65,11 @@ class OsuOnDevices(Benchmark):
         self.trial_time_limit = 60 * len(self.runs)
 
     def staged(self, run: Run) -> list[str]:
-        """Return why the buffers of the GPUs were staged through the host, if they were; `run` is that of the host."""
+        """Return a sentence if GPU buffers were staged through the host; `run`: the run with host buffers."""
         of, size, direct = self.staging
         on_devices = text_of(run.folder.with_name(of) / 'stdout')
         staged, times = staging_of(self.programs[0], on_devices, run.output, size, direct)
-        if times:  # that a row is missing is a fault of its own
+        if times:  # a missing row is reported elsewhere
             run.provenance['gpu_buffers'] = f'{WORDS[staged]}: {times}'
         return [fault_of(of, times, self.stack.mpi)] * bool(staged)
 
@@ -161,16 +161,16 @@ class OsuDeviceBandwidth(OsuDevices):
 
 
 def able(topology, ranks: int = 1) -> bool:
-    """Return whether each GPU of a node can have a rank, and all together are as many."""
+    """Return True if each GPU of a node can have a rank and there are `ranks` in total."""
     return bool(models_for(topology, OSU_MODELS) and len(topology.gpus) >= ranks and cpus_of_devices(topology))
 
 
 @rfm.simple_test
 class OsuDeviceRails(OsuOnDevices):
-    """Each GPU of a node with one of another: of the same number, on most machines behind the same NIC, a rail; or of
-    the other half of the node, across rails.
+    """Each GPU of a node with one of another node: of the same number (a rail: on most machines behind the same NIC),
+    or of the other half of the node (across rails).
 
-    `host-host` runs on the same cores: what it has and `device-device` lacks is lost between GPU and NIC.
+    `host-host` runs on the same cores: its advantage over `device-device` is lost between GPU and NIC.
     """
 
     descr = 'MPI between GPUs of two nodes, by rail'

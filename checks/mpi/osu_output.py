@@ -21,11 +21,11 @@ _NUMBER = r'[0-9]+\.[0-9]{2}'  # always two decimals
 _LATENCY = r'(?:Avg )?Latency ?\(us\)'
 _BANDWIDTH = r'Bandwidth \(MB/s\)'  # 10^6 bytes
 MIB = 2**20
-# Most bytes that a rank sends in a collective: 128 ranks of a node have room for it twice in 16 GiB. Above 512 MiB OSU
-# leaves out sizes.
+# Most bytes that a rank sends in a collective: twice this for 128 ranks fits into 16 GiB. Above 512 MiB OSU omits
+# sizes.
 LARGEST_BUFFER = 64 * MIB
 SMALL = 8  # the largest message in bytes whose latency or rate is judged
-# Of the message by which buffers that MPI stages through the host are recognized: between GPUs of a node, and of two
+# Bytes of the message that shows staging through the host: between GPUs of one node, and of two nodes
 STAGED_WITHIN, STAGED_BETWEEN = 4 * MIB, 64 * 1024
 _RATES = Agreement(
     rf'^(?P<size>[0-9]+) +(?P<rate>{_NUMBER}) +(?P<messages>{_NUMBER})$',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether MPI stages the buffers of GPUs through the memory of their hosts: a fallback that no error tells."""
+"""Detect that MPI stages GPU buffers through host memory, a fallback without an error message."""
 
 from checks.mpi.osu_output import time_of
 from plumbline.site.mpi import FAMILIES
@@ -9,12 +9,12 @@ WORDS = {True: 'staged through the host', False: 'direct', None: 'not decided: t
 
 
 def is_staged(device: float, host: float, direct: float | None = None) -> bool | None:
-    """Return whether MPI staged a message between two GPUs through the host; None where the times do not tell.
+    """Return whether MPI staged a message between two GPUs through the host; None if the times do not show it.
 
     Of one message, in us: `device` between the GPUs; `host` between the memories of their hosts, by the same ranks;
     `direct` at the peak of the path of two GPUs of a node, inf where it has none; None for two nodes. A staged message
-    contains that between the hosts, so it is not faster. Within a node this tells where the path is at least twice as
-    fast as the host's. Between nodes both cross the network, and what is staged needs two copies more.
+    includes the message between the hosts, so it is not faster. Within a node this is conclusive if the path is at
+    least twice as fast as the host's. Between nodes both cross the network, and staging adds two copies.
     """
     if direct is None:
         return device > 2 * host and device - host > _TWO_COPIES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How a node is set, compared with what its site expects."""
+"""Compare the settings of a node with those that its site expects."""
 
 import reframe as rfm
 from reframe.core.builtins import run_after
@@ -13,8 +13,8 @@ from checks.core.reading.trials import Metric
 class NodeSettings(Benchmark):
     """Kernel, firmware, GPUs, network and other settings that `expects` of the partition in ``site.yaml`` states.
 
-    Parses ``as expected: 11 of 12``, and a sentence such as ``gpus: expected 8, found 7`` for each that is not. The job
-    of every other check compares the same before its first trial, and runs none on such a node.
+    Parses ``as expected: 11 of 12``, and a sentence such as ``gpus: expected 8, found 7`` for each that is not. Every
+    other check compares them, too, before its first trial, and runs none on a node that differs.
     """
 
     descr = 'Settings of a node, as its site expects them'

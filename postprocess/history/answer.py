@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The answer on a session: its verdicts, its incidents and those of the ledger, judged once and handed on."""
+"""Judge a session once and keep the answer: its verdicts, its incidents and those of the ledger."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def answer(
     found = digest(store, judge_session(store, session, root, reruns), root, late)
     if newest and not reruns and not found.faults and os.access(results, os.W_OK):
         after = kept.state(results, session.site, root)
-        # else another process changed a file meanwhile, and the answer may be of either state
+        # otherwise another process changed a file meanwhile, and the answer may belong to either state
         if after.inputs == before.inputs and _of_ledger(results, session, found.day) == found.known:
             found.kept = True
             kept.write(results, session.site, kept.Head(session.session, after), found)
@@ -41,7 +41,7 @@ def answer(
 
 
 def _kept(store: Store, name: str, site: str | None, root: Path | None) -> Digest | None:
-    """Return the answer that is kept on a session, if nothing that it follows from changed."""
+    """Return the kept answer on a session, if none of its inputs changed."""
     results, sites = store.folder.parent, [site] if site else store.sites()
     if len(sites) != 1 or (head := kept.head(results, sites[0])) is None or name not in ('latest', head.session):
         return None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Each node beside the others that measured the same, by session, and what it counted in its jobs."""
+"""Compare each node with the others that measured the same, by session, and read its counters."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LEVELS = f"""
     ), ran AS (SELECT DISTINCT night, unnest(nodes) AS node FROM cases WHERE NOT fixture)
     FROM ran LEFT JOIN found USING (night, node){{wanted}} ORDER BY night, node
 """
-# Of most jobs nothing was counted: only the others are read
+# Read only jobs with counters above zero, which are few
 _COUNTED = """
     SELECT DISTINCT night, nodes, provenance, health FROM cases
     WHERE regexp_matches(concat(provenance, health), '"(clock_throttled|health_\\w+)": *"[1-9]')
@@ -40,9 +40,9 @@ _COUNTED = """
 
 @dataclass(frozen=True)
 class Beside:
-    """A node in one session: half of its metrics are below `typical`, and that of `series` is `furthest` behind.
+    """A node in one session: `typical`, the median of its metrics; `furthest`, the worst, that of `series`.
 
-    Both in % of the median of the nodes; None where too few others measured the same. `counted`: errors and heat.
+    Both in % relative to the median of the nodes; None if too few others measured the same. `counted`: errors and heat.
     """
 
     typical: float | None
@@ -70,7 +70,7 @@ def beside(
 
 
 def _counted(store: Store, sessions: Sequence[Session]) -> dict[tuple[int, str], str]:
-    """Return what each node counted in each session, where it counted anything."""
+    """Return the counters of each node in each session that are not zero."""
     facts: dict[tuple[int, str], list[Mapping[str, str]]] = defaultdict(list)
     for case in store.query(_COUNTED, sessions).to_pylist():
         for node, own in facts_by_node(case['nodes'], case['provenance'], case['health']).items():

@@ -39,9 +39,9 @@ from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
 _FLEET_DAYS = 30  # before the session, that tell a node's own level
-_NEW_FOR = 3 * SHORTEST  # sessions after a step in which it may still be found for the first time
+_NEW_FOR = 3 * SHORTEST  # sessions after a step during which its first detection still counts as new
 _LINES = 5  # of changes
-_MOST_DRAINED = 2  # nodes of one cause: of more, the nodes are not it
+_MOST_DRAINED = 2  # nodes of one cause that are drained: if there are more, the cause is elsewhere
 _UNJUDGED = {'no_reference', 'informational'}
 
 
@@ -49,10 +49,10 @@ _UNJUDGED = {'no_reference', 'informational'}
 class Digest:
     """The outcome of a session.
 
-    `known`: its incidents and those of the ledger that are not closed, and those that it closed, the first to act on
-    first. `fleet` and `trend` are None where they could not be made; `faults` says why, a sentence each. `drain`: the
-    file that proposes to drain nodes; `busy`: how many cases ran on nodes that had other work or were throttled.
-    `notes`: what the ledger could not be told, a sentence each. `kept`: whether the next command finds it.
+    `known`: its incidents, the open ones of the ledger and those that it closed, the most urgent first. `fleet` and
+    `trend` are None where they could not be made; `faults` says why, a sentence each. `drain`: the file that proposes
+    to drain nodes; `busy`: how many cases ran on nodes that had other work or were throttled. `notes`: a sentence for
+    each thing that could not be entered into the ledger. `kept`: whether it was stored for the next command.
 
     The rest is of `add_history`, over `sessions`: `before`, the days on which a node stood out earlier; `new`, changes
     for the worse that the session before did not show yet.
@@ -93,13 +93,13 @@ class Digest:
 
     @property
     def doubts(self) -> list[str]:
-        """Why a person should look though nothing failed, a few words each."""
+        """Reasons why a person should look although nothing failed, a few words each."""
         warnings = self.comparison.counts.get('warning', 0)
         return [*self.beside_counts, *([count(warnings, 'warning')] if warnings else [])]
 
     @property
     def beside_counts(self) -> list[str]:
-        """The doubts that the counts of verdicts do not tell."""
+        """The doubts that the counts of verdicts do not show."""
         counts, suspected = self.comparison.counts, len(self.of_state('suspected'))
         return [
             *(['nothing was judged'] if self.comparison.nothing_to_compare_with or not counts else []),
@@ -135,7 +135,7 @@ class Digest:
         return '; '.join(filter(None, (self.standing, self.comparison.headline)))
 
     def lines(self) -> Iterator[str]:
-        """Yield a sentence for nodes that are absent or to be drained, for each change that is new, and the notes."""
+        """Yield sentences on absent nodes and nodes to drain, on each new change, and the notes."""
         yield from self.notes
         if self.absent:
             yield f'not measured in this session, and lately they were: {named(self.absent)}'
@@ -154,8 +154,8 @@ class Digest:
 def digest(store: Store, comparison: Comparison, root: Path | None = None, late: bool = True) -> Digest:
     """Make the digest of a session that was judged, and keep it in the ledger.
 
-    That of the newest session of its site is kept; with `late` also that of an older one that was never judged. Raises
-    InputError where the store cannot be read.
+    The digest of the newest session of its site is kept; with `late`, also that of an older session that was never
+    judged. Raises InputError where the store cannot be read.
     """
     session, results = comparison.session, store.folder.parent
     found = Digest(comparison)
@@ -177,7 +177,7 @@ def digest(store: Store, comparison: Comparison, root: Path | None = None, late:
 
 
 def _without_places(drain: Mapping[str, str], known: Sequence[Known]) -> dict[str, str]:
-    """Return the nodes to drain, without those that are slow with their rack, switch or half of all nodes alone."""
+    """Return the nodes to drain, without those whose rack or switch, or half of all nodes, is slow with them."""
     shared = [
         one.incident for one in known if one.incident.where.place or len(one.incident.where.nodes) > _MOST_DRAINED
     ]
@@ -193,7 +193,7 @@ def add_history(found: Digest, store: Store, root: Path | None = None, days: int
     """
     session = found.comparison.session
     found.sessions = store.history(session, days)
-    with suppress(InputError):  # the comparison of nodes names a ledger that cannot be read
+    with suppress(InputError):  # the comparison of nodes reports an unreadable ledger
         found.before = _before(ledger.entries(store.folder.parent, session.site), found.sessions)
     try:
         found.histories = by_session(store, found.sessions, root)
@@ -209,7 +209,7 @@ def _add_incidents(found: Digest, store: Store, root: Path | None, newest: bool,
     try:
         before = ledger.read(results, session.site)
         keep = os.access(results, os.W_OK) and (newest or (late and not ledger.was_judged(results, session)))
-    except InputError as error:  # the verdict must not be lost with it
+    except InputError as error:  # report it, but keep the verdict
         found.faults.append(f'the incidents were not kept: {error}')
         before, keep = [], False
     tonight = _incidents(found, store, root, before)
@@ -221,7 +221,7 @@ def _add_incidents(found: Digest, store: Store, root: Path | None, newest: bool,
     )  # fmt: skip
     if keep and not newest:
         whole, after = _entered(found, store, root, before, after)
-    if keep:  # else others may read it
+    if keep:  # otherwise other processes may read it
         try:
             ledger.write(results, session.site, before, whole)
             ledger.note_judged(results, session)
@@ -234,7 +234,7 @@ def _add_incidents(found: Digest, store: Store, root: Path | None, newest: bool,
 def _entered(
     found: Digest, store: Store, root: Path | None, before: Sequence[Known], then: Sequence[Known]
 ) -> tuple[list[Known], list[Known]]:
-    """Return the ledger with what a late session says, and its own view `then` with the ids of the ledger."""
+    """Return the ledger with the findings of a late session, and its own incidents with the ids of the ledger."""
     session = found.comparison.session
     of_site = store.sessions(session.site)
     later = of_site[[one.session for one in of_site].index(session.session) + 1 :]
@@ -262,7 +262,7 @@ def _entered(
 def _incidents(found: Digest, store: Store, root: Path | None, known: Sequence[Known]) -> list[Incident]:
     """Return the incidents of the session, from its verdicts, failed jobs, nodes and problems; the worst first.
 
-    They are apart, and began, as a person corrected those `known` that they are like.
+    Their division and beginning follow the corrections of the similar incidents in `known`.
     """
     comparison, sessions = found.comparison, store.history(found.comparison.session)
     places = {} if found.fleet is None else locations(comparison.session.site, root)  # None: they may be wrong
@@ -292,14 +292,14 @@ def _before(entries: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dic
 
 
 def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | None) -> list[Change]:
-    """Return the recent changes for the worse that were not found in the session before."""
+    """Return the recent changes for the worse that the session before had not found."""
     places = {session.session: place for place, session in enumerate(found.sessions)}
     of = {(one.series, one.quantity): one for one in histories}
 
     def settled(step: Change) -> bool:
         """Return True if the date of the step is certain.
 
-        Three bad sessions are found as a level of five that begins two sessions early.
+        Three bad sessions are at first found as a level of five, dated two sessions early.
         """
         one = of[step.series, step.quantity]
         first = math.log(one.values[one.sessions == places[step.session.session]][0])
@@ -330,7 +330,7 @@ def _new(store: Store, found: Trend, histories: Sequence[History], root: Path | 
 
 
 def _of_changes(changes: Sequence[Change]) -> str:
-    """Return a sentence on the worst, the first, of the changes of one kind, day and check."""
+    """Return a sentence on changes of one kind, day and check; it names the first, which is the worst."""
     worst = changes[0]
     what = f'{percent(100 * (worst.became / worst.was - 1))} in {_metrics(worst.series, len(changes))}'
     values = f'{number(worst.was)} to {number(worst.became)} {worst.quantity.unit}'

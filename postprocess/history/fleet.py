@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What stands out in a session: a node, what lies between nodes, their software or the whole system."""
+"""Find what stands out in a session: nodes, connections between nodes, software or the whole system."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from postprocess.statistics.spread import LARGE
 from postprocess.text import count, percent
 
 _BEFORE = 3  # sessions whose provenance and nodes are compared with those of the last
-_LATELY = 2  # sessions before the last: a node that stood out in one of them is proposed to be drained
+_LATELY = 2  # sessions before the last: a node that also stood out in one of them is proposed for draining
 Places = Mapping[str, set[str]]  # of each node, such as ``switch s3``
 
 
@@ -66,10 +66,10 @@ class Event:
 
 @dataclass(frozen=True)
 class Fleet:
-    """What stands out in a session of so many `nodes`, compared over so many `sessions`.
+    """The findings in a session of `nodes` nodes, compared over `sessions` sessions.
 
-    `drain`: the nodes that it proposes to drain, with the reason. `left_out`: what was not compared. `absent`: nodes
-    that measured by themselves what others did in this session, lately and not now.
+    `drain`: node -> reason of the proposal to drain it. `left_out`: what was not compared. `absent`: nodes that lately
+    ran the single-node series of this session, but not in this session.
     """
 
     session: Session
@@ -93,7 +93,7 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path | No
     before = [entry for entry in ledger.entries(results, last.site) if entry.session in earlier]
     cases = store.cases(last)
     compared = sessions
-    if _most_nodes(cases) < FEWEST_NODES:  # only parts of a node are compared, and for that this session is enough
+    if _most_nodes(cases) < FEWEST_NODES:  # only parts of a node are compared, which needs this session alone
         compared, accepted = sessions[-1:], set()
     places = {session.session: place for place, session in enumerate(compared)}
     histories, nodes = by_node(store, compared, root)
@@ -115,7 +115,7 @@ def fleet(store: Store, last: Session, days: int, results: Path, root: Path | No
 
 
 def _most_nodes(cases: Sequence[CaseRow]) -> int:
-    """Return how many nodes, or sets of them, ran the case that most of them ran."""
+    """Return the largest number of nodes, or sets of nodes, that ran the same case."""
     nodes: dict[CaseId, set[frozenset[str]]] = defaultdict(set)
     for case in cases:
         if not case.fixture:
@@ -128,7 +128,7 @@ def _with_accepted(
 ) -> tuple[list[Session], set[int]]:
     """Return the sessions with those whose levels are accepted, in order, and the places of the baseline's.
 
-    Accepted are the sessions that the baseline was recorded from. Where the store has none of them, the first ones.
+    Accepted are the sessions that the baseline was recorded from, or the first ones if the store has none of these.
     """
     named = frozenset().union(*(row.sessions for row in baselines.rows))
     chosen = [session for session in every if session.session[:8] in named][:ACCEPTED]
@@ -149,7 +149,7 @@ def recorded(baselines: References) -> Recorded:
         bound = limits(row, table.tolerance)
         if not bound.gates:
             return None
-        # of one node alone a hundredth of healthy values is beyond it: several sessions decide
+        # 1 % of healthy values of a single node are beyond it, so several sessions decide
         least = -math.log1p(-table.tolerance.floor)
         loss = max(float(quantile(0.99, bound.df)) * bound.sd, least) if bound.sd and bound.df else least
         level = table.quantity.sign * math.log(row.mean)
@@ -185,7 +185,7 @@ def _system_events(systems: Iterable[Flag]) -> list[Event]:
 
 
 def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places) -> list[Event]:
-    """Return an event for each node, and for what explains the slow jobs of several nodes that no node explains."""
+    """Return an event for each node, and for each scope that explains slow jobs over several nodes."""
     by_node: dict[str, list[Flag]] = defaultdict(list)
     for flag in flags:
         by_node[flag.node].append(flag)
@@ -208,14 +208,14 @@ def _node_events(flags: Iterable[Flag], measured: Iterable[str], located: Places
 
 
 def _scopes(names: str, located: Places) -> list[Key]:
-    """Return what may make a job over several nodes slow: what lies between just these, a node, a place."""
+    """Return the scopes that may make a job over several nodes slow: their connections, a node, a place."""
     nodes = sorted(names.split(','))
     places = sorted({place for node in nodes for place in located.get(node, ())})
     return [('job', names), *(('node', node) for node in nodes), *(('place', place) for place in places)]
 
 
 def _with_software(store: Store, sessions: Sequence[Session], events: list[Event]) -> list[Event]:
-    """Return the events with what changed in the provenance of their worst series, which makes them SOFTWARE."""
+    """Return the events with the changed provenance of their worst series; software makes them SOFTWARE."""
     last = len(sessions) - 1
     before = range(max(last - _BEFORE, 0), last)
     wanted = [(event.series.case, session) for event in events for session in (*before, last)]
@@ -236,7 +236,7 @@ def _with_software(store: Store, sessions: Sequence[Session], events: list[Event
 
 
 def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Sequence[Session]) -> dict[str, str]:
-    """Return the nodes that stand out, and did so in one of the two sessions before, with the reason."""
+    """Return the nodes that stand out now and in one of the two sessions before, with the reason."""
     lately = {session.session for session in sessions[-1 - _LATELY : -1]}
     flagged = {entry.node for entry in before if entry.session in lately}
     day = sessions[-1].day
@@ -248,7 +248,7 @@ def _drain(events: Iterable[Event], before: Sequence[ledger.Entry], sessions: Se
 
 
 def _lately(found: Sequence[NodeTable]) -> set[str]:
-    """Return the nodes that measured a series by themselves, as others do now, in most of the sessions before."""
+    """Return the nodes that ran today's single-node series in most of the sessions before."""
     return {
         node
         for table in found
@@ -268,7 +268,7 @@ def _left_out(found: Sequence[NodeTable]) -> list[str]:
 
 
 def write_drain(found: Fleet, results: Path) -> Path | None:
-    """Write the proposal as commands for a person to run; return None, and write no file, where there is none."""
+    """Write the proposal as commands for a person to run; return its path, None without a proposal."""
     if not found.drain:
         return None
     path = results / 'proposals' / f'drain-{found.session.site}-{found.session.day}.txt'

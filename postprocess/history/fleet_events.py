@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the comparison of nodes shows, and what went wrong outside the series of a session, as incidents."""
+"""Turn the comparison of nodes, and problems outside the series of a session, into incidents."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from postprocess.text import percent
 from postprocess.verdicts.problems import Problem
 from postprocess.verdicts.verdict import Verdict
 
-#: Share of performance that an event of the fleet of one session must have lost to be certain the first time.
+#: Loss of performance from which an event is certain when it is seen for the first time.
 CERTAIN = 0.1
 
 
 def add_events(drafts: list[Draft], fleet: Fleet, night: Night) -> None:
-    """Add the events of the fleet to the drafts of the same scope; make drafts of the others."""
+    """Add the events of the fleet to the drafts with the same scope; create drafts for the others."""
     for event in _system_of_nodes(fleet):
         of_place = event.where in night.all_places
         of_system = event.kind == 'SYSTEM' or event.where == event.series.partition
@@ -64,7 +64,7 @@ def _covers(draft: Draft, event: Event, nodes: Sequence[str]) -> bool:
 
 
 def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
-    """Take what a check lost on nodes that stand out beside the others out of the losses of all nodes."""
+    """Remove the losses of a check on nodes that stand out from the drafts of losses of all nodes."""
     for draft in drafts:
         if draft.sort == 'loss' and not draft.where.nodes:
             rows = [
@@ -75,7 +75,7 @@ def _leave_out(drafts: Sequence[Draft], check: str, nodes: set[str]) -> None:
 
 
 def _system_of_nodes(fleet: Fleet) -> list[Event]:
-    """Return the events; where most nodes stand out alike in a check, one of the system takes their place."""
+    """Return the events; if most nodes stand out equally in a check, one event of the system replaces theirs."""
     groups: dict[tuple[object, ...], list[Event]] = defaultdict(list)
     for event in fleet.events:
         of_node = event.kind == 'NODE' and ',' not in event.where
@@ -91,7 +91,7 @@ def _system_of_nodes(fleet: Fleet) -> list[Event]:
 
 
 def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list[NodeLevel]:
-    """Return the values that nodes should have in the worst series of an event, and those relative to other nodes."""
+    """Return the expected values of nodes in the worst series of an event, absolute and relative to other nodes."""
     if len(nodes) != 1:
         return []
     values = {
@@ -105,10 +105,10 @@ def _levels(event: Event, nodes: Sequence[str], rows: Sequence[Verdict]) -> list
 
 
 def add_problems(drafts: list[Draft], problems: Sequence[Problem], night: Night) -> None:
-    """Make drafts of what went wrong outside the series; a broken stack belongs to the cases that needed it."""
+    """Create drafts for problems outside the series; a broken stack is added to the cases that needed it."""
     for problem in problems:
         failures = [draft for draft in drafts if draft.sort == 'failure']
-        if any(draft.cause == problem.text for draft in failures):  # it ended them
+        if any(draft.cause == problem.text for draft in failures):  # the problem is already the cause of these failures
             continue
         place = problem.partition, problem.environ
         of_stack = [draft for draft in failures if (draft.where.partition, draft.where.environ) == place]

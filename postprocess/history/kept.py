@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Keep the answer on the newest session of a site as long as every file that it follows from stays as it is.
+"""Keep the answer on the newest session of a site as long as none of its input files changes.
 
 ``<results>/judged/<site>.answer``: a line of JSON with the state of these files and where the site stands, then the
 digest in MessagePack, compressed. That a file changed is told, as by git, by its name, inode, size and times. Nothing
@@ -28,9 +28,9 @@ from plumbline.stacks.linkage import look_again, missing, summary
 from plumbline.stacks.manifest import Installed
 
 _Content = TypeVar('_Content')
-#: Whose change may change the answer.
+#: The tables and files whose change may change the answer.
 _CODE = Path(plumbline.__file__).parent, Path(__file__).resolve().parents[1]
-_FAST = 1  # level of zlib: a fifth of the size in 10 ms; a higher one takes longer than what it saves is read in
+_FAST = 1  # level of zlib: a fifth of the size in 10 ms; higher levels take longer than they save in reading
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class Standing:
         return {name: fault for name, fault in of.items() if fault}
 
     def linkage(self) -> str:
-        """Return what a stack, all of which are installed, is not linked with any more, else how much is right."""
+        """Return what an installed stack is no longer linked with, else the number of correct findings."""
         of = {name: look_again(Installed(self.site, *stack)) for name, stack in self.stacks.items()}
         for name, found in of.items():
             if lost := missing(found):
@@ -76,7 +76,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class State:
-    """What an answer follows from: the files that it was judged by, and the ledger as it left that."""
+    """The inputs of an answer: the files that it was judged by, and the ledger after it."""
 
     inputs: str
     ledger: str
@@ -86,8 +86,8 @@ class State:
 class Page:
     """A page that was written from an answer, with so many `days` of history.
 
-    `file`: its state, so that one that was replaced or edited is written again. `lines`: what is to be said with it;
-    `is_new`: whether a change for the worse in the history is.
+    `file`: its state, to detect that it was replaced or edited. `lines`: the sentences printed with it. `is_new`:
+    whether the history has a new change for the worse.
     """
 
     path: str
@@ -99,7 +99,7 @@ class Page:
 
 @dataclass(frozen=True)
 class Head:
-    """The first line of the file: of which `session`, in which state, and what was made of the answer by now."""
+    """The first line of the file: the `session`, the state of its inputs, and what was derived from the answer."""
 
     session: str
     state: State
@@ -121,7 +121,7 @@ def state(results: Path, site: str, root: Path | None) -> State:
 
 
 def standings(results: Path, site: str | None, root: Path | None) -> list[Standing]:
-    """Return where the sites of the store stand, or the one that is asked for; none where any is not known."""
+    """Return the standing of the sites in the store, or of one; empty if any of them is unknown."""
     names = [site] if site else sorted(path.name[5:] for path in (results / 'store').glob('sessions/site=*'))
     heads = [head(results, name) for name in names]
     known = [one.standing for one in heads if one and one.standing]
@@ -130,14 +130,14 @@ def standings(results: Path, site: str | None, root: Path | None) -> list[Standi
 
 
 def head(results: Path, site: str) -> Head | None:
-    """Return what is known without the answer itself; None where nothing is kept that can be read."""
+    """Return the first line of the file without the answer itself; None if there is no readable file."""
     with suppress(OSError, msgspec.DecodeError), _path(results, site).open('rb') as stream:
         return msgspec.json.decode(stream.readline(), type=Head)
     return None
 
 
 def read(results: Path, site: str, type: type[_Content]) -> _Content | None:
-    """Return the answer that is kept, whatever its state; None where it cannot be read."""
+    """Return the kept answer, whether valid or not; None if it cannot be read."""
     with suppress(OSError, zlib.error, msgspec.DecodeError):
         _, _, content = _path(results, site).read_bytes().partition(b'\n')
         return msgspec.msgpack.decode(zlib.decompress(content), type=type, dec_hook=_decoded)
@@ -151,7 +151,7 @@ def write(results: Path, site: str, head: Head, answer: object) -> None:
 
 
 def add(results: Path, site: str, more: Head) -> None:
-    """Add to what is known of an answer, unless another one took its place."""
+    """Add derived facts to a kept answer, unless it was replaced."""
     with suppress(OSError, InputError, msgspec.DecodeError):
         first, _, content = _path(results, site).read_bytes().partition(b'\n')
         if msgspec.json.decode(first, type=Head).state == more.state:
@@ -189,7 +189,7 @@ def _files(folder: Path) -> Iterator[str]:
 
 
 def _file(path: str | Path) -> Iterator[str]:
-    """Yield what differs once a file was changed or replaced; nothing where there is none."""
+    """Yield the name, inode, size and times of a file, which differ after a change; nothing if it is absent."""
     with suppress(OSError):  # one that may not be looked at cannot be read either
         of = os.stat(path)
         yield f'{path} {of.st_ino} {of.st_size} {of.st_mtime_ns} {of.st_ctime_ns}'

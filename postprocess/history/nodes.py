@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Nodes that stand out in a session, by statistics: against their own past, the fleet, and the like parts of a node."""
+"""Find nodes that stand out in a session: against their own past, the fleet, and equal parts of a node."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ from postprocess.statistics.baseline import error_of_mean
 from postprocess.statistics.distributions import MAD_OF_NORMAL, OUTLYING, chance, false_discovery_rates
 from postprocess.text import count
 
-FEWEST_NODES = 4  # that are compared with each other
-ACCEPTED = 20  # first sessions of a node whose level is what it should keep
+FEWEST_NODES = 4  # fewest nodes that are compared with each other
+ACCEPTED = 20  # first sessions of a node that define its accepted level
 FALSE_NODES = 0.04  # expected nodes flagged in a session of healthy nodes
 FALSE_SYSTEMS = 0.05  # share of the series flagged for the whole system that are false
 WHOLE = '*'  # in place of a node: the whole fleet
 #: Last sessions whose mean is compared with the accepted level, and the share of the false nodes that each may cause:
 #: one session finds what is large, several find what is small and lasts.
 WINDOWS = {1: 0.25, 2: 0.15, 4: 0.5, 7: 0.1}
-#: Dims and params that name one of several like parts of a node. Values are alike that differ only in their number:
-#: ``socket0`` and ``socket1``. Pairs of GPUs are alike within a link class.
+#: Dims and params that name one of several equal parts of a node. Parts are comparable if only their numbers differ, as
+#: ``socket0`` and ``socket1``; pairs of GPUs within a link class.
 PARTS = ('device', 'domain', 'layout')
 PAIR, LINK_CLASS = 'pair', 'link_class'
 
@@ -92,7 +92,7 @@ def tables(histories: Iterable[History], nodes: Sequence[str], sessions: int) ->
 
 
 def until(found: Iterable[NodeTable], session: int, before: int) -> list[NodeTable]:
-    """Return the tables that have `session`, which becomes their last, with up to so many sessions before it."""
+    """Return the tables that have `session`, cut so that it is the last, with up to `before` sessions before it."""
     return [
         replace(table, performance=table.performance[:, max(session - before, 0) : session + 1])
         for table in found
@@ -110,7 +110,7 @@ def outliers(
 
     The level that a node should keep is that of its accepted sessions: those of the baseline (columns in `accepted`)
     where it ran in enough of them, else its first ones, up to a fall. A session in which it was `flagged` (node and
-    column) is none. So a node that stays slow stays flagged, with or without those flags.
+    column) does not count, so a node that stays slow stays flagged.
     """
     large = [table for table in found if numpy.isfinite(table.performance[:, -1]).sum() >= FEWEST_NODES]
     families = list(siblings(found))
@@ -121,7 +121,7 @@ def outliers(
     for table in large:
         fleet = _Fleet(table, p, recorded(table), _cells(table, flagged), accepted)
         own = list(fleet.flags())
-        if len(own) > fleet.there / 2:  # all of them together are no one node's
+        if len(own) > fleet.there / 2:  # if more than half are flagged, it is not a matter of single nodes
             own = [replace(own[0], node=WHOLE, loss=float(numpy.median([flag.loss for flag in own])), error=math.nan)]
             whole.append((own[0], table.tolerance, 0.0))
         else:
@@ -165,14 +165,14 @@ class _Fleet:
         self.left, self.own, self.levels = spread.two_way(table.performance, self.accepted)
         self.accepted &= ~spread.after_fall(self.left, self.accepted, self.floor)
         self._reject_unlike(~reviewed)
-        # a run that was slow by chance says how often that happens, and nothing of the level and spread
+        # a randomly slow run counts for the frequency of such runs, not for level and spread
         past = spread.until_last(self.accepted)
         apart = numpy.where(self.accepted[:, past], abs(self.left[:, past]), numpy.nan)
         self.steady = self.accepted.copy()
         self.steady[:, past] &= apart <= OUTLYING / MAD_OF_NORMAL * spread.median(apart, axis=1)[:, None]
 
     def _reject_unlike(self, nodes: ndarray) -> None:
-        """Let those of `nodes` without a level of their own whose level is far below that of the others."""
+        """Take their level from those of `nodes` whose level is far below that of the others."""
         known = numpy.isfinite(self.own)
         if known.sum() >= FEWEST_NODES:
             apart = self.own - numpy.median(self.own[known])
@@ -200,7 +200,7 @@ class _Fleet:
         half of its 95 % interval.
 
         Student's t of the mean of the last sessions, with the node's own spread, moderated over the nodes, and the
-        correlation of neighboring sessions. p is at least that of as many runs that are slow by chance, as the accepted
+        correlation of neighboring sessions. p is at least the chance of so many randomly slow runs, as the accepted
         sessions of all nodes show them. The last session itself must show half of the floor.
         """
         from scipy.special import bdtrc, stdtr, stdtrit

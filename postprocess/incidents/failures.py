@@ -20,13 +20,13 @@ from postprocess.text import named
 from postprocess.verdicts.measured import failure, runs_of
 from postprocess.verdicts.verdict import Verdict
 
-_NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # of a job, which its node has caused
+_NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # states of a job that its node has caused
 _OF_SCHEDULER = ('PREEMPTED', 'CANCELLED', 'REQUEUED')
 _OF_LIMIT = '"counted_OOM_kills_of_its_memory_limit"'
 _BESIDES = re.compile(r'; (?:also: .*|all output: \S+)$')
 _WORST_FIRST = ('failed', 'missing', 'invalid')
 
-#: What is said of a failed case such as never ran for real.
+#: The advice on a failed case of a kind that never ran on real hardware.
 UNPROVEN = (
     'experimental: no such case had run for real when it was released; if the check is at fault, its authors need the '
     'output'
@@ -48,7 +48,7 @@ class _Failed:
 
 
 def failures(night: Night) -> Iterator[Draft]:
-    """Yield a draft for each cause of failed jobs, and of what is missing or invalid in jobs that ended well."""
+    """Yield a draft for each cause of failed jobs, and of missing or invalid series in jobs that ended normally."""
     rows = defaultdict(list)
     for row in night.comparison.verdicts:
         if row.verdict in _WORST_FIRST:
@@ -82,7 +82,7 @@ def failures(night: Night) -> Iterator[Draft]:
 
 
 def _ended_with(case: CaseRow, night: Night) -> str:
-    """Return why a case was ended with its session, as the session says it, else the case; empty where it was not.
+    """Return why a case was ended with its session, as told by the session, else by the case; empty if it was not.
 
     A case that a node sweep could not run on a place has no job and is cancelled.
     """
@@ -97,9 +97,9 @@ def _ended_with(case: CaseRow, night: Night) -> str:
 def _ended_drafts(
     ended: dict[str, list[CaseRow]], rows: Mapping[tuple[CaseId, int | None], list[Verdict]], night: Night
 ) -> Iterator[Draft]:
-    """Yield a draft for each reason that ended cases with their session, wherever they are: it is of no node.
+    """Yield a draft for each reason that ended cases with their session; such drafts have no node.
 
-    Of a session that was cut short also what no case of it measured: it has no word of a case that did not begin.
+    A session that was cut short includes what no case measured: it knows nothing of cases that did not begin.
     """
     began = {case.id for case in night.cases}
     missing = [row for (of, _), own in rows.items() if of not in began for row in own]
@@ -119,7 +119,7 @@ def _ended_drafts(
 
 
 def _of_its_node(case: CaseRow) -> bool:
-    """Return True if the first failure of a case that then passed is one of its node, and not of the scheduler."""
+    """Return True if a case that then passed first failed because of its node, not of the scheduler."""
     of_node = case.job_state not in _OF_SCHEDULER and not _of_its_limit(case)
     return bool(case.nodes) and case.result == 'fail' and of_node
 
@@ -127,7 +127,7 @@ def _of_its_node(case: CaseRow) -> bool:
 def _of_its_limit(case: CaseRow) -> bool:
     """Return True if a job reached its own memory limit, by cgroups or Slurm, and no node was short of memory.
 
-    Slurm has the same state where the kernel took a process of the job since the node was.
+    Slurm reports the same state if the kernel killed a process of the job because the node was short of memory.
     """
     facts = f'{case.provenance}{case.health}'
     return '"health_OOM_kills"' not in facts and (case.job_state == 'OUT_OF_MEMORY' or _OF_LIMIT in facts)
@@ -151,7 +151,7 @@ def _failure_keys(one: _Failed, night: Night) -> list[Key]:
 
 
 def _alike(cause: str, nodes: Iterable[str]) -> str:
-    """Return the first cause without nodes, numbers and the place of the output, so that equal causes are equal."""
+    """Return the first cause without nodes, numbers and output folder, so that equal causes compare equal."""
     cause = _BESIDES.sub('', cause)
     for node in sorted(nodes, key=len, reverse=True):
         cause = re.sub(rf'\b{re.escape(node)}\b', 'NODE', cause)
@@ -186,7 +186,7 @@ def _failure_draft(
 
 
 def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], healthy: Sequence[CaseRow]) -> bool:
-    """Return True if jobs fail on some nodes alone: their cases pass on more others, or several cases fail on one."""
+    """Return True if jobs fail on `nodes` only: their cases pass on more others, or several fail on one."""
     if {node for one in group for node in one.nodes} != nodes:  # a case failed on other nodes, too
         return False
     well = {node for case in healthy if case.id in cases for node in case.nodes}
@@ -197,9 +197,9 @@ def _only_there(group: Sequence[_Failed], cases: set[CaseId], nodes: set[str], h
 
 
 def _merged(drafts: list[Draft]) -> list[Draft]:
-    """Return the drafts; those of the same nodes, of a part of them, or of a place as one.
+    """Return the drafts, merged if they are of the same nodes, of a part of them, or of one place.
 
-    What a job named stays apart from jobs that failed: another job clears it.
+    What a job named itself is not merged with failed jobs, since only another such job clears it.
     """
     found: dict[tuple[object, ...], Draft] = {}
     for draft in drafts:
@@ -244,7 +244,7 @@ def _healthy_elsewhere(rows: Sequence[Verdict], night: Night) -> bool:
 
 
 def summary_of(failed: Sequence[CaseRow]) -> str:
-    """Return the cause of most of some failed jobs, as one of them says it."""
+    """Return the most frequent cause of some failed jobs, in the words of one of them."""
     alike: dict[str, list[str]] = defaultdict(list)
     for case in failed:
         alike[_alike(failure(case) or '', case.nodes)].append(failure(case) or '')

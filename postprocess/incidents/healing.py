@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Whether a session shows a known incident to be over: healthy where it was bad, or still bad."""
+"""Decide whether a session shows a known incident as over or as still bad."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _MEASURED = frozenset(('ok', 'improved', 'warning', 'regressed', 'no_reference',
 
 
 def seen_again(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -> tuple[set[str], set[str]]:
-    """Return the nodes of an incident that a session shows to be bad, and those to be healthy.
+    """Return the nodes of an incident that a session shows as bad, and those that it shows as healthy.
 
-    One empty name stands for an incident of no node. What the session did not measure is in neither.
+    An empty name stands for an incident without nodes. Nodes that were not measured are in neither.
     """
     incident = known.incident
     own = [row for row in comparison.verdicts if known.takes(row.id, row.nodes)]
@@ -39,9 +39,9 @@ def seen_again(known: Known, comparison: Comparison, cases: Sequence[CaseRow]) -
 
 
 def is_recorded(known: Known, comparison: Comparison) -> bool:
-    """Return True if a baseline was recorded from sessions that show an incident: it is what is expected now.
+    """Return True if a baseline was recorded from sessions that show the incident, which makes it the expected level.
 
-    Never of nodes: a session that shows these may be recorded without them.
+    Never for incidents of nodes: such a session may have been recorded without these nodes.
     """
     wanted, bad = set(known.incident.series), {uuid[:8] for uuid, seen in known.seen.items() if seen.bad}
     rows = (row for row in comparison.verdicts if row.id in wanted and row.reference)
@@ -50,9 +50,9 @@ def is_recorded(known: Known, comparison: Comparison) -> bool:
 
 
 def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Sequence[Verdict]) -> bool | None:
-    """Return True for healthy: within the limits of its references, and at the level that the node had before.
+    """Return True if healthy: within the limits of its references, and at the earlier level of the node.
 
-    `own`: the verdicts that may be of it, `every`: of all nodes.
+    `own`: the verdicts that may belong to the incident. `every`: those of all nodes.
     """
     wanted = set(incident.series)
     rows = [row for row in own if incident.holds(row.id, row.nodes) and (not node or node in row.nodes)]
@@ -68,7 +68,7 @@ def _of_loss(incident: Incident, node: str, own: Sequence[Verdict], every: Seque
 
 
 def _is_back(level: NodeLevel, verdicts: Sequence[Verdict], loss: float) -> bool | None:
-    """Return True if a node is at its own level again, and beside the other nodes where it was; None: not measured."""
+    """Return True if a node is back at its own level and at that relative to others; None if not measured."""
     values = {
         row.nodes[0]: row.value for row in verdicts if row.id == level.series and len(row.nodes) == 1 and row.value
     }
@@ -105,7 +105,7 @@ def _of_failure(incident: Incident, node: str, verdicts: Sequence[Verdict], case
 
 
 def _of_named(incident: Incident, node: str, cases: Sequence[CaseRow]) -> bool | None:
-    """Return True if a job of the same checks ran there, one that passed or names others; of a place on two nodes."""
+    """Return True if a job of its checks passed there, or names others; for a place, on two nodes."""
     own = [case for case in cases if case.check in incident.checks and not case.fixture]
     named = [(case, accuses(case, incident, node)) for case in own]
     there = [case for case, bad in named if bad is False or (bad is None and not failure(case))]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What an incident is: verdicts of one cause, with their scope, size, beginning, evidence and next steps."""
+"""The incident: verdicts with one cause, with scope, size, beginning, evidence and next steps."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from postprocess.text import count, named
 #: SYSTEM: all nodes of a partition or environ; NODE; FABRIC: what lies between nodes or devices; DEVICE: a part of a
 #: node; SOFTWARE: what changed in it explains the loss; CASE: one case, wherever it runs.
 KINDS = ('SYSTEM', 'NODE', 'FABRIC', 'DEVICE', 'SOFTWARE', 'CASE')
-_CHECKS = 4  # named beside that of the worst series
+_CHECKS = 4  # further checks that are named
 _Any = TypeVar('_Any')
 _TIMES = frozenset(('s', 'ms', 'us', 'ns'))
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Where an incident is. Empty: not told apart. `nodes`: those that the incident is of, not all that show it.
+    """Where an incident is; an empty field means all. `nodes`: those that are its cause, not all that show it.
 
-    `same_nodes`: further places with the nodes of `place`, which no measurement tells from it.
+    `same_nodes`: further places with the same nodes as `place`, which no measurement can distinguish.
     """
 
     site: str
@@ -120,17 +120,17 @@ class Incident:
 
     @property
     def severity(self) -> float:
-        """How bad it is, for sorting: what is wrong with all of a session first, then what costs most."""
+        """Sort key by severity: incidents of the whole session first, then by cost."""
         return math.inf if self.sort == 'session' else self.cost or self.loss or 1.0
 
     @property
     def own_nodes(self) -> tuple[str, ...]:
-        """The nodes that it is of: those that it names or, of a place such as a switch, those there that show it."""
+        """The nodes that are its cause: those that it names, or the nodes of its place that show it."""
         return self.where.nodes or (self.nodes if self.where.place else ())
 
     @property
     def name(self) -> str:
-        """In a few words: its nodes, their part or what lies between; of a case the check, of a session the cause."""
+        """A short name: nodes, their part or what lies between them; for a case its check, for a session the cause."""
         of = self.where
         if of.nodes or of.device or of.link_class or of.place:
             return str(of)
@@ -146,7 +146,7 @@ class Incident:
 
     @property
     def worst(self) -> tuple[float, float] | None:
-        """The lower end of the interval and the loss of the series that lost most; None where none is known."""
+        """The loss of the series that lost most, with the lower end of its interval; None if unknown."""
         losses = [(value.loss, value.interval) for value in self.values.values() if value.loss]
         loss, interval = max(losses, key=lambda known: known[0], default=(None, None))
         return None if loss is None else (interval[0] if interval else loss, loss)
@@ -164,12 +164,12 @@ class Incident:
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether it is of series that all grow as performance falls, such as times."""
+        """Whether all its series are better if lower, such as times."""
         known = [self.values[of].better for of in self.series if of in self.values]
         return bool(known) and set(known) == {'lower'}
 
     def change(self, loss: float) -> float:
-        """Return by how much of itself a value differs, at a loss that is a share of the performance."""
+        """Return the relative change of the values that corresponds to a loss of performance."""
         return 1 / (1 - min(loss, 0.999)) - 1 if self.lower_is_better else loss
 
     @property
@@ -218,7 +218,7 @@ class Incident:
 
 
 def together(incidents: Sequence[Incident]) -> Incident:
-    """Return several incidents of one sort as one: the costliest with all that they are of."""
+    """Merge incidents of one sort: the costliest one gets the series, nodes and evidence of all."""
     first, *others = ordered = sorted(incidents, key=lambda one: -one.severity)
     if not others:
         return first
@@ -255,5 +255,5 @@ def from_dict(values: Mapping[str, Any]) -> Incident:
 
 
 def frozen(value: Any) -> Any:
-    """Return a list of JSON as the tuple that it was."""
+    """Convert nested lists of JSON to tuples."""
     return tuple(value) if isinstance(value, list) else value

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""An incident over the sessions of a site: what each of them shows of it, and its state.
+"""An incident over the sessions of a site: what each session shows of it, and its state.
 
-What a session says is kept by session, so judging a session again replaces what it said before; the state follows from
-all of it.
+Findings are stored by session, so judging a session again replaces its earlier findings. The state is computed from all
+of them.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from postprocess.results.store import Session, Store
 from postprocess.statistics.pooled import pooled
 from postprocess.text import count
 
-#: Chance that an incident that is closed is not over.
+#: The chance that a closed incident is not over.
 _NOT_OVER = Fraction(1, 100)
-#: How many times the loss of an acknowledged incident, or of one of more nodes, makes it a new one.
+#: The factor of the loss, or of the number of nodes, at which an acknowledged incident counts as new again.
 WORSE = 1.5
 #: Of an id.
 ID_DIGITS = 6
@@ -39,9 +39,9 @@ _BESIDE = 3  # places beside the first in the sentence on all
 
 @dataclass(frozen=True)
 class Seen:
-    """What one session says of an incident. `bad`, `healthy`: nodes, or one empty name where it is of no node.
+    """What one session shows of an incident. `bad`, `healthy`: nodes, or one empty name if it has no nodes.
 
-    `loss` with its `interval` is that of all its series, `worst` as `Incident.worst`.
+    `loss`, `interval`: pooled over all its series. `worst`: see `Incident.worst`.
     """
 
     started: str
@@ -59,7 +59,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Acknowledged:
-    """Who knows of an incident, why it may stay and until when; `seen`: what it was then, of so many `series`."""
+    """Who acknowledged an incident, why and until when. `seen`: its state then, with so many `series`."""
 
     why: str
     until: str
@@ -70,7 +70,7 @@ class Acknowledged:
 
 
 class _Course(NamedTuple):
-    """How an incident went on a node: `bad` of so many sessions (`of`) up to the last bad one, then `healthy` days."""
+    """The course of an incident on a node: `bad` of `of` sessions up to the last bad one, then `healthy` days."""
 
     bad: int
     of: int
@@ -78,7 +78,7 @@ class _Course(NamedTuple):
 
     @property
     def needed(self) -> int:
-        """The healthy sessions in a row that a fault shows in less than 1 %, being bad as often as it was.
+        """The number of healthy sessions in a row that a fault of this frequency shows with a chance below 1 %.
 
         (1 - (b + 1) / (N + 2)) ** h < 0.01, with Laplace's estimate of how often it is bad: 5 after one bad session,
         3 after five in a row, 10 for one that is bad in two sessions of five.
@@ -92,13 +92,14 @@ class _Course(NamedTuple):
 
 @dataclass(frozen=True)
 class Known:
-    """An incident in the ledger of `results`: as its last bad session tells it, and what each session says of it.
+    """An incident in the ledger of `results`: as its last bad session shows it, and what each session shows.
 
-    `closes_after`: healthy sessions, of one whose level was recorded; 0: as many as it needs by its course. `before`:
-    ids of incidents like it that were closed when it was found, the last one first.
+    `closes_after`: healthy sessions that close it, for one whose level was recorded; 0: as many as its course requires.
+    `before`: ids of similar incidents that were closed before it was found, the latest first.
 
-    What a person corrected: `parts`, incidents that are one, of which `incident` and `seen` are made, see `of_parts`.
-    `only`, `without`: it is of the series that all of the first and none of the second take. `dated`: when it began.
+    Corrections by a person: `parts`, merged incidents from which `incident` and `seen` are computed, see `of_parts`.
+    `only`, `without`: it has the series that all selections of the first and none of the second match. `dated`: when it
+    began.
     """
 
     id: str
@@ -115,18 +116,18 @@ class Known:
     corrections: tuple[Correction, ...] = ()
 
     def __post_init__(self) -> None:
-        if self.dated:  # whatever a session says
+        if self.dated:  # a person's date overrides that of sessions
             day, session, sessions = self.dated.day, self.dated.session, self.dated.sessions
             object.__setattr__(self, 'incident', replace(self.incident, day=day, since=session, sessions=sessions))
 
     @property
     def leaves(self) -> tuple[Known, ...]:
-        """The incidents that sessions are asked about: its parts, or itself."""
+        """Its parts, or itself without parts: the incidents that are compared with sessions."""
         return self.parts or (self,)
 
     @property
     def told(self) -> list[Incident]:
-        """The incidents that `incident` is made of: those of its parts that are not over, or that alone."""
+        """The incidents that make up `incident`: its open parts, or itself without parts."""
         return [one.incident for one in _lasting(self.parts)] or [self.incident]
 
     @property
@@ -135,17 +136,17 @@ class Known:
         return {self.id, *(one.id for one in self.parts)}
 
     def each(self, change: Callable[[Known], Known]) -> Known:
-        """Return it with each of its parts changed; changed itself where it has none."""
+        """Apply `change` to each of its parts, or to itself without parts; return the result."""
         return of_parts(self, [change(one) for one in self.parts]) if self.parts else change(self)
 
     def of_sessions(self, wanted: Callable[[str, Seen], bool]) -> Known:
-        """Return it with what some sessions said of it."""
+        """Return it restricted to what the `wanted` sessions show."""
         return self.each(
             lambda one: replace(one, seen={uuid: seen for uuid, seen in one.seen.items() if wanted(uuid, seen)})
         )
 
     def takes(self, of: SeriesId, nodes: Iterable[str]) -> bool:
-        """Return True unless a person split it so that a series, measured on some nodes, is of another incident."""
+        """Return True unless a person has split this series on these nodes off to another incident."""
         nodes = list(nodes)
         return all(by.takes(of, nodes) for by in self.only) and not any(by.takes(of, nodes) for by in self.without)
 
@@ -155,7 +156,7 @@ class Known:
         return any(one.incident.holds(of, nodes) and one.takes(of, nodes) for one in self.leaves)
 
     def likeness(self, tonight: Incident) -> float:
-        """Return how much it has in common with an incident of a session; 0: they are different ones."""
+        """Return its similarity to an incident of a session; 0 if they are different ones."""
         if self.parts:
             return max(one.likeness(tonight) for one in self.parts)
         if (self.only or self.without) and not any(self.takes(of, tonight.nodes) for of in tonight.series):
@@ -169,22 +170,22 @@ class Known:
 
     @property
     def _bad(self) -> list[Seen]:
-        """What each session said that shows it."""
+        """The entries of the sessions that show it."""
         return [one for one in self.seen.values() if one.bad]
 
     @property
     def last_bad(self) -> Seen:
-        """What the last session said that shows it."""
+        """The entry of the last session that shows it."""
         return self._bad[-1]
 
     @property
     def sessions(self) -> int:
-        """In how many sessions it is known, with those before it was found."""
+        """The number of sessions that show it, including those before it was found."""
         return self.incident.sessions + len(self._bad) - 1
 
     @property
     def is_new(self) -> bool:
-        """Whether the last session is the first that shows it, or that shows it worse than was acknowledged."""
+        """Whether the last session is the first that shows it, or shows it worse than when it was acknowledged."""
         before = replace(self, seen=dict(list(self.seen.items())[:-1]))
         return not before._bad or (bool(self.worse()) and not self.healthy_for and not before.worse())
 
@@ -205,12 +206,12 @@ class Known:
 
     @property
     def returned(self) -> bool:
-        """Whether it was bad again, on the same node, after a session in which it was healthy."""
+        """Whether it came back on a node after a healthy session there."""
         return any(one.bad < one.of for _, _, one in self._courses)
 
     @property
     def course(self) -> str:
-        """Return ``intermittent: bad in 6 of 14 sessions``; empty where it was bad in all of them until it healed."""
+        """Return ``intermittent: bad in 6 of 14 sessions``; empty if all sessions until it healed were bad."""
         return f'intermittent: bad in {len(self._bad)} of {count(len(self.seen), "session")}' if self.returned else ''
 
     @property
@@ -224,14 +225,14 @@ class Known:
 
     @property
     def _courses(self) -> list[tuple[Known, str, _Course]]:
-        """How it, or each of its parts, went on each of its nodes, or without a name."""
+        """Its course, or that of each part, on each node; under one empty name without nodes."""
         if self.parts:
             return [course for one in self.parts for course in one._courses]
         found: dict[str, _Course] = {}
         for one in self.seen.values():
             for name in one.bad:
                 before = found.get(name, _Course(0, 0))
-                if before.bad and len(before.healthy) >= self._needed(before):  # another fault, of a node that healed
+                if before.bad and len(before.healthy) >= self._needed(before):  # a new fault of a node that had healed
                     before = _Course(0, 0)
                 found[name] = _Course(before.bad + 1, before.of + len(before.healthy) + 1)
             for name in one.healthy:
@@ -281,7 +282,7 @@ def started(session: Session) -> str:
 
 
 def of_parts(known: Known, parts: Sequence[Known]) -> Known:
-    """Return an incident as its `parts` tell it; a part that no session shows any more still takes what is like it."""
+    """Return a merged incident computed from its `parts`; a part without sessions still attracts similar findings."""
     if not (shown := _shown(parts)):
         return replace(known, parts=tuple(parts), seen={})
     rows: dict[str, list[Seen]] = {}
@@ -290,7 +291,7 @@ def of_parts(known: Known, parts: Sequence[Known]) -> Known:
             rows.setdefault(uuid, []).append(seen)
     whole = _in_order({uuid: _as_one(of) for uuid, of in rows.items()})
     begun = min(shown, key=lambda one: one.incident.day)
-    # what the others showed before the one that began first was found is among its sessions
+    # sessions that other parts showed before the first part was found belong to it, too
     before = sum(bool(one.bad) for one in whole.values() if one.started < begun.seen[begun.first].started)
     now = replace(
         _at_all_places([one.incident for one in _lasting(parts)]), since=begun.incident.since, day=begun.incident.day,
@@ -304,13 +305,13 @@ def _shown(parts: Iterable[Known]) -> list[Known]:
 
 
 def _lasting(parts: Iterable[Known]) -> list[Known]:
-    """Return the parts that are not over; all that were seen where none lasts."""
+    """Return the parts that are not over; if all are over, all that were seen."""
     shown = _shown(parts)
     return [one for one in shown if one.unhealed] or shown
 
 
 def _at_all_places(incidents: Sequence[Incident]) -> Incident:
-    """Return incidents of one sort as one, of the place that they have in common."""
+    """Merge incidents of one sort into one at the place that they share."""
     if len(incidents) == 1:
         return incidents[0]
     now, scopes = together(incidents), [one.where for one in incidents]
@@ -329,7 +330,7 @@ def _at_all_places(incidents: Sequence[Incident]) -> Incident:
 
 
 def _as_one(rows: Sequence[Seen]) -> Seen:
-    """Return what a session says of all parts of an incident."""
+    """Merge the entries of a session on the parts of an incident."""
     bad = {name for one in rows for name in one.bad}
     told = [(one.loss, one.interval) for one in rows if one.bad and one.loss is not None]
     loss, interval = pooled(told) if told else (None, None)
@@ -350,8 +351,8 @@ def judge(
 ) -> list[Known]:  # fmt: skip
     """Return the incidents of the ledger after a session, which shows those of `tonight`; closed ones stay as they are.
 
-    What the session said before is replaced. An incident of tonight is the same as a known one, or as a part of it, if
-    it is of the same sort and scope and they have checks in common, and is a new one otherwise.
+    Earlier entries of the session are replaced. An incident of tonight is identified with a known one, or with a part
+    of it, if sort and scope are equal and they share checks; otherwise it is new.
     """
     done, active = [], {}
     for one in known:
@@ -372,15 +373,15 @@ def judge(
         found.setdefault(id, []).append(incident)
     for one in active.values():
         one = one.each(lambda leaf: _after(leaf, found.get(leaf.id, ()), session, again, accepted))
-        if one.seen:  # one that only this session showed, and no longer does, is gone
+        if one.seen:  # one that only this session had shown, and no longer does, is dropped
             done.append(one)
     return done
 
 
 def _apart(known: Incident, incident: Incident, tonight: Iterable[Incident]) -> bool:
-    """Return True if `incident` is of some nodes of those that `known` is of, and has a cause of its own.
+    """Return True if `incident` has some of the nodes of `known`, but a cause of its own.
 
-    It surely lost much more, or tonight shows the place of `known`, such as a rack, beside it.
+    Either it lost significantly more, or tonight also shows the place of `known`, such as a rack.
     """
     if not set(incident.where.nodes) < set(known.where.nodes):
         return False
@@ -428,14 +429,14 @@ def _seen_again(known: Known, tonight: Sequence[Incident], session: Session, aga
     seen = Seen(started(session), _sorted(bad), _sorted(healthy - bad), now.loss, now.interval, now.worst)
     known = replace(known, incident=now, seen=_in_order(known.seen | {session.session: seen}))
     told = [(one.loss, one.interval) for one in known.seen.values() if one.bad and one.loss is not None]
-    if known.returned and told:  # what it costs when it is there
+    if known.returned and told:  # the cost while it is present
         loss, interval = pooled(told)
         return replace(known, incident=replace(now, loss=loss, interval=interval))
     return known
 
 
 def likeness(known: Incident, tonight: Incident) -> float:
-    """Return how much a known incident and one of tonight have in common; 0: they are different ones."""
+    """Return the similarity of a known incident and one of tonight; 0 if they are different ones."""
     one, other = known.where, tonight.where
     if known.sort != tonight.sort or bool(one.nodes) != bool(other.nodes):
         return 0.0
@@ -460,7 +461,7 @@ def likeness(known: Incident, tonight: Incident) -> float:
 
 
 def _id(incident: Incident, session: Session, taken: set[str]) -> str:
-    """Return an id that the same incident gets again when its first session is judged again."""
+    """Return an id that is reproducible: the same incident gets it again when its first session is judged again."""
     number = 0
     while True:
         text = f'{incident.where} {incident.sort} {incident.checks} {incident.cause} {session.session} {number}'
@@ -497,9 +498,9 @@ def in_order(known: Iterable[Known], day: str) -> list[Known]:
 
 
 def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
-    """Return the look-up of the incident that a series on some nodes belongs to; empty where it is of none.
+    """Return a function (series, nodes) -> id of the incident that they belong to; empty without one.
 
-    One of few nodes comes before one of more and one of all, and what is not closed counts.
+    An incident of few nodes has precedence over one of more or of all; closed ones do not count.
     """
     of_series: dict[SeriesId, list[Known]] = {}
     lasting = (one for one in known if not one.closed)
@@ -514,7 +515,7 @@ def told_by(known: Iterable[Known]) -> Callable[[SeriesId, Sequence[str]], str]:
 
 
 def last_day(known: Iterable[Known]) -> str:
-    """Return the day of the last session that said anything of some incidents; empty without any."""
+    """Return the day of the last session with an entry in any of the incidents; empty without one."""
     return max((seen.day for one in known for seen in one.seen.values()), default='')
 
 
@@ -522,7 +523,7 @@ def last_day(known: Iterable[Known]) -> str:
 
 
 def since(known: Known, day: str) -> str:
-    """Return since when an incident is known, and what became of it."""
+    """Return in words when an incident began and how it went on."""
     incident, noted, state = known.incident, known.acknowledged, known.state(day)
     lasts = f'in {count(known.sessions, "session")} since {incident.day}'
     is_new = known.sessions == 1 and not known.healthy_for and known.last_bad.day >= day
@@ -553,7 +554,7 @@ def corrected(known: Known) -> list[str]:
 
 
 def lead(known: Sequence[Known], day: str) -> str:
-    """Return what fails in one sentence, that which costs most first; empty where its card says it all."""
+    """Return the failing incidents in one sentence, the costliest first; empty if their cards already say it."""
     failing = [one for one in known if one.state(day) in FAILING]
     if len(failing) < 2:
         return ''
@@ -567,7 +568,7 @@ def lead(known: Sequence[Known], day: str) -> str:
 
 
 def commands(known: Known, day: str) -> list[str]:
-    """Return what to run next; where all is healthy, nothing has to be measured."""
+    """Return the commands to run next; without measurements if everything is healthy."""
     state = known.state(day)
     measure = () if state in ('healing', 'closed') else known.incident.next_steps
     found = [*measure, f'plumbline incidents show {known.id}']
@@ -585,7 +586,7 @@ def _options(results: Path, site: str) -> str:
 
 
 def with_options(command: str, results: Path, site: str) -> str:
-    """Return one of our commands with the options that find the results of a site; others as they are."""
+    """Return a command; one of ours gets the options that find the results of a site."""
     options = _options(results, site)
     if not options or command.split()[0] not in ('plumbline', 'ci/nightly'):
         return command

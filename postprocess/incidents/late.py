@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Enter a session that is judged after newer ones into the ledger, at its place in time."""
+"""Enter a session that is judged after newer ones into the ledger, in chronological order."""
 
 from __future__ import annotations
 
@@ -21,11 +21,10 @@ Shows = Callable[[Session, Known], tuple[set[str], set[str]]]
 def enter(
     ledger: Sequence[Known], then: Sequence[Known], session: Session, later: Sequence[Session], shows: Shows
 ) -> tuple[list[Known], dict[str, str], list[str]]:
-    """Return the ledger with what a late session says, the ids that changed, and what could not be looked at.
+    """Return the ledger with the findings of a late session, the changed ids, and what could not be examined.
 
-    `then`: its incidents as they were known when it ran, judged. `later`: the sessions since then, in order. What they
-    say of an incident of this session is looked up in them, in the first `LATER`; one that a later session found is the
-    same incident and keeps its id.
+    `then`: its judged incidents, as known when it ran. `later`: the sessions since then, in order, of which the first
+    `LATER` are examined for the incidents of this session. An incident that a later session found keeps its id.
     """
     whole = {one.id: one for one in ledger}
     ids: dict[str, str] = {}
@@ -55,7 +54,7 @@ def enter(
 
 
 def _put(whole: dict[str, Known], one: Known) -> None:
-    """Replace an incident; one that no session shows any more is gone."""
+    """Replace an incident, or remove it if no session shows it any more."""
     if any(seen.bad for seen in one.seen.values()):
         whole[one.id] = one
     else:
@@ -67,7 +66,7 @@ def _without(one: Known, session: Session) -> Known:
 
 
 def _with(known: Known, told: Known, session: Session) -> Known:
-    """Return a known incident with what a session says of it, or of its parts, as `told` has it."""
+    """Return a known incident with the entries of a session on it or its parts, taken from `told`."""
     own = {one.id: one for one in told.leaves}
 
     def more(leaf: Known) -> Known:
@@ -78,7 +77,7 @@ def _with(known: Known, told: Known, session: Session) -> Known:
 
 
 def _with_rows(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known:
-    """Return a known incident with what other sessions say of it; `incident`: as the last of these tells it."""
+    """Return a known incident with the entries `rows` of other sessions; `incident`: its form in the last of them."""
     seen = dict(sorted((known.seen | rows).items(), key=lambda item: (item[1].started, item[0])))
     last = [uuid for uuid, one in seen.items() if one.bad][-1:]
     told = incident if not known.seen or (last and last[0] in rows) else known.incident
@@ -87,7 +86,7 @@ def _with_rows(known: Known, incident: Incident, rows: dict[str, Seen]) -> Known
 
 
 def _followed(one: Known, later: Sequence[Session], shows: Shows, whole: dict[str, Known]) -> Known:
-    """Return an incident with what later sessions say of it until it is closed, or another session found it, too."""
+    """Return an incident with the entries of later sessions, until it is closed or another session found it, too."""
     for session in later:
         before = _before(one, session)
         if before.closed:
@@ -106,7 +105,7 @@ def _before(known: Known, session: Session) -> Known:
 
 
 def _joined(known: Known, before: Known, ids: set[str]) -> Known:
-    """Return an incident with that of the sessions before it was found; others, whose id is not of `ids`, as it is."""
+    """Return an incident merged with its earlier form; one whose id is not in `ids` is unchanged."""
     if known.id not in ids:
         return known
     joined = _with_rows(known, before.incident, before.seen)
@@ -120,6 +119,6 @@ def _same_leaves(one: Known, other: Known, session: Session) -> set[str]:
 
 
 def _same(one: Known, other: Known, session: Session) -> bool:
-    """Return True if what `session` found is an incident that was known before it."""
+    """Return True if an incident that `session` found was known before it."""
     found = judge([one], session, [other.incident], lambda _: (set(), set()), lambda _: False, one.results)
     return len(found) == 1 and other.likeness(one.incident) > 0

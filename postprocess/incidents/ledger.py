@@ -27,7 +27,7 @@ _SCHEMA = 1
 def read(results: Path, site: str) -> list[Known]:
     """Return the incidents of a site, the first found first. Raises InputError for a file that cannot be used.
 
-    Of a correction that was not written to its end, the file that was to go and the one that is too early do not count.
+    After an interrupted correction, the file to be removed and the file written too early are ignored.
     """
     found = [_read(results, path) for path in sorted(_folder(results, site).glob('*.json'))]
     done = {(one.id, made) for one in found for made in one.corrections}
@@ -52,12 +52,12 @@ def write(results: Path, site: str, before: Sequence[Known], after: Sequence[Kno
 
 
 def was_judged(results: Path, session: Session) -> bool:
-    """Return True if what the session says was kept before, as it is now. Raises InputError."""
+    """Return True if the session in its present form was judged before. Raises InputError."""
     return f'{session.session} {session.runs}' in _judged(results, session.site)
 
 
 def note_judged(results: Path, session: Session) -> None:
-    """Note that what a session says was kept. Raises InputError for a damaged file.
+    """Note that a session was judged. Raises InputError for a damaged file.
 
     Where it cannot be written, the session is judged anew the next time.
     """
@@ -69,7 +69,7 @@ def note_judged(results: Path, session: Session) -> None:
 
 
 def _judged(results: Path, site: str) -> set[str]:
-    """Return which sessions were judged. A later report of one, in which cases ran again, is judged anew."""
+    """Return the judged sessions. A later report of a session, with cases that ran again, counts as not judged."""
     path = _judged_file(results, site)
     try:
         return set(path.read_text(encoding='utf-8').splitlines())
@@ -92,7 +92,7 @@ def sites(results: Path) -> list[str]:
 def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
     """Return the incident whose id, or that of a part, begins with `id`, and its site.
 
-    Raises InputError where it is not one.
+    Raises InputError unless exactly one matches.
     """
     found = [
         (name, one)
@@ -134,7 +134,7 @@ def reason(why: str) -> str:
 
 
 def user() -> str:
-    """Return who runs this; empty for a user without a name, as in a container."""
+    """Return the name of the user; empty without one, as in a container."""
     with suppress(OSError, KeyError):
         return getpass.getuser()
     return ''
@@ -218,10 +218,10 @@ def entries(results: Path, site: str) -> list[Entry]:
 
 
 def accused(results: Path, sessions: Sequence[Session], epoch: str) -> dict[str, dict[str, str]]:
-    """Return what incidents say against sessions: session -> node, or case where they are of no node -> which incident.
+    """Return the sessions that incidents cast doubt on: session -> node (case, without nodes) -> incident.
 
-    Against those in which it was bad, and all since then until it healed. An `epoch`, a change of the machine, explains
-    the incidents that began in these sessions.
+    An incident casts doubt on the sessions from its first bad one until it healed. An `epoch`, a planned change of the
+    machine, explains the incidents that began in these sessions.
     """
     found: dict[str, dict[str, str]] = defaultdict(dict)
     own = {session.session for session in sessions}

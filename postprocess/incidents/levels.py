@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""How the performance of what an incident is of went over the sessions, and when that began to fall."""
+"""Follow the performance of an incident's series over the sessions, and find when it began to fall."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from plumbline.identity import SeriesId
 from postprocess.incidents.incident import Incident, Value
 from postprocess.results.store import Session, Store
 
-_POOLED = 50  # series of an incident, and nodes, evenly from the worst to the least
+_POOLED = 50  # most series and nodes of an incident that are read, spread evenly from the worst to the least
 _MEDIAN = 0.954  # size of the difference of two normal values, in their standard deviations
-_LEAST, _MOST = 0.01, 0.99  # losses are dated as if they were within these
-_SHARPEST = 6  # how many times its spread a loss is taken to be at most
-_ENDS = 8.0  # log of the likelihood of other sessions in between with which a run ends
-_SLOPE = 3  # sessions that a drift lasts at least
-_CLEAR = 4.0  # variances by which a slope must describe the values better than a step
-_FEWEST = 3  # jobs on other nodes whose median a node is compared with
+_LEAST, _MOST = 0.01, 0.99  # losses outside this range are dated as if at its ends
+_SHARPEST = 6  # largest loss that is assumed, in units of the spread
+_ENDS = 8.0  # log likelihood of contrary sessions in between that ends a run
+_SLOPE = 3  # least length of a drift in sessions
+_CLEAR = 4.0  # improvement in the sum of squares, in variances, that a slope needs over a step
+_FEWEST = 3  # fewest jobs on other nodes whose median a node is compared with
 # The median over series and nodes of their performance in each session, as a logarithm, beside the references; of a
 # series without one beside its own median. What a value and its case have in common is one condition, a tuple: as four,
 # the query takes twice the time with DuckDB 2.0.
@@ -60,7 +60,7 @@ Levels = tuple[ndarray, ndarray]  # places of sessions, and the logarithm of the
 
 
 def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Sequence[Incident]]) -> dict[str, Levels]:
-    """Return the level of each loss in those of the sessions that measured it, by its key; of some, that of all.
+    """Return for each incident, by key, its level in the sessions that measured it, pooled over its series.
 
     Raises InputError where the store cannot be read.
     """
@@ -75,9 +75,9 @@ def levels(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Se
 
 
 def beside(store: Store, sessions: Sequence[Session], incidents: Mapping[str, Incident]) -> dict[str, Levels]:
-    """Return the level of each loss that is of nodes beside that of the other nodes, which tells it from one of all.
+    """Return the level of each loss of nodes relative to the other nodes, which distinguishes it from a loss of all.
 
-    Of the sessions in which enough other nodes ran the same. Raises InputError where the store cannot be read.
+    Only sessions count in which enough other nodes ran the same. Raises InputError if the store cannot be read.
     """
     rows = [
         (key, of, one.values.get(of), {'own': list(one.own_nodes)})
@@ -94,7 +94,7 @@ def _by_incident(
     sql: str,
     rows: Sequence[tuple[str, SeriesId, Value | None, dict[str, Any]]],
 ) -> dict[str, Levels]:
-    """Return what a query says of `rows`: the key of an incident, one of its series with its value, and its nodes."""
+    """Return the result of a query by incident. `rows`: key of an incident, a series with its value, its nodes."""
     if not rows or not sessions:
         return {}
     wanted: dict[str, list[Any]] = {
@@ -118,9 +118,9 @@ def _some(of: Sequence[_Any]) -> Sequence[_Any]:
 def began(level: Levels, loss: float, last: int) -> int:
     """Return the session, of those up to `last`, in which a loss began, a share of the performance.
 
-    That of a step is the first of the run of sessions that are more like the loss than like none, up to the last one; a
-    session in between that is only a little better does not end the run, as healthy ones do. That of a drift is where
-    the level turned down: where a slope describes this run and the healthy one before it better than a step.
+    A step begins with the first session of the last run in which the loss is more likely than none; a single session
+    that is slightly better does not end the run, healthy ones do. A drift begins where the level turned down, if a
+    slope describes this run and the healthy one before it better than a step does.
     """
     nights, values = level
     nights, values = nights[nights <= last], values[nights <= last]
@@ -129,7 +129,7 @@ def began(level: Levels, loss: float, last: int) -> int:
     size = -math.log1p(-min(max(loss, _LEAST), _MOST))
     spread = float(numpy.median(abs(numpy.diff(values)))) / _MEDIAN
     spread = max(spread, size / _SHARPEST)
-    # log of the likelihood of the loss beside that of none, each session at most as far as these two
+    # log likelihood ratio of the loss against none; each session is limited to this distance
     evidence = (-size / 2 - numpy.clip(values, -size, 0.0)) * size / spread**2
     begin = _run(evidence)
     healthy = _run(-evidence[:begin]) if begin else 0
@@ -138,13 +138,13 @@ def began(level: Levels, loss: float, last: int) -> int:
 
 
 def shows(level: Levels, loss: float, last: int) -> bool:
-    """Return True if the level in the session `last` is more like a loss than like none."""
+    """Return True if a loss is more likely than none at the level of the session `last`."""
     nights, values = level
     return bool((values[nights == last] < math.log1p(-min(max(loss, _LEAST), _MOST)) / 2).any())
 
 
 def _run(evidence: ndarray) -> int:
-    """Return where the run at the end begins that has most evidence; what speaks as much against it ends the search."""
+    """Return the start of the final run with the most evidence; as much evidence against it ends the search."""
     sums = evidence[::-1].cumsum()
     best = numpy.maximum.accumulate(sums)
     ended = numpy.flatnonzero(best - sums > _ENDS)
@@ -153,13 +153,13 @@ def _run(evidence: ndarray) -> int:
 
 
 def _turned(values: ndarray, spread: float) -> int | None:
-    """Return where a slope begins that lasts until the end; None where a step describes the values as well."""
+    """Return the start of a slope that lasts until the end; None if a step describes the values equally well."""
     place = numpy.arange(len(values))
     steps = (place >= place[1:, None]).astype(float)
     slopes = numpy.maximum(place - place[:-_SLOPE, None], 0).astype(float)
 
     def explained(lines: ndarray) -> ndarray:
-        """Return the sum of squares that each line, down from a level, takes away."""
+        """Return the sum of squares that each falling line explains."""
         lines = lines - lines.mean(axis=1, keepdims=True)
         return numpy.minimum(lines @ (values - values.mean()), 0) ** 2 / (lines**2).sum(axis=1)
 

@@ -19,7 +19,7 @@ from postprocess.statistics.groups import MORE
 from postprocess.verdicts.verdict import Common, Verdict
 
 _BEFORE = 3  # sessions whose provenance is compared with tonight's
-_FEW = 0.25  # what a healthy series counts against software that changed: it may use what did not change of it
+_FEW = 0.25  # weight of a healthy series against changed software, of which it may use an unchanged part
 _OF_CASE = ('check', 'curve')  # kinds of losses in common
 _OF_NODE = ('job', 'node', 'connection', 'device')  # kinds of scopes
 _DEVICES = ('device', 'gpu', 'domain')  # dims and params that name a part of a node
@@ -29,8 +29,8 @@ _FAMILY = re.compile(r'[A-Z]+[a-z]*')  # first word of the name of a check: Osu,
 def losses(night: Night) -> Iterator[Draft]:
     """Yield a draft for each cause of what regressed, and of losses that several series have in common.
 
-    First the losses that groups have in common; then the scopes most of whose series regressed; what remains is of its
-    case. That two losses are alike says nothing of their causes.
+    First come losses in common, then scopes most of whose series regressed; the rest is assigned to its case. Two
+    losses of equal size need not have one cause.
     """
     bad = [row for row in night.comparison.verdicts if row.verdict == 'regressed']
     together: set[int] = set()
@@ -49,9 +49,9 @@ def losses(night: Night) -> Iterator[Draft]:
     scopes = [_loss_keys(row, night, software, *of) for row, of in zip(bad, guilty, strict=True)]
     well = [_loss_keys(row, night, software, row.nodes, False) for row in healthy]
     groups = explain(scopes, well, {'software': _FEW})
-    besides: dict[Key, set[str]] = {}  # nodes that show the cause of a group, and one of their own
+    besides: dict[Key, set[str]] = {}  # nodes that show the cause of a group and a cause of their own
     if more := {place for group in groups for place in _lost_more(group, bad) if cases[bad[place].id] > 1}:
-        # it is slow there alone, whatever the others lost
+        # it is slow on this node only, whatever others lost
         for place in more:
             guilty[place] = bad[place].nodes, True
             scopes[place] = _loss_keys(bad[place], night, software, *guilty[place])
@@ -67,7 +67,7 @@ def losses(night: Night) -> Iterator[Draft]:
 
 
 def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
-    """Return the rows within their limits that are more like the loss of their series on other nodes than like none."""
+    """Return the rows within limits for which the loss of their series on other nodes is more likely than none."""
     losses: dict[SeriesId, list[float]] = defaultdict(list)
     for row in bad:
         losses[row.id].append(row.loss or 0.0)
@@ -78,9 +78,9 @@ def _doubtful(rows: Iterable[Verdict], bad: Iterable[Verdict]) -> list[Verdict]:
 
 
 def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
-    """Return the places of those of a group that surely lost much more than most of it: they have a cause beside it.
+    """Return the indices of a group's members that lost significantly more than most: they have a further cause.
 
-    Of a node, all is one cause.
+    For a node, everything counts as one cause.
     """
     if group.key[0] in _OF_NODE:
         return set()
@@ -91,7 +91,7 @@ def _lost_more(group: Group, bad: Sequence[Verdict]) -> set[int]:
 def _apart(
     groups: Sequence[Group], more: set[int], scopes: Sequence[Sequence[Key]], well: Sequence[Sequence[Key]]
 ) -> list[Group]:
-    """Return the groups that hold some of the places `more` without these, and anew what explains all that is left."""
+    """Return the groups without their members `more`, and new groups that explain those."""
     kept = [
         Group(group.key, tuple(place for place in group.places if place not in more))
         for group in groups
@@ -103,14 +103,14 @@ def _apart(
 
 
 def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, list[Verdict]]]:
-    """Yield the losses in common that tell different causes, each with its verdicts.
+    """Yield the losses in common with distinct causes, each with its verdicts.
 
-    A job of which one is most, or a part of a curve, belongs to it with all that regressed there.
+    All that regressed in a job or curve belongs to a loss in common that covers most of it.
     """
     chosen: dict[Common, dict[int, Verdict]] = {}
     for common in night.comparison.common:  # the first ones count
         shared = {id(row): row for row in _shared(common, night)}
-        # A part of a curve may be a little less likely than its whole check
+        # Accept a part of a curve even if it is slightly less likely than its whole check
         parts = [one for one, own in chosen.items() if one.kind == 'curve' and own.keys() <= shared.keys()]
         others = {place for one, own in chosen.items() if one not in parts for place in own}
         if 2 * len(shared.keys() & others) < len(shared):
@@ -133,7 +133,7 @@ def _in_common(night: Night, bad: Sequence[Verdict]) -> Iterator[tuple[Common, l
 def _shared(common: Common, night: Night) -> list[Verdict]:
     """Return the verdicts of the series that share a loss; of the node, if the loss is of one node.
 
-    Not what surely lost much more, except on a slow node, where it is the same cause.
+    Series that lost significantly more are left out, except on a slow node, where they have the same cause.
     """
     most = math.inf if common.kind == 'node' else MORE * common.loss
     rows = night.comparison.verdicts
@@ -156,7 +156,7 @@ def _common_draft(common: Common, rows: list[Verdict], night: Night) -> Draft:
 
 
 class _Software:
-    """What changed tonight in the software of the checks that fell short, by case and node."""
+    """The software that changed tonight for the checks that fell short, by case and node."""
 
     def __init__(self, night: Night, cases: Iterable[CaseId]):
         checks = {case.check for case in cases}
@@ -173,10 +173,10 @@ class _Software:
 
 
 def _guilty(row: Verdict, cases: int, slow_cases: int) -> tuple[tuple[str, ...], bool]:
-    """Return the nodes that all slow jobs of a series ran on, and whether jobs on other nodes were fast.
+    """Return the nodes that all slow jobs of a series share, and whether jobs on other nodes were fast.
 
-    No node: the jobs on different nodes are slow. `cases`: how many cases measured the series, as each on a node of its
-    own, and in how many of these it is slow.
+    Without nodes, jobs on different nodes are slow. `cases`: in how many cases (one for each node of a sweep) the
+    series was measured, and in how many it is slow.
     """
     if cases > 1:
         return (row.nodes, True) if row.nodes and 2 * slow_cases <= cases else ((), False)
@@ -200,7 +200,7 @@ def _link_class(of: SeriesId) -> str:
 
 
 def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[str], only_there: bool) -> list[Key]:
-    """Return the scopes that a series lies in, narrow ones first. `only_there`: other nodes are healthy."""
+    """Return the scopes that contain a series, the narrowest first. `only_there`: other nodes are healthy."""
     of = row.id
     place, pairs = (of.partition, of.environ), dict((*of.params, *of.dims))
     keys: list[Key] = []
@@ -218,7 +218,7 @@ def _loss_keys(row: Verdict, night: Night, software: _Software, nodes: Sequence[
         named += [('device', part) for part in pairs.get('pair', '').split('-') if part]
         keys += [('device', of.partition, single, f'{name} {value}') for name, value in named]
     if night.several(of.partition):
-        # a node is slow by itself, or by what connects it to others
+        # a node is slow by itself, or in its connection to others
         keys += [('node' if single else 'connection', node) for node in nodes]
         kind = 'place' if len(row.nodes) == 1 else 'fabric'
         for one in sorted(night.places_of(nodes or row.nodes)):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The provenance of cases over sessions, and what is different between two times or two nodes."""
+"""Read the provenance of cases over sessions, and find differences between two times or two nodes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _COLUMNS = ', '.join(f'"{name}"' for name in _CASE)
 
 
 class Difference(NamedTuple):
-    """A fact that is not the same: `was`, earlier or on all other nodes, and `now`; empty where it is not known."""
+    """A fact that differs: `was`, earlier or on all other nodes, and `now`; empty if unknown."""
 
     fact: str
     was: tuple[str, ...]
@@ -89,15 +89,15 @@ class Provenance:
         )
 
     def change(self, case: CaseId, before: Iterable[int], after: Iterable[int], node: str = ALL) -> list[Difference]:
-        """Return what is different between two groups of sessions.
+        """Return the differences between two groups of sessions.
 
-        Only facts that were the same in all sessions of either group count.
+        Only facts that are constant within each group count.
         """
         sides = [[facts for n in side if (facts := self._facts(case, n).get(node))] for side in (before, after)]
         return difference(*sides)
 
     def unlike(self, case: CaseId, session: int, node: str) -> list[Difference]:
-        """Return what is different at a node where all others agree."""
+        """Return the facts in which a node differs while all others agree."""
         nodes = self._facts(case, session)
         others = [facts for name, facts in nodes.items() if name not in (node, ALL)]
         found = []

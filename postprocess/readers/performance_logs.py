@@ -2,8 +2,8 @@
 """Read the performance logs of other suites, as ReFrame writes them by default.
 
 A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``.
-Logs have no sessions: the lines of a system become one for each run of ReFrame. A new run has begun where a case is
-there again. Lines that the store has are left out, so a log that has grown adds only what is new.
+Logs have no sessions, so the lines of a system are divided into runs of ReFrame, one session each. A repeated case
+marks a new run. Lines that the store already has are left out, so a log that has grown adds only new ones.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
 def runs_of(lines: Sequence[LogLine]) -> Iterator[list[LogLine]]:
     """Yield the lines of each run of ReFrame, of `lines` in the order of their times.
 
-    A case that is there again is of a later run, unless ReFrame repeated it because it had failed. The later run began
-    after the longest pause between the two.
+    A repeated case belongs to a later run, unless ReFrame retried it after a failure. The later run begins after the
+    longest pause between both.
     """
     begins = 0
     last: dict[tuple[Any, ...], int] = {}  # index of each case

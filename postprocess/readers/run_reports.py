@@ -23,7 +23,7 @@ from postprocess.readers.old_reports import as_version_4
 from postprocess.results.tables import RunReport, metric_row
 from postprocess.text import one_line
 
-_NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # in place of the record of a case that ended too early
+_NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record of a case that ended too early
 _IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # of a case in a run report
 _AS_THEY_ARE = (
     'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
@@ -279,7 +279,7 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
 
 
 def _fail_reason(entry: dict[str, Any]) -> str | None:
-    """Return why a case failed; one that a session ended has ReFrame's word for each way unless `ci` wrote its own."""
+    """Return why a case failed; if its session was ended, ReFrame's reason, unless `ci` wrote a better one."""
     if entry['result'] == 'abort' and 'aborted due to' in (entry.get('fail_reason') or 'aborted due to'):
         return 'not run to its end: the session was aborted'
     return (one_line(entry.get('fail_reason')) or '').removeprefix('sanity error: ') or None

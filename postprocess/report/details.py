@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the script of the page unfolds: the details of every series and case, their histories and samples, packed."""
+"""Pack the details that the script of the page shows on demand: every series and case, histories and samples."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from postprocess.results.store import Session, Store
 from postprocess.text import count, number, percent, quantity
 from postprocess.verdicts.verdict import BAD
 
-_JOBS = 20  # whose samples are shown of a series that many nodes measured, the worst first
+_JOBS = 20  # jobs of a series whose samples are shown, the worst first
 _FEWEST_SESSIONS = 3  # that make a history
 Samples = dict[tuple[int, str, str], dict[str, str]]  # by case, metric and dims: the values of each node in a row
 
@@ -168,7 +168,7 @@ def _histories(
 ) -> dict[int, dict[str, Any]]:
     """Return the history of each series that has one: sessions and values, with the changes found in it.
 
-    ``told``: what it is of, for the caption of a picture; ``{span}`` stands for the sessions that are shown.
+    ``told``: a description for the caption of a picture; ``{span}`` stands for the sessions that are shown.
     """
     by_key = {(one.series, one.quantity): one for one in series}
     places = {session.session: place for place, session in enumerate(digest.sessions)}

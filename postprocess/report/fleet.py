@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The nodes of a session, each beside the others that measured the same, now and in the sessions before."""
+"""Compare each node of a session with the others that measured the same, now and in earlier sessions."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def bands(store: Store, sessions: Sequence[Session], series: Sequence[Judged]) -
 
 
 def _counters(facts: Sequence[Mapping[str, str]]) -> str:
-    """Return what a node counted in its jobs, or that it counted nothing, and which counters could not be read."""
+    """Return the counters of a node as text, or that all are zero, and which counters could not be read."""
     if said := counted(facts):
         return ', '.join(said)
     if not (read := [one for one in facts if one.keys() & _COUNTERS]):

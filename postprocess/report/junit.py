@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""JUnit XML of a session: its incidents, then a suite a partition: each bad series, and what is not bad by check."""
+"""JUnit XML of a session: a suite of incidents, then one for each partition with bad series, and the rest by check."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _WARNINGS = 20  # of a check
 def to_junit(comparison: Comparison, digest: Digest | None = None) -> bytes:
     """Return the document. Open incidents are failures of the suite ``incidents``, acknowledged ones skipped.
 
-    A bad series of an acknowledged incident is skipped, too, on the nodes of that. Without a `digest`, problems of the
-    session are failures of a suite ``session``. What is not bad is one test case a check, so the file of a fleet stays
-    small. No two test cases have the same name: a series that several jobs measured is named with its nodes.
+    A bad series of an acknowledged incident is skipped on its nodes, too. Without a `digest`, problems of the session
+    are failures of a suite ``session``. Good series are one test case for each check, so that the file of a fleet stays
+    small. Names are unique: a series that several jobs measured is named with its nodes.
     """
     session = comparison.session
     root = ET.Element('testsuites', name=f'plumbline {session.site}')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The overview of the page: a box for each metric, with what tells it from the others of its check."""
+"""The overview of the page: a box for each metric, labelled by what distinguishes it within its check."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from postprocess.text import count, fixed
 
 
 class Box(NamedTuple):
-    """A metric: what tells it from the others of its row, and its value with its unit, or why it has none."""
+    """A metric: its label within the row, and its value with unit, or why it has none."""
 
     judged: Judged
     label: str

@@ -47,10 +47,10 @@ from postprocess.verdicts.verdict import BAD, Comparison
 from postprocess.views.incidents import same_nodes
 
 _TEMPLATES = Path(__file__).resolve().parent / 'templates'
-_FIRST = 8  # of the worst on the first screen, and of the changes that are drawn
+_FIRST = 8  # worst series on the first screen, and changes that are drawn
 _CARDS = 12  # incidents on the first screen
-_FEW = 4  # incidents, of which the first command is shown at once
-_ROWS = 100  # of a table that a browser without script shows; the script adds the others
+_FEW = 4  # most incidents for which the first command is shown without unfolding
+_ROWS = 100  # rows of a table without script; the script adds the others
 _FEWEST_SESSIONS = 3  # that make a usual range
 _UPLOT = Path(__file__).resolve().parent / 'uplot'
 _CLASSES = {'ok': 'o', 'improved': 'i', 'no_reference': 'u', 'informational': 'u', 'warning': 'w'}
@@ -66,7 +66,7 @@ def _address(path: Path, folder: Path) -> str:
 
 
 def _compiled() -> jinja2.BytecodeCache | None:
-    """Return where compiled templates are kept, as Python keeps its own: compiling takes a tenth of a report."""
+    """Return the cache of compiled templates: compiling takes a tenth of the time of a report."""
     folder = _TEMPLATES / '__pycache__'
     if sys.dont_write_bytecode:
         return None
@@ -116,7 +116,7 @@ def to_html(
 ) -> str:  # fmt: skip
     """Return the page. `folder`: where it will be; links to evidence are relative to it. [default: the results]
 
-    `home`: address of the page of all sessions, of a page that is published; it has no evidence and no links to it.
+    `home`: address of the page of all sessions, for a published page, which has no evidence and no links to it.
 
     Raises InputError where the store cannot be read.
     """
@@ -165,7 +165,7 @@ def uplot() -> dict[str, str]:
 
 
 def _places(series: Sequence[Judged]) -> dict[int, int]:
-    """Return how many decimals the numbers of each series have: as many as those of the same metric of its check."""
+    """Return the decimals of the numbers of each series, equal for all series of a metric of a check."""
     groups: dict[tuple[str, str, str], list[Judged]] = {}
     for one in series:
         groups.setdefault((one.series.check, one.series.metric, one.quantity.unit), []).append(one)
@@ -253,7 +253,7 @@ def _link_classes(site: str, root: Path | None) -> dict[tuple[str, str], str]:
 
 
 def _provenance(cases: Iterable[CaseRow]) -> dict[str, dict[str, list[str]]]:
-    """Return for each check the facts of its cases with the values they took, the one of most cases first."""
+    """Return for each check the facts of its cases with their values, the most frequent first."""
     facts: dict[str, dict[str, Counter[str]]] = {}
     for case in cases:
         place = f'{case.check} on {case.partition} with {case.environ}'
@@ -276,7 +276,7 @@ def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str
             key = f'{row.id.check} {to_text(row.id.params)} on {row.id.partition}', row.cause
             found.setdefault(key, []).append(row.id.name)
     session = comparison.session
-    if session.hostname == platform.node():  # what a detected site lacks is known only where it is detected
+    if session.hostname == platform.node():  # what a detected site lacks is known only on that host
         with suppress(SiteError):  # a site without a site.yaml: nothing is known of what it lacks
             found |= {(f'benchmark {name}', why): [] for name, why in load_site(session.site).not_found.items()}
 
@@ -287,7 +287,7 @@ def _not_run(comparison: Comparison, cases: Iterable[CaseRow]) -> list[tuple[str
 
 
 def _beside(figures: Iterable[Derived]) -> str:
-    """Return where a person finds what the hardware can do at most, or how to state it."""
+    """Return a hint on where the peaks of the hardware are shown, or how to state them."""
     if any(one.what == OF_PEAK for one in figures):
         return 'The table below has them beside its peaks.'
     return 'Where site.yaml states the `peaks` of a partition, its numbers stand beside them from then on.'

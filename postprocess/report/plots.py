@@ -10,7 +10,7 @@ from typing import Any, TypeGuard
 
 from postprocess.text import number
 
-LOGARITHMIC = 30  # ratio of the largest to the smallest value from which an axis of values is logarithmic
+LOGARITHMIC = 30  # ratio of the largest to the smallest value from which the value axis is logarithmic
 LEFT, RIGHT, TOP, BOTTOM = 52, 12, 8, 20  # room for the texts around the box of a plot, in pixels
 Ticks = list[tuple[int, str]]  # place in pixels, text
 
@@ -122,5 +122,5 @@ def dots(points: Iterable[tuple[int, int]]) -> str:
 
 
 def crosses(points: Iterable[tuple[int, int]]) -> str:
-    """Return a cross at each point, which is told from the dots without colour, too."""
+    """Return a cross at each point, distinguishable from dots without colour."""
     return ''.join(f'M{x - 4} {y - 4}l8 8m-8 0l8-8' for x, y in points)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the programs printed in the cases that fell short, for the details of the page and for an incident."""
+"""Collect what programs printed in cases that fell short, for the details of the page and for an incident."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
 from postprocess.verdicts.verdict import BAD, Verdict
 
-_CASES = 30  # of a page, the worst first; more than a reader opens
+_CASES = 30  # cases on a page, the worst first; more than a reader opens
 _MOST_TEXT = 120_000  # characters of a page: random ones are a quarter of the 0.5 MB that it may have, tables far less
 _MOST_READ = 256 * 2**20  # bytes of unpacked archives for a page: a second or two
 _NO_ROOM = 'The page has no room for more output; all of it is in the archive.'

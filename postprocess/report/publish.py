@@ -5,8 +5,8 @@
 ``sessions/<uuid>.html``, the pages; ``data/site.js``, what the first screen shows; ``data/<month>.js``, the numbers of
 the sessions of that month; and the :mod:`nodes <postprocess.report.site_nodes>`.
 
-What was published is read back, so that a session is added to it and nothing else is rewritten but the files of its
-month and the lists. Sites never write to a file in common but ``DIR/index.html``, which follows from the others.
+Published data are read back, so adding a session rewrites only the files of its month and the lists. The only file that
+sites share is ``DIR/index.html``, which is computed from the others.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from postprocess.verdicts.compare import judge_session
 from postprocess.verdicts.verdict import Comparison
 
 _DAYS = 90  # of history on the page of a session
-_VALUES = 3  # of a fact in one session; one with more is of single checks
+_VALUES = 3  # most values of a fact in one session; facts with more differ between checks
 _METRICS = 50  # of an incident that are named
 _NODES = 200
 _RECENT = 30  # sessions in the list of all sites
@@ -104,7 +104,7 @@ def _id(row: list[Any]) -> SeriesId:
 
 
 def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId, int]:
-    """Return the number of each series, which it keeps for good; `series`, the list of all, gets what it lacks."""
+    """Return the permanent number of each series; new ones are added to `series`, the list of all."""
     known = {tuple(row[:6]): number for number, row in enumerate(series)}
     found = {}
     for one in sorted(judged, key=lambda one: one.series.sort_key):
@@ -117,7 +117,7 @@ def _numbers(series: list[list[Any]], judged: Iterable[Judged]) -> dict[SeriesId
 
 
 def _row(judged: Iterable[Judged], numbers: Mapping[SeriesId, int], store: Store, session: Session) -> Content:
-    """Return the values of a session by the numbers of the series, their verdicts, and what ran it."""
+    """Return the values of a session by number of the series, their verdicts, and its software."""
     own = {numbers[one.series]: one for one in judged}
     every = [own.get(number) for number in range(max(own, default=-1) + 1)]
     facts: dict[str, set[str]] = {}
@@ -155,7 +155,7 @@ def _known(store: Store, found: Digest) -> dict[str, Known]:
 def _incidents(
     before: Mapping[str, Content], known: Mapping[str, Known], day: str, numbers: Mapping[SeriesId, int]
 ) -> dict[str, Content]:
-    """Return all incidents, what must be acted on first. One that is no longer known is closed, or part of another.
+    """Return all incidents, the most urgent first. One that is no longer known is closed, or part of another.
 
     Its address stays.
     """
@@ -203,7 +203,7 @@ def _write_pages(content: Content, last: str, folder: Path, site: str, root: Pat
 
 
 def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
-    """Write the list of all sites until it is that of the folder: others may publish theirs at the same time."""
+    """Write the list of all sites, again while others publish at the same time, until it matches the folder."""
     written = None
     while (states := [state for path in sorted(folder.glob('*/data/site.js')) if (state := _state(path))]) != written:
         write_text(folder / 'index.html', template('sites.html.j2').render(states=states, assets=assets))
@@ -211,7 +211,7 @@ def _write_index(folder: Path, assets: Mapping[str, str]) -> None:
 
 
 def _state(data: Path) -> Content | None:
-    """Return the state of a site; None where its first publication is under way. Raises InputError."""
+    """Return the state of a site; None while it is being published for the first time. Raises InputError."""
     path = data.parents[1] / 'latest.json'
     try:
         return json.loads(path.read_text(encoding='utf-8'))
@@ -222,7 +222,7 @@ def _state(data: Path) -> Content | None:
 
 
 def _write_assets(folder: Path) -> dict[str, str]:
-    """Write what the pages share, named by its content, so that pages of an earlier version keep theirs."""
+    """Write the shared files of the pages, named by content, so that pages of an earlier version keep theirs."""
     library = uplot()
     texts = {
         'plumbline.css': library['uPlot.min.css'] + template('report.css').render() + template('site.css').render(),

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """The nodes of a published site: ``data/nodes.js`` holds all of them, ``data/node-<n>.js`` the sessions of one.
 
-Only a node that an incident ever named has a file of its own. So a site grows with its nodes, and with the sessions of
-those nodes, but not with nodes times sessions. Of a node that is named for the first time the sessions before are read
-from the store.
+Only nodes that an incident has named have a file of their own, so a site does not grow with nodes times sessions. When
+a node is named for the first time, its earlier sessions are read from the store.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class Nodes:
         self._locate(sessions[-1].site, root)
 
     def _name(self, known: Iterable[Known]) -> set[str]:
-        """Enter which incidents named which nodes; return the nodes that none named before."""
+        """Note which incidents named which nodes; return the newly named nodes."""
         for one in known:
             own = one.incident.own_nodes
             for name in {*own, *(name for seen in one.seen.values() for name in seen.bad if name)}:

@@ -85,7 +85,7 @@ def of_nodes(nodes: Iterable[NodeRow]) -> Table:
 
 
 def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
-    """Return what fell short or warns; of the series of a case with one cause only the first, and how many they are."""
+    """Return the series that fell short or warn; series of a case with one cause as one row with their number."""
     found: dict[tuple[object, ...], list[Judged]] = {}
     for one in judged:
         row = one.worst
@@ -104,7 +104,7 @@ def of_worst(judged: Iterable[Judged], cases: Mapping[int, CaseRow]) -> Table:
 
 
 def of_changes(changes: Iterable[Alike], digest: Digest) -> Table:
-    """Return the changes of the histories, a row for those that are alike."""
+    """Return the changes of the histories, one row for each group of equal changes."""
     rows = (
         {
             **history.to_row(first), 'kind': f'{first.kind}, new' if first in digest.new else first.kind, 'dims': NONE,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check the files of a store: all there, readable, and as they were written."""
+"""Check that the files of a store are complete, readable and unchanged."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from plumbline.files import is_unfinished, write_text
 from postprocess.results.store import Store
 from postprocess.results.tables import TABLES, has_sums, verify
 
-_WRITING = 3600.0  # seconds after which a file that is not in its place is of a writer that was killed
+_WRITING = 3600.0  # seconds after which an unfinished file belongs to a writer that was killed
 
 
 def faults(store: Store) -> Iterator[str]:
@@ -67,7 +67,7 @@ def orphans(store: Store) -> list[Path]:
 
 
 def part(store: Store, seconds: float) -> list[str]:
-    """Read files of a store for so long, those read longest ago first; return a sentence for each fault.
+    """Read files of a store for `seconds`, the longest unread first; return a sentence for each fault.
 
     When each was read is kept in ``store-read.json`` of the results directory.
     """
@@ -91,7 +91,7 @@ def part(store: Store, seconds: float) -> list[str]:
 
 
 def sweep(store: Store) -> list[Path]:
-    """Remove what writers left that were killed more than an hour ago; return those files."""
+    """Remove unfinished files older than an hour, left by killed writers; return them."""
     left = [
         path for path in store.folder.rglob('.*') if path.is_file() and is_unfinished(path) and not _is_recent(path)
     ]
@@ -118,7 +118,7 @@ def _sessions_in(path: Path) -> set[str]:
 def _is_recent(path: Path) -> bool:
     try:
         return time.time() - path.stat().st_mtime < _WRITING
-    except FileNotFoundError:  # in its place by now
+    except FileNotFoundError:  # a writer has finished it meanwhile
         return True
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Excerpts of what a program itself printed, from the archive of its case: the lines of its numbers and its last words.
+"""Extract what a program printed from the archive of its case: the lines of its numbers, and its last lines.
 
-The text is hostile: it is bounded in lines, width and bytes read, and what cannot be printed is replaced. Nothing is
-unpacked to disk.
+The text is untrusted: lines, width and bytes are limited, and unprintable characters are replaced. Nothing is unpacked
+to disk.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from plumbline.evidence import FOLDER
 from plumbline.outputs import NUMBERS, Lines, plain, read_numbers
 from postprocess.text import count
 
-MOST_LINES = 40  # of the outputs of a case: a window of a browser
+MOST_LINES = 40  # lines shown of a case: a browser window
 CONTEXT = 5  # lines before and after a marked one: the titles of BabelStream's table are five above its last row
-LAST = 15  # lines of an output in which none is marked: how it ended
+LAST = 15  # last lines shown of an output without marked ones
 LAST_ERRORS = 10  # lines of standard error: a message and where it came from
 WIDTH = 160  # characters of a line; programs print tables of 80 to 132
-RUNS = 3  # of a case; further ones say about the same
+RUNS = 3  # runs of a case that are shown; further ones are similar
 MOST_READ = 64 * 2**20  # bytes of an unpacked archive, a third of a second; that of one case has some MiB
-_FEWEST_DIGITS = 3  # of a number that is looked for; shorter ones stand everywhere
+_FEWEST_DIGITS = 3  # fewest digits of a number that is searched for; shorter ones occur everywhere
 _PRINTED = re.compile(r'(?<![\w.])[+-]?(\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?(?!\d)')
 _RUN = re.compile(r'trial_(\d{1,9})/[^/]+')
 _OF_RUN = ('stdout', 'stderr', 'exit_code')
@@ -49,7 +49,7 @@ _Files = Iterator[tuple[str, Callable[[], bytes]]]  # name below the folder of t
 
 @dataclass(frozen=True)
 class Wanted:
-    """A metric with its dims whose lines are looked for: those of `trial`, in which it had `value`; None: of any."""
+    """A metric with its dims whose lines are searched: in the `trial` where it had `value`, or in any if None."""
 
     name: str
     trial: int | None = None
@@ -58,7 +58,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Part:
-    """Some `lines` of a file with their numbers, and in words which; `marks`: those of each metric that was wanted."""
+    """Numbered `lines` of a file, and a description of them; `marks`: metric -> its lines."""
 
     caption: str
     lines: list[tuple[int, str]]
@@ -67,7 +67,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Excerpt:
-    """What is shown of a case. `problem`: a sentence where that is not all. `read`: bytes that were unpacked for it."""
+    """What is shown of a case. `problem`: a sentence if something is missing. `read`: bytes that were unpacked."""
 
     parts: list[Part]
     problem: str = ''
@@ -79,8 +79,8 @@ def excerpt(
 ) -> Excerpt:
     """Return what a case printed. `evidence`: its archive below `results`. `wanted`: the worst first.
 
-    `nodes`: those of the case, which are its place in the archive of a node sweep. `failed`: whether it failed; the
-    runs whose programs did then come first.
+    `nodes`: those of the case, which identify its place in the archive of a node sweep. `failed`: whether the case
+    failed; failed runs then come first.
     """
     path = results / evidence
     if not path.resolve().is_relative_to((results / FOLDER).resolve()):
@@ -155,7 +155,7 @@ class _Run(NamedTuple):
 
 
 class _Search:
-    """The runs that have what is wanted, and what is shown of them."""
+    """The search for the runs with the wanted metrics."""
 
     def __init__(self, wanted: Sequence[Wanted], failed: bool):
         self.wanted, self.failed = wanted, failed
@@ -163,7 +163,7 @@ class _Search:
         self.noted: dict[str, set[str]] = {}  # the metrics of these, by run, by trial, and all
         self.left = list(wanted)
         self.runs: list[_Run] = []
-        self.last: list[_Run] = []  # shown where none has what is wanted
+        self.last: list[_Run] = []  # shown if no run has a wanted metric
         self.job: dict[str, bytes] = {}
 
     def read(self, files: _Files) -> None:
@@ -184,7 +184,7 @@ class _Search:
                 return
 
     def _note(self, content: bytes) -> None:
-        with suppress(RecordError):  # the digits of the values are looked for
+        with suppress(RecordError):  # the digits of the values are searched instead
             self.lines |= read_numbers(content)
         for file, of in self.lines.items():
             for part in (file.rpartition('/')[0], file.partition('/')[0], ''):
@@ -214,7 +214,7 @@ class _Search:
         return [part for part in parts if part.lines]
 
     def _rank(self, output: _Output) -> int:
-        """Return the place among what is wanted of the first metric that an output has."""
+        """Return the index of the first wanted metric that an output has."""
         return next((i for i, one in enumerate(self.wanted) if one.name in output.marks), len(self.wanted))
 
     def _output(self, run: _Run) -> _Output:
@@ -243,7 +243,7 @@ class _Output(NamedTuple):
     how: str
 
     def part(self, room: int) -> Part:
-        """Return at most `room` lines: those that are marked, with what is around them; else the last ones."""
+        """Return at most `room` lines: the marked ones with their context, else the last ones."""
         marked = list(dict.fromkeys(line for of in self.marks.values() for line in of if 0 < line <= len(self.lines)))
         near = [line + step for far in range(1, CONTEXT + 1) for line in marked for step in (-far, far)]
         around = dict.fromkeys([*marked, *(line for line in near if 0 < line <= len(self.lines))])
@@ -268,7 +268,7 @@ def _found(lines: Sequence[str], wanted: Sequence[Wanted]) -> dict[str, list[int
 
 
 def _digits(number: str) -> str:
-    """Return the digits that count of a number: those of -0.0120e+3 are 12."""
+    """Return the significant digits of a number: 12 for -0.0120e+3."""
     return re.sub(r'[eE].*|\D', '', number).strip('0')
 
 
@@ -286,6 +286,6 @@ def _lines(content: bytes) -> list[str]:
 
 
 def _shown(line: str) -> str:
-    """Return a line that may be shown anywhere: not too long, and without characters that move or hide others."""
+    """Return a line that is safe to show: cut to the width, without control characters."""
     text = ''.join(letter if letter.isprintable() else '\ufffd' for letter in line[: WIDTH + 1].expandtabs().rstrip())
     return text if len(text) <= WIDTH else f'{text[:WIDTH]} ...'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Rows of the store under today's names, see `plumbline.renames`; the files keep those that they were written with."""
+"""Read rows of the store under today's names, see `plumbline.renames`; the files keep the names of their time."""
 
 from __future__ import annotations
 

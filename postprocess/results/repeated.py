@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Cases of a session whose samples an earlier session measured to the last digit: a program printed an output again."""
+"""Find cases whose samples equal those of an earlier session to the last digit: a program replayed an old output."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from postprocess.results.store import Store
 from postprocess.results.tables import RunReport, reached_its_end
 from postprocess.text import count
 
-DAYS = 90  # of sessions that are compared
+DAYS = 90  # days of sessions that are compared
 # Honest samples differ by 1e-4 and more in all but a few checks (usual_spread: 0.3 to 10 %), so each digit beyond the
 # fourth is equal by chance in one of ten. Of all pairs of sessions of a year of 1000 cases, 3e8, none has so many:
 _ENOUGH = 12.0
-_FIRST, _MOST = 4, 4  # digits that do not count, and most of one number that do: programs compute in double precision
-_PRINTED = 9  # digits of a number that a program printed; one with more was computed of numbers with fewer
+_FIRST, _MOST = 4, 4  # leading digits that do not count, and the most that count: programs compute in double precision
+_PRINTED = 9  # most digits that programs print; a number with more was computed from others
 _OF_COMPUTED = 0.5
 _SQL = """
     SELECT tonight.case_id, tonight.trial, samples.night, samples.case_id AS other, samples.trial AS other_trial,
@@ -29,7 +29,7 @@ _SQL = """
 
 
 def telling_digits(value: float) -> float:
-    """Return how many digits of a sample two honest ones would share only by chance."""
+    """Return the number of digits in which two honest samples agree only by chance."""
     digits = len(f'{abs(value):.15g}'.partition('e')[0].replace('.', '').strip('0'))
     return _OF_COMPUTED if digits > _PRINTED else float(min(max(digits - _FIRST, 0), _MOST))
 

@@ -5,9 +5,8 @@
 named by its uuid; the file of the table `sessions` takes its place last, so a session whose writing was cut short does
 not exist. Nothing is rewritten until its month is over: `compact` then puts the sessions of that month together.
 
-There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact. Between
-the writing of a compacted file and the removal of the old ones, a session is there twice: the file with most sessions
-counts.
+There are no locks: any number of processes, on any hosts that share the file system, may read, add and compact. After a
+compacted file is written and before the old ones are removed, sessions exist twice: the file with most sessions counts.
 """
 
 from __future__ import annotations
@@ -107,7 +106,7 @@ class Session:
 
     @property
     def partition(self) -> str | None:
-        """The one partition that was asked for, None where it was not one."""
+        """The partition that was asked for; None unless it was exactly one."""
         system = next((word for word in self.selection if word.startswith('system=')), '')
         return system.partition(':')[2] or None
 

@@ -85,7 +85,7 @@ def reached_its_end(result: str, fail_phase: str | None) -> bool:
 
 
 def status_of(result: str, fail_phase: str | None, invalid: bool, n: int, finite: bool) -> str:
-    """Return what a series is in a session, from the result of its case: the one definition of what was measured.
+    """Return the status of a series in a session from the result of its case; the only definition of ``measured``.
 
     ``measured``; ``invalid``: the check found that its numbers cannot be true; ``missing``: declared, and without a
     number; ``failed``: its case failed, or its mean is not finite. `n`: number of samples.
@@ -146,7 +146,7 @@ def with_sums(contents: Mapping[Path, Callable[[BinaryIO], object]]) -> dict[Pat
 
     def summed(path: Path, write: Callable[[BinaryIO], object]) -> Callable[[BinaryIO], object]:
         def write_and_sum(stream: BinaryIO) -> None:
-            write(through := _Summed(stream))  # type: ignore[arg-type]  # all that writing needs of a stream
+            write(through := _Summed(stream))  # type: ignore[arg-type]  # has all methods that writing needs
             sums[_table(path)] = through.sum
 
         return write_and_sum
@@ -163,7 +163,7 @@ def with_sums(contents: Mapping[Path, Callable[[BinaryIO], object]]) -> dict[Pat
 
 
 class _Summed(io.RawIOBase):
-    """A stream that sums up what is written."""
+    """A stream that computes the checksum of what is written."""
 
     def __init__(self, stream: BinaryIO):
         self.stream, self.sum = stream, 0
@@ -208,7 +208,7 @@ def verify(path: Path) -> None:
     state = of.st_ino, of.st_mtime_ns, of.st_size
     if _verified.get(path) == state:
         return
-    for wait in (0.1, 0.4, 0):  # a later report of the session may take its place meanwhile
+    for wait in (0.1, 0.4, 0):  # a later report of the session may replace it meanwhile
         try:
             wanted = json.loads(_sums_of(path).read_bytes())[_table(path)]
         except FileNotFoundError:

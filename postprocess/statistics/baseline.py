@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What M series should be tonight: level, spread, how much alike sessions and jobs are, and how slow sessions can be.
+"""Estimate what M series should be tonight: level, spread, correlation of sessions and jobs, slow sessions.
 
-Values are the logarithm of performance: higher is better, and a difference is a loss. All of it is learned from the
-first jobs of sessions, which nobody chose, and from pairs of jobs of one night; nothing of it from tonight's losses.
+Values are the logarithm of performance: higher is better, and a difference is a loss. All estimates use first jobs, an
+unselected sample, and pairs of jobs of one night; none uses tonight's losses.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from numpy import ndarray
 from postprocess.statistics.distributions import deviate, fit_prior, inliers, scatter, upper
 from postprocess.statistics.method import METHOD
 
-_ENOUGH_SERIES = 20  # from which something is estimated over a site
-_ENOUGH_VALUES = 200  # of baselines, from which their worst tell how slow sessions can be
-_MOST_DF = 30.0  # that the spread of a kind of metric has on a site
+_ENOUGH_SERIES = 20  # fewest series for an estimate over a site
+_ENOUGH_VALUES = 200  # fewest values of baselines for an estimate of the tail of slow sessions
+_MOST_DF = 30.0  # most degrees of freedom of the spread of a kind of metric
 _SAME_LEVEL = 2.0  # standard errors within which later sessions are at the level of the baseline
-_CLIP = 6.0  # standard deviations at which a value of a level counts no further
+_CLIP = 6.0  # standard deviations at which a value of a level is cut
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Baseline:
     """What M series should be: arrays of M.
 
     `mean` of the logarithm of performance over `n` sessions; `variance` of one session about it, with `df` degrees of
-    freedom. `prior`: the variance that metrics of its kind usually have; where `assumed`, nothing else is known.
-    `floor`: logarithm of the smallest loss that matters; `cap`: of the largest that may be noise. `weight`: 1, or less
-    for one of many points of a curve. `sessions`: M x N first jobs of the sessions of the baseline, and `second`,
-    a further job of the same session; not a number where they are not known.
+    freedom. `prior`: the usual variance of its kind of metric; where `assumed`, the variance is this prior. `floor`:
+    logarithm of the smallest loss that matters; `cap`: of the largest that may be noise. `weight`: 1, or less for one
+    of many points of a curve. `sessions`: M x N first jobs of the sessions of the baseline, and `second`, a further job
+    of the same session; not a number where they are not known.
     """
 
     mean: ndarray
@@ -65,12 +65,12 @@ class Baseline:
 
 @dataclass(frozen=True)
 class Expected:
-    """A baseline with what all series of the site tell together.
+    """A baseline with the estimates from all series of the site together.
 
-    `phi`: correlation of neighbouring sessions; `rho`: share of the variance of a job that the jobs of a night have in
-    common; `g`: the variance of each mean in units of that of one session. `tail`: how far the sessions of all
-    baselines are below their means, in standard deviations, ascending. `lasting`: the share of slow sessions, times
-    how many of them last into a further job, where there are too many for further jobs to confirm; else 0.
+    `phi`: correlation of neighbouring sessions; `rho`: correlation of the jobs of one night; `g`: variance of each
+    mean, in units of the variance of one session. `tail`: deviations of the sessions of all baselines below their
+    means, in standard deviations, ascending. `lasting`: the share of slow sessions times the share of these that last
+    into a further job, if that is too large for further jobs to confirm a loss; else 0.
     """
 
     baseline: Baseline
@@ -85,7 +85,7 @@ class Expected:
     ) -> ndarray:
         """Return the normal deviate of losses. `v`: their variance in units of the variance of one session.
 
-        `squares`, with `more` degrees of freedom, are those of the jobs about their own mean.
+        `squares`: sum of squares of the jobs about their own mean, with `more` degrees of freedom.
         """
         of = self.baseline
         return deviate(loss / self.error(v, squares, more), of.df + more)
@@ -102,9 +102,9 @@ class Expected:
 
     @cached_property
     def skew(self) -> float:
-        """How much more the sessions of all baselines reach below their mean than above: their skewness, at least 0.
+        """The skewness of the sessions of all baselines towards low performance, at least 0.
 
-        Each cut as in a window; 0 where few are known.
+        Deviations are cut as in a window; 0 if few are known.
         """
         if len(self.tail) < _ENOUGH_VALUES:
             return 0.0
@@ -114,7 +114,7 @@ class Expected:
         return float(skew) if skew > 3 * math.sqrt(6 / len(below)) else 0.0
 
     def usual(self, z: ndarray) -> ndarray:
-        """Return deviates of single jobs no larger than the share of such values among all baselines says."""
+        """Return deviates of single jobs, reduced to what the share of such values among all baselines justifies."""
         n = len(self.tail)
         if n < _ENOUGH_VALUES:
             return z
@@ -124,9 +124,9 @@ class Expected:
         return numpy.minimum(z, shares[places].reshape(z.shape))
 
     def is_at_level(self, values: ndarray) -> ndarray:
-        """Return which of M x W values are at a lower level that the baseline of the series holds.
+        """Return which of M x W values are at a lower level that already occurs in the baseline of the series.
 
-        Such as of a second mode of the machine: a session far below the mean, or several that are less far.
+        Example: a second mode of the machine. The level is one session far below the mean, or several less far below.
         """
         of, (far, less_far, near) = self.baseline, METHOD.level
         z = of.deviations(of.sessions)
@@ -149,7 +149,7 @@ def expect(baseline: Baseline, first: ndarray) -> Expected:
     phi = _likeness_of_sessions(baseline, first)
     g = error_of_mean(phi, baseline.n)
     n = numpy.maximum(baseline.n, 2)
-    shown = n * (1 - error_of_mean(phi, n)) / (n - 1)  # of the variance, by sessions that are alike
+    shown = n * (1 - error_of_mean(phi, n)) / (n - 1)  # the share of the variance that correlated sessions show
     baseline = replace(baseline, variance=numpy.where(baseline.assumed, 1, 1 / shown) * baseline.variance)
     z = baseline.deviations(baseline.sessions)
     known = (baseline.n >= METHOD.short)[:, None] & numpy.isfinite(z)
@@ -167,9 +167,9 @@ def error_of_mean(phi: float, n: ndarray) -> ndarray:
 def _with_fitted_spread(baseline: Baseline, first: ndarray) -> Baseline:
     """Return the baseline with assumed variances fitted to the site.
 
-    The prior of a kind says how much a metric usually varies; all series together show by what factor that is wrong
-    here and how different they are (`fit_prior`). A single session shows it after removing the median, which is a loss
-    in common; three or more by their variance. The factor of the variance is held between 1/9 and 100.
+    All series together show the common factor by which the priors of their kinds are wrong here, and how much series
+    differ (`fit_prior`). A single session shows it after its median, a loss in common, is removed; three or more show
+    it by their variances. The factor of the variance is held between 1/9 and 100.
     """
     unknown = baseline.assumed
     if unknown.sum() < _ENOUGH_SERIES:
@@ -189,10 +189,10 @@ def _with_fitted_spread(baseline: Baseline, first: ndarray) -> Baseline:
 
 
 def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
-    """Return the baseline sharpened by the sessions after it that are older than all windows, up to 30 together.
+    """Return the baseline extended by later sessions that are older than all windows, up to 30 in total.
 
-    First jobs count, without outliers, where their mean is within `_SAME_LEVEL` standard errors of the accepted one, so
-    that the level follows neither a drift nor a fault that comes and goes.
+    Uses first jobs without outliers, and only if their mean is within `_SAME_LEVEL` standard errors of the accepted
+    one: the level must follow neither a drift nor an intermittent fault.
     """
     there = numpy.isfinite(first)
     older = there & (there[:, ::-1].cumsum(axis=1)[:, ::-1] > METHOD.windows[-1])
@@ -225,7 +225,7 @@ def _with_accepted_sessions(baseline: Baseline, first: ndarray) -> Baseline:
 
 
 def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:
-    """Return by how much the first values of tonight scatter more than usual, at least 1."""
+    """Return the factor by which tonight's first values scatter more than usual, at least 1."""
     if len(tonight) < _ENOUGH_SERIES:
         return 1.0
     return scatter(-expected.deviate(expected.baseline.mean - tonight, 1.0))
@@ -234,10 +234,10 @@ def _scale_of_tonight(expected: Expected, tonight: ndarray) -> float:
 def _likeness_of_sessions(baseline: Baseline, first: ndarray) -> float:
     """Return phi from the lag-1 products of the baseline's sessions, or of those since where they are not known.
 
-    The ratio of the products to the squares, as the median of all series: a loss that lasts in some of them is no
-    likeness. Deviations from a mean of n sessions are negatively correlated, so the ratio is compared with
-    tr1(C S C) / tr(C S C), where S = phi^|i-j|, C = I - 1/n and tr1 sums the first off-diagonal. Less than three
-    standard errors count as none.
+    The ratio of the products to the squares, as the median of all series, so that a lasting loss in some of them has no
+    influence. Deviations from a mean of n sessions are negatively correlated, so the ratio is compared with tr1(C S C)
+    / tr(C S C), where S = phi^|i-j|, C = I - 1/n and tr1 sums the first off-diagonal. Less than three standard errors
+    count as none.
     """
     sessions = baseline.sessions[:, numpy.isfinite(baseline.sessions).any(axis=0)]
     if sessions.shape[1] < 4:
@@ -268,8 +268,8 @@ def _lag_ratio(n: int, phi: float) -> float:
 def _alike(baseline: Baseline, z: ndarray, known: ndarray) -> tuple[float, float]:
     """Return rho and `Expected.lasting` from the pairs of jobs of the baseline's sessions; `z`: of its first jobs.
 
-    rho is the slope of the second job on the first. What made a case run twice depends on the first job alone, so no
-    choice bends the slope. Some pairs were chosen at random, while the baseline was recorded.
+    rho is the regression slope of the second job on the first. The choice of cases that run twice depends on the first
+    job alone, so it does not bias the slope. Some pairs were chosen at random while the baseline was recorded.
     """
     assumed, weight = METHOD.alike
     other = baseline.deviations(baseline.second)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Steps and drift in series of values: where they are, and which ones are not by chance.
+"""Find steps and drift in series of values, and which of them are statistically significant.
 
-Candidates come from the division into levels of least cost (`levels`). A candidate counts where it reaches the floor of
-its series and a test of its two levels, controlled over all series of the site, says that it is not by chance.
+Candidates are the borders of the segmentation with the least cost (`levels`). One counts if it reaches the floor of its
+series and the test of its two levels, controlled over all series of the site, is significant.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _WEEKS = 8  # fewest points of a drift test
 _SLOPE = 1.3  # standard error of the slope used here in that of least squares of normal values, by simulation
 _SERIES_AT_ONCE = 128  # as many as the processor's cache holds
 _LEVELS = 128
-_FAR = 3  # standard deviations of a level beyond which a value says no more than that it is far away
+_FAR = 3  # standard deviations from the level at which a value is cut
 
 
 class Drift(NamedTuple):
@@ -50,7 +50,7 @@ class Found:
 
 @dataclass(frozen=True)
 class Control:
-    """What all series of a site together say about a change in one of them.
+    """Estimates from all series of a site that the tests of a change in one series use.
 
     `likeness`: correlation of neighboring values. `far`: share of the values that are far from their level. `series`:
     how many there are. `chance`: largest p of a step that counts, to be divided by the places that it could have.
@@ -70,7 +70,7 @@ class Control:
 def changes(
     series: Sequence[ndarray], floors: Sequence[float], control: Control | None = None
 ) -> tuple[list[Found], Control]:
-    """Return the steps and the drift of each series of a site, and what the tests took from all of them together.
+    """Return the steps and the drift of each series of a site, and the estimates from all series that the tests used.
 
     `series`: logarithms of values, of any lengths. `floors`: the smallest loss or gain of each that counts, a share.
     `control`: that of all series, where these are only some. No level is shorter than 5 values.
@@ -104,7 +104,7 @@ def _candidates(series: Sequence[ndarray], least: Sequence[float]) -> list[list[
         for first in range(0, len(places), _SERIES_AT_ONCE):
             chosen = places[first : first + _SERIES_AT_ONCE]
             values = numpy.stack([series[i] for i in chosen])
-            # without noise, such as of a constant, a step below the floor would cost as much as one above it
+            # without noise, as in a constant series, a step below the floor would cost as much as one above it
             scale = numpy.maximum(noise(values), numpy.array([least[i] for i in chosen]) / 20)
             for i, ends in zip(chosen, levels(values / scale[:, None], math.log(n) ** 1.5), strict=True):
                 found[i] = ends
@@ -114,7 +114,7 @@ def _candidates(series: Sequence[ndarray], least: Sequence[float]) -> list[list[
 def noise(values: ndarray) -> ndarray:
     """Return the standard deviation of each row about its level, from the median of its absolute first differences.
 
-    Steps do not show in those.
+    Steps hardly influence it.
     """
     return numpy.median(abs(numpy.diff(values)), axis=1) / MAD_OF_NORMAL / math.sqrt(2)
 
@@ -233,8 +233,8 @@ def _controlled(rests: Sequence[_Rest], least: Sequence[float]) -> Control:
 def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]:
     """Remove steps, the worst first, until each reaches `floor` and is not by chance.
 
-    The smallest step below the floor is the worst; where there is none, the step of the largest p, which is returned
-    too (1 without a step).
+    The worst step is the smallest one below the floor, else the one with the largest p. Returns that p, too (1 without
+    a step).
     """
     while rest.ends:
         sizes = [abs(after - before) for before, after in pairwise(numpy.median(part) for part in rest.parts)]
@@ -249,10 +249,10 @@ def _reduced(rest: _Rest, floor: float, control: Control) -> tuple[_Rest, float]
 
 
 def _chances(rest: _Rest, floor: float, control: Control) -> list[float]:
-    """Return p of each step by Student's t between the means of its levels, and at least p of slow sessions by chance.
+    """Return p of each step: the larger of p by Student's t between its levels and p of outlying sessions.
 
-    The latter: as many of a level's values on its side of the middle between the two as there are, if each is there
-    only because it is one of the values far from its level. Three slow sessions of five are no new level.
+    The second p is the chance that as many of a level's values lie on its side of the middle between both levels, if
+    each is there only as an outlier. Three slow sessions of five are no new level.
     """
     from scipy.special import bdtrc, stdtr  # takes a tenth of a second
 
@@ -288,7 +288,7 @@ def drift_in(values: ndarray, floor: float) -> Drift | None:
 
 
 def _with_drift(values: ndarray, floor: float, ends: list[int], control: Control) -> Found:
-    """Return a drift since one of the steps where that describes the values better than the steps after it."""
+    """Return a drift that begins at one of the steps, if it fits better than the steps after it."""
     for n, first in enumerate([0, *ends]):
         rest, after = values[first:], [end - first for end in ends[n:]]
         if len(rest) >= 2 * SHORTEST and (after or _drifts(rest, floor, control)):
@@ -326,7 +326,7 @@ def _drifts(values: ndarray, floor: float, control: Control) -> bool:
 
 
 def hinge(values: ndarray) -> tuple[int, ndarray]:
-    """Return where a level becomes a slope, and the line, of least squares; values far from it count as less far.
+    """Return the index where a level becomes a slope, and the fitted line: least squares with distant values cut.
 
     The slope lasts for twice the shortest level at least. Hudson, JASA 61 (1966) 1097.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Normal deviates, variances of many series, outliers: what is known of distributions, on arrays.
+"""Statistics of distributions on arrays: normal deviates, variances of many series, outliers.
 
 Of scipy only what a comparison of sets of jobs or of nodes needs is imported, and when it is called: `scipy.special`
 takes 0.16 s, half of what numpy, DuckDB and Arrow take together, and `plumbline compare` runs in 0.7 s.
@@ -46,10 +46,10 @@ def uppers(p: ndarray) -> ndarray:
 
 
 def below_selected(z: ndarray, least: ndarray) -> ndarray:
-    """Return how far below a normal deviate its 95 % interval ends, where only those above `least` were told.
+    """Return how far below a normal deviate its 95 % interval ends, if only those above `least` are reported.
 
-    At the lower end theta, of the values that are told, one of 40 is as large: (1 - F(z - theta)) / (1 - F(least -
-    theta)) = 0.025. 1.96 of one far above `least`, more of one that just reached it; 8 at most.
+    At the lower end theta, one of 40 reported values is as large: (1 - F(z - theta)) / (1 - F(least - theta)) = 0.025.
+    It is 1.96 far above `least`, and up to 8 close to it.
     """
     found = numpy.full(z.shape, 1.96)
     for place in numpy.flatnonzero(z < least + 4).tolist():
@@ -84,8 +84,8 @@ def quantile(share: float, df: ndarray | float) -> ndarray:
 def inliers(logs: ndarray) -> ndarray:
     """Return True for each logarithm within 4 scaled MAD of the median along the last axis; False for NaN.
 
-    All values stay where more than a fifth would be dropped: those are a second level of the machine rather than
-    outliers, and a limit without them would fail every other session.
+    If more than a fifth would be dropped, all values stay: they are a second level of the machine, not outliers, and a
+    limit without them would fail every other session.
     """
     there = numpy.isfinite(logs)
     centre = numpy.nan_to_num(numpy.nanmedian(logs, axis=-1, keepdims=True))
@@ -160,10 +160,10 @@ _TRIGAMMAS = trigamma(_POINTS)
 
 
 def scatter(z: ndarray) -> float:
-    """Return by how much values that should be normal deviates, higher is better, scatter more; at least 1.
+    """Return the factor by which values (higher is better) scatter more than normal deviates, at least 1.
 
-    The smaller of two estimates: from the quartiles, and from the better quarter of the values, which shows it even
-    where half of the series lost performance.
+    The smaller of two estimates: from the quartiles, and from the better quarter of the values, which holds even if
+    half of the series lost performance.
     """
     low, high, highest = numpy.quantile(z, [0.25, 0.75, 0.9])
     scale = min((high - low) / 1.349, (highest - high) / 0.607)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Judge what series have in common: the mean of their deviations asks by first jobs, further jobs decide.
+"""Judge losses that series have in common: the mean deviation of first jobs raises the doubt, further jobs decide.
 
-20 series that lost 2 % each have lost something, though each is within its noise.
+A loss of 2 % in each of 20 series is significant, although each one is within its noise.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from postprocess.statistics.baseline import Expected
 from postprocess.statistics.distributions import ENOUGH_METRICS, deviate, fit_prior, student, upper
 from postprocess.statistics.method import METHOD
 
-_ALIKE, _DF = 0.5, 4.0  # correlation of the series of a group where no sessions show it, and the weight of that
+_ALIKE, _DF = 0.5, 4.0  # assumed correlation of the series of a group, and its weight against recorded sessions
 _MOST_DF = 200.0
 _CLIPPED = 0.8  # variance of a normal deviate that is cut at 2
-_LOOKS = (2, 4)  # further jobs of its cases that decide
+_LOOKS = (2, 4)  # numbers of further jobs of the group's cases at which to decide
 #: How many times the loss in common a series has lost that has a cause of its own.
 MORE = 3
 
@@ -56,11 +56,11 @@ class Groups:
 
 @dataclass
 class InCommon:
-    """What groups show: indices of those that lost, each with its loss; and the cases that should run for others.
+    """The groups that lost, by index, with their losses; and the cases that should run for undecided groups.
 
     `loss` is the median of the losses of their series by further jobs, with its 95 % interval `low` to `high`, all
-    logarithms. `wanted`: cases by the number of further jobs that they should have; `healthy`: of cases, the
-    further jobs that ran for groups without a loss.
+    logarithms. `wanted`: case -> number of further jobs that it should have. `healthy`: case -> further jobs that ran
+    for groups without a loss.
     """
 
     red: list[int] = field(default_factory=list)
@@ -97,7 +97,7 @@ def judge_groups(
         return found
     of, cut = expected.baseline, METHOD.cut[1]
     losses = _losses(expected, nights[:, -1], numpy.arange(len(red)))
-    # two nights in a row: on one, some of many series are far below their means by chance
+    # two nights in a row: in a single night some of many series are far below their means by chance
     before = of.mean - nights[:, -2, 0] if nights.shape[1] > 1 else numpy.zeros(len(red))
     far = red | ((losses > cut * of.sd) & (before > cut * of.sd))
     groups = replace(groups, members=[_without_own_causes(part, losses, far) for part in groups.members])
@@ -144,8 +144,8 @@ def judge_groups(
 def _decide(
     expected: Expected, jobs: ndarray, own: ndarray, size: int, of_group: tuple[float, float, float], level: float
 ) -> tuple[float, float] | int | None:
-    """Return p and half of the 95 % interval of a loss in common, in standard deviations; the further jobs that are
-    wanted before that can be said; None: there is none.
+    """Return p and half of the 95 % interval of a loss in common, in standard deviations; or the number of further jobs
+    needed to decide; or None without a loss.
 
     `jobs`: of the series `own`, a part of a group of `size`.
     """
@@ -175,7 +175,7 @@ def _decide(
 def _lasting(expected: Expected, losses: ndarray, variance: ndarray, df: ndarray, g: ndarray) -> ndarray:
     """Return the largest normal deviate of the windows of groups x W losses of first jobs, tonight last.
 
-    Each is divided by what their number allows, so that the largest is as likely as one test.
+    Each deviate is reduced for the number of windows, so that the largest one is as likely as a single test.
     """
     best = numpy.full(len(losses), -math.inf)
     apart = abs(numpy.subtract.outer(numpy.arange(losses.shape[1]), numpy.arange(losses.shape[1])))
@@ -198,7 +198,7 @@ def _losses(expected: Expected, jobs: ndarray, own: ndarray) -> ndarray:
 
 
 def _without_own_causes(part: ndarray, losses: ndarray, far: ndarray) -> ndarray:
-    """Return the series of a group without the few that are far below their means and lost much more than most.
+    """Return the series of a group without the few that are far below their means and lost much more than the rest.
 
     Cut or not, they would move the mean as if all had lost something.
     """
@@ -209,7 +209,7 @@ def _without_own_causes(part: ndarray, losses: ndarray, far: ndarray) -> ndarray
 
 
 def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red: ndarray) -> bool:
-    """Return True if the series of a group share a loss: not few of them alone have it."""
+    """Return True if the loss is shared by the series of a group, not limited to a few of them."""
     losses = _losses(expected, jobs[own], own)
     middle = float(numpy.nanmedian(losses))
     if middle <= float(numpy.median(expected.baseline.floor[part])) / 2:
@@ -219,7 +219,7 @@ def _shared(expected: Expected, jobs: ndarray, part: ndarray, own: ndarray, red:
 
 
 def _spread(groups: Groups, recorded: ndarray, centre: ndarray, n: ndarray) -> tuple[ndarray, ndarray]:
-    """Return the variance of the mean of each group, which holds how much its series are alike, and its freedom.
+    """Return the variance of the mean of each group, for correlated series, and its degrees of freedom.
 
     Fitted among the groups of a kind where there are enough of them.
     """

@@ -14,7 +14,7 @@ from plumbline.limits import DEFAULT_FLOOR, DEFAULT_SPREAD
 from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
 
 _ENOUGH_SESSIONS = 5  # from which an outlier is told from usual variation
-_APART = 12.0  # standard deviations inside the levels that lie between two of them
+_APART = 12.0  # least distance of two levels, in standard deviations inside them
 _LEAST_SPREAD = 0.25  # of the usual spread: printed values are rounded, and may be equal
 
 
@@ -24,8 +24,8 @@ class Level:
 
     `used`: True for each value that counts. `variance` of the logarithm of one session's value with `df` degrees of
     freedom, both None with one session. `levels`: the means and sessions of both levels, the worse first, where there
-    are two; then only the values of the worse count. `switched`: the session in which the second level began, where
-    the series did not come back from it.
+    are two; then only the values of the worse count. `switched`: the session in which the second level began, if the
+    series stayed there; else None.
     """
 
     used: ndarray
@@ -96,8 +96,8 @@ def _level(of: Values) -> Level:
 def _border(performance: ndarray, of: Values) -> float | None:
     """Return a value between two levels of at least two sessions each; None where there are no two.
 
-    The gap between them is more than 12 standard deviations inside the levels, more with fewer than ten sessions: in
-    less than one of a thousand series with normal, skewed or autocorrelated noise (tests/postprocess/test_levels.py).
+    The gap must exceed 12 standard deviations inside the levels, more with fewer than ten sessions: less than one of a
+    thousand series with normal, skewed or autocorrelated noise has such a gap (tests/postprocess/test_levels.py).
     """
     ordered = numpy.sort(performance)
     n = len(ordered)
@@ -116,7 +116,7 @@ def _border(performance: ndarray, of: Values) -> float | None:
 
 
 def _share_by_chance(levels: Sequence[Level]) -> float:
-    """Return which share of the series that lost values would lose them by chance, where all noise is normal.
+    """Return the share of the series with dropped values that would lose values by chance under normal noise.
 
     0.12 (5/n)^0.62 of the series of n values lose some (simulated). With fewer than 10 series nothing shows that more
     than chance is at work.
@@ -129,12 +129,11 @@ def _share_by_chance(levels: Sequence[Level]) -> float:
 
 
 def _correction(dropped: float, by_chance: float) -> tuple[float, float]:
-    """Return by what to multiply a variance, and by what to divide its degrees of freedom, after values were dropped.
+    """Return the factor of a variance, and the divisor of its degrees of freedom, that correct for dropped values.
 
     `dropped`: their share of the values. The variance of normal values that 4 scaled median absolute deviations cut is
     too small by 1 + 12 q + 20 q^2, and as uncertain as if it had 1 + 5 q times fewer degrees of freedom (simulated for
-    5 to 60 values). Where values are dropped more often than that explains, most of them were outliers, and the others
-    are not cut.
+    5 to 60 values). If more values are dropped than chance explains, most were outliers, and the correction is smaller.
     """
     narrower = 1 / (1 + 12 * dropped + 20 * dropped**2)
     return 1 / (by_chance * narrower + 1 - by_chance), 1 + 5 * dropped * by_chance

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The constants of the method by which a night is judged: all of them, each with what it means and what it moves."""
+"""All constants of the method that judges a night, each with its meaning and its effect."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ class Method:
     )
 
     def table(self) -> Iterator[dict[str, str]]:
-        """Yield a row a constant: its name, value, meaning, and what changes with it."""
+        """Yield for each constant its name, value, meaning and effect."""
         for one in fields(self):
             value = getattr(self, one.name)
             text = ', '.join(f'{each:g}' for each in value) if isinstance(value, tuple) else f'{value:g}'

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Judge all series of a session together: which lost performance, and which cases should run again.
 
-First jobs ask, further jobs decide: what chose a suspicion never counts as evidence for it. The steps are derived in
-docs/verdicts.md; `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer is wrong.
-Everything here is arithmetic on arrays of M series, whose values are the logarithm of performance.
+First jobs raise doubts, further jobs decide: the number that raised a doubt never counts as evidence for it. The steps
+are derived in docs/verdicts.md; `METHOD` holds the constants, and `studies/worlds.py` measures how often the answer is
+wrong. Everything here is arithmetic on arrays of M series, whose values are the logarithm of performance.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from postprocess.statistics.nights import Looks, Nights, Stretch, Stretches, loo
 from postprocess.statistics.nodes import Pool, Slow, judge_nodes
 
 _TONIGHT, _LASTING, _ = (METHOD.false * share for share in METHOD.shares)
-_HERE = 2  # further jobs that decide whether a series lost on one node alone
+_HERE = 2  # further jobs that decide whether a series lost on one node only
 #: Further jobs of a case that turns out to be healthy, in the mean.
 A_CASE = 2.0
-_AT_MOST = 1.4  # times the budget, in a night that has many cases which further jobs do not clear soon
-_SURE = 3.0  # normal deviate of further jobs from which on more are run whatever the budget
+_AT_MOST = 1.4  # times the budget: the most further jobs in a night with many cases that are not cleared soon
+_SURE = 3.0  # normal deviate of further jobs from which more jobs run regardless of the budget
 _LARGE = -math.log1p(-METHOD.large[0])
 
 
@@ -52,10 +52,10 @@ class More(NamedTuple):
 class Answer:
     """The answer for M series: arrays of M.
 
-    `red`: lost performance; `waits`: in doubt, and too few further jobs ran to decide. `p`: the chance of a healthy
-    series to look so bad; `q` the same among all series. `loss` over the last `window` sessions, with its 95 % interval
-    `low` to `high`; losses are logarithms. `more`: the jobs that should run now; `left_out`: of each case in doubt for
-    which the budget was too small, the largest loss of a first job.
+    `red`: lost performance. `waits`: in doubt, with too few further jobs to decide. `p`: the chance of a healthy series
+    to look so bad; `q` the same among all series. `loss` over the last `window` sessions, with its 95 % interval `low`
+    to `high`; losses are logarithms. `more`: the jobs that should run now. `left_out`: case in doubt for which the
+    budget was too small -> largest loss of a first job.
     """
 
     red: ndarray
@@ -83,7 +83,7 @@ def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None =
     expected = expect(baseline, jobs[..., 0])
     nights = Nights.of(jobs)
     kinds = len(set(groups.kinds)) + (pool.nodes > 1)
-    # what groups and nodes ask for on a healthy night, in the mean, is at most half of the budget
+    # on a healthy night, groups and nodes ask on average for at most half of the budget
     of_groups, of_nodes = (math.prod(asking) for asking in (METHOD.group, METHOD.node))
     usual = 2 * of_groups * len(set(groups.kinds)) + of_nodes * (pool.nodes > 1)
     asks = min(budget / 2 / max(usual, 1e-9), 1.0)
@@ -102,7 +102,7 @@ def judge(baseline: Baseline, jobs: ndarray, pool: Pool, groups: Groups | None =
 
 
 class _Night:
-    """The tests of each series by itself. `asked`: in doubt; `waits`: further jobs that it still wants; `red`."""
+    """The tests of single series. `asked`: in doubt; `waits`: further jobs still wanted; `red`: it lost."""
 
     def __init__(self, expected: Expected, nights: Nights, pool: Pool, slow: Slow):
         self.expected, self.nights, self.pool, self.slow = expected, nights, pool, slow
@@ -140,13 +140,13 @@ class _Night:
         self.red = self.tonight | self.lasting | self.there
 
     def _doubt(self, z1: ndarray) -> ndarray:
-        """Return how much each series is in doubt, a normal deviate: the worse of tonight's and of the windows."""
+        """Return the doubt about each series as a normal deviate: the larger one of tonight and of the windows."""
         least = METHOD.near * self.of.floor
         doubt = numpy.where(self.first_loss > least, z1, -math.inf)
         for _, found in self.early:
             doubt = numpy.maximum(doubt, numpy.where(self.z1 > 0.5, found.z, -math.inf) - 0.3)
         doubt = numpy.where(self.is_large | (self.first_loss > self.of.cap), numpy.maximum(doubt, 3.0), doubt)
-        # one of k points of a curve is in doubt k times as often: z^2 falls by 2 ln k
+        # a curve of k points is in doubt k times as often, so z^2 falls by 2 ln k
         return numpy.where(doubt > 0, numpy.sqrt(numpy.maximum(doubt**2 + 2 * numpy.log(self.of.weight), 0)), doubt)
 
     @property
@@ -160,13 +160,13 @@ class _Night:
 
     @property
     def strong(self) -> ndarray:
-        """Which series wait for no budget: beyond all that the baselines of the site hold."""
-        factor = METHOD.worst if self.expected.lasting else 1.0  # then further jobs of one night say less
+        """Which series need no budget: they are beyond every value of the baselines of the site."""
+        factor = METHOD.worst if self.expected.lasting else 1.0  # further jobs of one night are then weaker evidence
         beyond = self.z1 > max(factor * self.expected.worst + 1, METHOD.slow[0])
         return beyond | self.is_large | (self.first_loss > self.of.cap)
 
     def _decide(self, shown: Looks, asked: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        """Return which of the series `asked` lost, the further jobs that each still wants, and its last look."""
+        """Return which of the series `asked` lost, the further jobs that each still needs, and its last test."""
         of, least = self.of, METHOD.near * self.of.floor
         alive, sure = asked.copy(), numpy.zeros(len(asked), bool)
         waits, last = numpy.zeros(len(asked), int), numpy.full(len(asked), -1)
@@ -188,7 +188,7 @@ class _Night:
         return sure, waits, last
 
     def _with_what_asked(self, shown: Looks, asked: ndarray) -> ndarray:
-        """Return which series lost by eight further jobs, against a reference that the first jobs have joined.
+        """Return which series lost by eight further jobs, against a reference that includes the first jobs.
 
         Mean and variance are sufficient, and what chose a series is ancillary to them, so that choosing is independent
         of this test (Basu's theorem): it is one of as many as were asked.
@@ -203,7 +203,7 @@ class _Night:
         df = of.df + more
         variance = (of.df * of.variance + n * (of.mean - mean) ** 2 + squares) / df
         k, rho = METHOD.looks[-1], self.expected.rho
-        # what the night did to the first job, it did to the others: the share rho of its deviation
+        # the night shifts all jobs alike: by the share rho of the first job's deviation
         usual = mean + rho * (first[:, -1] - mean)
         v = rho * (1 - rho) + (1 - rho) * 0.149 + 1 / (n + more)
         error = numpy.sqrt((df * variance + shown.squares[-1]) / (df + k - 1) * v)
@@ -211,23 +211,23 @@ class _Night:
         return shown.there[-1] & (z > upper(_TONIGHT / 2 / max(float((of.weight * asked).sum()), 1.0)))
 
     def _alone(self) -> ndarray:
-        """Return which series lost though fewer further jobs ran than decide: far beyond what single jobs do here."""
+        """Return which series lost although too few further jobs ran: they are far beyond what single jobs do here."""
         shown = numpy.where(
             self.last < 0, math.inf, self.looks.z[numpy.maximum(self.last, 0), numpy.arange(len(self.last))]
         )
         undecided = self.asked & (self.waits > 0) & (shown > upper(METHOD.go_on))
-        # no further job says otherwise, so all series together decide, by Benjamini and Hochberg's method
+        # no further job contradicts, so decide over all series by Benjamini and Hochberg's method
         p = tail(self.z1) / self.of.shares / len(self.z1)
         beyond = (false_discovery_rates(p) < _TONIGHT / 4) & (self.z1 > self.expected.worst + 1)
         beyond &= self.first_loss > METHOD.near * self.of.floor
         return undecided & (beyond | (self.first_loss > self.of.cap))
 
     def _on_its_node(self, node: ndarray) -> tuple[ndarray, ndarray, ndarray]:
-        """Return which series lost on the node of their first job alone, how much, and the jobs wanted there.
+        """Return which series lost only on the node of their first job, how much, and the jobs wanted on that node.
 
-        Of those that are red by their first job, which jobs on other nodes clear: two further jobs on that node decide,
-        each of which must be red by itself. A usual difference between nodes is smaller than that, and three slow jobs
-        in a row are too many by chance where the baselines hold so few.
+        For series that are red by their first job and cleared by jobs on other nodes, two further jobs on that node
+        decide, each of which must be red by itself. Usual differences between nodes are smaller, and three slow jobs in
+        a row are unlikely by chance.
         """
         by_chance = uppers(numpy.cbrt(_TONIGHT / 4 * self.of.shares))
         far = self.asked & (self.z1 > self.red_at) & (self.expected.usual(self.z1) > by_chance) & (node >= 0)
@@ -242,9 +242,10 @@ class _Night:
         return lost, loss, numpy.where(far & (count < _HERE), _HERE - count, 0)
 
     def _agreed(self, sure: ndarray) -> ndarray:
-        """Return which losses enough sessions in a row confirmed.
+        """Return which losses are confirmed by enough sessions in a row.
 
-        One session is enough, unless slow sessions of this site last into further jobs and the loss is no larger.
+        One session is enough, unless slow sessions of this site last into further jobs and the loss is within their
+        range.
         """
         if not self.expected.lasting:
             return numpy.ones(len(sure), bool)
@@ -263,7 +264,7 @@ class _Night:
     def _lasting(self, windows: list[tuple[int, Stretch]]) -> tuple[ndarray, ndarray, Stretch]:
         """Return which series lost over a window that tonight's first job shows, too.
 
-        And the sessions of the shortest such window of each, with what it shows: of a drift, what is lost now.
+        Also returns the sessions of the shortest such window, and its loss; for a drift, the present loss.
         """
         m = len(self.red_at)
         length, lost = numpy.zeros(m, int), numpy.zeros(m, bool)
@@ -281,9 +282,8 @@ class _Night:
     def told(self) -> tuple[ndarray, ndarray, ndarray, ndarray, ndarray]:
         """Return p, sessions, loss, and how far below and above it its 95 % interval ends.
 
-        Those of tonight's further jobs, where some ran and no window alone decided; else of the shortest
-        window that is red, where there is one; else of the first job. Of a loss that is red the interval takes into
-        account that only large ones are.
+        They are those of tonight's further jobs, unless none ran or a window alone decided; else of the shortest red
+        window; else of the first job. The interval of a red loss accounts for the selection of large ones.
         """
         of, rows = self.of, numpy.arange(len(self.red))
         z, window, loss = self.z1, numpy.ones(len(rows), int), self.first_loss
@@ -327,8 +327,8 @@ class _Night:
 def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], dict[int, float]]:
     """Return the jobs that should run now, and the cases in doubt that the budget leaves out, with their loss.
 
-    Nodes and groups in doubt come first, then cases in the order of their doubt. Jobs of cases that turn out to be
-    healthy use up the budget, and jobs of those that are not known yet; confirmed losses use none of it.
+    Nodes and groups in doubt come first, then cases in the order of their doubt. Jobs of healthy and of undecided cases
+    use the budget; those of confirmed losses do not.
     """
     pool, cases = night.pool, night.pool.cases
     ran = numpy.zeros(cases, int)
@@ -365,7 +365,7 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], d
     # a case whose further jobs so far do not clear it will mostly run all of them
     planned: float = spent + sum(METHOD.looks[-1] - int(ran[case]) for case in healthy if goes_on[case])
     most = math.inf if night.expected.lasting else _SURE
-    # those that run already first, the surest first; then the others, the most doubtful first
+    # first cases with further jobs, the surest loss first; then the others, the largest doubt first
     for case in numpy.lexsort((-worst, -sure, ran == 0)).tolist():
         if not goes_on[case] or night.on_hold[case]:
             continue
@@ -381,9 +381,9 @@ def _more(night: _Night, common: InCommon, budget: float) -> tuple[list[More], d
 
 
 def highest(answer: Answer, groups: Groups) -> list[int]:
-    """Return the groups that tell the causes: those that lost, also those most of whose series lost each by itself.
+    """Return the groups that show causes: they lost as a group, or most of their series lost by themselves.
 
-    The widest first; others only where they share less than half of their series with these.
+    The widest come first; a further group must share less than half of its series with them.
     """
     red = set(answer.common.red)
     for index, part in enumerate(groups.members):

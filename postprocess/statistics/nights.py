@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The jobs of M series in the last sessions, what stretches of sessions show, and where a loss was over."""
+"""The jobs of M series in the last sessions, tests of stretches of sessions, and the end of a loss."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from postprocess.statistics.distributions import deviate
 from postprocess.statistics.method import METHOD
 
 FURTHER = METHOD.looks[-1]  # jobs of a case in a session beside the first
-_STRETCHES = (1, 3, 8)  # sessions of a loss that is looked for before it was over
+_STRETCHES = (1, 3, 8)  # lengths in sessions of losses that are searched for
 #: Variance of the mean of the middle half of k normal values, in units of theirs (by simulation).
 _MIDDLE = {1: 1.0, 2: 0.5, 4: 0.298, 8: 0.149}
 
 
 class Stretch(NamedTuple):
-    """What some sessions in a row show of M series: arrays of M.
+    """The test of some sessions in a row, for M series: arrays of M.
 
     `z`: the normal deviate of their mean, each session cut at 3 standard deviations; `loss` without the cut, with its
     standard `error` and `df` degrees of freedom.

@@ -21,7 +21,7 @@ _NAMED = 5  # things without a reference
 _FEWEST_BETTER = 3  # metrics
 _CHANGES = ('kernel', 'driver', 'stack_lock', 'library_libmpi', 'library_libmpich')  # that may make all faster
 _LENGTHS = (3, 5, 10, 20, 30)  # sessions of a baseline
-_NOTICEABLE = 0.75  # what becomes of the loss that is noticed
+_NOTICEABLE = 0.75  # part of the noticeable loss that more sessions should reach
 
 
 def hints(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
@@ -59,7 +59,7 @@ def _measured(series: Sequence[Verdict]) -> list[Verdict]:
 
 
 def _unguarded(measured: Sequence[Verdict]) -> list[str]:
-    """Return each partition, environ and check of which no metric has a reference, the widest that tells it."""
+    """Return the partitions, environs and checks without any reference; if a wider one has none, only that."""
     found: dict[str, int] = {}
     known = {of for row in measured if row.reference is not None for of in _places(row)}
     for row in measured:
@@ -76,9 +76,9 @@ def _places(row: Verdict) -> tuple[str, str, str]:
 
 
 def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: Iterable[Reference]) -> tuple[int, str]:
-    """Return (series of the baseline that no job measured though none of theirs failed, patterns that retire them).
+    """Return (baseline series that no job measured although none failed, patterns that retire them).
 
-    `recorded`: all rows of the references. The command is that of `command_of`; empty without such series.
+    `recorded`: all rows of the references. The patterns are those of `command_of`; empty without such series.
     """
     failed = {case.id for case in cases if not case.fixture and failure(case)}
     gone = {
@@ -92,7 +92,7 @@ def retiring(verdicts: Sequence[Verdict], cases: Iterable[CaseRow], recorded: It
 
 
 def changed_checks(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
-    """Return a sentence where the code of checks is another one than when their baseline was recorded."""
+    """Return a sentence if the code of checks has changed since their baseline was recorded."""
     codes: dict[int | None, str] = {
         case.case_id: json.loads(case.provenance or '{}').get('check_code') for case in cases
     }
@@ -112,7 +112,7 @@ def changed_checks(series: Sequence[Verdict], cases: Sequence[CaseRow], command:
 
 
 def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Callable[[str], str]) -> list[str]:
-    """Return a sentence where most of what was judged is better than its reference, with what changed since then."""
+    """Return a sentence if most of the judged series are better than their references, with what changed since."""
     judged = [row for row in series if row.reference is not None and row.value is not None]
     better = [row for row in judged if row.verdict == 'improved']
     if len(better) < _FEWEST_BETTER or 2 * len(better) <= len(judged):
@@ -133,7 +133,7 @@ def improved(series: Sequence[Verdict], cases: Sequence[CaseRow], command: Calla
 
 
 def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> str:
-    """Return what loss half of the metrics notice, and how many more sessions would lower that; empty without rows.
+    """Return the median noticeable loss, and how many more sessions would lower it; empty without rows.
 
     `command`: the one that records them.
     """
@@ -168,14 +168,14 @@ def sessions_of(rows: Sequence[Reference]) -> int:
 
 
 def _noticed(rows: Sequence[tuple[Reference, Tolerance]], n: int) -> float | None:
-    """Return the median loss that limits of at least `n` sessions notice; None where none of them is known."""
+    """Return the median noticeable loss with at least `n` sessions behind each row; None if it is unknown."""
     found = [limits(_of_sessions(row, tolerance, n), tolerance).detectable for row, tolerance in rows]
     known = [loss for loss in found if loss is not None]
     return median(known) if known else None
 
 
 def _of_sessions(row: Reference, tolerance: Tolerance, n: int) -> Reference:
-    """Return a row as it would be with `n` sessions, were its spread right."""
+    """Return a row as it would be with `n` sessions and the same spread."""
     if row.n is None or row.n >= n:
         return row
     spread, df = spread_of(row)

@@ -51,7 +51,8 @@ RETIRED = 'retired.csv'
 class Replacement:
     """A proposed row beside the row of the same series that it replaces.
 
-    `objections`: what speaks against it and needs a reason. `withheld`: it does, and none was given.
+    `objections`: what speaks against it, so that a reason is needed. `withheld`: True if a reason is needed and none
+    was given.
     """
 
     new: Reference
@@ -83,7 +84,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Wanted:
-    """What a person asks for. `named`: the sessions were chosen by name. `although`: why to record what is doubtful.
+    """The request. `named`: the sessions were chosen by name. `although`: the reason to record doubtful rows.
 
     `epoch`: name of a planned change of the machine just before these sessions.
     """
@@ -97,11 +98,11 @@ class Wanted:
 class Proposal:
     """Proposed rows of a site, withheld ones too, and what was refused.
 
-    `taken`: the sessions that the rows are of. `left_out`: what speaks against jobs of a session, or why none of them
-    was taken, by session. `unusable`: sessions in which nothing can be recorded, of those that were named, or of all
-    where there is no row. `doubted`: a reason would let more be recorded. `evidence`: the archives of the newest job
-    behind each row. `ended`: series that the newest session of their case no longer measures, and the first such one.
-    `in_force`: the series that have a row.
+    `taken`: the sessions that the rows were computed from. `left_out`: session -> objections to its jobs, or why none
+    was used. `unusable`: sessions without anything to record; only named ones, or all if there is no row. `doubted`:
+    more could be recorded with a reason. `evidence`: the archives of the newest job behind each row. `ended`: series
+    that the newest session of their case no longer measures, and the first session without them. `in_force`: the series
+    that have a row.
     """
 
     site: str
@@ -130,10 +131,10 @@ def propose(
 ) -> Proposal:
     """Return new baseline rows from `sessions`, beside those below `root`.
 
-    Of sessions that were not named, a series takes the jobs that nothing speaks against, from the first session behind
-    its row in force on. A value is the mean of the trials of one job; n counts sessions, and the spread is that between
-    sessions. A row of one session has no spread: its limits follow from the one that its check calls usual. Where a
-    series has two levels, the worse one is proposed. What its case measures no longer is not proposed.
+    If sessions were not named, a series uses the jobs without objections, beginning with the first session of its row
+    in force. A value is the mean of the trials of one job; n counts sessions, and the spread is that between sessions.
+    A row of one session has no spread: its limits follow from the usual spread that its check states. Of a series with
+    two levels the worse one is proposed. A series that its case no longer measures is not proposed.
 
     Raises InputError where the sessions are of several sites, SiteError where a file of the site is wrong.
     """
@@ -147,7 +148,7 @@ def propose(
 
 
 class _Recorder:
-    """Turns what sessions measured into rows; `refused` and `doubted` of the proposal are gathered on the way."""
+    """Turn measurements into rows; collects `refused` and `doubted` of the proposal on the way."""
 
     def __init__(
         self,
@@ -199,7 +200,7 @@ class _Recorder:
         )  # fmt: skip
 
     def choose(self, group: list[Candidate]) -> Candidate | None:
-        """Return the jobs of a series that count; None where none does, with a refusal."""
+        """Return the jobs of a series that count; None, and a refusal is noted, if none does."""
         of = group[0]
         if not self.wanted.named and (since := self.since(of.id)):
             of = of.only(numpy.array([self.sessions[night].started >= since for night in of.nights]))
@@ -221,10 +222,7 @@ class _Recorder:
         return of
 
     def since(self, of: SeriesId) -> datetime | None:
-        """Return when the baseline of a series begins: with the first session behind its row in force.
-
-        Of a row that was retired with the first one after that.
-        """
+        """Return when the baseline of a series begins: at the first session of its row, or after a retired row."""
         old = self.in_force.get(of)
         if old is None:
             return self.retired.get(of)
@@ -270,7 +268,7 @@ class _Recorder:
     def left_out(
         self, measured: Sequence[Candidate], found: Sequence[Candidate], taken: Sequence[int]
     ) -> dict[str, str]:
-        """Return why jobs of a session are not among those that were `found`, or none of them, by session."""
+        """Return by session why some or all of its jobs are not in `found`."""
         doubts: dict[int, list[Doubt]] = {}
         used = {job for of in found for job in _jobs(of)} if self.doubts else set()
         for job, doubt in self.doubts.items():
@@ -291,7 +289,7 @@ def _jobs(of: Candidate) -> list[tuple[int, int]]:
 
 
 def _unusable(group: Sequence[Candidate], units: Collection[str]) -> str:
-    """Return why the values of a series make no reference, once for each unit; empty if they do.
+    """Return why the values of a series cannot be a reference, once for each unit; empty if they can.
 
     `units`: those that it may have; none: any.
     """
@@ -345,7 +343,7 @@ def _with_spread_of(new: Reference, old: Reference) -> Reference:
 
 
 def part(text: str) -> str:
-    """Return `text` without what separates the parts of a provenance."""
+    """Return `text` without the separators of a provenance."""
     return text.replace(';', ',')
 
 

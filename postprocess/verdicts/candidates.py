@@ -95,8 +95,8 @@ _UNMEASURED = """
     ) USING (night, case_id)
     ORDER BY night, case_id
 """
-# Of each series that its case declared, or had judged, and no longer does where it came to its end last: the first
-# night without it. All points of a curve count as judged with one of them.
+# The series that their case declared (or judged) and did not in its last complete run, each with the first night
+# without it. A curve counts as judged if one of its points is.
 _ENDED = """
     WITH own AS (
         SELECT night, case_id, hash("partition", environ, "check", params) AS "case" FROM cases
@@ -141,7 +141,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Doubt:
-    """Why the numbers of a job are no good baseline. `night`: its session as a place among those read."""
+    """Why the numbers of a job should not become a baseline. `night`: the index of its session among those read."""
 
     night: int
     case_id: int
@@ -155,7 +155,7 @@ class Doubt:
 
 @dataclass(frozen=True)
 class Refusal:
-    """A series that cannot be recorded, and in which sessions; no session where the cause concerns all together."""
+    """A series that cannot be recorded, and in which sessions; no sessions if the cause concerns all together."""
 
     id: SeriesId
     cause: str
@@ -226,7 +226,7 @@ def read_unmeasured(store: Store, sessions: Sequence[Session]) -> list[Refusal]:
 
 
 def read_ended(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, Session]:
-    """Return the series that their case no longer declares, or has judged, and the first session without each."""
+    """Return the series that their case no longer declares or judges, each with the first session without it."""
     rows = store.query(_ENDED.format(good=_GOOD), sessions).to_pylist()
     return {SeriesId.from_row(row): sessions[row['night']] for row in rows}
 

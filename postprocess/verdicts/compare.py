@@ -83,9 +83,9 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
 
 
 def without_judgement(rows: Sequence[Measured], lookup: References) -> list[Measured]:
-    """Return the rows; as missing those that their check no longer judges, as it did when they were recorded.
+    """Return the rows; a series that its check no longer judges, but did when it was recorded, becomes missing.
 
-    Of a curve all points are recorded, and judged, as long as its check judges one of them.
+    A curve is judged at all its recorded points as long as its check judges one of them.
     """
 
     def curve(row: Measured) -> tuple[Any, ...]:
@@ -108,7 +108,7 @@ def not_judged(row: Measured) -> Measured:
 
 
 def lost_number(verdict: Verdict, row: Measured) -> Verdict:
-    """Return the verdict of a series whose other jobs do not make up for one that lost its number."""
+    """Return the verdict of a series one of whose jobs lost its number, which the others do not make up for."""
     if not row.lost or verdict.verdict in BAD:
         return verdict
     lost = row.lost[0]
@@ -116,9 +116,9 @@ def lost_number(verdict: Verdict, row: Measured) -> Verdict:
 
 
 def with_spread(reference: Reference, own: References) -> Reference:
-    """Return the row that tells how much a series varies between sessions: the site's, where `reference` does not.
+    """Return the row with the spread between sessions of a series: the site's `own` if `reference` has none.
 
-    The std of a session is that of its nodes.
+    The std of a row of one session is that of its nodes.
     """
     if reference.kind == 'session':
         reference = replace(reference, std=None)
@@ -138,7 +138,7 @@ def _as_a_whole(
 ) -> tuple[list[Verdict], list[Common], list[Again], str]:
     """Judge the series of a session together; return their verdicts, losses in common, the jobs that should run.
 
-    And what the budget of these was too small for, a sentence.
+    The last item is a sentence on the jobs that the budget was too small for.
 
     `candidates`: places in `verdicts` with what is known of each; a series with two references is there twice. `share`:
     further jobs a night as a share of the cases, as the site states it.
@@ -159,7 +159,7 @@ def _as_a_whole(
     budget = share * len(of.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
     found = night.judge(baseline, jobs, of.pool, groups, budget)
     verdicts, decided = list(verdicts), set()
-    for index in numpy.argsort(~found.red, kind='stable'):  # of two references the one that it lost against decides
+    for index in numpy.argsort(~found.red, kind='stable'):  # with two references, the one that is missed decides
         place, row = places[index], rows[index]
         if place not in decided:
             decided.add(place)
@@ -190,7 +190,7 @@ def _further_jobs(found: night.Answer, of: gather.Cases, cases: list[CaseRow]) -
 
 
 def _left_out(found: night.Answer, share: float) -> str:
-    """Return which doubts a larger budget would have decided tonight."""
+    """Return a sentence on the doubts that a larger budget would have settled."""
     if not found.left_out:
         return ''
     most = -100 * math.expm1(-max(found.left_out.values()))
@@ -202,9 +202,9 @@ def _left_out(found: night.Answer, share: float) -> str:
 
 
 def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> list[Again]:
-    """Return cases without a reference, chosen at random, that should run twice: how much alike jobs of a night are.
+    """Return random cases without a reference to run twice, which shows the correlation of the jobs of a night.
 
-    A share of the cases, so that a site of few has none; those that ran twice already count.
+    Their number is a share of the cases, so a small site has none; cases that already ran twice count.
     """
     runs = [run for run in runs_of(case for case in cases if not case.fixture) if run[0].case_id not in judged]
     first = [run[0] for run in runs if run[0].benchmark and not failure(run[0])]
@@ -218,7 +218,7 @@ def _pairs(session: Session, cases: list[CaseRow], judged: Collection[int]) -> l
 
 
 def _decided(verdict: Verdict, row: gather.Row, found: night.Answer, index: int) -> Verdict:
-    """Return the verdict of a series by one of its references, from the answer for the whole session."""
+    """Return the verdict of a series by the reference of `row`, from the answer for the whole session."""
     loss, low, high = (-math.expm1(-float(values[index])) for values in (found.loss, found.low, found.high))
     name, what = 'improved' if found.improved[index] else 'ok', ''
     if found.red[index]:
@@ -247,9 +247,9 @@ def _cause(verdict: Verdict, row: gather.Row, what: str) -> str:
 
 
 def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: Sequence[gather.Row]) -> list[Common]:
-    """Return the losses that groups of series share, the widest first, as far as they tell different causes.
+    """Return the losses that groups of series share, the widest first, one for each distinct cause.
 
-    Not of groups most of whose series lost by themselves: what these have in common, the incidents tell.
+    Groups most of whose series regressed by themselves are left out: incidents show what these share.
     """
     common = []
     for index in night.highest(found, groups):
@@ -262,7 +262,7 @@ def _in_common(found: night.Answer, groups: Groups, names: Sequence[str], rows: 
 
 
 def _slow_nodes(found: night.Answer, of: gather.Cases, rows: Sequence[gather.Row]) -> list[Common]:
-    """Return the nodes that lost performance in the cases that ran on them."""
+    """Return the nodes that lost performance, as losses in common of the cases that ran on them."""
     common = []
     for node, (*sizes, p) in found.slow.loss.items():
         loss, low, high = (-math.expm1(-size) for size in sizes)
@@ -316,7 +316,7 @@ def site_policy(session: Session, root: Path | None = None) -> dict[str, Any]:
 def judge(row: Measured, rules: Sequence[tuple[Reference, Limits]], session: str) -> Verdict:
     """Return the verdict of one series by the first of `rules`, as far as it needs no other series.
 
-    `ok` stands for a number that has a reference of this machine: the session as a whole decides.
+    A number with a reference of this machine is `ok` for now: the session as a whole decides.
     """
     reference, bound = rules[0] if rules else (None, None)
     verdict, cause, value, sign = row.status, row.cause, row.value, row.quantity.sign

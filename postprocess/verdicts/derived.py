@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What follows from the numbers of one session: scaling, rooflines, balance. Each with its formula and source.
+"""Derive figures from the numbers of one session: scaling, rooflines, balance. Each with its formula and source.
 
-Which metric is part of what, its check states: `figures` of :class:`plumbline.record.Record`.
+The check states which metric is used for which figure: `figures` of :class:`plumbline.record.Record`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from plumbline.units import UNITS
 from postprocess.results.rows import CaseRow
 from postprocess.text import count, named, number
 
-#: What a figure is called that tells how close a number is to what the hardware can do at most.
+#: The name of the figure value / physical peak.
 OF_PEAK = 'share of the peak'
 _SCALING = {'weak': 'Gustafson 1988, doi:10.1145/42411.42415', 'strong': 'Amdahl 1967, doi:10.1145/1465482.1465560'}
 _ROOFLINE = 'Williams, Waterman and Patterson 2009, doi:10.1145/1498765.1498785'
@@ -86,7 +86,7 @@ _Figure = tuple[str, str, float, str, str, str]
 
 
 def _of_peaks(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield what each metric of a check reaches of its physical peak, in the case where it comes closest."""
+    """Yield the share of the physical peak for each metric of a check, from the case that comes closest."""
     closest: dict[tuple[str, str], tuple[float, _Row]] = {}
     for row in rows:
         if peak := row.figures.get('peak'):
@@ -108,7 +108,7 @@ def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
             rates[row.id.check, tuple(of.items())][nodes].append(row)
     for (check, params), by_nodes in sorted(rates.items()):
         stated = next(iter(by_nodes.values()))[0].figures
-        if 'one_node' in stated:  # the params of the case that solves the same problem there
+        if 'one_node' in stated:  # params of the one-node case that solves the same problem
             alone = tuple((dict(params) | stated['one_node']).items())
             by_nodes = {**by_nodes, 1: rates.get((check, alone), {}).get(1, [])}
         few = min(n for n, own in by_nodes.items() if own)
@@ -125,14 +125,14 @@ def _scaling(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 
 def _sparse_of_dense(rows: Sequence[_Row]) -> Iterator[_Figure]:
-    """Yield what a sparse solver reaches of a dense one, on the same number of nodes and of the same size."""
+    """Yield the rate of a sparse solver as a share of that of a dense one, on as many nodes and of the same size."""
     best: dict[str, dict[tuple[str, str], _Row]] = {'dense': {}, 'sparse': {}}
     for row in rows:
         if solver := row.figures.get('solver'):
             params = dict(row.id.params)
             at = params.get('size', ''), params.get('num_nodes', '1')
             known = best[solver].get(at)
-            if known is None or row.value > known.value:  # of several implementations
+            if known is None or row.value > known.value:  # the best of several implementations
                 best[solver][at] = row
     for at, sparse in sorted(best['sparse'].items()):
         if dense := best['dense'].get(at):
@@ -156,7 +156,7 @@ def _of_roofline(rows: Sequence[_Row]) -> Iterator[_Figure]:
         intensity = row.figures.get('intensity')
         if intensity == 'high':
             at, share = 'I > P / B', row.base / peak
-        elif isinstance(intensity, str):  # the metric of the bytes that this one takes
+        elif isinstance(intensity, str):  # the metric that gives its bytes
             moved = next((one.base for one in rows if one.id.metric == intensity and one.id.case == row.id.case), None)
             if not moved:
                 continue
@@ -183,7 +183,7 @@ def _balance(rows: Sequence[_Row]) -> Iterator[_Figure]:
 
 def _under_caps(rows: Sequence[_Row]) -> Iterator[_Figure]:
     """Yield the power cap of the least energy for the same work, and what it saves against the highest cap."""
-    work: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # done with one J, by cap
+    work: dict[tuple[str, str], dict[int, float]] = defaultdict(dict)  # work per J, by cap
     for row in rows:
         if param := row.figures.get('capped'):
             params = dict(row.id.params)

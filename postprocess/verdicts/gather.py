@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Gather what is known of the series of a session: references, earlier sessions, and what they have in common."""
+"""Gather the inputs of the judgement of a session: references, earlier sessions, and groups of series."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from postprocess.text import named
 from postprocess.verdicts.measured import Measured
 
 _SESSIONS = 2 * METHOD.windows[-1]  # that are read: not every session has every series
-_EXACT = 10**6  # sessions of a published number whose own error is not known: it says what the machine must do
+_EXACT = 10**6  # sessions assumed behind a published number without its own error: it is taken as exact
 _FEWEST = 3  # series of a group, and points of a range of a curve
 
 
@@ -39,8 +39,8 @@ _FEWEST = 3  # series of a group, and points of a range of a curve
 class Row:
     """A series that was measured, and one of the references that it is judged by.
 
-    `bound`: the limits of that. `spread`: the row that tells how much it varies, another one where a published number
-    says nothing of that.
+    `bound`: the limits of that reference. `spread`: the row with its spread, another one if a published number states
+    none.
     """
 
     measured: Measured
@@ -55,21 +55,20 @@ class Row:
         return self.reference.quantity.sign
 
     def performance(self, value: float) -> float:
-        """Return the logarithm of performance; of a value that is not above 0 that of next to nothing."""
+        """Return the logarithm of performance; values that are not above 0 count as a tiny positive one."""
         return self.sign * math.log(max(value, 1e-9 * self.reference.mean))
 
     @property
     def jobs(self) -> list[float]:
-        """The performance of the jobs of the session, the first one first; not of those that ran to judge a node."""
+        """The performance of the jobs of the session in order, without jobs that ran to judge a node."""
         return [self.performance(job.value) for job in self.measured.measuring if job.purpose != OF_NODE]
 
 
 def on_own_nodes(rows: Sequence[Row], recorded: ndarray) -> list[Row]:
-    """Return the rows; of series that several nodes measured, with the level and spread of their node in the baseline.
+    """Return the rows; a series that several nodes measured gets the level and spread of its node in the baseline.
 
-    How much a node differs from the others for good is no loss of tonight, and the same in every session of a window:
-    the reference is moved by it. Not where that would be beyond the limit, or comes of fewer than three sessions.
-    `recorded`: rows x N x jobs.
+    A lasting difference of a node from the others is not a loss of tonight, so the reference is moved by it, unless it
+    is beyond the limit or known from fewer than three sessions. `recorded`: rows x N x jobs.
     """
     several, found = _on_several_nodes(rows), list(rows)
     recorded_on = numpy.isfinite(recorded[..., 0]).sum(axis=1)
@@ -155,8 +154,8 @@ class Earlier:
 def earlier_sessions(store: Store, last: Session, rows: Sequence[Row]) -> Earlier:
     """Return the jobs of earlier sessions.
 
-    The sessions of a baseline are those that its provenance names; sessions since count from the day on which the row
-    was recorded. Where several nodes ran a case in one session, it is followed on each node.
+    The sessions of a baseline are those that its provenance names; later ones begin with the day on which the row was
+    recorded. A case that several nodes ran in one session is followed on each node.
     """
     earlier = [one for one in store.history(last) if one.session != last.session]
     names = numpy.array([one.session[:8] for one in earlier], str)
@@ -200,7 +199,7 @@ class Cases:
 def cases_of(store: Store, session: Session, rows: Sequence[Row], sessions: Sequence[Session]) -> Cases:
     """Return where the jobs of `rows` ran; `sessions`: those of the baselines.
 
-    A case of a node sweep stays on its node, and the comparison of nodes judges that; so does one of several nodes.
+    Cases of a node sweep, and cases on several nodes, stay on their nodes; the comparison of nodes judges these.
     """
     ids = list(dict.fromkeys(row.measured.case_id for row in rows))
     number_of = {case_id: number for number, case_id in enumerate(ids)}
@@ -249,7 +248,8 @@ _NODES = """
 def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> ndarray:
     """Return the performance of each job, rows x sessions x jobs; NaN where there is no number.
 
-    Two jobs at least, and as many as the most that ran: with room for all, those of a thousand nodes would take 2 GB.
+    There is room for at least two jobs, and for the most that ran: room for the maximum would take 2 GB with a thousand
+    nodes.
     """
     several = _on_several_nodes(rows)
     all_series: dict[tuple[Any, ...], int] = {}
@@ -323,7 +323,7 @@ def curves_of(rows: Sequence[Row], sizes: dict[int, frozenset[str]]) -> dict[tup
 
 
 def weights_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> ndarray:
-    """Return how much each row counts: the points of a curve that its check does not name together as one metric."""
+    """Return the weight of each row: the points of a curve count as one metric, unless its check names them."""
     weights = numpy.ones(len(rows))
     for points in curves.values():
         for index in points:
@@ -333,7 +333,7 @@ def weights_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) ->
 
 
 def groups_of(rows: Sequence[Row], curves: dict[tuple[Any, ...], list[int]]) -> tuple[Groups, list[str]]:
-    """Return groups of rows that have a place or check in common, with their names; of equal groups the widest."""
+    """Return the groups of rows that share a place or check, with names; of groups with equal members the widest."""
     found: dict[tuple[str, str], list[int]] = {}
     cases = Counter(id for id, _ in {(row.measured.id.case, row.measured.case_id) for row in rows})
     for index, row in enumerate(rows):

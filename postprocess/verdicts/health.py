@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What the nodes of a session counted while their cases ran: heat, errors, and their clock."""
+"""Describe the health of the nodes of a session while their cases ran: heat, errors, clock."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from postprocess.results.rows import CaseRow
 from postprocess.text import number
 from postprocess.verdicts.verdict import Verdict
 
-#: Facts that ``parts/load.sh`` of a job records of a node, the most that a quiet node shows, and what more means.
+#: Facts that ``parts/load.sh`` records of a node: name, the highest value on a quiet node, the meaning of more.
 LOADS = {
     'load_beside': (0.5, '{} CPUs were busy beside the benchmark, expected at most 0.5'),
     'cpu_steal': (2.0, 'the hypervisor took {} % of the CPU time, expected at most 2 %'),
     'clock_throttled': (0.0, 'heat lowered the clock {} times'),
 }
-_SLOW = 0.95  # of the clock that other nodes had in the same cases: less is told
+_SLOW = 0.95  # of the clock of other nodes in the same cases: a lower one is reported
 # ``checks/core/job/parts/health.sh`` records a count, and on which devices
 _FAULT = re.compile(r'([0-9]+)(?: on (.+))?')
-_CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that any node knows counts: an idle CPU may be slow
+_CLOCKS = ('clock_in_run', 'clock_at_end')  # the first that any node recorded is used: an idle CPU may have a low clock
 
 
 class Health:
@@ -47,8 +47,8 @@ class Health:
         """Return ``1.9 GHz against 2.6, thermal throttle +412`` of each of `nodes` that was slowed in `cases`: what it
         counted, and what took its CPUs from the benchmark.
 
-        Against: the median clock of the nodes that ran the same cases and are not among `nodes`; where these are all,
-        of all others. What takes as many CPUs of those explains nothing.
+        The clock is compared with the median of the other nodes that ran the same cases, or of all other nodes if there
+        are none. CPU time that is also lost on those nodes explains nothing.
         """
         facts: dict[str, list[Mapping[str, str]]] = defaultdict(list)
         for case in cases:
@@ -68,7 +68,7 @@ class Health:
         return found
 
     def in_cause(self, verdict: Verdict) -> Verdict:
-        """Return the verdict; of a loss, with what its nodes counted at the beginning of its cause."""
+        """Return the verdict; the cause of a loss begins with the counters of its nodes."""
         said = self.of([verdict.id.case], verdict.nodes) if verdict.verdict == 'regressed' else {}
         if not said:
             return verdict
@@ -94,7 +94,7 @@ def disturbances(loads: Mapping[str, float | None]) -> list[str]:
 
 
 def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Mapping[str, str]]]) -> list[str]:
-    """Return what took more CPU time on a node than on the others. `counted`: its heat is told already."""
+    """Return what took more CPU time on a node than on others. `counted`: whether its heat is already described."""
     beyond = {}
     for name in ('load_beside', 'cpu_steal'):
         elsewhere = [value for of in others if (value := _worst(of, name)) is not None]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What a session measured and what it failed to measure, before any reference is looked at."""
+"""Collect what a session measured and failed to measure, without looking at references."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Job:
 class Measured:
     """One series of one case of a session, in all `jobs` of the case; metric ``*`` stands for a case without any.
 
-    One that is not `judged` is judged only where a reference names it. `stated`: what the check states of its
+    A series that is not `judged` is judged only if a reference names it. `stated`: what the check states of its
     tolerance, for `plumbline.limits.tolerance_for`.
     """
 
@@ -92,12 +92,12 @@ class Measured:
 
     @property
     def lost(self) -> tuple[Job, ...]:
-        """The jobs whose case came to its end without a number that is true: another job does not make up for it."""
+        """The jobs without a valid number although their case ended; other jobs do not make up for them."""
         return tuple(job for job in self.jobs if job.ended and job.status in ('missing', 'invalid'))
 
     @cached_property
     def summary(self) -> Summary:
-        """The samples of the jobs that measured it on `nodes`, not of those on other nodes."""
+        """The summary of the samples of the jobs that measured it on `nodes`."""
         here = [job.summary for job in self.measuring if set(job.nodes) == set(self.nodes)]
         return pool(here) if self.status == 'measured' else self._first.summary
 
@@ -133,7 +133,7 @@ def smallest_mode(tags: list[str]) -> str:
 
 
 def failure(case: CaseRow) -> str | None:
-    """Return why nothing that a case measured counts; None where it ended well, or failed only against references."""
+    """Return why no number of a case counts; None if it ended normally, or failed only against references."""
     if reached_its_end(case.result, case.fail_phase):
         return None
     if case.result == 'abort':
@@ -206,14 +206,14 @@ def runs_of(cases: Iterable[CaseRow]) -> Iterable[list[CaseRow]]:
 
 
 def _failure_of(case: CaseRow, broken: Mapping[tuple[str, str], str | None]) -> str | None:
-    """Return why nothing that a case measured counts, with what became of its stack."""
+    """Return why no number of a case counts, with the fault of its stack."""
     if case.result == NEEDED_FAILED and (why := broken.get((case.partition, case.environ))):
         return f'not run: its stack {case.environ} {why}'
     return failure(case)
 
 
 def _job(case: CaseRow, row: MetricRow | None, failed: str | None) -> Job:
-    """Return the job of a case for a series, whose `row` is None where the case declares no such series."""
+    """Return the job of a case for a series; `row` is None if the case does not declare the series."""
     nodes = tuple(case.nodes)
     if row is None:
         why = failed or case.fail_reason or f'ended with result {case.result!r} and declared no such metric'

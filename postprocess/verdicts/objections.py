@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Tell what speaks against recording a series, so that a person must give a reason."""
+"""Find objections to recording a series, for which a person must give a reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from postprocess.verdicts.candidates import Candidate, Doubt
 
 #: Kinds of objections that stay true, so that a reason once accepted holds for the next baseline, too.
 LASTING = ('levels', 'published')
-#: That a row of an unchanged machine is called worse.
+#: The chance that a row of an unchanged machine is called worse.
 CHANCE = 0.001
 _FEWEST_SESSIONS = 5  # that show a slow loss
 
@@ -61,7 +61,7 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
 
 
 def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]) -> list[Objection]:
-    """Return that a series lost over its sessions, by a straight line: more than the floor, and than chance."""
+    """Return a sentence if a straight line through the sessions falls by more than the floor and more than chance."""
     nights, of = numpy.unique(used.nights, return_inverse=True)
     if len(nights) < _FEWEST_SESSIONS:
         return []
@@ -81,14 +81,14 @@ def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]
 def worse(
     new: Reference, in_force: Reference | None, published: Reference | None, tolerance: Tolerance
 ) -> list[Objection]:
-    """Return the references of this machine that a new row falls short of: by more than the floor, and than chance."""
+    """Return the references of this machine that a new row misses by more than the floor and more than chance."""
     spread, df = new.spread or tolerance.usual_spread, new.df or PRIOR_DF
     found = []
     for kind, row, name in (('in_force', in_force, 'in force'), ('published', published, 'published')):
         if row is None or row.kind == 'elsewhere' or row.quantity != new.quantity:
             continue
         lost = row.quantity.sign * math.log(row.mean / new.mean)
-        # of two means; a published number without n says what the machine must do
+        # standard error of the difference of two means; a published number without n is exact
         error = spread * math.sqrt(1 / (new.n or 1) + (1 / row.n if row.n else 0))
         if lost > max(-math.log1p(-tolerance.floor), float(quantile(1 - CHANCE, numpy.array(df))) * error):
             why = (

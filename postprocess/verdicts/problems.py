@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What went wrong in a session outside its series: what `ci` told the store, and what the cases show."""
+"""Find what went wrong in a session outside its series: messages that `ci` stored, and failed cases."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from postprocess.results.store import Session
 from postprocess.text import count
 from postprocess.verdicts.measured import Measured, failure, last_runs
 
-# What `ci` says of a session that was ended, of an allocation of a node sweep that was, and of a node that was lost
+# The messages of `ci` on a session that was cut short, an ended allocation of a node sweep, and a lost node
 _STORED = {
     'cut short': re.compile(r'the session did not come to its end: .*'),
     'part ended': re.compile(r'the measurement of \d+ nodes? was ended: (?P<why>.*)'),
@@ -27,7 +27,7 @@ _STORED = {
 
 @dataclass(frozen=True)
 class Problem:
-    """A sentence on what went wrong, and what a program needs of it.
+    """A sentence on what went wrong, with its facts as data.
 
     `kind`: ``cut short``, ``part ended``, ``node lost``, ``not measured`` (nothing of the session), ``fixture``,
     ``case``, or ``session`` for all others. `partition`, `environ`, `node`: where, as far as it is of one. `why` a part
@@ -46,7 +46,7 @@ class Problem:
 
 
 def stored(text: str) -> Problem:
-    """Return a sentence of the store as what it is: here, and nowhere else, are sentences read."""
+    """Parse a stored sentence into a problem; no other code parses sentences."""
     for kind, pattern in _STORED.items():
         if found := pattern.fullmatch(text):
             return Problem(text, kind, **found.groupdict(''))
@@ -73,7 +73,7 @@ def problems_of(session: Session, cases: Iterable[CaseRow], rows: Sequence[Measu
         at = f'of {case.partition} with {case.environ}'
         if case.fixture and (failed := failure(case) or reason):
             problems.append(Problem(f'fixture {case.name} {at}: {failed}', 'fixture', *where))
-        # The performance phase fails for what the metrics show, or for something else that no metric shows
+        # The performance phase fails because of metrics, which show it themselves, or for another reason
         elif (
             failure(case) is None
             and reason

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""What came out: the verdict of a series in a session, and all verdicts of a session together."""
+"""The results of judging: the verdict of a series in a session, and all verdicts of a session."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ VERDICTS = (
     'regressed', 'missing', 'failed', 'invalid', 'warning', 'improved', 'ok', 'no_reference', 'informational',
 )  # fmt: skip
 BAD = frozenset(('regressed', 'missing', 'failed', 'invalid'))
-#: What a loss in a series leads to: a failure; a warning, as its number is of another machine; nothing, as there is no
-#: reference, as it is not measured any more, or as it is informational.
+#: What a loss in a series would cause: a failure; a warning, because the reference is of another machine; or nothing,
+#: because there is no reference, because it is no longer measured, or because it is informational.
 STANDINGS = ('gated', 'elsewhere', 'no_reference', 'vanished', 'informational')
 _LEAST_FIRST = ('vanished', 'no_reference', 'elsewhere', 'gated', 'informational')
 _COMPARED = frozenset(('regressed', 'warning', 'improved', 'ok'))
@@ -34,8 +34,8 @@ class Verdict:
     `reference` and `limits` are None where there is nothing to compare with. `nodes` and `case_id` are those of the
     first job that measured it, `session` is where its numbers come from. `loss`: share of the performance that was lost
     against the reference over the last `window` sessions, below 0 where it gained; `interval`: its 95 % interval.
-    `p` is the chance that a healthy series looks so bad, corrected for the number of windows; `q` the same adjusted for
-    the number of series, and 0 where a loss counts whatever the spread.
+    `p`: the chance that a healthy series looks so bad, corrected for the number of windows. `q`: `p` adjusted for the
+    number of series; 0 for a loss above the cap.
     """
 
     verdict: str
@@ -127,7 +127,7 @@ class Common:
         return frozenset(self.series)
 
     def holds(self, verdict: Verdict) -> bool:
-        """Return True if a series may share the loss: it is one of its group, and not surely without half of it."""
+        """Return True if a series may share the loss: it is in the group and may have lost half of it."""
         healthy = verdict.interval is not None and verdict.interval[1] < self.loss / 2
         return verdict.id in self._members and (self.kind != 'node' or self.where in verdict.nodes) and not healthy
 
@@ -141,7 +141,7 @@ class Common:
 
 @dataclass(frozen=True)
 class Again:
-    """Further `jobs` of a case that should run now: on a node where `on` names one, else on others than `not_on`.
+    """Further `jobs` of a case that should run now: on the node `on` if given, else on other nodes than `not_on`.
 
     `case_id` of its first job; `partition`, `environ` and `name` as ReFrame has them. `why`: in words.
     """
@@ -161,9 +161,9 @@ class Comparison:
     """All verdicts of a session, worst first, and what went wrong outside its series.
 
     `scope` names what is compared where that is more than one session on either side. `common`: losses that series
-    share. `again`: the jobs that should run before the answer is final. `left_out`: what the budget of further jobs was
-    too small for, a sentence. `hints`: what to do next. `retire`: the command that retires the baseline of series that
-    nothing measured, without ``plumbline`` and its options.
+    share. `again`: the jobs that should run before the answer is final. `left_out`: a sentence on the doubts that the
+    budget of further jobs was too small for. `hints`: what to do next. `retire`: the command that retires the baseline
+    of series that nothing measured, without ``plumbline`` and its options.
     """
 
     session: Session
@@ -179,7 +179,7 @@ class Comparison:
 
     @cached_property
     def series(self) -> list[Verdict]:
-        """The verdict of each series: that of its worst job, which is what counts wherever metrics are counted."""
+        """The verdict of each series, that of its worst job; all counts of metrics use it."""
         found: dict[SeriesId, Verdict] = {}
         for row in self.verdicts:
             found.setdefault(row.id, row)
@@ -198,7 +198,7 @@ class Comparison:
 
     @cached_property
     def guarded(self) -> list[Verdict]:
-        """The series, the least guarded first; equal ones by the loss they notice."""
+        """The series by standing, the least guarded first, then by the loss that they notice."""
         rows = [row for row in self.series if row.id.metric != '*']
         return sorted(rows, key=lambda row: (_LEAST_FIRST.index(row.standing), -row.detectable))
 
@@ -225,7 +225,7 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 where a series, what series have in common or the session itself is not as it should be, else 0."""
+        """1 if a series, a group of series or the session itself failed, else 0."""
         return int(bool(self.problems or self.common) or not BAD.isdisjoint(self.counts))
 
     @property

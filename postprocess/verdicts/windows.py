@@ -25,9 +25,9 @@ from postprocess.verdicts.measured import Measured, mean_of, measured, measured_
 from postprocess.verdicts.problems import problems_of
 from postprocess.verdicts.verdict import Comparison, Verdict, worst_first
 
-CERTAIN = 0.995  # one-sided: half of a hundredth of healthy series changed as much
+CERTAIN = 0.995  # one-sided: 0.5 % of healthy series change as much
 
-_TOO_WIDE = 0.2  # a comparison that does not exclude such a loss tells nothing
+_TOO_WIDE = 0.2  # a comparison that cannot exclude such a loss is inconclusive
 
 
 def sessions_named(store: Store, name: str, site: str | None = None) -> list[Session]:
@@ -52,9 +52,9 @@ def sessions_named(store: Store, name: str, site: str | None = None) -> list[Ses
 class Shift:
     """The change of a series from one set of jobs to another.
 
-    `ratio` of the values after to those before, of which `before` and `after` are the summaries over jobs. `variance`
-    of the logarithm of one job with `df` degrees of freedom, 0 where one job a side shows none; that of the logarithm
-    of the ratio is `factor` times that of a job. `how` says what was compared.
+    `ratio` of the values after to those before, of which `before` and `after` are the summaries over jobs. `variance`:
+    of the logarithm of one job, with `df` degrees of freedom, 0 with one job on each side. The variance of the
+    logarithm of the ratio is `factor` times that. `how` says what was compared.
     """
 
     before: Summary
@@ -73,7 +73,7 @@ def shift_between(
 
     The unit is the job. Paired where at least two nodes ran on both sides: differences between nodes cancel. Else the
     jobs of one side against those of the other, on the common node if there is one. `rho`: the correlation of the jobs
-    of one side, which they do not show themselves.
+    of one side, which cannot be estimated from them.
     """
     both = sorted(before.keys() & after.keys())
     if len(both) > 1:
@@ -120,7 +120,7 @@ def compare_windows(
     references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
     cases = store.cases(newest)
     latest = measured(cases, store.metrics(newest))
-    # of earlier sessions only good numbers count
+    # in earlier sessions only valid numbers count
     bad = {row.id: row for row in latest if row.status != 'measured' or row.lost}
     verdicts, changes = [], []
     for key, group in new.items():
@@ -145,7 +145,7 @@ def compare_windows(
 
 
 def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
-    """Return the correlation of the jobs of a side: those of one day share what the day does to them."""
+    """Return the correlation of the jobs of a side: jobs of one day share the conditions of the day."""
     spans = (max(one.started for one in side) - min(one.started for one in side) for side in (before, after))
     return LIKENESS_OF_JOBS if max(spans) < timedelta(days=1) else 0.0
 
@@ -176,12 +176,12 @@ class Certainty:
 
 
 def certainties(changes: Sequence[Shifted]) -> list[Certainty]:
-    """Return how certain each change is, from all of them together.
+    """Return the certainty of each change, estimated from all changes together.
 
     The variance of a job is that of the recorded baseline, pooled with that of the compared jobs; without a baseline
-    the latter, drawn to the other series and to what is usual for the kind of metric (`moderate`); with one job a side
-    what is usual, fitted to the changes of all series about their median. Where all series scatter more than that
-    explains, all are that much less certain.
+    the latter, drawn to the other series and to what is usual for the kind of metric (`moderate`); with one job on each
+    side the usual variance, fitted to the changes of all series about their median. If all series scatter more than
+    that explains, all standard errors grow accordingly.
     """
     if not changes:
         return []
@@ -264,7 +264,7 @@ def _usable(group: Sequence[Measured]) -> list[Measured]:
 
 
 def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
-    """Return what each set of nodes measured, a summary for each job."""
+    """Return for each set of nodes a summary of each of its jobs."""
     found: dict[str, list[Summary]] = {}
     for job in (job for row in rows for job in row.measuring if job.value > 0):
         found.setdefault(','.join(sorted(job.nodes)), []).append(job.summary)

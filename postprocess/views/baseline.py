@@ -32,7 +32,7 @@ _SHOWN = 20  # sessions and sentences of a kind; all of them are in JSON
 
 
 def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[[str], str]) -> View:
-    """Return how proposed rows differ from those in force; `path`: the file of the proposal, where there is one.
+    """Return how proposed rows differ from those in force. `path`: the file of the proposal; None without one.
 
     `command`: returns a command as it is to be typed.
     """
@@ -103,7 +103,7 @@ def _withheld(found: Proposal) -> list[str]:
 
 
 def _ended(found: Proposal, command: Callable[[str], str]) -> list[str]:
-    """Return what is no longer measured, a line a case and session; with the command that retires its rows."""
+    """Return a line for each case and session of what is no longer measured, then the command that retires its rows."""
     groups: dict[tuple[Any, ...], list[SeriesId]] = {}
     for of, session in found.ended.items():
         groups.setdefault((of.case, session.session[:8]), []).append(of)
@@ -118,7 +118,7 @@ def _ended(found: Proposal, command: Callable[[str], str]) -> list[str]:
 
 
 def _some(lines: list[str], noun: str) -> list[str]:
-    """Return the first lines, and how many more there are."""
+    """Return the first lines, then the number of the others."""
     return lines if len(lines) <= _SHOWN else [*lines[:_SHOWN], f'and {count(len(lines) - _SHOWN, noun)} more']
 
 

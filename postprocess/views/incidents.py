@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from postprocess.results.excerpts import Excerpt
 
 _LINES = 16  # on the incidents of a session
-_MOST = 6  # lines of evidence of one, in the text
+_MOST = 6  # lines of evidence of an incident, in the text
 _COLUMNS = (
     Column('id', 'id'),
     Column('state', 'state'),
@@ -84,14 +84,14 @@ def to_row(known: Known, day: str) -> Row:
 
 
 def listing(known: Sequence[Known], day: str) -> View:
-    """Return all incidents of a ledger, what is to be acted on first."""
+    """Return all incidents of a ledger, the most urgent first."""
     rows = [to_row(one, day) for one in known]
     is_open = sum(row['state'] in FAILING for row in rows)
     return View(_COLUMNS, rows, after=f'{count(len(rows), "incident")}, {is_open} open')
 
 
 def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
-    """Return one incident with all that is known of it: its metrics as rows, and what each session says of it.
+    """Return one incident in full: its metrics as rows, and what each session shows of it.
 
     `shown`: what its program printed.
     """
@@ -118,8 +118,8 @@ def details(known: Known, day: str, shown: Excerpt | None = None) -> View:
 def first_lines(known: Sequence[Known], day: str, most: int = _LINES) -> list[str]:
     """Return at most `most` lines of at most 80 characters that tell the incidents of a session.
 
-    As many as fit are told whole, the first ones first: what, since when, what changed, evidence, the next command.
-    Then with a second piece of evidence: the measured values, where the first is what a node counted.
+    The first ones are described in full as far as they fit: what, since when, what changed, evidence, the next command.
+    A second piece of evidence follows if there is room: the measured values, if the first is a node's counters.
     """
     named = known if len(known) <= most else known[: most - 1]
     forms = []
@@ -150,7 +150,7 @@ def _titled(known: Known, day: str) -> list[str]:
 
 
 def _brief(known: Known, day: str) -> list[str]:
-    """Return one line; of what healed, all that is to be said."""
+    """Return an incident as one line; of a healed one this is everything."""
     first, *more = _titled(known, day)
     if known.state(day) == 'healing':
         return _wrap(f'{known.id} healing: {known.incident.title}; {since(known, day)}')
@@ -184,7 +184,7 @@ def text(known: Known, day: str, most: int = _MOST) -> Iterator[str]:
 
 
 def same_nodes(known: Known) -> list[str]:
-    """Return that the places of an incident have the same nodes, where it has several."""
+    """Return a sentence if several places of an incident have the same nodes, else an empty text."""
     *first, last = known.incident.where.places
     return [f'{", ".join(first)} and {last} have the same nodes: no measurement tells which it is'] if first else []
 
@@ -233,6 +233,6 @@ def _wrap(line: str, indent: str = '') -> list[str]:
 
 
 def _command(line: str) -> list[str]:
-    """Return a command in lines that a shell joins again."""
+    """Return a command split into lines with continuation backslashes."""
     lines = wrapped(line, '  ', '      ', WIDTH - 2).splitlines()
     return [f'{one} \\' for one in lines[:-1]] + lines[-1:]

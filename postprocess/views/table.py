@@ -31,12 +31,11 @@ class Column:
     """A column of a table.
 
     `key` names its values in the rows, in CSV, in JSON and on the page (``data-column``). `title` is its heading for
-    people; None: only programs see it. `format` makes text of the value, and of those under the keys `beside` where
-    several make one cell; `unit` follows it. `number`: aligned to the right. `width`: characters that a text keeps
-    where it is cut, and where the page breaks it; 0: it is not broken inside a word. `priority` where there is little
-    room: 1 stays, 2 gives way on a narrow terminal, 3 on a telephone and on paper, too. `sort`: key of the number that
-    the page sorts by in place of the text; with a ``-`` before it, the largest first. `on_page`: False for what the
-    page tells elsewhere.
+    people; None: only programs see it. `format` makes the text of the cell from the value and, for cells of several
+    values, those under the keys `beside`; `unit` follows it. `number`: aligned to the right. `width`: characters that a
+    cut text keeps, and at which the page breaks it; 0: never broken inside a word. `priority`: 1 is always shown, 2 is
+    left out on a narrow terminal, 3 also on a telephone and on paper. `sort`: key of the number by which the page sorts
+    instead of the text; with a ``-`` before it, the largest first. `on_page`: False for what the page shows elsewhere.
     """
 
     key: str
@@ -106,8 +105,8 @@ def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None =
 
     rich takes seconds for thousands of rows.
 
-    In a `width`, the widest texts are cut, and where that is not enough columns are left out, which it says: of those
-    of the lowest priority the last one first.
+    To fit `width`, the widest texts are cut; if that is not enough, columns are left out, lowest priority and last
+    column first, and a line names them.
     """
     shown, filled = _filled(rows, columns)
     cells = [[column.title or '' for column in shown], *filled]
@@ -138,7 +137,7 @@ def to_table(rows: Sequence[Row], columns: Sequence[Column], width: int | None =
 
 
 def _filled(rows: Sequence[Row], columns: Sequence[Column]) -> tuple[list[Column], list[list[str]]]:
-    """Return the columns for people that have a text in some row, and the texts; without rows all of them."""
+    """Return the columns for people that are not empty in every row, and their texts; without rows, all columns."""
     shown = [column for column in columns if column.title is not None]
     texts = [[column.text(row) for column in shown] for row in rows]
     kept = [any(of) for of in zip(*texts, strict=True)] if rows else [True] * len(shown)
@@ -146,12 +145,12 @@ def _filled(rows: Sequence[Row], columns: Sequence[Column]) -> tuple[list[Column
 
 
 def _cut(text: str, room: int) -> str:
-    """Return a text that fits; of a long one the beginning."""
+    """Return the text, cut to `room` characters."""
     return text if len(text) <= room else text[: room - 1] + '~'
 
 
 def _folded(text: str, table: str) -> tuple[str, str, str]:
-    """Return what stands before a table that is folded, as many of its rows as a comment can hold, and what follows."""
+    """Return the text before a folded table, as many of its rows as a comment can hold, and the text after it."""
     text = text if len(text) < _COMMENT // 2 else text[: _COMMENT // 2].rpartition('\n')[0] + '\n\nand more'
     head, rule, *rows = table.splitlines()
     kept, room = [], _COMMENT - len(text) - len(head) - len(rule) - 200
@@ -177,7 +176,7 @@ def to_markdown(rows: Sequence[Row], columns: Sequence[Column]) -> str:
 
 
 def in_markdown(text: str) -> str:
-    """Return text that GitHub's Markdown shows as it stands: what a benchmark or a person wrote is no markup."""
+    """Escape text so that GitHub's Markdown shows it literally."""
     return re.sub(r'[\\`*<|&\[\]]', r'\\\g<0>', text.replace('\n', ' '))
 
 
@@ -195,7 +194,7 @@ def _finite(value: Any) -> Any:
 
 
 def _joined(value: Any) -> Any:
-    """Return a value for a field of CSV, which holds no list."""
+    """Return a value for a field of CSV; a list becomes text."""
     if isinstance(value, (list, tuple)):
         return '; '.join(map(as_text, value))
     return as_text(value) if isinstance(value, Mapping) else value

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 SUMMARY_LINES = 25
 _FIRST = 10  # of the warnings
-_BLOCKS = '▁▂▃▄▅▆▇'  # an odd number: what is in the middle, as expected, does not alternate between two
+_BLOCKS = '▁▂▃▄▅▆▇'  # an odd number, so that values at the expected level share one character
 _COURSE = 'history: medians of the sessions up to the later side; | begins a side'
 _PUBLISHED = 50  # rows of a comment, which GitHub limits to 65 536 characters
 
@@ -39,7 +39,7 @@ def _lost(low: float | None, high: float | None, window: int) -> str:
 
 
 def _measured(value: float | None, std: float | None, unit: str, places: int | None) -> str:
-    """Format with the decimals of its column, where it has some, else with significant digits."""
+    """Format a value with `places` decimals if given, else with significant digits."""
     if value is None or places is None:
         return quantity(value, std, unit)
     return f'{fixed(value, places, std)} {"" if unit == "1" else unit}'.rstrip()
@@ -52,9 +52,9 @@ def _limit(value: float | None, places: int | None) -> str:
 def _sparkline(
     levels: Sequence[float | None] | None, marks: Collection[int], expected: float | None, limit: float | None
 ) -> str:
-    """Return a character for each level, as high as it is between the lowest and the highest, with a bar before marks.
+    """Return a block character for each level, as high as it is between lowest and highest, with a bar before marks.
 
-    The limit is in the range, and what is as far on the other side, so that noise is seen as little.
+    The range includes the limit and its mirror image about the expected value, so that noise looks small.
     """
     if not levels:
         return ''
@@ -111,8 +111,8 @@ _COVERAGE = (
 def to_row(verdict: Verdict, places: int | None = None) -> Row:
     """Return a verdict as plain values by the keys of `COMPARED`, None where there is no such number.
 
-    Numbers are in `unit`; `deviation`, losses and `detectable` in %. `places`: decimals that its numbers have as text,
-    where they stand in a column of numbers like them.
+    Numbers are in `unit`; `deviation`, losses and `detectable` in %. `places`: decimals of its numbers as text in a
+    column of comparable numbers.
     """
     reference, bound = verdict.reference, verdict.limits
     loss, low, high = (in_percent(of) for of in (verdict.loss, *(verdict.interval or (None, None))))
@@ -202,7 +202,7 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True)
     """Return verdict, incidents and what is guarded in lines of 80 characters; of a session at most 25 of them.
 
     Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
-    What is not `alone` follows the incidents and the table, and ends with the verdict.
+    Unless it is `alone`, it follows the incidents and the table, and ends with the verdict.
     """
     verdict = wrapped(verdict_of(digest or found))
     known = digest.known if digest and alone else []
@@ -276,13 +276,13 @@ def _case(of: CaseId) -> str:
 
 
 def verdict_of(found: Comparison | Digest) -> str:
-    """Return ``FAILED: 1 incident open; 3 regressed``; where a person should look though nothing failed, why."""
+    """Return ``FAILED: 1 incident open; 3 regressed``, or why a person should look although nothing failed."""
     doubts = getattr(found, 'beside_counts', []) if found.word == 'NEEDS A LOOK' else []
     return f'{found.word}: {"; ".join([*doubts, found.headline])}'
 
 
 def _causes(rows: Iterable[Verdict], verdicts: Collection[str] = BAD) -> Iterator[str]:
-    """Yield a line for each cause of such a verdict; series of a case with the same cause share the line."""
+    """Yield a line for each cause of the verdicts in `verdicts`; series of a case with the same cause share a line."""
     groups: dict[tuple[object, ...], list[Verdict]] = {}
     for row in rows:
         if row.verdict in verdicts:

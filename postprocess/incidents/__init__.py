@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Incidents of a session: what is not as it should be, grouped by cause; what an administrator acts on."""
+"""Incidents: what is wrong in a session, grouped by cause, and followed over sessions in a ledger.
+
+Never here: history over all series (`history`), or tables for the screen (`views`).
+"""
 
 #: The states of an incident, from what must be acted on to what is over; `intermittent`: open again after healthy
 #: sessions.

@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""The job script of a case: what it sets up, its node sweep, its further jobs; `parts/` is copied into each case."""
+"""The job script of a case: set-up, trials, node sweep, further jobs; `parts/` is copied into each case.
+
+Writes scripts and their inputs only. Never: reading what a job has measured, except the places of a sweep.
+"""

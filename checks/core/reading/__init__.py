@@ -1,2 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""From what a job left behind to numbers: trials, outputs, why it failed, what its threads did."""
+"""From the files of a job to its record: trials, outputs, causes of failure, what threads did.
+
+Imports no ReFrame, so that all of it is tested on recorded outputs. Never: starting a program.
+"""

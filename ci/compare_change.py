@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run chosen checks before and after a change, interleaved A B A B on the same nodes, and compare them in pairs.
+"""Run chosen checks before and after a change in turn, on the same nodes, until each metric is decided.
 
 ``--before`` and ``--after`` are shell commands that put each state in place: ``module swap``, ``export
 PLUMBLINE_SOFTWARE=...``, a script that changes the nodes. They run in the shell that then becomes ReFrame, so what
 they export reaches the jobs. The sessions have a store of their own below ``<results>/changes``: they are no nights.
-Exit code of ``plumbline compare``: 1 where a metric became worse or could not be compared.
+Exit code 1 where a metric became worse or was lost, 3 where nothing did and some could not be told, 0 where all are ok.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from pathlib import Path
 
 from ci import command, outcome
 from ci.command import duration, positive
-from ci.session import Case, Content, Selection, Session, case_of, cases_in, left_out
+from ci.session import Case, Content, Entry, Selection, Session, case_of, cases_in, left_out
 from ci.slurm_nodes import slurm_partitions
 from plumbline.errors import InputError
 from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.site.sites import Site
+from postprocess.text import count
 
 
 def main() -> int:
@@ -35,7 +36,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     command.add_common_options(parser)
     parser.add_argument('--before', default='true', metavar='COMMAND', help='shell command for the state before')
     parser.add_argument('--after', default='true', metavar='COMMAND', help='shell command for the state after')
-    parser.add_argument('--rounds', type=positive, default=4, help='sessions of each state (default: %(default)s)')
+    parser.add_argument(
+        '--rounds', type=positive, default=16, help='sessions of each state, at most (default: %(default)s)'
+    )
+    parser.add_argument(
+        '--smallest', type=loss, default='5%', metavar='LOSS',
+        help='the loss of performance that matters, where a check states no larger one (default: %(default)s)',
+    )  # fmt: skip
     parser.add_argument('--mode', choices=MODES, default='quick', help='whose checks and trials (default: %(default)s)')
     parser.add_argument(
         '--duration', type=duration, default='4h', metavar='TIME', help='of all together (default: %(default)s)'
@@ -44,6 +51,17 @@ def parse(words: list[str]) -> argparse.Namespace:
     if arguments.before == arguments.after:
         parser.error('--before and --after: expected two commands that differ')
     return arguments
+
+
+def loss(text: str) -> float:
+    """Return the share of ``5%`` or ``0.05``, for argparse."""
+    try:
+        share = float(text.removesuffix('%')) / (100 if text.endswith('%') else 1)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise argparse.ArgumentTypeError(f'expected a loss such as 5%, found {text}')
+    return share
 
 
 def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> int:
@@ -57,32 +75,49 @@ def compare_change(site: Site, arguments: argparse.Namespace, results: Path) -> 
     home = results / 'changes' / time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())
     for folder in ('reports', 'logs'):
         (home / folder).mkdir(parents=True)
-    print(f'plumbline: {len(cases)} cases, {arguments.rounds} times before and after the change: {home}', flush=True)
+    print(f'plumbline: {count(len(cases), "case")} before and after the change: {home}', flush=True)
 
+    states = {'before': arguments.before, 'after': arguments.after}
     deadline = time.monotonic() + arguments.duration
-    uuids: dict[str, list[str]] = {'before': [], 'after': []}
+    pairs: list[tuple[str, str]] = []
     nodes: dict[Case, list[str]] = {}
+    left = None
     for number in range(1, arguments.rounds + 1):
-        for state, shell_command in (('before', arguments.before), ('after', arguments.after)):
-            print(f'plumbline: {state}, {number} of {arguments.rounds}', flush=True)
-            session = Session.new(home, selection, len(cases), f'{number}-{state}')
-            shell = ['bash', '-c', f'{shell_command}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
-            ended = session.run(deadline, nodes or None, shell=shell)  # nosec B604  text for the job
+        began, uuids = time.monotonic(), {}
+        for state in sorted(states, reverse=number % 2 == 1):  # which is first alternates: what drifts slows both
+            print(f'plumbline: {state}, {number} of {arguments.rounds} at most', flush=True)
+            session = Session.new(home, selection, len(left or cases), f'{number}-{state}')
+            shell = ['bash', '-c', f'{states[state]}\n[ $? -eq 0 ] || exit; exec "$@"', 'compare-change']
+            wanted = {case: nodes[case] for case in left or nodes if case in nodes}
+            ended = session.run(deadline, wanted or None, shell=shell)  # nosec B604  text for the job
             if not session.report.exists():
                 raise InputError(f'{state}: the command or ReFrame ended with exit code {ended.code}: {session.log}')
             content = session.content()
             write_text(session.report, json.dumps(content))
             nodes = nodes or _node_options(content, site)
-            problems = [f'{case["display_name"]}: {left}' for case in cases_in(content) if (left := left_out(case))]
-            outcome.store(home, session.report, len(cases), [ended.why] * bool(ended.why) + problems)
+            problems = [f'{case["display_name"]}: {said}' for case in cases_in(content) if (said := left_out(case))]
+            outcome.store(home, session.report, len(left or cases), [ended.why] * bool(ended.why) + problems)
             session.forget()
-            uuids[state].append(content['session_info']['uuid'])
+            uuids[state] = content['session_info']['uuid']
             if ended.told_to_end:
                 where = f'round {number} of {arguments.rounds}'
                 raise InputError(f'ended in {where}: {ended.why}; the sessions are in {home}')
-    text, code = outcome.compare_spans(home, uuids['before'], uuids['after'])
-    print(text, end='')
-    return code
+        pairs.append((uuids['before'], uuids['after']))
+        change = outcome.compare_pairs(home, pairs, arguments.smallest)
+        left = {case_of(case) for case in cases_in(content) if _name_of(case) in change.undecided}
+        if not left:
+            break
+        took = time.monotonic() - began
+        if time.monotonic() + took > deadline:
+            print(f'plumbline: no time for another round of {took:.0f} s', flush=True)
+            break
+        print(f'plumbline: {count(len(left), "case")} undecided', flush=True)
+    print(change.text, end='')
+    return change.exit_code
+
+
+def _name_of(case: Entry) -> tuple[str, str, str]:
+    return case['partition'], case['environ'], case['display_name']
 
 
 def _node_options(content: Content, site: Site) -> dict[Case, list[str]]:

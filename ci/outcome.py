@@ -187,16 +187,31 @@ def judge(results: Path, uuid: str, junit: Path, markdown: Path | None = None) -
     )  # fmt: skip
 
 
+@dataclass(frozen=True)
+class Change:
+    """What pairs of sessions tell: the table with its summary, the exit code, and the cases not yet decided.
+
+    A case is its partition, environ and name as ReFrame has them.
+    """
+
+    text: str
+    exit_code: int
+    undecided: frozenset[tuple[str, str, str]]
+
+
 @isolated
-def compare_spans(results: Path, before: Sequence[str], after: Sequence[str]) -> tuple[str, int]:
-    """Compare sessions before and after a change, in pairs; return the table with its summary, and the exit code."""
+def compare_pairs(results: Path, pairs: Sequence[tuple[str, str]], smallest: float) -> Change:
+    """Compare the sessions before and after a change. `smallest`: the share of performance whose loss matters."""
     from postprocess.results.store import Store
-    from postprocess.verdicts.windows import compare_windows
+    from postprocess.verdicts.pairs import compare_pairs
     from postprocess.views.verdicts import comparison
 
     store = Store(results)
-    found = compare_windows(store, [store.find(uuid) for uuid in before], [store.find(uuid) for uuid in after])
-    return comparison(found).render('table'), found.exit_code
+    sessions = [(store.find(before), store.find(after)) for before, after in pairs]
+    found = compare_pairs(store, sessions, smallest)
+    names = {case.id: (case.partition, case.environ, case.name) for case in store.cases(sessions[0][1])}
+    undecided = frozenset(names[one.id.case] for one in found.verdicts if one.verdict == 'warning')
+    return Change(comparison(found).render('table'), found.exit_code, undecided)
 
 
 def look_back(results: Path, uuid: str) -> LookBack:

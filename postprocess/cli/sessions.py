@@ -159,7 +159,8 @@ def compare(
     """Judge every series of a session by the references of its site.
 
     With AFTER: judge how each series changed between the two, paired where the same nodes ran on both sides.
-    Exit code 1 while an incident is open, with AFTER where something became worse or could not be compared.
+    Exit code 1 while an incident is open, with AFTER where something became worse or was lost, and 3 where nothing did
+    and some could not be told.
     """
     from postprocess.results.store import Store
     from postprocess.views import verdicts as views

@@ -104,6 +104,11 @@ def _disturbed(facts: Sequence[Mapping[str, str]], others: Iterable[Sequence[Map
     return disturbances(beyond)
 
 
+def busy_beside(case: CaseRow) -> list[str]:
+    """Return a sentence for each load that took CPU time from a case on any of its nodes."""
+    return _disturbed([*facts_by_node(case.nodes, case.provenance, case.health).values()], ())
+
+
 def _worst(facts: Sequence[Mapping[str, str]], name: str) -> float | None:
     """Return the highest value that the jobs of a node recorded of a load."""
     return max((number_in(of[name]) or 0.0 for of in facts if name in of), default=None)

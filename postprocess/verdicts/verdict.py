@@ -163,7 +163,8 @@ class Comparison:
     `scope` names what is compared where that is more than one session on either side. `common`: losses that series
     share. `again`: the jobs that should run before the answer is final. `left_out`: a sentence on the doubts that the
     budget of further jobs was too small for. `hints`: what to do next. `retire`: the command that retires the baseline
-    of series that nothing measured, without ``plumbline`` and its options.
+    of series that nothing measured, without ``plumbline`` and its options. `undecided`: number of series of which a
+    comparison of sessions cannot tell whether they lost performance.
     """
 
     session: Session
@@ -176,6 +177,7 @@ class Comparison:
     left_out: str = ''
     hints: list[str] = field(default_factory=list)
     retire: str = ''
+    undecided: int = 0
 
     @cached_property
     def series(self) -> list[Verdict]:
@@ -225,13 +227,14 @@ class Comparison:
 
     @property
     def exit_code(self) -> int:
-        """1 if a series, a group of series or the session itself failed, else 0."""
-        return int(bool(self.problems or self.common) or not BAD.isdisjoint(self.counts))
+        """1 if a series, a group of series or the session itself failed; else 3 if a comparison cannot tell, else 0."""
+        failed = self.problems or self.common or not BAD.isdisjoint(self.counts)
+        return 1 if failed else 3 if self.undecided else 0
 
     @property
     def word(self) -> str:
-        """``FAILED`` or ``OK``."""
-        return 'FAILED' if self.exit_code else 'OK'
+        """``FAILED``, ``INCONCLUSIVE`` or ``OK``."""
+        return {0: 'OK', 1: 'FAILED', 3: 'INCONCLUSIVE'}[self.exit_code]
 
     @property
     def nothing_to_compare_with(self) -> bool:

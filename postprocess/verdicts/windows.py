@@ -115,16 +115,16 @@ def compare_windows(
         raise InputError(f'the sessions are of several sites, {", ".join(sites)}: a comparison is of one')
     policy, newest = compare.site_policy(after[-1], root), after[-1]
     own = load_references(sites[0], root)
-    old, new = _by_key(store, before), _by_key(store, after)
+    old, new = by_series(store, before), by_series(store, after)
     source = f'session {", ".join(session.session[:8] for session in before)}'
-    references = {key: _reference(good, source) for key, group in old.items() if (good := _usable(group))}
+    references = {key: session_reference(good, source) for key, group in old.items() if (good := usable(group))}
     cases = store.cases(newest)
     latest = measured(cases, store.metrics(newest))
     # in earlier sessions only valid numbers count
     bad = {row.id: row for row in latest if row.status != 'measured' or row.lost}
     verdicts, changes = [], []
     for key, group in new.items():
-        good = _usable(group)
+        good = usable(group)
         row = bad.get(key) or (good or group)[-1]
         reference = references.get(key) if row.judged or any(one.judged for one in old.get(key, ())) else None
         row = compare.not_judged(row) if reference and not row.judged else row
@@ -133,7 +133,7 @@ def compare_windows(
         verdict = compare.judge(row, rules, newest.session)
         verdicts.append(compare.lost_number(verdict, row) if key in bad else verdict)
         if reference and good and verdicts[-1].verdict == 'ok':
-            shift = shift_between(_by_node(_usable(old[key])), _by_node(good), _likeness(before, after))
+            shift = shift_between(_by_node(usable(old[key])), _by_node(good), _likeness(before, after))
             changes.append(Shifted(len(verdicts) - 1, shift, tolerance, compare.with_spread(reference, own)))
     for change, found in zip(changes, certainties(changes), strict=True):
         verdicts[change.place] = _verdict(verdicts[change.place], change, found)
@@ -141,7 +141,12 @@ def compare_windows(
     verdicts += compare.not_measured(References(references.values()), rows, cases, newest, policy)
     problems = problems_of(newest, cases, latest)
     scope = f'{newest.site}, {_named(after)}, against {_named(before)}'
-    return Comparison(newest, before[-1], worst_first(verdicts), problems, scope)
+    return Comparison(newest, before[-1], worst_first(verdicts), problems, scope, undecided=undecided_in(verdicts))
+
+
+def undecided_in(verdicts: Sequence[Verdict]) -> int:
+    """Return of how many series a comparison could not tell: nothing else makes a warning of it."""
+    return sum(one.verdict == 'warning' for one in verdicts)
 
 
 def _likeness(before: Sequence[Session], after: Sequence[Session]) -> float:
@@ -235,9 +240,7 @@ def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
     if change.loss <= -math.log1p(-loss):
         if high <= max(floor, _TOO_WIDE):
             return replace(judged, verdict='ok')
-        cause = (
-            f'cannot tell: {_in_words(low)} to {_in_words(high)} (95 % interval, {shift.how}); compare more sessions'
-        )
+        cause = f'cannot tell: {in_words(low)} to {in_words(high)} (95 % interval, {shift.how}); compare more sessions'
         return replace(judged, verdict='warning', cause=cause)
     lost = -100 * math.expm1(-change.loss)
     cause = (
@@ -247,11 +250,13 @@ def _verdict(verdict: Verdict, change: Shifted, found: Certainty) -> Verdict:
     return replace(judged, verdict='regressed', cause=cause)
 
 
-def _in_words(loss: float) -> str:
+def in_words(loss: float) -> str:
+    """Return ``gain of 5 %`` or ``loss of 5 %``."""
     return f'{"loss" if loss > 0 else "gain"} of {100 * abs(loss):.0f} %'
 
 
-def _by_key(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Measured]]:
+def by_series(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Measured]]:
+    """Return what sessions measured, by series."""
     found: dict[SeriesId, list[Measured]] = {}
     for session in sessions:
         for row in measured_in(store, session):
@@ -259,7 +264,8 @@ def _by_key(store: Store, sessions: Sequence[Session]) -> dict[SeriesId, list[Me
     return found
 
 
-def _usable(group: Sequence[Measured]) -> list[Measured]:
+def usable(group: Sequence[Measured]) -> list[Measured]:
+    """Return what can be compared: numbers above 0 that the check judges."""
     return [row for row in group if row.status == 'measured' and row.judged and row.value > 0]
 
 
@@ -271,7 +277,8 @@ def _by_node(rows: Sequence[Measured]) -> dict[str, list[Summary]]:
     return found
 
 
-def _reference(rows: Sequence[Measured], source: str) -> Reference:
+def session_reference(rows: Sequence[Measured], source: str) -> Reference:
+    """Return what was measured before as a reference."""
     first, summary = rows[0], summarize([row.value for row in rows])
     return Reference(
         id=first.id, quantity=first.quantity, mean=mean_of(summary), std=summary.std, n=summary.n,

@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Decide from pairs of values whether performance was lost, looking again after each further pair."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy
+from numpy import ndarray
+
+from postprocess.statistics import distributions
+
+_FEWEST = 3  # pairs before the first look
+_FALSE = 0.01  # chance that any of all series is told as changed without a change
+
+
+@dataclass(frozen=True)
+class Pairs:
+    """The pairs of one series in the order in which they were measured.
+
+    `losses`: the logarithm of the performance that was lost from one value of a pair to the other. `quiet`: False for a
+    pair whose CPUs were busy with something else. `smallest`: the logarithm of the loss that matters. `least`: the
+    smallest standard deviation of a loss that is believed, as printed numbers are rounded.
+    """
+
+    losses: ndarray
+    quiet: ndarray
+    smallest: float
+    least: float
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What the pairs of a series tell. `word`: ``regressed``, ``improved``, ``ok``, or ``open`` where they do not.
+
+    `loss` is the mean logarithm of the performance lost, `low` and `high` its 95 % interval, `error` its standard error
+    with `df` degrees of freedom, `p` the chance of such a loss without a change. `pairs` is their number when it was
+    decided. All are not a number with fewer than two pairs.
+    """
+
+    word: str = 'open'
+    loss: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    error: float = math.nan
+    df: float = math.nan
+    p: float = math.nan
+    pairs: int = 0
+
+
+def decide(series: Sequence[Pairs]) -> list[Decision]:
+    """Return what is decided of each series at the first look that decides it, else what the last one shows.
+
+    One that lost or gained for certain and more than matters has changed: Student's t of all its pairs, for all series
+    and looks together wrong in 1 of 100 comparisons without a change. The k-th look, after k + 2 pairs, may use
+    1/k(k+1) of that, which adds up to 1. A loss needs so many pairs that a metric with two levels, at each half of the
+    time, rarely makes all of them alike: n pairs with chance 2/4^n. A series is ok if the 95 % interval of its quiet
+    pairs excludes a loss that matters; of those that lost just as much as matters, one of ten is told as ok
+    (tests/postprocess/test_pairs.py).
+    """
+    found = [Decision(pairs=len(of.losses)) for of in series]
+    for count in range(2, max((len(of.losses) for of in series), default=0) + 1):
+        places = [i for i, of in enumerate(series) if found[i].word == 'open' and len(of.losses) >= count]
+        first = [Pairs(series[i].losses[:count], series[i].quiet[:count], series[i].smallest, series[i].least)
+                 for i in places]  # fmt: skip
+        for place, decision in zip(places, _look(first, len(series)), strict=True):
+            found[place] = decision
+    return found
+
+
+def _look(series: Sequence[Pairs], all_series: int) -> list[Decision]:
+    """Return what as many pairs of each series show; `all_series` are judged together."""
+    errors, dfs = _errors(series, [numpy.ones(len(of.quiet), bool) for of in series])
+    quiet_errors, quiet_dfs = _errors(series, [of.quiet for of in series])
+    fewest = max(_FEWEST, math.ceil(math.log(2 * all_series / _FALSE, 4)))  # pairs that are not alike by chance
+    found = []
+    for i, of in enumerate(series):
+        n = len(of.losses)
+        loss, error, df = float(of.losses.mean()), errors[i], dfs[i]
+        half = float(distributions.quantile(0.975, df)) * error
+        p = float(distributions.chance(numpy.array(loss / error), numpy.array(df)))
+        word, look = 'open', n - _FEWEST + 1
+        if look > 0:
+            share = _FALSE / (look * (look + 1)) / all_series / 2
+            if n >= fewest and loss > of.smallest and p < share:
+                word = 'regressed'
+            elif -loss > of.smallest and 1 - p < share:
+                word = 'improved'
+            elif of.quiet.sum() >= _FEWEST:
+                most = float(distributions.quantile(0.975, quiet_dfs[i])) * quiet_errors[i]
+                word = 'ok' if of.losses[of.quiet].mean() + most <= of.smallest else 'open'
+        found.append(Decision(word, loss, loss - half, loss + half, error, df, p, n))
+    return found
+
+
+def _errors(series: Sequence[Pairs], used: Sequence[ndarray]) -> tuple[list[float], list[float]]:
+    """Return the standard error of the mean loss of each series over its `used` pairs, and its degrees of freedom.
+
+    Of ten series or more the variances are moderated together. Not a number of fewer than two pairs.
+    """
+    errors, dfs = [math.nan] * len(series), [math.nan] * len(series)
+    known = [i for i, there in enumerate(used) if there.sum() > 1]
+    if not known:
+        return errors, dfs
+    counts = numpy.array([used[i].sum() for i in known])
+    own = numpy.array([series[i].losses[used[i]].var(ddof=1) for i in known])
+    variances, degrees = distributions.moderate(own, counts - 1.0)
+    for i, n, variance, df in zip(known, counts, variances, degrees, strict=True):
+        errors[i], dfs[i] = math.sqrt(max(variance, series[i].least ** 2) / n), float(df)
+    return errors, dfs

@@ -22,7 +22,6 @@ from pathlib import Path
 from ci import cleanup, command, notify, outcome
 from ci.command import duration
 from ci.process import Ended, owner_of
-from ci.progress import in_words
 from ci.rerun import complete, rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
 from ci.slurm_nodes import Nodes
@@ -31,6 +30,7 @@ from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
 from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
+from plumbline.units import in_words
 from postprocess.text import count, one_line
 
 BUDGET = {'quick': '2h', 'nightly': '12h', 'acceptance': '7d'}  # of a mode, unless --duration is given
@@ -71,7 +71,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument('--no-retry', action='store_true', help='run no failed case and no case in doubt again')
     parser.add_argument('--no-resume', action='store_true', help='do not resume a session that was killed')
-    parser.add_argument('--no-provision', action='store_true', help='install nothing before the run')
+    parser.add_argument(
+        '--provision', choices=('before', 'after', 'never'),
+        help='when to install the stacks (default: before, and after on a machine without a site.yaml)',
+    )  # fmt: skip
+    parser.add_argument(
+        '--no-provision', action='store_const', const='never', dest='provision', help='the same as --provision never'
+    )
     parser.add_argument('--keep-days', type=int, default=90, help='of logs and JUnit files (default: %(default)s)')
     parser.add_argument(
         '--evidence', type=float, default=20, metavar='GIB', help="to keep of benchmarks' output (default: %(default)s)"
@@ -99,11 +105,14 @@ class Night:
         self.outcome: outcome.Outcome | None = None
         self.summary: Path | None = None  # its file, once it is known where
         self.problems: list[str] = []  # what went wrong outside the cases
+        self._told_to_end = False
 
     def run(self, site: Site, results: Path) -> int:
         """Return the exit code; the caller holds the lock of the results directory."""
-        if not self.arguments.no_provision:
-            provision(results)
+        # what is there already tells something within minutes; a stack may take Spack an hour
+        when = self.arguments.provision or ('after' if site.name == UNDESCRIBED else 'before')
+        if when != 'never':
+            provision(results, *['--only-packages'] * (when == 'after'))
             read_site.cache_clear()
             site = load_site(site.name)
         self.site, self.results, self.summary = site, results, results / cleanup.SUMMARY
@@ -113,6 +122,10 @@ class Night:
         if self.arguments.max_wait:
             words.append(f'-Smax_pending_time={self.arguments.max_wait}s')
         code = self._measure(Selection(site.name, mode, tuple(words)))
+        if when == 'after' and not self._told_to_end:
+            provision(results)
+        if self.outcome:
+            print(f'plumbline: next: {self.outcome.next}')
         cleanup.tidy(results, self.arguments.keep_days, self.arguments.evidence * 2**30)
         return code
 
@@ -138,6 +151,7 @@ class Night:
         ended, began = Ended(), time.monotonic()
         if left or not done:
             ended = session.run(self.deadline, dict.fromkeys(left, ()) if done else None)
+        self._told_to_end = ended.told_to_end
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
         if ended.why:
@@ -243,8 +257,7 @@ class Night:
         if self.arguments.prometheus:
             notify.write_prometheus(self.arguments.prometheus, judged, code)
         self._name_absent_benchmarks()
-        print(f'plumbline: report: {self.results / "report.html"}')
-        print(f'plumbline: next: {judged.next}')
+        print(f'plumbline: report: {self.results / "report.html"}', flush=True)
         return code
 
     def _look_back(self, uuid: str, summary: Path) -> bool:
@@ -275,13 +288,13 @@ class Night:
             print(f'plumbline: not run: {benchmark}: {reason}')
 
 
-def provision(results: Path) -> None:
-    """Install the stacks of this site in a process that a later run can find if this one is killed.
+def provision(results: Path, *options: str) -> None:
+    """Call `ci/provision` with `options` in a process that a later run can find if this one is killed.
 
     A stack that cannot be installed is named, and its cases fail in the run.
     """
     environment = os.environ | {settings.OWNER.name: owner_of(results)}
-    subprocess.run([sys.executable, '-m', 'ci.provision'], cwd=ROOT, env=environment, check=False)
+    subprocess.run([sys.executable, '-m', 'ci.provision', *options], cwd=ROOT, env=environment, check=False)
 
 
 if __name__ == '__main__':

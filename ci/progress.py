@@ -17,6 +17,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from plumbline.files import write_text
+from plumbline.units import in_words
 from postprocess.text import count
 
 FILE = 'seconds-of-cases.json'  # below the results
@@ -81,17 +82,6 @@ def budgets_in(lines: Iterable[str]) -> dict[str, float]:
     return {name: BESIDES + float(seconds) for name, seconds in map(str.split, lines)}
 
 
-def in_words(seconds: float) -> str:
-    """Return a time as ``45 s``, ``8 min 30 s``, ``2 h 5 min``."""
-    whole = round(seconds)
-    if whole < 60:
-        return f'{whole} s'
-    large, unit, small, rest = (whole // 60, 'min', whole % 60, 's')
-    if whole >= 3600:
-        large, unit, small, rest = (whole // 3600, 'h', whole % 3600 // 60, 'min')
-    return f'{large} {unit} {small} {rest}' if small else f'{large} {unit}'
-
-
 class Progress:
     """Print a line for each case that ends, and one a minute where none does. A context: it ends the minute's line."""
 
@@ -102,6 +92,7 @@ class Progress:
             tuple[str, str], tuple[str, float]
         ] = {}  # cases that started and did not end: name and start
         self._done, self._total, self._moved = 0, 0, self.started
+        self._took = self._expected = 0.0  # seconds of the cases that ended, of which both are known
         self._spoke, self._ended = threading.Event(), False
         self._clock = threading.Thread(target=self._beat, daemon=True)
 
@@ -124,7 +115,9 @@ class Progress:
             _, began = self._waiting.pop((code, place), ('', None))
             took = '' if began is None else f' in {in_words(self._moved - began)}'
             expected = self.seconds.of((code, place))
-            took += f', expected {in_words(expected)}' if took and expected else ''
+            if began is not None and expected:
+                self._took, self._expected = self._took + self._moved - began, self._expected + expected
+                took += f', expected {in_words(expected)}'
             self._say(f'{result:<5} {name} @{place}{took}')
             self._spoke.set()
 
@@ -133,18 +126,29 @@ class Progress:
         minutes, seconds = divmod(int(now - self.started), 60)
         waiting = list(self._waiting)
         runs_for = min(now - self._moved, self.seconds.of_session(waiting[:1]))  # the first one
-        left = self.seconds.of_session(waiting) - runs_for
+        left = (self.seconds.of_session(waiting) - runs_for) * self._slowness
         about = f'; about {in_words(left)} left' if left > 0 else ''
         clock = f'{minutes // 60:02}:{minutes % 60:02}:{seconds:02}'
         print(f'  {clock} [{self._done}/{self._total}] {what}{about}', flush=True)
+
+    @property
+    def _slowness(self) -> float:
+        """How many times as long as expected the cases take that ended; 1 until a minute of them is known."""
+        return self._took / self._expected if self._expected > HEARTBEAT else 1.0
+
+    def _late(self, case: tuple[str, str]) -> str:
+        """Return by how much a running case is late; empty where it is not, or where nothing is expected."""
+        expected, runs = self.seconds.of(case), time.monotonic() - self._waiting[case][1]
+        late = expected and runs > 1.5 * expected + self.heartbeat
+        return f', late: expected {in_words(expected)}, {in_words(runs)} by now' if late else ''
 
     def _beat(self) -> None:
         while not self._ended:
             if self._spoke.wait(self.heartbeat):
                 self._spoke.clear()
-            elif waiting := list(self._waiting.values()):
+            elif waiting := list(self._waiting):
                 why = self._waits()
-                said = f'; in the queue: {why}' if why else ''
-                self._say(f'{count(len(waiting), "case")} to end, first {waiting[0][0]}{said}')
+                said = f'; in the queue: {why}' if why else self._late(waiting[0])
+                self._say(f'{count(len(waiting), "case")} to end, first {self._waiting[waiting[0]][0]}{said}')
             else:
                 self._say('ReFrame works')

@@ -13,6 +13,8 @@ import re
 import shutil
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -21,7 +23,7 @@ from plumbline.checkout import pip_requirement
 from plumbline.errors import SiteError
 from plumbline.machine.detect import gpu_kinds, lacking_on_path
 from plumbline.machine.vendors import spack_packages
-from plumbline.paths import ROOT, software_directory, usable
+from plumbline.paths import ROOT, SPACK_ENVS, software_directory, usable
 from plumbline.site.sites import UNDESCRIBED, Site, load_site
 from plumbline.stacks import linkage
 from plumbline.stacks.airgap import export_folder, import_folder
@@ -33,6 +35,7 @@ _BUILD_PACKAGES = (
     'git', 'g++', 'gfortran', 'make', 'cmake', 'patch', 'xz-utils', 'bzip2', 'autoconf', 'automake', 'libtool',
     'autoconf-archive', 'm4', 'pkg-config', 'libopenmpi-dev', 'openmpi-bin', 'libopenblas-pthread-dev',
 )  # fmt: skip
+PUBLIC = 'public'  # name of the build cache of Spack's project
 _ANSWER_LIMIT = 20  # seconds for a server to answer; a firewall that drops packets never lets it
 
 
@@ -54,7 +57,13 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--stack', action='append', help='only this stack; can be given several times')
     parser.add_argument('--no-packages', action='store_true', help='install no Debian packages, also as root')
-    parser.add_argument('--build-cache', action='append', metavar='URL', help='take built packages from this mirror')
+    parser.add_argument(
+        '--only-packages', action='store_true', help='install the Debian packages of the benchmarks, and no stack'
+    )
+    parser.add_argument(
+        '--build-cache', action='append', metavar='URL',
+        help=f"take built packages from this mirror, and trust its keys; {PUBLIC}: that of Spack's project",
+    )  # fmt: skip
     task = parser.add_mutually_exclusive_group()
     task.add_argument('--lock', action='store_true', help='write a new spack.lock of each stack instead of installing')
     task.add_argument('--export', metavar='DIR', help='write into DIR all that a site without network needs')
@@ -73,6 +82,8 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
     packages = undescribed and not arguments.no_packages
     if packages:
         debian_packages(debian_benchmarks())
+    if arguments.only_packages:
+        return 0
     if not stacks:
         print(f'plumbline: site {site.name} has no stack that Spack installs')
         return 0
@@ -87,7 +98,7 @@ def provision(site: Site, arguments: argparse.Namespace) -> int:
         return 1
     get_solver()
     for url in arguments.build_cache or ():
-        use_build_cache(url)
+        use_build_cache(public_build_cache() if url == PUBLIC else url)
     if undescribed:
         if packages:
             debian_packages(_BUILD_PACKAGES)
@@ -170,15 +181,35 @@ def get_solver() -> None:
         subprocess.run([*pip, *pip_requirement('spack')], cwd=ROOT, check=False)
 
 
+def public_build_cache() -> str:
+    """Return the URL of the packages that Spack's project built from the pinned recipes."""
+    (recipes,) = re.findall(r'tag: (\S+)', (SPACK_ENVS / 'common/repos.yaml').read_text(encoding='utf-8'))
+    return f'https://binaries.spack.io/{recipes}'
+
+
 def use_build_cache(url: str) -> None:
-    """Add a mirror of built packages and trust its keys: the administrator named it."""
+    """Add a mirror of built packages and trust its keys: the administrator named it. Leave out one that is silent."""
     name, config = re.sub(r'\W+', '-', url).strip('-'), software_directory() / 'spack-config'
     config.mkdir(parents=True, exist_ok=True)  # without this folder Spack has no scope `user`
     mirrors = config / 'mirrors.yaml'
+    if url.startswith('http') and (why := _silent(url)):
+        print(f'plumbline: the build cache {url} is left out, and packages are built: {why}', file=sys.stderr)
+        return
     if not mirrors.exists() or url not in mirrors.read_text(encoding='utf-8'):
         add = ['mirror', 'add', '--scope=user', '--type=binary', name, url]
         run_spack(*add, log=config / 'log.txt')
     run_spack('buildcache', 'keys', '--install', '--trust', log=config / 'log.txt')
+
+
+def _silent(url: str) -> str:
+    """Return why a server does not answer; empty if it does, whatever it says."""
+    try:
+        urllib.request.urlopen(url, timeout=_ANSWER_LIMIT).close()  # noqa: S310  http or https, as the caller asked
+    except urllib.error.HTTPError:
+        return ''
+    except OSError as error:
+        return str(error)
+    return ''
 
 
 def renew_locks(stacks: list[Installed]) -> int:
@@ -192,6 +223,8 @@ def renew_locks(stacks: list[Installed]) -> int:
 def bring_up(stacks: list[Installed]) -> int:
     """Install one stack after the other, also after one that fails; return the exit code."""
     failed = 0
+    if not (software_directory() / 'spack-config/mirrors.yaml').exists():
+        print(f'plumbline: with `ci/provision --build-cache {PUBLIC}`, or a mirror of your own, Spack builds less')
     for stack in stacks:
         if fault := stack.fault():
             print(f'plumbline: stack {stack.stack} of {stack.partition}: {fault}; bringing it up', flush=True)

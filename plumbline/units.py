@@ -64,3 +64,14 @@ def seconds(duration: str) -> int:
     if not found:
         raise ValueError(f'{duration!r}: expected days, hours, minutes and seconds such as 1d12h or 90m')
     return sum(int(part or 0) * factor for part, factor in zip(found.groups(), (86400, 3600, 60, 1), strict=True))
+
+
+def in_words(elapsed: float) -> str:
+    """Return seconds as ``45 s``, ``8 min 30 s``, ``2 h 5 min``."""
+    whole = round(elapsed)
+    if whole < 60:
+        return f'{whole} s'
+    large, unit, small, rest = (whole // 60, 'min', whole % 60, 's')
+    if whole >= 3600:
+        large, unit, small, rest = (whole // 3600, 'h', whole % 3600 // 60, 'min')
+    return f'{large} {unit} {small} {rest}' if small else f'{large} {unit}'

@@ -13,8 +13,10 @@ import signal
 import subprocess
 import sys
 import textwrap
-from collections.abc import Iterable
-from contextlib import suppress
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import asdict
 from datetime import date
 from pathlib import Path
@@ -23,6 +25,7 @@ from typing import Any
 from plumbline.files import read_yaml, to_yaml
 from plumbline.paths import SPACK_ENVS, software_directory
 from plumbline.stacks import linkage
+from plumbline.stacks.expected import packages_of
 from plumbline.stacks.manifest import (  # fmt: skip
     INSTALLED,
     LOCK,
@@ -36,6 +39,7 @@ from plumbline.stacks.manifest import (  # fmt: skip
     lock_digest,
     view_digest,
 )
+from plumbline.units import in_words
 
 _PATH = '/usr/local/bin:/usr/bin:/bin'  # while the activation is recorded: folders before these come from the stack
 _BUILT_FOR = re.compile(r'==> Error: ([\w.+=-]+)-[a-z0-9]{32}: (.+)')
@@ -46,6 +50,7 @@ _NOT_INSTALLED = re.compile(r'^([\w.+=-]+@[\w.+=-]+)/[a-z0-9]{32}: (\S+)$', re.M
 _MARKED = re.compile(r'^> +(\S.*)$', re.MULTILINE)
 _RAISED = re.compile(r'^ *[\w.]*Error: (.*(?:\n +.*){0,3})', re.MULTILINE)
 _STAGE = re.compile(r'/spack-stage-(.+)-[a-z0-9]{32}/')
+_HEARTBEAT = 60.0  # seconds between signs of life
 _GRACE = 10.0  # seconds that Spack and its builds have to end after a signal
 
 
@@ -109,14 +114,16 @@ class BringUp:
                 try:
                     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 except BlockingIOError:
-                    print(f'plumbline: {self.name}: another process installs it; waiting for that', flush=True)
-                    fcntl.flock(lock, fcntl.LOCK_EX)
+                    with alive(f'{self.name}: waits for another process that installs it'):
+                        fcntl.flock(lock, fcntl.LOCK_EX)
                 if self.stack.fault() is None:
                     return  # done by another process meanwhile
                 version = self.call('version', '--version', show=False).strip()
                 if not re.match(r'[1-9]', version):
                     raise StackError(f'{self.name}: {find_spack()} is Spack {version}; expected 1.0 or later')
                 self.concretize()
+                packages = packages_of(folder / LOCK, software_directory() / 'store')
+                print(f'plumbline: {self.name}: {packages}', flush=True)
                 self.call('install', '-e', str(folder), 'install')
                 self.describe()
         except OSError as error:
@@ -213,6 +220,26 @@ def write_environment(folder: Path, stack: Installed) -> bool:
     return True
 
 
+@contextmanager
+def alive(what: str, at_once: bool = True) -> Iterator[None]:
+    """Print `what` each minute until the context is left, with the time since then; `at_once`: also at its start."""
+    over, began = threading.Event(), time.monotonic()
+
+    def beat() -> None:
+        while not over.wait(_HEARTBEAT):
+            print(f'plumbline: {what}: {in_words(time.monotonic() - began)} by now', flush=True)
+
+    if at_once:
+        print(f'plumbline: {what}', flush=True)
+    clock = threading.Thread(target=beat, daemon=True)
+    clock.start()
+    try:
+        yield
+    finally:
+        over.set()
+        clock.join()
+
+
 def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = True) -> str:
     """Run Spack with its output in `log` and, with `show`, on the terminal; return it. Raises StackError."""
     spack = needed_spack()
@@ -226,12 +253,13 @@ def run_spack(*arguments: str, log: Path, path: str | None = None, show: bool = 
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
         )  # fmt: skip
         try:
-            for line in process.stdout or ():
-                kept.write(line)
-                printed.append(line)
-                if show and not line.startswith('remote:'):  # git's progress
-                    print(line, end='', flush=True)
-            failed = process.wait()
+            with alive(f'spack {" ".join(arguments[:4])}', at_once=False):
+                for line in process.stdout or ():
+                    kept.write(line)
+                    printed.append(line)
+                    if show and not line.startswith('remote:'):  # git's progress
+                        print(line, end='', flush=True)
+                failed = process.wait()
         except BaseException:  # Ctrl-C, or a signal: no build must outlive the process that asked for it
             _end_session(process)
             raise

@@ -5,7 +5,8 @@ import time
 
 from rows import each_row
 
-from ci.progress import Progress, Seconds, budgets_in, in_words
+from ci.progress import Progress, Seconds, budgets_in
+from plumbline.units import in_words
 
 RUN = '[ RUN      ] {} /{} @s:p+e'
 OK = '[       OK ] ({}/{}) {} /{} @s:p+e'
@@ -63,3 +64,24 @@ def test_a_sign_of_life_names_what_runs(capsys):
     assert '1 case to end, first A @s:p+e' in printed
     progress._clock.join(5)
     assert not progress._clock.is_alive()
+
+
+def test_what_is_left_is_scaled_by_how_late_the_cases_before_were(capsys):
+    progress = Progress(Seconds(budgets={'aa': 120.0, 'bb': 90.0}))
+    for line in (RUN.format('A', 'aa'), RUN.format('B', 'bb')):
+        progress.follow(line)
+    progress._waiting[A] = 'A', time.monotonic() - 240
+    progress.follow(OK.format(1, 2, 'A', 'aa'))
+    assert 'in 4 min, expected 2 min; about 3 min left' in capsys.readouterr().out
+
+
+def test_a_case_that_is_late_is_told_as_late(capsys):
+    with Progress(Seconds(budgets={'aa': 100.0}), heartbeat=0.02) as progress:
+        progress.follow(RUN.format('A', 'aa'))
+        progress._waiting[A] = 'A', time.monotonic() - 300
+        printed = ''
+        for _ in range(500):
+            if 'late' in (printed := printed + capsys.readouterr().out):
+                break
+            time.sleep(0.01)
+    assert 'first A, late: expected 1 min 40 s, 5 min by now' in printed

@@ -20,6 +20,7 @@ from spack_stand_in import StandIn, lock
 from plumbline.errors import SiteError
 from plumbline.stacks import install as spack
 from plumbline.stacks import manifest as environments
+from plumbline.stacks.expected import Packages, packages_of
 from plumbline.stacks.install import BringUp, StackError, activation, why
 from plumbline.stacks.manifest import Installed, lock_digest, read_manifest
 
@@ -405,7 +406,7 @@ def test_who_waits_for_another_installation_says_so(stack, capsys):
         time.sleep(0.01)
     stack.bring_up()
     first.join()
-    assert 'stack cpu of here:node: another process installs it; waiting for that' in capsys.readouterr().out
+    assert 'stack cpu of here:node: waits for another process that installs it' in capsys.readouterr().out
     assert stack.stand_in.steps() == ['concretize', 'install', 'activate']
 
 
@@ -465,3 +466,22 @@ def test_the_plugin_of_nccl_is_asked_for_where_a_job_has_a_network(tmp_path, nod
     script = f'source {file} && echo "${{NCCL_NET-unset}}"'
     said = subprocess.run(['bash', '-c', script], capture_output=True, text=True, check=True, env=env)
     assert said.stdout == f'{says}\n'
+
+
+def test_packages_are_counted_before_they_are_built(tmp_path):
+    specs = {'a' * 32: 'cmake', 'b' * 32: 'gcc', 'c' * 32: 'osu', 'd' * 32: 'hpl', 'e' * 32: 'zlib'}
+    nodes = {digest: {'name': name} for digest, name in specs.items()}
+    nodes['b' * 32]['external'] = {'path': '/usr'}
+    lock = tmp_path / 'spack.lock'
+    lock.write_text(json.dumps({'concrete_specs': nodes}))
+    (tmp_path / 'store/linux-zen4' / f'cmake-3.31-{"a" * 32}').mkdir(parents=True)
+    (tmp_path / 'store/linux-debian12-zen4/gcc-12' / f'zlib-ng-2.2-{"e" * 32}').mkdir(parents=True)  # of Spack 0.x
+    found = packages_of(lock, tmp_path / 'store')
+    assert (found.build, found.external, found.installed) == (('hpl', 'osu'), ('gcc',), ('cmake', 'zlib'))
+    assert str(found) == (
+        'packages: 2 to build (hpl, osu), 2 installed before, 1 found on this machine; about 2 min 20 s on 2 cores '
+        'without a build cache'
+    )
+    many = Packages(tuple('abcdefgh'), (), ())
+    assert '8 to build (a, b, c, d, e, f and 2 more)' in str(many)
+    assert str(Packages((), ('gcc',), ())) == 'packages: 1 found on this machine'

@@ -78,15 +78,18 @@ class Browser:
             self.asked.append(told['request']['url'])
         return message
 
-    def open(self, page: Path | str, fragment: str = '', width: int = 1400, height: int = 900) -> None:
-        """Show a file or an address in a window of a size, and wait until its script is done."""
+    def open(
+        self, page: Path | str, fragment: str = '', width: int = 1400, height: int = 900,
+        ready: str = "'ready' in document.documentElement.dataset",
+    ) -> None:  # fmt: skip
+        """Show a file or an address in a window of a size, and wait until it is `ready`, as our scripts say it."""
         self('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=False)
         for url in ('about:blank', (page if isinstance(page, str) else page.as_uri()) + fragment):
             self.asked.clear()
             self('Page.navigate', url=url)
             while self._next().get('method') != 'Page.loadEventFired':
                 pass
-        self.until("'ready' in document.documentElement.dataset")
+        self.until(ready)
 
     def run(self, script: str) -> Any:
         """Return the value of an expression, awaited; raise AssertionError where it throws."""

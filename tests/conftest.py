@@ -13,6 +13,7 @@ import pyarrow
 import pytest
 import typer.main
 import typer.testing
+from browser import Browser
 from scratch import CACHE, OUTPUTS, ScratchClone
 
 # no test is judged by its time: this machine may be busy
@@ -94,3 +95,13 @@ def program():
         return path
 
     return find
+
+
+@pytest.fixture(scope='session')
+def chromium(tmp_path_factory):
+    """One browser for all tests of a process."""
+    if not (program := shutil.which('chromium')):
+        pytest.skip('chromium is not installed')
+    browser = Browser(program, tmp_path_factory.mktemp('browser'))
+    yield browser
+    browser.close()

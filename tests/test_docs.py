@@ -20,14 +20,27 @@ from postprocess.verdicts.verdict import BAD, VERDICTS
 from studies import cli_reference
 
 
-def test_the_site_builds_strictly(tmp_path):
+@pytest.fixture(scope='module')
+def pages(tmp_path_factory):
+    """The pages as a site, built where a warning is an error."""
     pytest.importorskip('mkdocs', reason='mkdocs is not installed')
+    folder = tmp_path_factory.mktemp('pages')
     answer = subprocess.run(
-        [sys.executable, '-m', 'mkdocs', 'build', '--strict', '--quiet', '--site-dir', tmp_path],
+        [sys.executable, '-m', 'mkdocs', 'build', '--strict', '--quiet', '--site-dir', folder],
         cwd=ROOT, capture_output=True, text=True, check=False,
     )  # fmt: skip
     assert answer.returncode == 0, answer.stdout + answer.stderr
-    assert (tmp_path / 'verdicts/index.html').exists()
+    return folder
+
+
+def test_the_pages_are_searched_from_a_folder_without_network(pages, chromium):
+    chromium.open(pages / 'verdicts.html', ready="document.querySelector('.md-search__input')")
+    chromium.run("document.querySelector('.md-search__input').focus()")
+    chromium('Input.insertText', text='max_time')
+    chromium.until("document.querySelector('.md-search-result__item a')")
+    found = chromium.run("[...document.querySelectorAll('.md-search-result__item a')].map(one => one.href)")
+    assert any('/sites.html' in address for address in found)
+    assert all(address.startswith(('file:', 'data:', 'blob:', 'about:')) for address in chromium.asked)
 
 
 def test_the_navigation_has_each_page_once_in_a_group_of_at_most_five():

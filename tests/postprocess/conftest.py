@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
-import shutil
 from datetime import datetime
 
 import pytest
-from browser import Browser
 from run_reports import Workplace
 from simulated_site import Site
 
@@ -41,13 +39,3 @@ def site(young, ordinary):
     """A site after five healthy nights."""
     young.take(ordinary)
     return young
-
-
-@pytest.fixture(scope='session')
-def chromium(tmp_path_factory):
-    """One browser for all tests of a process."""
-    if not (program := shutil.which('chromium')):
-        pytest.skip('chromium is not installed')
-    browser = Browser(program, tmp_path_factory.mktemp('browser'))
-    yield browser
-    browser.close()

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +24,7 @@ class Packages:
     installed: tuple[str, ...]
 
     def __str__(self) -> str:
-        """``53 packages to build (cmake, curl and 51 more), 4 found on this machine; about 1 h 2 min on 2 cores``."""
+        """``packages: 8 to build (bison, ... and 2 more), 11 found on this machine; about 9 min on 2 cores ...``."""
         parts = []
         if self.build:
             more = len(self.build) - _NAMED
@@ -33,7 +34,8 @@ class Packages:
             parts.append(f'{len(self.installed)} installed before')
         if self.external:
             parts.append(f'{len(self.external)} found on this machine')
-        took = f'; about {in_words(SECONDS_A_PACKAGE * len(self.build))} on 2 cores without a build cache'
+        minutes = math.ceil(SECONDS_A_PACKAGE * len(self.build) / 60)
+        took = f'; about {in_words(60 * minutes)} on 2 cores without a build cache'
         return 'packages: ' + ', '.join(parts) + (took if self.build else '')
 
 

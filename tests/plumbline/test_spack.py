@@ -479,7 +479,7 @@ def test_packages_are_counted_before_they_are_built(tmp_path):
     found = packages_of(lock, tmp_path / 'store')
     assert (found.build, found.external, found.installed) == (('hpl', 'osu'), ('gcc',), ('cmake', 'zlib'))
     assert str(found) == (
-        'packages: 2 to build (hpl, osu), 2 installed before, 1 found on this machine; about 2 min 20 s on 2 cores '
+        'packages: 2 to build (hpl, osu), 2 installed before, 1 found on this machine; about 3 min on 2 cores '
         'without a build cache'
     )
     many = Packages(tuple('abcdefgh'), (), ())

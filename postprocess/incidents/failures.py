@@ -17,7 +17,7 @@ from postprocess.incidents.incident import Scope
 from postprocess.results.rows import CaseRow
 from postprocess.results.tables import NEEDED_FAILED
 from postprocess.text import named
-from postprocess.verdicts.measured import failure, runs_of
+from postprocess.verdicts.measured import failure, is_not_for_this_place, runs_of
 from postprocess.verdicts.verdict import Verdict
 
 _NODE_STATES = ('NODE_FAIL', 'BOOT_FAIL')  # states of a job that its node has caused
@@ -57,6 +57,8 @@ def failures(night: Night) -> Iterator[Draft]:
     drafts: list[Draft] = []
     ended: dict[str, list[CaseRow]] = defaultdict(list)
     for runs in runs_of(case for case in night.cases if not case.fixture):
+        if is_not_for_this_place(runs[0]) and (runs[0].id, None) not in rows:
+            continue
         passed = {node for case in runs if not failure(case) for node in case.nodes}
         for case in runs:
             drafts += drafts_of(case, rows[case.id, case.case_id], sorted(passed, key=natural), night)

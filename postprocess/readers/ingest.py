@@ -46,6 +46,8 @@ def ingest(
         if added:
             of = f' of {expected}' if expected not in (None, session['ran']) else ''
             ran, samples = count(session['ran'], 'case') + of, count(len(found.samples), 'sample')
+            skipped = sum(case['result'] == 'skip' for case in found.cases)
+            ran += f' ({skipped} skipped)' if skipped else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
             yield from repeated
         else:

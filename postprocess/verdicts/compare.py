@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -49,11 +50,13 @@ def judge_session(store: Store, session: Session, root: Path | None = None, reru
     lookup = load_references(session.site, root)
     rows = without_judgement(with_reruns(rows, reruns, session), lookup)
     policy = site_policy(session, root)
+    by_id = {case.case_id: case for case in cases}
     verdicts, candidates = [], []
     for row in rows:
         tolerance = tolerance_for(policy, row.id, **row.stated)
         rules = [] if row.id.metric == '*' else judges(lookup, row.id, tolerance)
-        verdicts.append(judge(row, rules, session.session))
+        verdict = judge(row, rules, session.session)
+        verdicts.append(of_its_own_test(verdict, by_id[row.case_id]) if session.is_of_another_suite else verdict)
         if verdicts[-1].verdict == 'ok':
             candidates += [
                 (len(verdicts) - 1, gather.Row(row, reference, bound, tolerance, with_spread(reference, lookup)))
@@ -113,6 +116,15 @@ def lost_number(verdict: Verdict, row: Measured) -> Verdict:
         return verdict
     lost = row.lost[0]
     return replace(verdict, verdict=lost.status, cause=lost.cause, nodes=lost.nodes)
+
+
+def of_its_own_test(verdict: Verdict, case: CaseRow) -> Verdict:
+    """Return, as failed, a series that nothing judges and whose test in another suite failed against its reference."""
+    why = case.fail_reason or ''
+    named = re.search(rf'(?<![\w.-]){re.escape(verdict.id.metric)}=', why)
+    if verdict.verdict != 'no_reference' or case.fail_phase != 'performance' or ('=' in why and not named):
+        return verdict
+    return replace(verdict, verdict='failed', cause=why or 'its test failed against its own reference')
 
 
 def with_spread(reference: Reference, own: References) -> Reference:

@@ -147,6 +147,11 @@ def failure(case: CaseRow) -> str | None:
     }.get(case.result, f'ended with result {case.result!r} in {case.fail_phase or "an unknown phase"}')
 
 
+def is_not_for_this_place(case: CaseRow) -> bool:
+    """Return whether a test of another suite skipped itself: it is lost only where a reference names it."""
+    return case.result == 'skip' and not case.benchmark
+
+
 def measured_in(store: Store, session: Session) -> list[Measured]:
     """Return every series of every case of a session, read from the store."""
     return measured(store.cases(session), store.metrics(session))
@@ -182,7 +187,7 @@ def measured(cases: list[CaseRow], metrics: list[MetricRow]) -> list[Measured]:
             stated = {'floor': facts.floor, 'usual_spread': facts.usual_spread}
             quantity = Quantity(facts.unit, facts.better)
             found.append(Measured(of, quantity, mode, tuple(jobs), facts.judged, stated))
-        if not series and (failures[0] or first.benchmark or first.fail_reason):
+        if not series and not is_not_for_this_place(first) and (failures[0] or first.benchmark or first.fail_reason):
             jobs = [_job(case, None, failed) for case, failed in zip(runs, failures, strict=True)]
             found.append(Measured(case_id.series('*'), Quantity('', ''), mode, tuple(jobs)))
     return found

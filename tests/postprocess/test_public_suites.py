@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Run reports and performance logs recorded from three public suites: every value is read, every failure is told."""
+
+import copy
+import csv
+import io
+import json
+import random
+from collections import Counter
+
+import pytest
+from scratch import ROOT
+
+RECORDED = ROOT / 'tests/data/other-suites'
+DAY = 86400
+# Values in each report: the lines `P:` that the terminal printed
+REPORTS = {
+    'cscs-failures': 15, 'cscs-retries': 8, 'cscs-reruns': 10, 'eessi-skips': 25, 'eessi-repeats': 24,
+    'excalibur-repeats': 16, 'excalibur-4.6.3': 8,
+}  # fmt: skip
+
+
+def document(name):
+    return json.loads((RECORDED / f'{name}.json').read_text())
+
+
+def written(report):
+    """The values in a report: partition, environ, name of the test, metric, unit, value."""
+    found = []
+    for case in (case for run in report['runs'] for case in run['testcases']):
+        if 'perfvars' in case:  # ReFrame before 4.7
+            place = case['system'].partition(':')[2], case['environment'], case['display_name']
+            found += [(*place, value['name'], value['unit'], value['value']) for value in case['perfvars'] or ()]
+        else:
+            place = case['partition'], case['environ'], case['display_name']
+            found += [(*place, key.split(':')[2], one[4], one[0]) for key, one in case['perfvalues'].items()]
+    return Counter((*place, round(value, 9)) for *place, value in found)
+
+
+def stored(work):
+    """The same of the store, as it exports its tables."""
+
+    def table(name):
+        answer = work.run('export', '--to', 'csv', '--table', name)
+        assert answer.exit_code == 0, answer.output
+        return list(csv.DictReader(io.StringIO(answer.stdout)))
+
+    names = {(case['session'], case['case_id']): case['name'] for case in table('cases')}
+    units = {(one['session'], one['case_id'], one['metric']): one['unit'] for one in table('metrics')}
+    return Counter(
+        (
+            one['partition'], one['environ'], names[one['session'], one['case_id']], one['metric'],
+            units[one['session'], one['case_id'], one['metric']], round(float(one['value']), 9),
+        )
+        for one in table('samples')
+    )  # fmt: skip
+
+
+def without_repetition(values):
+    """The values under the names of their tests, without the number of the repetition."""
+    return Counter({(*key[:2], key[2].split(' %.repeat_no')[0], *key[3:]): n for key, n in values.items()})
+
+
+@pytest.mark.parametrize('name', REPORTS)
+def test_each_value_of_a_report_is_stored(work, name):
+    said = work.run('ingest', RECORDED / f'{name}.json')
+    expected = written(document(name))
+    assert said.exit_code == 0 and sum(expected.values()) == REPORTS[name], said.output
+    assert without_repetition(stored(work)) == without_repetition(expected)
+
+
+def test_a_test_that_missed_its_own_reference_is_an_incident_until_a_baseline_judges_it(work):
+    report = document('cscs-reruns')
+    work.ingest(night(report, 0))
+    red = work.run('compare')
+    assert red.exit_code == 1 and 'FAILED: 1 incident open, 1 new; 3 failed, 2 no reference' in red.stdout, red.output
+    assert 'failed to meet reference(s)' in ' '.join(red.stdout.split())
+    assert work.run('record propose').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    work.ingest(night(report, 1))
+    assert work.run('compare').exit_code == 0, work.run('compare').output
+
+
+def test_only_the_metric_that_missed_its_reference_failed(work):
+    report = document('cscs-failures')
+    (latency,) = [case for case in report['runs'][0]['testcases'] if case['display_name'] == 'CPULatencyTest']
+    report['runs'][0]['testcases'] = [latency]
+    latency['fail_reason'] = latency['fail_reason'].partition('latencyL2')[0]
+    assert 'latencyL1=24.5395 ns' in latency['fail_reason']
+    work.ingest(report)
+    red = work.run('compare')
+    assert red.exit_code == 1 and '1 failed, 3 no reference' in red.stdout, red.output
+
+
+def test_a_skipped_test_is_told_and_lost_only_where_a_baseline_has_it(work):
+    report = document('eessi-skips')
+    said = work.run('ingest', RECORDED / 'eessi-skips.json')
+    assert '14 cases (2 skipped), 25 samples' in said.stdout, said.output
+    fine = work.run('compare')
+    assert fine.exit_code == 0 and '25 no reference' in fine.stdout, fine.output
+    assert work.run('record propose').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    after = night(report, 12)
+    (lost,) = [case for case in after['runs'][0]['testcases']
+               if 'MPI4PY %scale=1_core' in case['display_name'] and case['partition'] == 'rome']  # fmt: skip
+    lost |= {'result': 'skip', 'perfvalues': {}, 'job_nodelist': []}
+    work.ingest(after)
+    red = work.run('compare')
+    assert red.exit_code == 1 and '1 missing' in red.stdout and 'ReFrame skipped it' in ' '.join(red.stdout.split()), (
+        red.output
+    )
+
+
+def night(report, number, slow=None, noise=None):
+    """A copy of a real report of another day; `slow`: test, partition, metric and factor of a planted loss."""
+    report = copy.deepcopy(report)
+    info, days = report['session_info'], (number - 12) * DAY
+    info |= {'uuid': f'{number:08x}-{info["uuid"][9:]}'}
+    info |= {key: info[key] + days + 1 for key in ('time_start_unix', 'time_end_unix')}
+    for case in (case for run in report['runs'] for case in run['testcases']):
+        if case.get('job_completion_time_unix'):
+            case['job_completion_time_unix'] += days
+        for key, one in case['perfvalues'].items():
+            one[0] *= noise.gauss(1, 0.01) if noise else 1
+            if slow and (case['display_name'], case['partition'], key.split(':')[2]) == slow[:3]:
+                one[0] *= slow[3]
+    return report
+
+
+PLANTED = {
+    'cscs-reruns': ('StreamTest', 'login', 'triad', 0.93),
+    'eessi-skips': ('EESSI_MPI4PY %scale=2_cores %module_name=mpi4py/3.1.5-gompi-2023b', 'rome', 'time', 1.07),
+    'excalibur-repeats': ('StreamBenchmark %.repeat_no=0', 'default', 'Triad', 0.93),
+}
+
+
+@pytest.mark.parametrize('name', PLANTED)
+def test_a_loss_of_7_percent_is_found_the_same_night_with_its_place(work, name):
+    report, noise = document(name), random.Random(name)
+    del report['runs'][1:]  # jobs of one night differ by a quarter on this machine: one of them
+    tests = report['runs'][0]['testcases']
+    tests[:] = [case for case in tests if 'repeat_no=1' not in case['display_name']]
+    work.ingest(*(night(report, number, noise=noise) for number in range(10)))
+    assert work.run('record propose').exit_code == 0
+    assert work.run('record accept').exit_code == 0
+    work.ingest(night(report, 10))
+    fine = work.run('compare')
+    assert fine.exit_code == 0, fine.output
+    test, partition, metric, _ = PLANTED[name]
+    work.ingest(night(report, 11, PLANTED[name]))
+    red = work.run('compare', '--format', 'json')
+    found = json.loads(red.stdout)
+    regressed = [row for row in found['verdicts'] if row['verdict'] == 'regressed']
+    assert red.exit_code == 1
+    assert [(row['check'], row['partition'].partition('/')[0], row['metric']) for row in regressed] == [
+        (test.split(' %')[0], partition, metric)
+    ]
+    assert partition in str(found['incidents'][0]), found['incidents']

@@ -138,10 +138,16 @@ def github_action_benchmark(path: Path) -> Iterator[Measurement]:
                 )
 
 
+#: Names of SuperBench's metrics that are better lower, of 0.12 and, without ``time`` in them, of releases before 0.5.
+_LOWER = re.compile(
+    r'time|latency|lat(_|$)|error|overhead|cost|failed|mem_allocated|^(allgather|allreduce|nosharding)$'
+)
+
+
 def superbench(path: Path) -> Iterator[Measurement]:
     """Yield the metrics of each node of SuperBench's ``results-summary.jsonl``; its monitor's are for information.
 
-    A name is ``benchmark[:annotation]/metric[:rank]``. It has no units: times and latencies are better lower.
+    A name is ``benchmark[:annotation]/metric[:rank]``. It has no units: `_LOWER` says what is better lower.
     """
     for line in path.read_text(encoding='utf-8').splitlines():
         found = json.loads(line)
@@ -151,7 +157,7 @@ def superbench(path: Path) -> Iterator[Measurement]:
             metric, _, rank = metric.partition(':')
             if metric == 'return_code' and not value:
                 continue
-            lower = re.search(r'time|latency|error|_lat\b', metric)
+            lower = _LOWER.search(metric)
             yield Measurement(
                 check=check, metric=metric, value=_number(value), better='lower' if lower else 'higher', node=node,
                 dims={'rank': rank} if rank else {}, judged=not check.startswith('monitor'),

@@ -11,6 +11,7 @@ from run_reports import BEGAN
 from scratch import OUTPUTS, ROOT
 
 from plumbline.errors import InputError
+from postprocess.readers.formats import READERS
 from postprocess.readers.measurements import read_measurements
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
@@ -246,3 +247,22 @@ def test_another_value_somewhere_is_read_or_named(tmp_path, name):
             list(read_measurements(file, name, 'box'))
         except InputError as error:
             assert str(file) in str(error)
+
+
+@pytest.mark.parametrize(
+    ('metric', 'better'),
+    [
+        ('gpcnet-network-test/rr_two-sided_lat_avg', 'lower'), ('kernel-launch/event_overhead:0', 'lower'),
+        ('disk-benchmark/nvme0n1_rand_read_write_read_lat_ns_99.9', 'lower'), ('kernel-launch/wall_time', 'lower'),
+        ('cpu-memory-bw-latency/mem_bandwidth_matrix_numa_0_1_lat', 'lower'),
+        ('pytorch-lstm/fp16_train_step_time', 'lower'),
+        ('pytorch-sharding-matmul/allreduce:1', 'lower'), ('nccl-bw/allreduce_8_busbw:0', 'higher'),
+        ('pytorch-lstm/fp16_train_throughput', 'higher'), ('gemm-flops/fp64_flops:0', 'higher'),
+        ('cpu-memory-bw-latency/mem_max_bandwidth_all_reads_bw', 'higher'),
+    ],
+)  # fmt: skip
+def test_directions_of_superbench_are_those_of_the_units_in_its_manual(tmp_path, metric, better):
+    path = tmp_path / 'results-summary.jsonl'
+    path.write_text(json.dumps({'node': 'n1', metric: 2.5}))
+    (found,) = READERS['superbench'](path)
+    assert (found.value, found.better) == (2.5, better)

@@ -311,7 +311,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
     first, last = (session.day for session in (sessions[0], sessions[-1]))
     dates = first if first == last else f'{first}..{last}'
     names = [session.session[:8] for session in sessions]
-    hosts = ', '.join(sorted({session.hostname for session in sessions}))
+    hosts = ', '.join(sorted({session.hostname for session in sessions} - {''}))
     source = f'session {", ".join(names)}' if len(names) < 3 else f'{len(names)} sessions of {dates}'
     note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if (binaries := facts.get(BINARY)) else []
     note += [count(len(nodes), 'node')]
@@ -327,7 +327,7 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
     return Reference(
         id=of.id, quantity=of.quantity, mean=mean_of(jobs), n=len(sessions), kind='baseline',
         std=jobs.std if jobs.n > 1 else None if math.isnan(trials) else trials,
-        source=f'{source} on {hosts}', recorded_at=last, mode=of.mode, note='; '.join(note),
+        source=f'{source} on {hosts}' if hosts else source, recorded_at=last, mode=of.mode, note='; '.join(note),
         spread=None if level.variance is None else math.sqrt(level.variance), df=level.df,
         spread_n=None if level.variance is None else len(sessions), usual_spread=of.stated['usual_spread'],
         floor=of.stated['floor'],

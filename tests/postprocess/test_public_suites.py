@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import random
+import re
 from collections import Counter
 
 import pytest
@@ -58,7 +59,8 @@ def stored(work):
 
 def without_repetition(values):
     """The values under the names of their tests, without the number of the repetition."""
-    return Counter({(*key[:2], key[2].split(' %.repeat_no')[0], *key[3:]): n for key, n in values.items()})
+    of_all = ((*key[:2], re.sub(r' %\.repeat_no=\d+', '', key[2]), *key[3:]) for key in values.elements())
+    return Counter(of_all)
 
 
 @pytest.mark.parametrize('name', REPORTS)
@@ -67,6 +69,41 @@ def test_each_value_of_a_report_is_stored(work, name):
     expected = written(document(name))
     assert said.exit_code == 0 and sum(expected.values()) == REPORTS[name], said.output
     assert without_repetition(stored(work)) == without_repetition(expected)
+
+
+# Values of each case in the logs of a test, counted in their lines
+LOGS = {
+    'cscs': {'StreamTest': 14, 'CPULatencyTest': 4}, 'eessi': {'EESSI_MPI4PY': 24, 'EESSI_NumPy': 50},
+    'excalibur': {'StreamBenchmark': 40},
+}  # fmt: skip
+
+
+def logged(line):
+    """The values in a line of a log, by metric: of its columns, or as ``triad=3460.5``."""
+    header, values = line
+    columns = dict(zip(header.split('|'), values.split('|'), strict=True))
+    if 'perf_var=perf_value' in columns:
+        metric, _, value = columns['perf_var=perf_value'].partition('=')
+        return [(metric, float(value))]
+    return [(name.removesuffix('_value'), float(text)) for name, text in columns.items() if name.endswith('_value')]
+
+
+@pytest.mark.parametrize('name', LOGS)
+def test_each_value_of_the_logs_is_stored(work, name):
+    if name != 'excalibur':
+        pytest.importorskip('postprocess.readers.log_formats', reason='its format of logs is not read')
+    files = sorted((RECORDED / 'logs' / name).rglob('*.log'))
+    expected, tests = Counter(), Counter()
+    for path in files:
+        header, *lines = path.read_text().splitlines()
+        for metric, value in (found for line in lines for found in logged((header, line))):
+            expected[path.parts[-2], path.stem, metric, round(value, 9)] += 1
+            tests[path.stem] += 1
+    assert tests == LOGS[name]
+    said = work.run('ingest', '--perflog', *files)
+    assert said.exit_code == 0, said.output
+    rows = csv.DictReader(io.StringIO(work.run('export', '--to', 'csv', '--table', 'samples').stdout))
+    assert Counter((r['partition'], r['check'], r['metric'], round(float(r['value']), 9)) for r in rows) == expected
 
 
 def test_a_test_that_missed_its_own_reference_is_an_incident_until_a_baseline_judges_it(work):

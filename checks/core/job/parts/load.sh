@@ -11,7 +11,8 @@
 # load.sh node          the counters of faults of another node of the job, since its first rank began (rank.sh), to
 #   facts.NODE and health.NODE.txt. The first node starts it on all of them at once, by the command in on_all_nodes.
 # No trial runs meanwhile, so all of this, a tenth of a second or two, is beside none of them.
-. "${0%/*}/health.sh"
+[ "$1" = before ] && part=counters || part=health
+. "${BASH_SOURCE[0]%/*}/$part.sh"
 read -r host < /proc/sys/kernel/hostname
 node=${SLURMD_NODENAME:-$host}
 
@@ -101,7 +102,7 @@ if [ "$1" = before ]; then
         { read -r value < "$path"; } 2> /dev/null && chosen "$value" && echo "$path $value"
     done
     count_faults > "counts.$node"
-    [ -z "$PLUMBLINE_GPU" ] || { JOB=$PPID bash ./gpus.sh > gpus.txt 2> /dev/null < /dev/null & echo $! > gpus.pid; }
+    [ -z "$PLUMBLINE_GPU" ] || { JOB=$$ bash ./gpus.sh > gpus.txt 2> /dev/null < /dev/null & echo $! > gpus.pid; }
     exit 0
 fi
 compare "$2"

@@ -2,7 +2,6 @@
 # SPDX-License-Identifier: BSD-3-Clause
 # provenance.sh PROGRAM   prints what runs and on what, one key=value a line, before the first trial of a job.
 program=$(type -P "$1") || { echo "plumbline: $1: not found on PATH ($PATH)" >&2; exit 127; }
-first_line() { [ -r "$1" ] && { read -r line < "$1"; echo "$line"; }; }
 
 binary=$(readlink -f "$program")
 echo "binary=$binary"
@@ -32,4 +31,5 @@ for key in governor smt_active transparent_hugepages; do
     echo "$key=${settings[$key]:-not shown}"
 done
 printf 'utc_offset=%(%z)T\n' -1 # for dates that programs print in local time
-echo "load_average=$(first_line /proc/loadavg || echo 'not shown')"
+{ read -r value < /proc/loadavg; } 2> /dev/null || value='not shown'
+echo "load_average=$value"

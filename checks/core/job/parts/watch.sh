@@ -43,7 +43,7 @@ _watch() {
     done
     [ -e task/$$/children ] || echo 'children unknown'
     [ -z "$OMP_NUM_THREADS" ] || echo "threads $OMP_NUM_THREADS"
-    group=$(_group_of_the_rank)
+    _find_group_of_the_rank
     read -r state < /proc/$BASHPID/stat && state=(${state##*) }) && usual="${state[38]} ${state[16]}" # as the rank's
     _look
     while _pause; do
@@ -135,13 +135,14 @@ _add_strays() {
     done
 }
 
-# _group_of_the_rank: the file with the processes of the control group that Slurm has made for this rank, if it has
-_group_of_the_rank() {
+# _find_group_of_the_rank: `group` becomes the file with the processes of the control group that Slurm has made for this
+# rank, if it has
+_find_group_of_the_rank() {
     local of path
     while IFS=: read -r _ of path; do
         for of in "/$of" '' /unified; do
             [[ $path =~ /task_[0-9]+$ && -r /sys/fs/cgroup$of$path/cgroup.procs ]] || continue
-            echo "/sys/fs/cgroup$of$path/cgroup.procs"
+            group=/sys/fs/cgroup$of$path/cgroup.procs
             return
         done
     done < /proc/$$/cgroup

@@ -90,7 +90,7 @@ def targets() -> Iterator[Target]:
     from checks.compute import fft, hpcc, hpl_mxp, openssl
     from checks.gpu import clpeak, copies
     from checks.memory import babelstream_base, likwid, likwid_base
-    from checks.memory.numa_matrix import LATENCY
+    from checks.memory.multichase_output import LATENCY
     from checks.storage.ior import PATTERNS
 
     def target(file: str, metrics: list[Metric], faults: Callable[[str], list[str]] = lambda text: []) -> Target:

@@ -3,7 +3,6 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,16 +14,11 @@ from checks.compute.hpl_output import errors_of, faults_of, metrics_of, traces_o
 from checks.compute.scaled import ScaledBenchmark, offered_here
 from checks.core import budget
 from checks.core.meters.power_cap import UnderPowerCap
-from checks.core.placement import Placement, cpus_of_devices, one_rank_per_core, ranks_with_threads
+from checks.core.placement import Placement, one_rank_per_core, one_rank_per_gpu, ranks_with_threads
 from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology
 from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
-
-
-def one_rank_per_gpu(topology: Topology) -> Placement:
-    """Return a placement on the cores near each GPU; both programs assign the GPUs to the local ranks in order."""
-    return replace(ranks_with_threads(topology, len(topology.gpus)), cpus=cpus_of_devices(topology))
 
 
 class Implementation(NamedTuple):

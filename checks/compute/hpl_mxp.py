@@ -7,11 +7,10 @@ import re
 import reframe as rfm
 from reframe.core.builtins import parameter, run_after, variable
 
-from checks.compute.hpl import one_rank_per_gpu
 from checks.compute.hpl_input import nearly_square
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.nodes import OnNodes
-from checks.core.placement import cpus_of_devices
+from checks.core.placement import cpus_of_devices, one_rank_per_gpu
 from checks.core.reading.agreement import Agreement, Claim
 from checks.core.reading.trials import Metric
 from checks.core.topology import node_counts

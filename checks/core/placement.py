@@ -446,3 +446,8 @@ def cpus_of_devices(topology: Topology) -> Lists:
 def devices_of_this_system() -> list[int | None]:
     """Return the numbers of the GPUs, and other OpenCL devices, of a node, for a parameter."""
     return on_this_system(lambda topology: range(max(len(topology.gpus), topology.opencl_devices)))
+
+
+def one_rank_per_gpu(topology: Topology) -> Placement:
+    """Return a placement on the cores near each GPU, for programs that assign the GPUs to the local ranks in order."""
+    return replace(ranks_with_threads(topology, len(topology.gpus)), cpus=cpus_of_devices(topology))

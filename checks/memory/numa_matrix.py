@@ -5,7 +5,6 @@ As figure 1 and table II of the Superdome Flex paper (002), which used Intel's M
 """
 
 import math
-import re
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
@@ -14,15 +13,14 @@ from reframe.core.builtins import run_after, variable
 
 from checks.core.benchmark import FEW_TRIALS, Benchmark
 from checks.core.placement import Placement
-from checks.core.reading.agreement import equal, exact, printed
 from checks.core.reading.trials import Metric, by_trial, series_of
 from checks.memory import likwid_base
 from checks.memory.likwid_base import ARRAYS, BYTE_RATE, ISAS, Likwid, allocated_from, faults_of, isas_of, repetitions
+from checks.memory.multichase_output import LATENCY, chase_faults
 from plumbline.record import Dim, Record, Series
 from plumbline.units import UNITS
 
 CHAIN_RATE = 0.5e9  # bytes/s at which multichase makes its chain
-LATENCY = r'^(?=.{6}) *(\d+\.\d+)$'  # the last line of multichase: mean ns of its samples, six characters or more
 Pair = tuple[int, int]  # the domain of the cores, the domain of the memory
 
 
@@ -45,19 +43,6 @@ def distance_classes(distances: Sequence[Sequence[int]], domains: int) -> dict[s
                 name = group if len(members) == 1 else f'{group}_{level}'
                 classes[name] = [(i, j) for i, j in remote if distances[i][j] == level]
     return classes
-
-
-def chase_faults(output: str, size: int, samples: int) -> list[str]:
-    """Return a sentence if multichase did not take so many samples of a chain of `size` bytes, or misses their mean."""
-    faults = []
-    if f'total_memory = {size} ' not in output:
-        faults.append(f'the chain is not as long as requested: expected total_memory = {size}')
-    found, mean = re.findall(r'^ +([0-9.]+) +avg=', output, re.MULTILINE), re.findall(LATENCY, output, re.MULTILINE)
-    if len(found) != samples:
-        return [*faults, f'{samples} samples were requested, multichase took {len(found)}']
-    if mean and not equal(sum(map(printed, found), exact(0)) / samples, printed(mean[0])):
-        faults.append(f'the mean of {", ".join(found)} is not {mean[0]}: samples and mean contradict each other')
-    return faults
 
 
 def coefficient_of_variation(times: Sequence[float]) -> float:

@@ -235,7 +235,7 @@ def test_what_recorded_outputs_say_of_time_and_place(modules, recorded):
 
 
 def test_fewer_samples_or_iterations_than_asked_are_named(modules, recorded):
-    from checks.memory.numa_matrix import chase_faults
+    from checks.memory.multichase_output import chase_faults
 
     output = recorded('multichase-20250815.txt')
     assert chase_faults(output, 2**29, 3) == []

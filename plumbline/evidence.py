@@ -31,7 +31,8 @@ def pack(stage: Path, results: Path, site: str, name: str, without: Collection[s
     path = results / FOLDER / site / time.strftime('%Y-%m', now) / f'{stem}.tar.gz'
 
     def write(stream: BinaryIO) -> None:
-        with tarfile.open(fileobj=stream, mode='w:gz', compresslevel=6) as archive:
+        # by default each file has two more blocks, for the fractions of the second of its time
+        with tarfile.open(fileobj=stream, mode='w:gz', compresslevel=6, format=tarfile.GNU_FORMAT) as archive:
             for file in sorted(stage.rglob('*')):
                 path_in_stage = file.relative_to(stage)
                 # links lead to files that are packed where they lie

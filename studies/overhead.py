@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """What the suite costs, measured side by side with plain ReFrame and with runs by hand; prints, asserts nothing.
 
-    python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check
+    python studies/overhead.py list    listing all checks against plain ReFrame listing one trivial check, and as many
+                                       trivial ones with as many variants: what ReFrame itself takes for them
     python studies/overhead.py wide    listing all checks of 50 partitions of 8 GPUs, and as many trivial ones
     python studies/overhead.py case    what a session adds to each case, against `executable = 'true'` with the settings
                                        of ReFrame and with ours; in seconds, and in seconds of CPU time
@@ -33,6 +34,8 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, median
 from typing import NamedTuple
@@ -51,12 +54,10 @@ from plumbline.site.sites import Environ  # noqa: E402
 from plumbline.stacks.install import environment, find_spack  # noqa: E402
 from plumbline.stacks.manifest import Installed, known_benchmarks  # noqa: E402
 
-PLAIN = """\
-import reframe as rfm
-
+PLAIN = """
 
 @rfm.simple_test
-class Plain(rfm.RunOnlyRegressionTest):
+class NAME(rfm.RunOnlyRegressionTest):
     valid_systems = ['*']
     valid_prog_environs = ['*']
     executable = 'true'
@@ -66,6 +67,13 @@ class Plain(rfm.RunOnlyRegressionTest):
     def ran(self):
         return True
 """
+
+
+def plain_checks(variants: Mapping[str, int]) -> str:
+    """Return a file of trivial checks: the name of each, and how many variants it has."""
+    return 'import reframe as rfm\n' + ''.join(
+        PLAIN.replace('NAME', name).replace('NUMBER', str(number)) for name, number in variants.items()
+    )
 
 
 def seconds(*command: object, environment: dict[str, str], cwd: Path) -> float:
@@ -78,19 +86,53 @@ def show(name: str, values: list[float], unit: str = 's'):
     print(f'{name:<42} median {median(values):8.3f} {unit}   {" ".join(f"{value:.3f}" for value in sorted(values))}')
 
 
+class Spent(NamedTuple):
+    """What a command took: seconds, seconds of CPU time with its children, MiB of the largest process."""
+
+    seconds: float
+    cpu: float
+    memory: float
+
+
+def spent(*command: object, environment: Mapping[str, str], cwd: Path) -> Spent:
+    began = time.perf_counter()
+    process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL)
+    _, status, usage = os.wait4(process.pid, 0)
+    if process.returncode or status:
+        sys.exit(f'{command[0]} failed')
+    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
+
+
+def compare_last(ways: Mapping[str, Sequence[object]], rounds: int, of: int, environment: Mapping[str, str], cwd: Path):
+    """Show the time and CPU time of each command, divided by `of`, and the last one's beside each other one's."""
+    took = [
+        {name: spent(*command, environment=environment, cwd=cwd) for name, command in ways.items()}
+        for _ in range(rounds)
+    ]
+    for what in ('seconds', 'cpu'):
+        found = {name: [getattr(once[name], what) / of for once in took] for name in ways}
+        for name, values in found.items():
+            show(f'{name}, {"CPU time" if what == "cpu" else "time"}', values)
+        *others, last = map(median, found.values())
+        print('ratios of medians', *(f'{last / one:.2f}' for one in others))
+
+
 def listing(rounds: int):
+    suite = ('reframe', '-C', ROOT / 'reframe_settings/settings.py', '-c', ROOT / 'checks', '-R', '-l')
+    every = subprocess.run(  # those for which this system has nothing are made, too
+        [*map(str, suite), '--skip-system-check', '--skip-prgenv-check'], check=True, capture_output=True, text=True
+    ).stdout
+    variants = Counter(re.findall(r'^- (\w+)', every, re.MULTILINE))
     with tempfile.TemporaryDirectory() as folder:
-        plain = Path(folder) / 'plain.py'
-        plain.write_text(PLAIN.replace('NUMBER', '1'))
-        settings = ROOT / 'reframe_settings/settings.py'
-        ours, theirs = [], []
-        for _ in range(rounds):
-            theirs.append(seconds('reframe', '-c', plain, '-l', environment=os.environ, cwd=folder))
-            command = ('reframe', '-C', settings, '-c', ROOT / 'checks', '-R', '-l')
-            ours.append(seconds(*command, environment=os.environ, cwd=folder))
-    show('plain ReFrame, one check', theirs)
-    show('all checks of the suite', ours)
-    print(f'ratio of medians {median(ours) / median(theirs):.2f}')
+        one, all_of_them = Path(folder, 'one.py'), Path(folder, 'all.py')
+        one.write_text(plain_checks({'Plain': 1}))
+        all_of_them.write_text(plain_checks(variants))
+        ways = {
+            'plain ReFrame, one': ('reframe', '-c', one, '-l'),
+            f'plain ReFrame, {len(variants)} of {variants.total()} variants': ('reframe', '-c', all_of_them, '-l'),
+            'all checks of the suite': suite,
+        }
+        compare_last(ways, rounds, 1, os.environ, Path(folder))
 
 
 # All 28 pairs of eight GPUs in four classes, as an MI250X node has them in kind
@@ -111,23 +153,6 @@ def wide_site() -> str:
     return '\n'.join([*lines, 'environments:', stack, ''])
 
 
-class Spent(NamedTuple):
-    """What a command took: seconds, seconds of CPU time with its children, MiB of the largest process."""
-
-    seconds: float
-    cpu: float
-    memory: float
-
-
-def spent(*command: object, environment: dict[str, str], cwd: Path) -> Spent:
-    began = time.perf_counter()
-    process = subprocess.Popen([*map(str, command)], env=environment, cwd=cwd, stdout=subprocess.DEVNULL)
-    _, status, usage = os.wait4(process.pid, 0)
-    if process.returncode or status:
-        sys.exit(f'{command[0]} failed')
-    return Spent(time.perf_counter() - began, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024)
-
-
 def wide_listing(rounds: int):
     with tempfile.TemporaryDirectory() as folder:
         clone = ScratchClone(Path(folder))
@@ -137,7 +162,7 @@ def wide_listing(rounds: int):
         lines = [line for line in found.splitlines() if line.startswith('- ')]
         number = int(re.search(r'Found (\d+) check', found)[1])
         plain, config = Path(folder, 'plain.py'), Path(folder, 'config.py')
-        plain.write_text(PLAIN.replace('NUMBER', str(number)))
+        plain.write_text(plain_checks({'Plain': number}))
         partitions = [
             {'name': f'p{i}', 'scheduler': 'local', 'launcher': 'local', 'environs': ['system']} for i in range(50)
         ]
@@ -160,21 +185,14 @@ def added_per_case(rounds: int, cases: int = 20):
         demo = clone.root / 'checks/demo.py'
         demo.write_text(demo.read_text().replace("['small']", f'range({cases})'))
         plain = clone.root / 'checks/plain.py'
-        plain.write_text(PLAIN.replace('NUMBER', str(cases)))
+        plain.write_text(plain_checks({'Plain': cases}))
         with_settings = ('reframe', '-C', clone.root / 'reframe_settings/settings.py', '-r')
         ways = {
             'plain ReFrame': ('reframe', '--prefix', clone.results / 'plain', '-r', '-c', plain),
             'plain ReFrame with our settings': (*with_settings, '-c', plain),
             'the suite': (*with_settings, '-c', demo, '-S', 'trials=1'),
         }
-        at = {'environment': clone.environment(), 'cwd': clone.root}
-        took = [{name: spent(*command, **at) for name, command in ways.items()} for _ in range(rounds)]
-    for what in ('seconds', 'cpu'):
-        found = {name: [getattr(of[name], what) / cases for of in took] for name in ways}
-        for name, values in found.items():
-            show(f'{name}, {"CPU time" if what == "cpu" else "time"}', values)
-        *plain_ones, suite = map(median, found.values())
-        print('ratios of medians', *(f'{suite / one:.2f}' for one in plain_ones))
+        compare_last(ways, rounds, cases, clone.environment(), clone.root)
 
 
 # Name -> case, feature, program, the file of its numbers, its launcher, its numbers by their patterns

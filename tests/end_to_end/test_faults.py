@@ -41,6 +41,7 @@ def test_a_good_run_leaves_every_trial_with_its_provenance(clone):
     )
     assert float(provenance['load_beside']) >= 0 and 0 <= float(provenance['cpu_steal']) <= 100
     assert record['job']['state'] == 'SUCCESS'
+    assert found['env_vars']['PLUMBLINE_CPUS'] == '0' and 'variables' not in found  # its deprecated name
 
 
 def test_trials_that_the_queue_allows_no_time_for_run_in_further_jobs_of_the_session(clone):

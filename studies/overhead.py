@@ -125,7 +125,8 @@ def listing(rounds: int):
         [*map(str, suite), '--skip-system-check', '--skip-prgenv-check'], check=True, capture_output=True, text=True,
         env=environment,
     ).stdout  # fmt: skip
-    variants = Counter(re.findall(r'^- (\w+)', every, re.MULTILINE))
+    listed = re.findall(r'^(?:- | +\^)(\w+).* /(\w+)$', every, re.MULTILINE)  # one that others depend on several times
+    variants = Counter(name for name, _ in set(listed))
     with tempfile.TemporaryDirectory() as folder:
         one, all_of_them = Path(folder, 'one.py'), Path(folder, 'all.py')
         one.write_text(plain_checks({'Plain': 1}))

@@ -29,7 +29,8 @@ def output_of(command: Sequence[str], time_limit: float | None = None, **options
         raise ValueError(f'did not end within {limit:g} s') from None
     if done.returncode != 0:
         printed = (done.stderr + done.stdout).strip().splitlines() or ['nothing']
-        raise ValueError(f'ended with {done.returncode} and printed: {printed[-1]}')
+        errors = [line for line in printed if 'error' in line.lower()]  # ReFrame's last line says where its log is
+        raise ValueError(f'ended with {done.returncode} and printed: {(errors or printed)[-1]}')
     return done.stdout
 
 

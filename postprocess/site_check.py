@@ -1,71 +1,118 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Check all files of a site: that nothing in them is wrong, and that each reference has a case."""
+"""Check all files of a site; and on demand that each reference has a case, and the job script of each case."""
 
 from __future__ import annotations
 
-import json
+import difflib
+import functools
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta, timezone
+from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from plumbline.errors import InputError, SiteError, expected_one_of
-from plumbline.identity import CaseId, Quantity, SeriesId, from_text, natural, to_text
+from plumbline.identity import Quantity, SeriesId, natural, to_text
 from plumbline.machine.vendors import VENDORS
 from plumbline.paths import ROOT, site_file
-from plumbline.programs import find_reframe, output_of
-from plumbline.record import Record, from_dict
+from plumbline.programs import find_reframe
 from plumbline.references import FILES, Reference, read_rows
+from plumbline.renames import renames
 from plumbline.site.file import faults_of_site_file, place_of
 from plumbline.site.job_directives import RULES
 from plumbline.site.job_rules import faults_of_script, missing_words
+from plumbline.site.locations import locations
+from plumbline.site.magnitudes import beyond_hardware
 from plumbline.site.mpi import FAMILIES
-from plumbline.site.sites import Site, load_site, must_exist, site_names
+from plumbline.site.sites import Partition, Site, load_site, must_exist, site_names
 from plumbline.stacks.manifest import backs, known_benchmarks, manifest_path, read_manifest
-from postprocess.readers.run_reports import check_and_params
+from plumbline.units import UNITS, dimension, number_in
+from postprocess.site_cases import ANY_METRIC, Case, SeriesFacts, rehearse
 from postprocess.text import count
 
-_ANY = '*'  # metric of a check of others, whose metrics are known only when it runs
-_TIME_LIMIT = 900  # seconds; a site takes 5 to 30 on a slow machine
+_BELOW_PEAK = 1000.0  # so many times below its physical peak, no series is that has no message size
+_SIMPLE_TEST = re.compile(r'^@(?:\w+\.)?simple_test\b.*\nclass (\w+)', re.MULTILINE)
 _Rows = Sequence[tuple[str, Reference]]  # file and line, row
-_Series = dict[SeriesId, tuple[Quantity | None, float | None]]  # what each is, and its peak
 
 
 @dataclass
 class Checked:
-    """What was found in the files of a site: mistakes, and notes on what could not be checked."""
+    """What was found in the files of a site: mistakes, and notes on what could not be checked.
+
+    `nodes`: a line for each partition, to compare with what was meant. `cases`, `scripts`: None if not looked at.
+    """
 
     site: str
     mistakes: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    cases: int = 0
+    nodes: list[str] = field(default_factory=list)
+    cases: int | None = None
+    scripts: int | None = None
     references: int = 0
 
 
-def check(name: str | None, root: Path | None = None) -> list[Checked]:
-    """Check the files of all sites, or of one. Raises InputError for an unknown one, SiteError for none."""
+def check(
+    name: str | None, root: Path | None = None, files: bool = True, cases: bool = False, jobs: bool = False
+) -> list[Checked]:
+    """Check the sites, or one: its `files`, its `cases` in a dry run, the scripts of its `jobs`.
+
+    Raises InputError for an unknown site, and for `jobs` without ReFrame; SiteError where there is no site.
+    """
     if name is not None:
         must_exist(name, root)
     names = [name] if name else site_names(root)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        found = list(pool.map(partial(_check_site, root=root, reframe=find_reframe()), names))
-    if name is not None and found[0].cases and not found[0].mistakes:
+    reframe = find_reframe() if cases or jobs else None
+    if jobs and reframe is None:
+        raise InputError('reframe is not on PATH: it writes the job scripts that are checked')
+    if not (cases or jobs):
+        found = [_check_site(one, root, None, True, False, False) for one in names]
+    else:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            work = partial(_check_site, root=root, reframe=reframe, files=files, cases=cases, jobs=jobs)
+            found = list(pool.map(work, names))
+    if files and name is not None and not found[0].mistakes:
         found[0].notes += _lacks(load_site(name, root))
     return found
 
 
-def _check_site(name: str, root: Path | None, reframe: str | None) -> Checked:
-    found, described = Checked(name), site_file(name, 'site.yaml', root)
+def _check_site(name: str, root: Path | None, reframe: str | None, files: bool, cases: bool, jobs: bool) -> Checked:
+    found, rows = Checked(name), []
+    if files:
+        rows = _check_files(found, root)
+    if not (cases or jobs) or (files and not found.nodes):
+        return found
+    site = load_site(name, root)
+    if reframe is None:
+        found.notes.append('reframe is not on PATH: whether features and references meet a case was not checked')
+        return found
+    folder = Path(tempfile.mkdtemp(prefix=f'plumbline-jobs-{name}-'))
+    try:
+        listed = rehearse(reframe, name, folder) if _has_cases(site) else []
+    except InputError as error:
+        found.mistakes.append(f'{name}: its cases cannot be listed: {error}')
+        shutil.rmtree(folder)
+        return found
+    found.cases = len(listed)
+    if cases:
+        _check_cases(found, site, site_file(name, 'site.yaml', root), rows, listed)
+    if not (jobs and _check_scripts(found, site, [case for case in listed if case.submitted])):
+        shutil.rmtree(folder)
+    return found
+
+
+def _check_files(found: Checked, root: Path | None) -> list[tuple[str, Reference]]:
+    """Add what is wrong in the files of a site, and what its nodes are; return the rows of its references."""
+    described = site_file(found.site, 'site.yaml', root)
     rows: list[tuple[str, Reference]] = []
     found.mistakes += faults_of_site_file(described)
     for kind, file in FILES.items():
-        path = site_file(name, file, root)
+        path = site_file(found.site, file, root)
         if path.exists():
             right, wrong = read_rows(path, kind)
             found.mistakes += wrong
@@ -73,48 +120,46 @@ def _check_site(name: str, root: Path | None, reframe: str | None) -> Checked:
     found.references = sum(row.is_limit for _, row in rows)
     found.mistakes += _future_dates(rows)
     try:
-        site = load_site(name, root)
+        locations(found.site, root)
+        site = load_site(found.site, root)
+    except InputError as error:
+        found.mistakes.append(str(error))
+        return rows
     except SiteError as error:  # a mistake in its file, or what cannot be detected
         found.mistakes += [] if found.mistakes else [str(error)]
-        return found
-    found.mistakes += _faults_of_stacks(site)
-    if reframe is None:
-        found.notes.append('reframe is not on PATH: whether features and references meet a case was not checked')
-        return found
-    try:
-        with tempfile.TemporaryDirectory(prefix='plumbline-') as folder:
-            cases = rehearse(reframe, name, Path(folder)) if _has_cases(site) else []
-    except InputError as error:
-        found.mistakes.append(f'{name}: its cases cannot be listed: {error}')
-        return found
-    found.cases = len(cases)
+        return rows
+    found.nodes = [f'{found.site}:{partition.name}: {node_of(partition)}' for partition in site.partitions.values()]
+    found.mistakes += _faults_of_stacks(site, described)
+    found.mistakes += _rules_of_no_check(site, described, rows)
+    found.mistakes += _misspelt_features(site, described)
+    found.mistakes += _impossible_rows(site, rows)
+    found.notes += _unstated_mpi(site, described)
+    return rows
+
+
+def _check_cases(found: Checked, site: Site, path: Path, rows: _Rows, cases: Sequence[Case]) -> None:
     by_fault: dict[str, list[str]] = {}
+    told = {*map(_place, found.mistakes)}
     for case in (case for case in cases if case.fault):
         by_fault.setdefault(f'{case.id.partition}: {case.fault.partition(": | ")[0]}', []).append(case.name)
     found.mistakes += [
-        f'{name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
+        f'{site.name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
     ]
-    found.mistakes += _unknown_features(site, described, cases)
-    found.notes += _unstated_mpi(site, described)
-    found.mistakes += _unmet_rows(site, rows, cases)
+    found.mistakes += (one for one in _unknown_features(site, path, cases) if _place(one) not in told)
+    found.mistakes += (one for one in _unmet_rows(site, rows, cases) if _place(one) not in told)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
         message = 'known only when they run; their references were not checked'
-        found.notes.append(f'{name}: the metrics of {_some(unlisted)} are {message}')
-    return found
+        found.notes.append(f'{site.name}: the metrics of {_some(unlisted)} are {message}')
 
 
-def check_jobs(name: str, root: Path | None = None) -> Checked:
-    """Check the job scripts of all cases of a site, with the trials of the longest mode.
+def _place(mistake: str) -> str:
+    """Return file, line and key at the beginning of a mistake: of each place one is told."""
+    return ': '.join(mistake.split(': ')[:2])
 
-    They stay where a mistake names them. Raises InputError, also where ReFrame is not installed.
-    """
-    must_exist(name, root)
-    site, found, reframe = load_site(name, root), Checked(name), find_reframe()
-    if reframe is None:
-        raise InputError('reframe is not on PATH: it writes the job scripts that are checked')
-    folder = Path(tempfile.mkdtemp(prefix=f'plumbline-jobs-{name}-'))
-    cases = [case for case in rehearse(reframe, name, folder) if case.submitted] if _has_cases(site) else []
+
+def _check_scripts(found: Checked, site: Site, cases: Sequence[Case]) -> bool:
+    """Check the job scripts of cases, with the trials of the longest mode; return whether a mistake names one."""
     by_fault: dict[tuple[str, str, str], list[str]] = {}
     to_state: set[str] = set()
     times: dict[tuple[str, str], list[str]] = {}
@@ -127,18 +172,40 @@ def check_jobs(name: str, root: Path | None = None) -> Checked:
     for (_, option, why), places in by_fault.items():
         others = f' (and in {count(len(places) - 1, "other script")})' if places[1:] else ''
         found.mistakes.append(f'{places[0]}: {option}: {why}{others}')
-    if not found.mistakes:
-        shutil.rmtree(folder)
     for (of, arithmetic), names in times.items():
         others = f' and {len(names) - 1} more' if names[1:] else ''
-        found.notes += [f'{name}:{of}: {names[0]}{others}: {arithmetic}'] if arithmetic else []
+        found.notes += [f'{site.name}:{of}: {names[0]}{others}: {arithmetic}'] if arithmetic else []
     if to_state:
         what = ', '.join(sorted(to_state))
-        found.notes.append(f'{name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm')
+        found.notes.append(
+            f'{site.name}: each job needs its {what}: reframe -J, or SBATCH_ACCOUNT, SBATCH_QOS for Slurm'
+        )
     if unjudged := {p.entry['scheduler'] for p in site.partitions.values()} - {*RULES}:
-        found.notes.append(f'{name}: no rules of scheduler {_some(unjudged)} are known: its scripts were not checked')
-    found.cases = len(cases)
-    return found
+        found.notes.append(
+            f'{site.name}: no rules of scheduler {_some(unjudged)} are known: its scripts were not checked'
+        )
+    found.scripts = len(cases)
+    return bool(by_fault)
+
+
+def node_of(partition: Partition) -> str:
+    """Return ``2 sockets x 64 cores x 2 threads, 4 GPUs, 4 NICs, 512 GiB, 10 nodes``, as far as it is stated."""
+    processor, entry = partition.processor, partition.entry
+    found = ['its nodes are not described, so it has no case']
+    if processor:
+        sockets, threads = processor['num_sockets'], processor['num_cpus_per_core']
+        cores = processor['num_cpus'] // threads // sockets
+        found = [f'{count(sockets, "socket")} x {count(cores, "core")} x {count(threads, "thread")}']
+    for device in entry.get('devices', []):
+        kind = {'gpu': 'GPU'}.get(device['type'], device['type'])
+        found.append(count(device['num_devices'], kind) + (f' {device["arch"]}' if 'arch' in device else ''))
+    if nics := entry.get('nics'):
+        found.append(count(len(nics), 'NIC'))
+    if memory := partition.memory_bytes:
+        found.append(entry['memory_per_node'] if memory < 2**30 else f'{memory / 2**30:.4g} GiB')
+    if 'num_nodes' in entry:
+        found.append(count(partition.num_nodes, 'node'))
+    return ', '.join(found)
 
 
 def _lacks(site: Site) -> Iterator[str]:
@@ -168,6 +235,53 @@ def _future_dates(rows: _Rows) -> Iterator[str]:
     for where, row in rows:
         if row.recorded_at[:10] > tomorrow:
             yield f'{where}: recorded_at: {row.recorded_at} is in the future'
+
+
+@functools.cache
+def _known_checks() -> frozenset[str]:
+    """Return the names of the checks of this checkout; ReFrame would take seconds to list them."""
+    texts = (path.read_text(encoding='utf-8') for path in (ROOT / 'checks').rglob('*.py'))
+    return frozenset(name for text in texts for name in _SIMPLE_TEST.findall(text))
+
+
+def _rules_of_no_check(site: Site, path: Path, rows: _Rows) -> Iterator[str]:
+    """Yield each rule of the tolerance for a check that neither the suite nor a reference of the site has."""
+    known = {*_known_checks(), *renames(), *(row.id.check for _, row in rows)}
+    for number, rule in enumerate(site.tolerance.get('rules', [])):
+        pattern = rule.get('check', '*')
+        if known and not any(fnmatchcase(name, pattern) for name in known):
+            where = place_of(path, 'tolerance', 'rules', number, 'check')
+            expected = expected_one_of(pattern, sorted(known))
+            yield f'{where}: no check has this name, so the rule has no effect; {expected}'
+
+
+def _misspelt_features(site: Site, path: Path) -> Iterator[str]:
+    """Yield each feature that is nearly the name of a benchmark; what a check of the site's own requires is not."""
+    known = [*known_benchmarks()]
+    for number, stack in enumerate(site.environs.values()):
+        for index, feature in enumerate(stack.features):
+            if feature not in known and difflib.get_close_matches(feature, known, 1, 0.7):
+                where = place_of(path, 'environments', number, 'features', index)
+                yield f'{where}: no check requires it; {expected_one_of(feature, sorted(known))}'
+
+
+def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
+    """Yield each reference of no partition or environ of the site, and each that no hardware of its nodes reaches."""
+    for where, row in rows:
+        if not row.is_limit:
+            continue
+        for what, name, known in (
+            ('partition', row.id.partition, site.partitions), ('environ', row.id.environ, site.environs),
+        ):  # fmt: skip
+            if name not in ('*', *known):
+                yield f'{where}: {what} {name!r}: {expected_one_of(name, sorted(known))}'
+        partition, unit = site.partitions.get(row.id.partition), row.quantity.unit
+        if partition and row.kind != 'elsewhere' and unit in UNITS:
+            nodes = number_in(dict(row.id.params).get('num_nodes')) or 1
+            message = number_in(dict(row.id.dims).get('message_bytes'))
+            why = beyond_hardware(row.mean * UNITS[unit], dimension(unit), unit, nodes, partition.entry, message)
+            if why:
+                yield f'{where}: mean: {row.printed} {unit}: {why}: a slip of the unit?'
 
 
 def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
@@ -205,15 +319,19 @@ def _unmet_rows(site: Site, rows: _Rows, cases: Sequence[Case]) -> Iterator[str]
         if row.kind != 'elsewhere' and peaks and row.mean > max(peaks):
             unit = row.quantity.unit
             yield f'{where}: mean: {row.mean:g} {unit} is above the physical peak in site.yaml, {max(peaks):g} {unit}'
+        elif row.kind != 'elsewhere' and peaks and not row.id.dims and row.mean < min(peaks) / _BELOW_PEAK:
+            unit, peak = row.quantity.unit, min(peaks)
+            why = f'is {peak / row.mean:.0f} times below the physical peak in site.yaml, {peak:g} {unit}'
+            yield f'{where}: mean: {row.mean:g} {unit} {why}: a slip of the unit?'
 
 
-def _met(row: Reference, series: _Series) -> set[tuple[Quantity | None, float | None]]:
+def _met(row: Reference, series: SeriesFacts) -> set[tuple[Quantity | None, float | None]]:
     if not row.is_pattern:
-        found = series.get(row.id) or series.get(replace(row.id, metric=_ANY, dims=()))
+        found = series.get(row.id) or series.get(replace(row.id, metric=ANY_METRIC, dims=()))
         return {found} if found else set()
     # a test that names its metrics only when it runs may have that of the row
     named = (
-        (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == _ANY else key, facts)
+        (replace(key, metric=row.id.metric, dims=row.id.dims) if key.metric == ANY_METRIC else key, facts)
         for key, facts in series.items()
     )
     return {facts for key, facts in named if row.matches(key)}
@@ -232,96 +350,32 @@ def _why_unmatched(row: Reference, site: Site, series: Iterable[SeriesId]) -> st
     if of.check != '*' and of.check not in cases:
         return f'check {of.check!r}: no such case on this site; {expected_one_of(of.check, sorted(cases))}'
     of_check, params = cases.get(of.check, {}), to_text(of.params)
-    if params in of_check and of_check[params].isdisjoint((of.name, _ANY)):
+    if params in of_check and of_check[params].isdisjoint((of.name, ANY_METRIC)):
         return f'metric {of.name!r}: {of.check} {params} measures {_some(of_check[params])}'
     if not row.is_pattern and params not in of_check:
         return f'params {params!r}: {of.check} has {_some(of_check)}'
     return f'no series of this site is {of}'
 
 
-def _faults_of_stacks(site: Site) -> Iterator[str]:
+def _faults_of_stacks(site: Site, path: Path) -> Iterator[str]:
     """Yield what is wrong with the Spack environments of a site: manifest, lock, features without a spec."""
-    for stack in site.environs.values():
+    for number, stack in enumerate(site.environs.values()):
         if stack.provider != 'spack':
             continue
         try:
             manifest = read_manifest(manifest_path(site.name, stack.name))
             specs = manifest.specs
         except SiteError as error:
-            yield f'{site.name}: stack {stack.name}: {error}'
+            yield f'{place_of(path, "environments", number, "provider")}: {error}'
             continue
         if wrong := manifest.lock_fault():
             yield wrong
-        for feature in stack.features:
+        for index, feature in enumerate(stack.features):
             if feature in known_benchmarks() and not any(backs(spec, feature) for spec in specs):
-                yield f'{site.name}: stack {stack.name} has feature {feature}: no spec of {manifest.path} provides it'
+                where = place_of(path, 'environments', number, 'features', index)
+                yield f'{where}: no spec of {manifest.path} provides {feature}'
 
 
 def _some(names: Iterable[str], most: int = 8) -> str:
     names = sorted(names, key=natural)
     return '; '.join(names[:most]) + (f' and {len(names) - most} more' if len(names) > most else '')
-
-
-# The cases that ReFrame makes of a site, with the job script of each: a dry run of all checks
-
-
-@dataclass(frozen=True)
-class Case:
-    """One case of a site. `peaks`: the physical peak of a series by its name, in the unit of its metric."""
-
-    id: CaseId
-    name: str
-    requires: tuple[str, ...]
-    record: Record
-    peaks: dict[str, float]
-    script: Path
-    fault: str = ''
-    submitted: bool = True  # to the scheduler; the others run where ReFrame does
-    time_limit: str = ''  # its arithmetic, in words
-
-    def series(self) -> _Series:
-        """Return what each series is, and its peak; a check of others has one with the metric ``*``."""
-        found: _Series = {}
-        for metric, facts, one in self.record.series():
-            key = self.id.series(metric, one.dims)
-            found[key] = facts.quantity, self.peaks.get(key.name)
-        return found or {self.id.series(_ANY): (None, None)}
-
-
-def rehearse(reframe: str, site: str, folder: Path) -> list[Case]:
-    """Dry-run all checks on a site of this checkout, below `folder`; return its cases. Raises InputError.
-
-    Cases of all modes are made, with the trials of the longest.
-    """
-    report = folder / f'{site}.json'
-    command = [
-        reframe, '-C', str(ROOT / 'reframe_settings' / 'settings.py'), f'--system={site}',
-        '-c', str(ROOT / 'checks'), '-R', '--dry-run', '-Smode=acceptance', f'--report-file={report}',
-    ]  # fmt: skip
-    # ReFrame loads no other site, and writes nothing into the results of this one
-    environment = os.environ | {'PLUMBLINE_SITE': site, 'PLUMBLINE_RESULTS': str(folder)}
-    environment.pop('RFM_CONFIG_FILES', None)
-    said = ''
-    try:
-        output_of(command, time_limit=_TIME_LIMIT, env=environment)
-    except ValueError as error:  # also where single cases fail, of which the report tells more
-        said = f'`{" ".join(command)}` {error}'
-    try:
-        (run,) = json.loads(report.read_text(encoding='utf-8'))['runs']
-        return [_case(case) for case in run['testcases'] if not case['fixture']]
-    except (OSError, ValueError, KeyError) as error:
-        raise InputError(said or f'`{" ".join(command)}` wrote no report: {error}') from None
-
-
-def _case(case: dict[str, Any]) -> Case:
-    if isinstance(case.get('record'), dict):
-        record = from_dict(case['record'])
-    else:
-        check, params = check_and_params(case['display_name'])
-        record = Record(check, from_text(params))
-    return Case(
-        id=CaseId(case['partition'], case['environ'], record.check, record.params), name=case['display_name'],
-        requires=tuple(str(case.get('requires') or '').split()), record=record, peaks=case.get('peaks') or {},
-        script=Path(case['stagedir']) / 'rfm_job.sh', fault=case['fail_reason'] or '',
-        submitted=not case.get('local'), time_limit=(case.get('time_limits') or {}).get(case['partition'], ''),
-    )  # fmt: skip

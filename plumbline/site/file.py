@@ -5,16 +5,14 @@ import functools
 import json
 import re
 from collections.abc import Callable, Iterator, Set
-from itertools import combinations
 from pathlib import Path
 from typing import Any
 
 from plumbline.errors import SiteError, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.limits import DEFAULT_CAP
-from plumbline.machine.vendors import VENDORS
+from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.paths import SCHEMAS
-from plumbline.site.job_directives import gpus_asked_for
 from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
 
@@ -87,9 +85,10 @@ def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
     if isinstance(entry, dict) and not any(len(path) < 2 for path in broken):
         found = [*_inconsistencies(entry, broken)]
         yield from found
-        if complete and not (broken or found):
-            yield from _omissions(entry)
-            yield from _without_effect(entry)
+        if complete:
+            from plumbline.site.use import faults_of_use  # a site that only loads does not pay for it
+
+            yield from faults_of_use(entry, broken | {tuple(path[:2]) for path, _ in found})
 
 
 def _is_positive(dimension: str, text: str) -> bool:
@@ -125,6 +124,9 @@ def _explain(error: Any) -> Iterator[Fault]:
         case 'required':
             missing = next(key for key in wanted if f'{key!r} is a required' in error.message)
             yield path, f'lacks the key {missing!r}'
+        case 'type' if type(found) is int and error.schema.get('format') == 'duration':
+            hours = f'; a time with colons is a number to YAML, here of {found} s' if found >= 60 else ''
+            yield path, f'expected days, hours, minutes such as 2h, 1d12h or 90m; found {found}{hours}'
         case 'type':
             yield path, f'expected {wanted}, found {found!r}'
         case 'enum':
@@ -241,6 +243,8 @@ def _of_devices(partition: dict[str, Any], near: bool) -> Iterator[Fault]:
         if partly and device in gpus and 'numa_domains' not in device:
             yield ['devices', index], 'lacks numa_domains: state it for all GPUs of the node, or for none'
         path, found = ['devices', index], device.get('numa_domains', [])
+        if device['type'] != 'gpu' and (device['type'].lower()[:3] == 'gpu' or vendors_of([device.get('arch', '')])):
+            yield [*path, 'type'], f'expected gpu, as the checks look for GPUs; found {device["type"]!r}'
         if found and len(found) != device['num_devices']:
             wanted = f'{device["num_devices"]} numbers, one for each device'
             yield [*path, 'numa_domains'], f'expected {wanted}; found {len(found)}'
@@ -296,68 +300,6 @@ def _of_link_classes(partition: dict[str, Any]) -> Iterator[Fault]:
                 yield path, f'{pair}: is in class {first[numbers]} already'
             else:
                 first[numbers] = name
-
-
-def _omissions(entry: dict[str, Any]) -> Iterator[Fault]:
-    """Yield pairs of GPUs without a class, which no case would measure; a site that loads may have them."""
-    for number, partition in enumerate(entry['partitions']):
-        classes = partition.get('link_classes', {})
-        gpus = sum(device['num_devices'] for device in partition.get('devices', []) if device['type'] == 'gpu')
-        known = {frozenset(pair) for item in classes.values() for pair in item['pairs']}
-        lacking = [pair for pair in combinations(range(gpus), 2) if classes and frozenset(pair) not in known]
-        if lacking:
-            some = ', '.join(f'[{a}, {b}]' for a, b in lacking[:5]) + (', ...' if lacking[5:] else '')
-            why = f'expected a class for each pair of the {gpus} GPUs; {len(lacking)} are in none: {some}'
-            yield ['partitions', number, 'link_classes'], why
-
-
-# Values of the right form that would have no effect, or a wrong one, on the machine. A site that loads may have them.
-
-_INTERFACE = re.compile(r'hsn\d+')  # of a Slingshot network device with the same number, cxi0 of hsn0
-_BUFFERS_ON_GPUS = ('osu-cuda', 'osu-rocm', 'heffte-cuda', 'heffte-rocm')
-
-
-def _without_effect(entry: dict[str, Any]) -> Iterator[Fault]:
-    environs = {item['name']: item for item in entry['environments']}
-    for number, item in enumerate(entry['environments']):
-        stated = [[str(word) for word in pair] for pair in item.get('env_vars', [])]
-        if item.get('mpi') == 'intel-oneapi-mpi' and ['I_MPI_OFFLOAD', '1'] not in stated:
-            why = (
-                'Intel MPI passes buffers of NVIDIA GPUs from 2021.13 on alone, and of AMD GPUs never; '
-                'expected another MPI, or I_MPI_OFFLOAD: 1 in env_vars of this environment'
-            )
-            for index, feature in enumerate(item.get('features', [])):
-                if feature in _BUFFERS_ON_GPUS:
-                    yield ['environments', number, 'features', index], why
-    for number, item in enumerate(entry['partitions']):
-        parts = [entry, item, *(environs[name] for name in item['environs'])]
-        for path, wrong in _of_use(item, {str(name) for part in parts for name, _ in part.get('env_vars', [])}):
-            yield ['partitions', number, *path], wrong
-
-
-def _of_use(partition: dict[str, Any], variables: Set[str]) -> Iterator[Fault]:
-    """Yield what a partition omits, or states without effect. `variables`: those of the environment of its jobs."""
-    queue, runs = partition.get('queue', {}), partition['scheduler']
-    gpus = [device for device in partition.get('devices', []) if device['type'] == 'gpu']
-    for index, nic in enumerate(partition.get('nics', [])):
-        if _INTERFACE.fullmatch(nic) and partition.get('transport') != 'sockets':
-            device = nic.replace('hsn', 'cxi')
-            why = f'is the Ethernet interface of a Slingshot device, which MPI uses by sockets alone; expected {device}'
-            yield ['nics', index], why
-    asked = queue.get('gives_gpus') or any(map(gpus_asked_for, partition.get('access', [])))
-    if runs == 'slurm' and gpus and not asked:
-        number = sum(device['num_devices'] for device in gpus)
-        yield (
-            ['access'],
-            f'asks for no GPU, and steps of Slurm get none then; expected --gpus-per-node={number}, '
-            'or queue: {gives_gpus: true} where jobs need not ask',
-        )
-    intel = any(device.get('arch', '').startswith(('intel', 'xe')) for device in gpus)
-    if intel and 'ONEAPI_DEVICE_SELECTOR' not in variables:
-        why = 'lacks ONEAPI_DEVICE_SELECTOR: a device of SYCL may be the processor then; expected level_zero:gpu'
-        yield ['env_vars'], why
-    if runs in ('pbs', 'pbspro') and 'queue' in queue.get('needs', []) and 'max_jobs' not in partition:
-        yield [], 'lacks the key max_jobs: as many as the queue takes of a user; without it 8 are submitted at a time'
 
 
 def _of_tolerance(tolerance: dict[str, Any]) -> Iterator[Fault]:

@@ -7,6 +7,7 @@ and RFC 36. Of Cobalt there is nothing to read: ReFrame has no backend for it.
 
 import argparse
 import difflib
+import functools
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -89,8 +90,18 @@ def _stated(read: Iterable[tuple[int, argparse.Namespace]]) -> dict[str, tuple[s
 _SLURM = {  # sbatch(1): long name, short name, whether it takes a value
     'account': ('A', True), 'array': ('a', True), 'begin': ('b', True), 'chdir': ('D', True), 'comment': ('', True),
     'constraint': ('C', True), 'core-spec': ('S', True), 'cores-per-socket': ('', True), 'cpus-per-gpu': ('', True),
-    'cpus-per-task': ('c', True), 'dependency': ('d', True), 'distribution': ('m', True), 'error': ('e', True),
-    'exclude': ('x', True), 'exclusive': ('', None), 'export': ('', True), 'gpu-bind': ('', True), 'gpus': ('G', True),
+    'acctg-freq': ('', True), 'bb': ('', True), 'bbf': ('', True), 'cluster-constraint': ('', True),
+    'clusters': ('M', True), 'container': ('', True), 'contiguous': ('', False), 'cpu-freq': ('', True),
+    'deadline': ('', True), 'delay-boot': ('', True), 'exclude': ('x', True), 'extra-node-info': ('B', True),
+    'get-user-env': ('', None), 'gid': ('', True), 'gpu-freq': ('', True), 'gres-flags': ('', True),
+    'ignore-pbs': ('', False), 'input': ('i', True), 'kill-on-invalid-dep': ('', True), 'mail-user': ('', True),
+    'mcs-label': ('', True), 'mincpus': ('', True), 'no-kill': ('k', None), 'oversubscribe': ('s', False),
+    'power': ('', True), 'priority': ('', True), 'profile': ('', True), 'propagate': ('', None), 'quiet': ('Q', False),
+    'reboot': ('', False), 'segment': ('', True), 'stepmgr': ('', False), 'thread-spec': ('', True),
+    'tres-bind': ('', True), 'tres-per-task': ('', True), 'uid': ('', True), 'verbose': ('v', False),
+    'wait-all-nodes': ('', True), 'wckey': ('', True), 'cpus-per-task': ('c', True),
+    'dependency': ('d', True), 'distribution': ('m', True), 'error': ('e', True),
+    'exclusive': ('', None), 'export': ('', True), 'gpu-bind': ('', True), 'gpus': ('G', True),
     'gpus-per-node': ('', True), 'gpus-per-socket': ('', True), 'gpus-per-task': ('', True), 'gres': ('', True),
     'hint': ('', True), 'job-name': ('J', True), 'licenses': ('L', True), 'mail-type': ('', True), 'mem': ('', True),
     'mem-bind': ('', True), 'mem-per-cpu': ('', True), 'mem-per-gpu': ('', True), 'network': ('', True),
@@ -103,6 +114,7 @@ _SLURM = {  # sbatch(1): long name, short name, whether it takes a value
 }  # fmt: skip
 
 
+@functools.cache
 def _slurm_parser() -> _Parser:
     parser = _Parser(add_help=False, allow_abbrev=False)
     for name, (short, takes) in _SLURM.items():
@@ -143,6 +155,27 @@ def _slurm(lines: list[str], asked: Asked) -> Iterator[Fault]:
 def gpus_asked_for(option: str) -> bool:
     """Return whether an option of sbatch, such as ``--gpus-per-node=4``, asks for GPUs."""
     return bool(re.match(r'(--gpus(-per-(node|task|socket))?[= ]|-G ?|--gres[= ](.*,)?gpu\b)', option))
+
+
+def gpus_of_node(option: str) -> int | None:
+    """Return how many GPUs of a node an option of Slurm or PBS asks for, such as ``--gres=gpu:4``; None if none."""
+    found = (
+        re.fullmatch(r'--gpus-per-node[= ](?:[A-Za-z]\w*:)?(\d+)', option)
+        or re.search(r'--gres[= ](?:.*,)?gpu:(?:[A-Za-z]\w*:)?(\d+)', option)
+        or re.search(r'\bngpus=(\d+)', option)
+    )
+    return int(found[1]) if found else None
+
+
+def faults_of_option(option: str, scheduler: str) -> list[str]:
+    """Return why a scheduler of `RULES` would reject or ignore an option that ``access`` of site.yaml states."""
+    prefix = _PREFIXES.get(scheduler)
+    if prefix is None:
+        return []
+    try:
+        return [f'{where}: {why}' for _, where, why in RULES[scheduler]([f'{prefix} {option}'], Asked())]
+    except ValueError as error:  # a number that is none, or an open quote
+        return [f'cannot be read as an option of {scheduler}: {error}']
 
 
 def _hms(text: str, stated: bool = True) -> int | None:
@@ -319,3 +352,4 @@ def _fsd(text: str) -> int:
 RULES: dict[str, Callable[[list[str], Asked], Iterator[Fault]]] = {
     'slurm': _slurm, 'squeue': _slurm, 'pbs': _pbs, 'pbspro': _pbs, 'lsf': _lsf, 'flux': _flux,
 }  # fmt: skip
+_PREFIXES = {'slurm': '#SBATCH', 'squeue': '#SBATCH', 'pbs': '#PBS', 'pbspro': '#PBS', 'lsf': '#BSUB'}

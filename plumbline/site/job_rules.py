@@ -61,7 +61,7 @@ def _cpus(asked: Asked, partition: Partition, used: dict[int, int]) -> Iterator[
     cpus, per_core = processor['num_cpus'], processor['num_cpus_per_core']
     cores, threads = cpus // per_core, asked.threads_per_core or queue.get('threads_per_core', per_core)
     if threads > per_core:
-        yield line['threads'], 'threads-per-core', f'{threads}, and a core has {per_core}'
+        yield line.get('threads', 1), 'threads-per-core', f'{threads}, and a core has {per_core}'
     kept = asked.system_cores if asked.system_cores is not None else queue.get('system_cores', 0)
     available = (cores - kept) * min(threads, per_core)
     wanted = max(asked.cpus or 0, asked.tasks_per_node)

@@ -20,14 +20,17 @@ def locations(site: str, root: Path | None = None) -> dict[str, set[str]]:
         return {}
     try:
         with path.open(encoding='utf-8', newline='') as lines:
-            header, *rows = [row for row in csv.reader(lines) if row] or [['']]
+            reader = csv.reader(lines)
+            (_, header), *rows = [(reader.line_num, row) for row in reader if row] or [(1, [''])]
     except (OSError, ValueError, csv.Error) as error:
         raise InputError(f'{path}: cannot be read as CSV: {error}') from None
     if header[0] != 'node' or len(header) < 2:
-        raise InputError(f'{path}: expected the columns node and at least one kind of place, found {",".join(header)}')
+        raise InputError(
+            f'{path}:1: expected the columns node and at least one kind of place, found {",".join(header)}'
+        )
     found: dict[str, set[str]] = {}
-    for row in rows:
+    for line, row in rows:
         if len(row) != len(header) or row[0] in found:
-            raise InputError(f'{path}: node {row[0]}: expected one row of {len(header)} columns')
+            raise InputError(f'{path}:{line}: node {row[0]}: expected one row of {len(header)} columns')
         found[row[0]] = {f'{kind} {name}' for kind, name in zip(header[1:], row[1:], strict=True) if name}
     return found

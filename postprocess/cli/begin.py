@@ -92,7 +92,7 @@ def _steps(site: str) -> Iterator[_Step]:
         'describe it, on a cluster by a small job in each partition', f'plumbline probe --name {site}',
         site_file(site, 'site.yaml').exists,
     )  # fmt: skip
-    yield 'check the description and the job script of each case', f'plumbline sites {site} --check --jobs', bool
+    yield 'check the description and the job script of each case', f'plumbline sites {site} --cases --jobs', bool
     yield (
         'measure for the first time', f'ci/nightly --site {site} --mode quick',
         lambda: site in Store(results_directory()).sites(),

@@ -16,7 +16,13 @@ from postprocess.cli.app import DEFAULT, Format, References, Results, app, compl
 def sites(
     site: Annotated[str | None, typer.Argument(metavar='SITE', help='Show the details of this site.')] = None,
     check: Annotated[
-        bool, typer.Option('--check', help='Validate every file, and that each reference has a case.')
+        bool, typer.Option('--check', help='Validate every file, in a second; print what the nodes are.')
+    ] = False,
+    cases: Annotated[
+        bool,
+        typer.Option(
+            '--cases', help='As --check, and list the cases in a dry run: each feature and reference must meet one.'
+        ),
     ] = False,
     jobs: Annotated[
         bool, typer.Option('--jobs', help='Check the job script of every case of SITE by the rules of its scheduler.')
@@ -32,16 +38,20 @@ def sites(
 
     if jobs and site is None:
         raise InputError('--jobs: expected the name of a SITE')
-    if check or jobs:
-        checked = site_check.check(site, references) if check else []
-        if jobs and site:
-            checked.append(site_check.check_jobs(site, references))
+    if check or cases or jobs:
+        checked = site_check.check(site, references, files=check or cases, cases=cases, jobs=jobs)
+        wrong = any(one.mistakes for one in checked)
+        for line in (line for one in checked for line in one.nodes if site):
+            typer.echo(line)
         for message in dict.fromkeys(message for one in checked for message in (*one.mistakes, *one.notes)):
             complain(message)
-        typer.echo(views.outcome(checked, jobs))
-        if site and not any(one.mistakes for one in checked) and site not in Store(results_directory()).sites():
-            typer.echo(f'next: ci/nightly --site {site}')
-        raise typer.Exit(2 if any(one.mistakes for one in checked) else 0)
+        following = ''
+        if site and not wrong and not (cases or jobs):
+            following = f'plumbline sites {site} --cases'
+        elif site and not wrong and site not in Store(results_directory()).sites():
+            following = f'ci/nightly --site {site}'
+        typer.echo(views.outcome(checked) + (f'; next: {following}' if following else ''))
+        raise typer.Exit(2 if wrong else 0)
     show(views.overview(references) if site is None else views.details(site, references), format)
 
 

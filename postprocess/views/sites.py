@@ -76,21 +76,23 @@ def details(name: str, root: Path | None = None) -> View:
     return View(_PARTITIONS, partitions, '\n'.join(before), '\n'.join(after), name='partitions', document=document)
 
 
-def outcome(checked: Sequence[Checked], jobs: bool = False) -> str:
-    """Return ``ok: 102 cases, 41 references`` or the number of mistakes; of several sites in all.
+def outcome(checked: Sequence[Checked]) -> str:
+    """Return the verdict on the files, cases and job scripts that were looked at, of several sites in all.
 
-    `jobs`: the last is about the job scripts, one of each case.
+    Such as ``ok: 102 cases, 41 references``, or the number of mistakes.
     """
-    mistakes = sum(len(one.mistakes) for one in checked)
-    if mistakes:
+    if mistakes := sum(len(one.mistakes) for one in checked):
         return count(mistakes, 'mistake')
-    if jobs and len(checked) == 1:
-        return f'ok: {count(checked[0].cases, "job script")}'
-    scripts = f', {count(checked[-1].cases, "job script")}' if jobs else ''
-    checked = checked[:-1] if jobs else checked
-    sites = f'{count(len(checked), "site")}, ' if len(checked) > 1 else ''
-    cases, references = sum(one.cases for one in checked), sum(one.references for one in checked)
-    return f'ok: {sites}{count(cases, "case")}, {count(references, "reference")}{scripts}'
+    parts = [count(len(checked), 'site')] if len(checked) > 1 else []
+    for noun, numbers in (
+        ('partition', [len(one.nodes) or None for one in checked if one.cases is None]),
+        ('case', [one.cases for one in checked]),
+        ('reference', [one.references for one in checked if one.nodes]),
+        ('job script', [one.scripts for one in checked]),
+    ):  # fmt: skip
+        known = [number for number in numbers if number is not None]
+        parts += [count(sum(known), noun)] if known else []
+    return f'ok: {", ".join(parts)}'
 
 
 def _limits(name: str, root: Path | None) -> dict[str, int]:

@@ -46,7 +46,7 @@ def test_a_device_that_is_slow_again_is_reported_recorded_and_sent_to_others(dem
     first = demo.nightly('--quiet')
     assert first.returncode == 1
     (fault,) = first.stderr.splitlines()
-    assert fault.startswith(f'plumbline: the nodes were not compared: {places}: expected the columns node and')
+    assert fault.startswith(f'plumbline: the nodes were not compared: {places}:1: expected the columns node and')
     assert '6 no reference' in ' '.join(first.stdout.split()), 'the verdict is lost'
     assert re.match(
         r'plumbline: next: there is no baseline yet.*`plumbline record propose', first.stdout.splitlines()[-1]

@@ -2,6 +2,7 @@
 """The list of sites, their details, and whether their files are right."""
 
 import json
+import shutil
 from argparse import Namespace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -15,6 +16,7 @@ from plumbline.identity import CaseId, from_text
 from plumbline.programs import find_reframe
 from plumbline.record import MetricRecord, Record, Series
 from plumbline.references import load_references
+from plumbline.site.sites import read_site
 from postprocess import site_check
 from postprocess.cli import app
 from postprocess.site_check import Case, rehearse
@@ -125,7 +127,7 @@ def test_an_unknown_site_is_an_input_error(work):
 )
 def test_each_row_must_meet_a_case_and_be_possible(work, rehearsed, row, says):
     work.reference(row)
-    result = work.run('sites', '--check')
+    result = work.run('sites', '--cases')
     assert result.exit_code == (2 if says else 0)
     if says:
         assert result.stderr.startswith(f'plumbline: {work.baseline}:2: {says}')
@@ -134,18 +136,131 @@ def test_each_row_must_meet_a_case_and_be_possible(work, rehearsed, row, says):
         assert result.stdout == 'ok: 3 cases, 1 reference\n'
 
 
+DESCRIBED = """\
+descr: a site for tests
+hostnames: [nowhere]
+partitions:
+  - name: gpu
+    scheduler: slurm
+    launcher: srun
+    access: [--gpus-per-node=4]
+    environs: [system]
+    num_nodes: 8
+    nics: [mlx5_0, mlx5_1]
+    processor: {arch: zen3, num_cpus: 256, num_cpus_per_core: 2, num_sockets: 2}
+    devices:
+      - {type: gpu, arch: sm_80, num_devices: 4}
+    memory_per_node: 512 GiB
+environments:
+  - {name: system, provider: system, features: [osu]}
+tolerance:
+  rules:
+    - {check: OsuLatency, floor: 0.2, cap: 0.3, why: far}
+"""
+
+
+@pytest.fixture
+def described(work):
+    path = work.sites / 'cluster' / 'site.yaml'
+    path.write_text(DESCRIBED)
+
+    def check(right='', mistake='', *rows):
+        assert DESCRIBED.count(right) == 1 or not right
+        path.write_text(DESCRIBED.replace(right, mistake) if right else DESCRIBED)
+        work.reference(*rows)
+        read_site.cache_clear()
+        return work.run('sites', 'cluster', '--check')
+
+    return check
+
+
+def test_the_files_alone_are_checked_without_reframe_and_say_what_the_nodes_are(described, monkeypatch):
+    monkeypatch.setattr(site_check, 'find_reframe', lambda: pytest.fail('ReFrame takes seconds to start'))
+    result = described()
+    assert result.exit_code == 0, result.stderr
+    assert result.stdout.splitlines() == [
+        'cluster:gpu: 2 sockets x 64 cores x 2 threads, 4 GPUs sm_80, 2 NICs, 512 GiB, 8 nodes',
+        'ok: 1 partition, 0 references; next: plumbline sites cluster --cases',
+    ]
+    result = described('num_cpus: 256', 'num_cpus: 128')
+    assert '2 sockets x 32 cores x 2 threads' in result.stdout
+
+
+def row(check, unit, mean, better='higher', **fields):
+    return reference(
+        **{'partition': 'gpu', 'check': check, 'params': '-', 'metric': 'x', 'unit': unit, 'better': better}
+        | {'mean': mean} | fields
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ('one', 'says'),
+    [
+        # 128 cores at no more than 6.5 GHz with 128 Flop/cycle are 106 TFlop/s, four A100 624 TFlop/s each
+        (row('HPL', 'GFlop/s', 2.5e6), ''),
+        (row('HPL', 'GFlop/s', 2.7e6), 'no node has more than 2.6e+15 Flop/s: a slip of the unit?'),
+        (row('HPL', 'GFlop/s', 5e6, params='num_nodes=2'), ''),
+        (row('HPL', 'GFlop/s', 5.3e6, params='num_nodes=2'), 'no 2 nodes have more than 5.2e+15 Flop/s'),
+        # 192 B/cycle of each core from its caches are 160 TB/s, ten times 2039 GB/s of each GPU 82 TB/s
+        (row('BabelStream', 'GB/s', 240e3), ''),
+        (row('BabelStream', 'GB/s', 400e3), 'no node has more than 2.4e+14 B/s: a slip of the unit?'),
+        (row('CacheLatency', 'ns', 80, 'lower'), ''),
+        (row('CacheLatency', 'ns', 80000, 'lower'), 'expected 1e-10 to 2e-05 s of such a time'),
+        (row('OsuLatency', 'us', 1.2, 'lower', dims='message_bytes=8'), ''),
+        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=8'), 'expected 2e-08 to 0.001 s'),
+        (row('OsuLatency', 'us', 1200, 'lower', dims='message_bytes=4194304'), ''),
+        (row('HPL', 'GFlop/s', 9e6, partition='gpus'), "partition 'gpus': expected one of gpu; found 'gpus'"),
+        (row('HPL', 'GFlop/s', 9, environ='sytem'), "did you mean system?"),
+    ],
+)  # fmt: skip
+def test_a_reference_that_no_hardware_reaches_is_named_without_a_case(work, described, one, says):
+    result = described('', '', one)
+    assert result.exit_code == (2 if says else 0), result.output
+    assert (f'plumbline: {work.baseline}:2: ' in result.stderr) is bool(says) and says in result.stderr
+
+
+@pytest.mark.parametrize(
+    ('right', 'mistake', 'line', 'words'),
+    [
+        ('check: OsuLatency', 'check: OsuLatencies', 19, "found 'OsuLatencies': did you mean OsuLatency"),
+        ('check: OsuLatency', "check: 'Ozu*'", 19, 'no check has this name, so the rule has no effect'),
+        ('features: [osu]', 'features: [hppc]', 16, "no check requires it; expected one of"),
+        ('provider: system', 'provider: spack', 16, 'environments.0.provider: '),
+    ],
+)  # fmt: skip
+def test_what_the_files_beside_it_do_not_have_is_named_with_its_line(described, right, mistake, line, words):
+    result = described(right, mistake)
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (2, '1 mistake')
+    assert f'site.yaml:{line}: ' in result.stderr and words in result.stderr
+
+
+def test_locations_are_checked_with_the_files(work, described):
+    (work.sites / 'cluster' / 'locations.csv').write_text('node,switch\nn1,s1\nn1,s2\n')
+    result = described()
+    assert result.exit_code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in result.stderr
+
+
+@pytest.mark.parametrize(('mean', 'says'), [(0.6, ''), (0.4, '1250 times below the physical peak')])
+def test_a_reference_far_below_its_peak_is_named(work, rehearsed, mean, says):
+    work.reference(reference(metric='copy', mean=mean))
+    result = work.run('sites', 'cluster', '--cases')
+    assert result.exit_code == (2 if says else 0) and says in result.stderr
+
+
 def test_the_next_step_is_told_of_a_site_without_mistakes_and_sessions(work, rehearsed):
     work.reference(reference())
-    assert work.run('sites', 'cluster', '--check').stdout.splitlines()[1:] == ['next: ci/nightly --site cluster']
-    assert 'next:' not in work.run('sites', '--check').stdout
+    assert work.run('sites', 'cluster', '--cases').stdout.endswith(
+        'ok: 3 cases, 1 reference; next: ci/nightly --site cluster\n'
+    )
+    assert 'next:' not in work.run('sites', '--cases').stdout
     work.reference(reference(partition='gpus'))
-    assert 'next:' not in work.run('sites', 'cluster', '--check').stdout
+    assert 'next:' not in work.run('sites', 'cluster', '--cases').stdout
 
 
 @pytest.mark.parametrize('fields', [{}, {'partition': '*'}])
 def test_metrics_known_only_when_they_run_are_not_checked_and_that_is_said(work, rehearsed, fields):
     work.reference(reference(**{'check': 'Late', 'params': '-', 'partition': 'gpu', 'metric': 'anything'} | fields))
-    result = work.run('sites', '--check')
+    result = work.run('sites', '--cases')
     assert result.exit_code == 0
     assert 'cluster: the metrics of Late are known only when they run' in result.stderr
 
@@ -155,7 +270,7 @@ def test_a_feature_that_no_check_requires_is_named_with_its_line(work, rehearsed
     path.write_text(
         path.read_text().replace('provider: system}', 'provider: system, features: [hpcc, bablestream-omp]}', 1)
     )
-    result = work.run('sites', 'cluster', '--check')
+    result = work.run('sites', 'cluster', '--cases')
     line = 1 + path.read_text().splitlines().index(next(x for x in path.read_text().splitlines() if 'bable' in x))
     assert result.exit_code == 2
     assert f'site.yaml:{line}: environments.0.features.1: no check requires it' in result.stderr
@@ -167,7 +282,7 @@ def test_an_mpi_that_may_copy_buffers_of_gpus_through_the_host_is_asked_for(work
     path = work.sites / 'cluster' / 'site.yaml'
     new = f'provider: system, features: [osu-cuda]{mpi}}}'
     path.write_text(path.read_text().replace('provider: system}', new, 1))
-    result = work.run('sites', 'cluster', '--check')
+    result = work.run('sites', 'cluster', '--cases')
     assert result.exit_code == 0
     assert ('environments.0: state mpi' in result.stderr) is told
 
@@ -177,7 +292,7 @@ def test_all_faults_of_all_sites_are_listed(work, rehearsed):
     (work.sites / 'broken' / 'site.yaml').write_text('descr: x\nhostname: y\n')
     work.reference(reference(metric='scale'))
     work.reference(reference(kind='published', unit='parsec'), file='published.csv')
-    result = work.run('sites', '--check')
+    result = work.run('sites', '--cases')
     assert (result.exit_code, result.stdout) == (2, '6 mistakes\n')
     lines = result.stderr.splitlines()
     assert len(lines) == 6
@@ -185,30 +300,30 @@ def test_all_faults_of_all_sites_are_listed(work, rehearsed):
     assert any('did you mean hostnames' in line for line in lines)
     assert any('published.csv:2: unit: expected one of' in line or "'parsec'" in line for line in lines)
     assert any("metric 'scale'" in line for line in lines)
-    assert work.run('sites', 'cluster', '--check').stderr.count('\n') == 2
+    assert work.run('sites', 'cluster', '--cases').stderr.count('\n') == 2
 
 
 def test_what_a_site_does_not_say_is_named_with_what_it_costs(work, rehearsed):
     path = work.sites / 'cluster' / 'site.yaml'
-    processor = 'processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}'
+    processor = 'max_jobs: 1, processor: {num_cpus: 2, num_cpus_per_core: 1, num_sockets: 1}'
     path.write_text(path.read_text().replace('environs:', f'{processor}, environs:', 1))
-    result = work.run('sites', 'cluster', '--check')
+    result = work.run('sites', 'cluster', '--cases')
     assert result.exit_code == 0, result.stderr
     said = result.stderr
     for words in ('has no processor.caches', 'has no memory_per_node', 'has no peaks.memory_bandwidth', 'hpcc'):
         assert words in said
     assert 'comm-scope' not in said, 'a machine without GPUs lacks nothing of theirs'
-    assert work.run('sites', '--check').stderr == '', 'of all sites, only mistakes are named'
+    assert work.run('sites', '--cases').stderr == '', 'of all sites, only mistakes are named'
 
 
 def test_without_reframe_the_rest_is_checked(work, monkeypatch):
     monkeypatch.setattr(site_check, 'find_reframe', lambda: None)
     work.reference(reference(metric='scale'))
-    result = work.run('sites', '--check')
+    result = work.run('sites', '--cases')
     assert result.exit_code == 0
     assert 'reframe is not on PATH' in result.stderr
     work.reference(reference(unit='parsec'))
-    assert work.run('sites', '--check').exit_code == 2
+    assert work.run('sites', '--cases').exit_code == 2
 
 
 def test_a_reframe_that_lists_nothing_is_a_fault(tmp_path):
@@ -217,6 +332,19 @@ def test_a_reframe_that_lists_nothing_is_a_fault(tmp_path):
     program.chmod(0o755)
     with pytest.raises(InputError, match=r'ended with 1.*cannot import x'):
         rehearse(str(program), 'mn5', tmp_path)
+
+
+@pytest.mark.skipif(find_reframe() is None or shutil.which('lmod'), reason='no reframe here, or Lmod')
+def test_the_error_of_reframe_itself_is_told(tmp_path, monkeypatch):
+    (tmp_path / 'lmods').mkdir()
+    (tmp_path / 'lmods/site.yaml').write_text(
+        DESCRIBED.replace('hostnames: [nowhere]', 'hostnames: []\nmodules_system: lmod')
+    )
+    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
+    monkeypatch.delenv('LMOD_CMD', raising=False)
+    with pytest.raises(InputError, match='Lmod') as told:
+        rehearse(find_reframe(), 'lmods', tmp_path)
+    assert 'Log file' not in str(told.value)
 
 
 @pytest.mark.skipif(find_reframe() is None, reason='no reframe here')

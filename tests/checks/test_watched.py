@@ -97,6 +97,23 @@ def test_threads_share_a_cpu_only_where_they_use_some_of_it(ran, busy):
     assert len(watched(START, (1, of_two)).faults(BOUND, {})) == (3 * ran >= 0.04)
 
 
+@each_row(
+    ('ran', 'cpus', 'said'),
+    [  # parts of a second in which each of the threads ran, for which all waited otherwise; the rank has CPU 4 or 4-5
+        ((0.5, 0.5), '4', 'the program has more busy threads than the rank has CPUs'),
+        ((0.8, 0.1), '4', 'the program has more busy threads than the rank has CPUs'),
+        ((0.2, 0.15), '4', 'other programs had 65 % of that CPU time: the node is overloaded'),
+        ((0.4, 0.1), '4', ''),  # one that works, and a helper that waits for the CPU because others have it
+        ((0.2, 0.15), '4-5', 'no variable explains it: look for taskset'),  # a wrong mask is one under load, too
+    ],
+)
+def test_a_machine_that_is_overloaded_is_told_from_a_wrong_mask(ran, cpus, said):
+    threads = [f'. {100 + n} {int(one * SECOND)} {int((1 - one) * SECOND)} 4 xhpl' for n, one in enumerate(ran)]
+    faults = watched(START, (1, threads)).faults(parse_cpu_list(cpus), {})
+    assert len(faults) == bool(said) and all(said in fault for fault in faults), faults
+    assert all('taskset' not in fault for fault in faults) or cpus == '4-5'
+
+
 def at(seconds, *lines):
     return [f'look {int(seconds * 1e6)}', *lines]
 

@@ -14,6 +14,8 @@ _RAN = 0.1  # below it a thread is ignored: helper threads of MPI that mostly sl
 _BUSY = 0.5  # from here a thread needs a CPU of its own
 _USED = 0.02  # busy threads use at least this part of their CPUs, unless other processes have them
 _ALIKE = 0.1  # part of the time of the busiest thread: threads that share a CPU get similar times
+_ALIKE_UNDER_LOAD = 0.5  # the same where other programs have a part of these CPUs: threads that work get equal times
+_OWN = 0.75  # part of the CPUs that the busy threads of a rank have; below it, other programs have the rest
 _MOMENT = 0.25  # s; a thread may be elsewhere for so long
 _LONG_ENOUGH = 0.1  # s; sharing for less is no fault: threads are created with all CPUs, then bound
 _BEYOND = 1.1  # times the CPU time of the rank's CPUs: more than that was used elsewhere
@@ -107,7 +109,8 @@ class Watched:
 
     def faults(self, bound: Cpus, ours: Mapping[str, str]) -> list[str]:
         """Return a sentence for each fault of the rank; `ours`: the variables that the job set."""
-        found = [f'{fault}{self._cause(ours)}' for fault in (*self._moved(bound), *self._shared(bound))]
+        found = [f'{fault}{self._cause(ours)}' for fault in self._moved(bound)]
+        found += self._shared(bound, ours)
         found = found or [*self._beyond(bound)] or [*self._gone()]
         found += [*self._reclassed(), *self._lazy()]
         more = [f'and {len(found) - _SHOWN} more'] if len(found) > _SHOWN else []
@@ -209,23 +212,35 @@ class Watched:
             where = f'may run on CPU {cpu_list(cpus)} {since}; the rank was bound to CPU {cpu_list(bound)}'
             yield f'{_who(look, threads)} {where}'
 
-    def _shared(self, bound: Cpus) -> Iterator[str]:
-        """Find sets of CPUs that are shared by more busy threads than CPUs."""
-        worst: dict[Cpus, tuple[float, int]] = {}
+    def _shared(self, bound: Cpus, ours: Mapping[str, str]) -> Iterator[str]:
+        """Find sets of CPUs with more busy threads than CPUs, each named once, and why: a mask, the program, or load.
+
+        On CPUs that others have, too, a thread that mostly sleeps waits long. It runs less than those that work.
+        """
+        worst: dict[Cpus, tuple[float, int, float]] = {}
         for seconds, before, look in self._intervals():
             busy: dict[Cpus, list[float]] = defaultdict(list)
             for one in look.threads:
                 if _wanted(one, before) >= _BUSY * seconds:
                     busy[one.cpus].append(_ran(one, before))
             for cpus, ran in busy.items():
-                number = sum(one >= _ALIKE * max(ran) for one in ran)
-                used = sum(ran) >= _USED * seconds * len(cpus)
-                if cpus <= bound and number > len(cpus) and used and seconds >= _LONG_ENOUGH:
-                    since, most = worst.get(cpus, (look.at, 0))
-                    worst[cpus] = since, max(most, number)
-        for cpus, (since, number) in worst.items():
-            whole = '' if cpus == bound else f'; the rank was bound to CPU {cpu_list(bound)}'
-            yield f'{number} busy threads share CPU {cpu_list(cpus)} since {since:.2f} s{whole}'
+                had = sum(ran) / (seconds * len(cpus))
+                alike = _ALIKE if had >= _OWN else _ALIKE_UNDER_LOAD
+                number = sum(one >= alike * max(ran) for one in ran)
+                if cpus <= bound and number > len(cpus) and had >= _USED and seconds >= _LONG_ENOUGH:
+                    since, most, least = worst.get(cpus, (look.at, 0, had))
+                    worst[cpus] = since, max(most, number), min(least, had)
+        for cpus, (since, number, had) in worst.items():
+            fault = f'{number} busy threads share CPU {cpu_list(cpus)} since {since:.2f} s'
+            if cpus != bound:
+                yield f'{fault}; the rank was bound to CPU {cpu_list(bound)}{self._cause(ours)}'
+            elif had < _OWN:
+                yield (
+                    f'{fault}; nobody changed their binding, and other programs had {100 * (1 - had):.0f} % of that CPU time: the '
+                    'node is overloaded, look for what else runs there'
+                )
+            else:
+                yield f'{fault}; nobody changed their binding: the program has more busy threads than the rank has CPUs'
 
     def _cause(self, ours: Mapping[str, str]) -> str:
         found = [

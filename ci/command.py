@@ -15,6 +15,7 @@ import time
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any, NoReturn
 
 from ci.outcome import CrashError
 from ci.process import end_processes
@@ -22,7 +23,7 @@ from ci.session import STAGE
 from ci.slurm_nodes import cancel_jobs_below
 from plumbline import settings
 from plumbline.checkout import version
-from plumbline.errors import InputError, SiteError
+from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import open_own
 from plumbline.paths import ROOT, choose_sites, results_directory, usable
 from plumbline.signals import Signalled, ending_signals, ignore
@@ -46,11 +47,49 @@ def positive(text: str) -> int:
     return int(text)
 
 
+_DEEP = 4  # folders of the results: store, table, site, month
+_OF_ONE_RUN = (STAGE, 'evidence', 'changes')  # whose folders no other run writes to
+
+#: Options of ReFrame that choose cases or set something for them: taken before -- too, as its users type them.
+OF_REFRAME = (
+    ('-n', '--name'), ('-x', '--exclude'), ('-t', '--tag'), ('-T', '--exclude-tag'), ('-p', '--prgenv'),
+    ('-E', '--filter-expr'), ('-S', '--setvar'), ('-J', '--job-option'),
+)  # fmt: skip
+
+
+class _OfReFrame(argparse.Action):
+    """Keep an option of ReFrame with its value, in the order in which they stand."""
+
+    def __call__(
+        self, parser: argparse.ArgumentParser, namespace: argparse.Namespace, values: Any, option_string: Any = None
+    ) -> None:
+        namespace.of_reframe = [*namespace.of_reframe, self.option_strings[0], values]
+
+
+class _Parser(argparse.ArgumentParser):
+    """A parser that puts options of ReFrame in front of the selection, and says what an unknown one was meant to be."""
+
+    def parse_args(self, args: Any = None, namespace: Any = None) -> Any:
+        found = super().parse_args(args, namespace)
+        if of_reframe := vars(found).pop('of_reframe', None):
+            found.selection = [*of_reframe, *found.selection]
+        return found
+
+    def error(self, message: str) -> NoReturn:
+        option, known = message.partition('unrecognized arguments: ')[2].partition(' ')[0], self._option_string_actions
+        if choices := re.search(r"invalid choice: '(.*?)' \(choose from (.*)\)", message):
+            message += did_you_mean(choices[1], re.findall(r'[\w-]+', choices[2]))
+        elif option:
+            message += did_you_mean(option, [name for name in known if name.startswith('--')])
+            message += "; ReFrame's own options stand after --" * ('-n' in known)
+        super().error(message)
+
+
 def new_parser(name: str, doc: str | None) -> argparse.ArgumentParser:
     """Return the parser of ``ci/<name>`` with the first line of its docstring, and what that says of the exit code."""
     said = ' '.join((doc or '').split())
     codes = said[said.index('Exit code') :] if 'Exit code' in said else None
-    parser = argparse.ArgumentParser(prog=f'ci/{name}', description=(doc or '').splitlines()[0], epilog=codes)
+    parser = _Parser(prog=f'ci/{name}', description=(doc or '').splitlines()[0], epilog=codes)
     parser.add_argument('--version', action='version', version=f'plumbline {version()}')
     return parser
 
@@ -60,6 +99,10 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument('--site', help='a folder of site_configs/ (default: by host name)')
     parser.add_argument('--sites', metavar='DIR[:DIR]', help='folders of your own site folders; the first wins')
     parser.add_argument('--results', help='results directory (default: $PLUMBLINE_RESULTS or results/ of the clone)')
+    group = parser.add_argument_group("ReFrame's own selection, also after --")
+    for short, long in OF_REFRAME:
+        value = long.removeprefix('--').upper().replace('-', '_')
+        group.add_argument(short, long, action=_OfReFrame, dest='of_reframe', default=[], metavar=value)
     parser.add_argument('selection', nargs='*', metavar='-- REFRAME_OPTION', help="after --: ReFrame's own selection")
 
 
@@ -135,6 +178,29 @@ def _writable(results: Path) -> None:
         tempfile.TemporaryFile(dir=results).close()
     except OSError as error:
         raise InputError(f'{results}: the results directory cannot be written: {error.strerror}') from None
+    shared = stat.S_ISGID | stat.S_IWGRP
+    if results.stat().st_mode & shared == shared:
+        os.umask(os.umask(0) & ~stat.S_IRWXG)  # what this run writes, another one of the group goes on with
+    if path := _read_only_below(results):
+        raise InputError(
+            f'{path}: cannot be written by this user, and belongs to {path.owner()}: results that a group shares need '
+            f'chmod -R g+w {results} and chmod g+s of each folder below it'
+        )
+
+
+def _read_only_below(results: Path) -> Path | None:
+    """Return a folder, or a log that is appended to, which this user may not write; it would fail after hours."""
+    for name, below, files in os.walk(results):
+        folder = Path(name)
+        depth = len(folder.relative_to(results).parts)
+        if depth == _DEEP or (depth == 1 and folder.name in _OF_ONE_RUN):
+            below.clear()
+        written = [folder, *(folder / file for file in files if file == 'nightly.lock' or file.endswith('.log'))]
+        # logs of sessions have names of their own
+        for path in written if folder.name != 'logs' else (folder,):
+            if not os.access(path, os.W_OK, effective_ids=True):
+                return path
+    return None
 
 
 @contextlib.contextmanager

@@ -17,6 +17,7 @@ import subprocess
 import sys
 import time
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from ci import cleanup, command, notify, outcome
@@ -26,6 +27,8 @@ from ci.rerun import complete, rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
 from ci.slurm_nodes import Nodes
 from plumbline import settings
+from plumbline.checkout import checks_of
+from plumbline.errors import did_you_mean
 from plumbline.files import open_own, write_text
 from plumbline.paths import ROOT
 from plumbline.references import MODES
@@ -208,6 +211,9 @@ class Night:
         if empty:
             why = f'no case can run here in mode {empty.mode}{f" with the options {words}" if words else ""}'
         if empty and words:
+            pairs = pairwise(self.arguments.selection)
+            named = [name for option, name in pairs if option in ('-n', '--name')]
+            why += ''.join(did_you_mean(name.strip('^$'), checks_of(ROOT / 'checks')) for name in named)
             why += '; `reframe -C reframe_settings/settings.py -c checks/ -R -L` lists the checks with their tags'
             offered = {feature for environ in self.site.environs.values() for feature in environ.features}
             for lack, checks in empty.lacking(offered).items():

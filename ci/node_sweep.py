@@ -24,7 +24,7 @@ from ci.session import Case, Content, Selection, Session, cases_in
 from ci.slurm_nodes import access_options, ask, cancel_jobs_below, free_nodes, nodes_of, nodes_out, slurm_partitions
 from ci.sweep import PART, STATE, Part, Sweep, part_ended
 from plumbline import settings
-from plumbline.errors import InputError
+from plumbline.errors import InputError, expected_one_of
 from plumbline.files import write_text
 from plumbline.references import MODES
 from plumbline.rounds import number_of_rounds
@@ -65,8 +65,9 @@ def partition_of(site: Site, name: str | None) -> Partition:
     if name is None and len(known) == 1:
         return next(iter(known.values()))
     if name not in known:
-        names = ', '.join(known) or 'none: it has no partition with scheduler slurm'
-        raise InputError(f'--partition: expected one of site {site.name}: {names}; found {name or "nothing"}')
+        if not known:
+            raise InputError(f'--partition: site {site.name} has no partition with scheduler slurm')
+        raise InputError(f'--partition: of site {site.name} {expected_one_of(name or "nothing", known)}')
     return known[name]
 
 

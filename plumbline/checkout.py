@@ -4,6 +4,7 @@
 import functools
 import hashlib
 import json
+import re
 import shutil
 import sys
 from contextlib import suppress
@@ -17,6 +18,7 @@ from plumbline.paths import CHECKOUT_FILES, ROOT, is_checkout
 from plumbline.programs import output_of
 
 DISTRIBUTION = 'plumbline-hpc'  # as pip knows it; the package index holds an unrelated `plumbline`
+_SIMPLE_TEST = re.compile(r'^@(?:\w+\.)?simple_test\b.*\nclass (\w+)', re.MULTILINE)
 _MARKER = '.plumbline.json'  # in a checkout that `write` made: its version, and the digest of each file as written
 
 
@@ -28,6 +30,13 @@ def version() -> str:
     with suppress(ValueError):
         return f'{__version__} ({output_of(["git", "-C", str(ROOT), "describe", "--always", "--dirty"]).strip()})'
     return __version__
+
+
+@functools.cache
+def checks_of(folder: Path) -> frozenset[str]:
+    """Return the names of the checks in the files of a folder; ReFrame would take seconds to list them."""
+    texts = (path.read_text(encoding='utf-8') for path in folder.rglob('*.py'))
+    return frozenset(name for text in texts for name in _SIMPLE_TEST.findall(text))
 
 
 def fault() -> str | None:

@@ -20,11 +20,17 @@ class RecordError(ValueError):
 def expected_one_of(found: object, known: Iterable[object]) -> str:
     """Return ``expected one of slurm, squeue; found 'slrum': did you mean slurm?``; at most 40 names are listed."""
     names = [str(name) for name in known]
-    near = difflib.get_close_matches(str(found), names, n=2, cutoff=0.6)
-    guess = f': did you mean {" or ".join(near)}?' if near else ''
-    if len(names) > _MOST and near:
+    guess = did_you_mean(found, names)
+    if len(names) > _MOST and guess:
         return f'found {found!r}{guess}'
     return f'expected one of {", ".join(names) or "none"}; found {found!r}{guess}'
+
+
+def did_you_mean(found: object, known: Iterable[object]) -> str:
+    """Return ``: did you mean slurm?``; empty if no known name is like the one found."""
+    names = {str(name).lower(): str(name) for name in reversed([*known])}
+    near = [names[one] for one in difflib.get_close_matches(str(found).lower(), names, n=2, cutoff=0.6)]
+    return f': did you mean {" or ".join(near)}?' if near else ''
 
 
 _MOST = 40  # names listed in a sentence; of a longer list only those that resemble the wrong one

@@ -57,7 +57,8 @@ def choose_sites(folders: str) -> None:
     chosen = [Path(one).absolute() for one in folders.split(':')]
     for folder in chosen:
         if not folder.is_dir():
-            raise InputError(f'--sites: {folder}: expected a folder of site folders')
+            apart = '; several are joined by colons' if ';' in folders or ',' in folders else ''
+            raise InputError(f'--sites: {folder}: expected a folder of site folders{apart}')
     os.environ[settings.SITES.name] = ':'.join(map(str, chosen))
 
 

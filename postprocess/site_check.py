@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import difflib
-import functools
 import os
-import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,6 +15,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
+from plumbline.checkout import checks_of
 from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.identity import Quantity, SeriesId, natural, to_text
 from plumbline.machine.vendors import VENDORS
@@ -37,7 +36,6 @@ from postprocess.site_cases import ANY_METRIC, Case, SeriesFacts, rehearse
 from postprocess.text import count
 
 _BELOW_PEAK = 1000.0  # so many times below its physical peak, no series is that has no message size
-_SIMPLE_TEST = re.compile(r'^@(?:\w+\.)?simple_test\b.*\nclass (\w+)', re.MULTILINE)
 _Rows = Sequence[tuple[str, Reference]]  # file and line, row
 
 
@@ -237,16 +235,9 @@ def _future_dates(rows: _Rows) -> Iterator[str]:
             yield f'{where}: recorded_at: {row.recorded_at} is in the future'
 
 
-@functools.cache
-def _known_checks() -> frozenset[str]:
-    """Return the names of the checks of this checkout; ReFrame would take seconds to list them."""
-    texts = (path.read_text(encoding='utf-8') for path in (ROOT / 'checks').rglob('*.py'))
-    return frozenset(name for text in texts for name in _SIMPLE_TEST.findall(text))
-
-
 def _rules_of_no_check(site: Site, path: Path, rows: _Rows) -> Iterator[str]:
     """Yield each rule of the tolerance for a check that neither the suite nor a reference of the site has."""
-    known = {*_known_checks(), *renames(), *(row.id.check for _, row in rows)}
+    known = {*checks_of(ROOT / 'checks'), *renames(), *(row.id.check for _, row in rows)}
     for number, rule in enumerate(site.tolerance.get('rules', [])):
         pattern = rule.get('check', '*')
         if known and not any(fnmatchcase(name, pattern) for name in known):

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from plumbline import checkout, settings
-from plumbline.errors import InputError, SiteError
+from plumbline.errors import InputError, SiteError, did_you_mean, expected_one_of
 from plumbline.files import read_yaml
 from plumbline.paths import site_file, site_folders
 from plumbline.site.file import read_site_file
@@ -175,7 +175,8 @@ def site_names(root: Path | None = None) -> list[str]:
 def must_exist(name: str, root: Path | None) -> None:
     """Raise InputError unless the site folders have the site `name`."""
     if name not in (names := site_names(root)):
-        raise InputError(f'{site_folders(root)[0]}: has no site {name!r}; it has {", ".join(names) or "none"}')
+        guess, known = did_you_mean(name, names), ', '.join(names) or 'none'
+        raise InputError(f'{site_folders(root)[0]}: has no site {name!r}{guess}; it has {known}')
 
 
 def name_of_this_site(root: Path | None = None) -> str:
@@ -186,7 +187,7 @@ def name_of_this_site(root: Path | None = None) -> str:
     names = site_names(root)
     if chosen := settings.SITE.get():
         if chosen not in names:
-            raise SiteError(f'--site or PLUMBLINE_SITE={chosen}: expected one of {", ".join(names)}')
+            raise SiteError(f'--site or PLUMBLINE_SITE={chosen}: {expected_one_of(chosen, names)}')
         return chosen
     host, doubtful = platform.node(), None
     for name in names:

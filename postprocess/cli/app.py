@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TextIO
 import typer
 from typer.core import TyperGroup
 
-from plumbline.errors import InputError, SiteError
+from plumbline.errors import InputError, SiteError, expected_one_of
 from plumbline.signals import Signalled, ending_signals, ignore
 
 if TYPE_CHECKING:
@@ -44,6 +44,15 @@ class _Group(TyperGroup):
         for command in below:  # the help of the others says when 1 is
             if 'xit code' not in (command.help or ''):
                 command.epilog = 'Exit code: 0, or 2 if the input cannot be used.'
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            if choice := re.search("'(.*)' is not one of (.*)", error.message):
+                names = re.findall("'(.*?)'", choice[2])
+                error.message = expected_one_of(choice[1], names)
+            raise
 
     def main(self, *args: Any, **kwargs: Any) -> Any:
         try:
@@ -132,12 +141,23 @@ def _settings(
 
 def _results(given: Path | None) -> Path:
     """Return the results directory: the one given, else the one that ReFrame writes to. Raises InputError."""
+    return _usable(_there(given))
+
+
+def _usable(given: Path | None) -> Path:
     from plumbline.paths import results_directory, usable
 
     results = usable(given.absolute()) and given if given else results_directory()
     if str(results).encode(errors='ignore').decode() != str(results):  # Arrow and DuckDB know no other names
         raise InputError(f'{results}: expected a results directory whose name is UTF-8')
     return results
+
+
+def _there(given: Path | None) -> Path | None:
+    """Return a results directory that is there: one that is named wrongly looks as if nothing was measured yet."""
+    if given and not given.is_dir():
+        raise InputError(f'--results: {given}: there is no such folder; expected a results directory')
+    return given
 
 
 def in_a_folder(given: Path | None) -> Path | None:
@@ -155,6 +175,15 @@ Results = Annotated[
         '--results',
         callback=_results,
         help='Directory with the run reports and the store. [default: $PLUMBLINE_RESULTS, else results/ of this clone]',
+    ),
+]
+NewResults = Annotated[
+    Path,
+    typer.Option(
+        '--results',
+        callback=_usable,
+        help='Directory with the run reports and the store; made where it is not there. '
+        '[default: $PLUMBLINE_RESULTS, else results/ of this clone]',
     ),
 ]
 References = Annotated[

@@ -37,10 +37,12 @@ def init(
     baseline. Exit code: that of the step that failed, or 2 if the input cannot be used.
     """
     from plumbline import checkout
+    from plumbline.paths import usable
 
     if folder is None and site is None:
         raise InputError('init: expected a folder DIR to write, or in a clone --site NAME')
     if folder:
+        usable(folder.absolute())
         for path in checkout.write(folder):
             complain(f'{path}: was edited and stays; the new text is in {path.name}.new')
         cluster = 'plumbline init --site NAME'

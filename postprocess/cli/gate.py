@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import DEFAULT, References, Results, app, complain, say
+from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, say
 
 
 @app.command(context_settings={'ignore_unknown_options': True})
@@ -21,7 +21,7 @@ def gate(
         list[str],
         typer.Argument(metavar='-- COMMAND...', help='What runs ReFrame: `reframe -c tests -r`, or a script.'),
     ],
-    results: Results = DEFAULT,
+    results: NewResults = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
     """Run a command that runs ReFrame, store its session, judge it, and write the page.

@@ -3,12 +3,13 @@
 
 from __future__ import annotations
 
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, expected_one_of
 from postprocess.cli.app import (
     DEFAULT,
     Format,
@@ -147,6 +148,10 @@ def export(
     wanted = {'site': site, 'days': days, 'check': check, 'dims': dims}
     known = {'sessions': ('site', 'days'), 'cases': ('site', 'days', 'check')}.get(table, wanted)
     frame = getattr(opened, table)(**{name: wanted[name] for name in known})
+    if check != '*' and not len(frame) and 'check' in known:
+        names = sorted({str(name) for name in opened.cases(site)['check']})
+        if not any(fnmatchcase(name, check) for name in names):
+            raise InputError(f'--check {check}: no session has such a check; {expected_one_of(check, names)}')
     if to == 'parquet' and output:
         write_whole({output: lambda stream: frame.to_parquet(stream, index=False)})
         return

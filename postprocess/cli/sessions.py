@@ -12,6 +12,7 @@ from plumbline.errors import InputError
 from postprocess.cli.app import (
     DEFAULT,
     Format,
+    NewResults,
     References,
     Reruns,
     Results,
@@ -62,7 +63,7 @@ def ingest(
             envvar='PLUMBLINE_SITE', help='Site of a report without any case, or of --format; cases name their site.'
         ),
     ] = None,
-    results: Results = DEFAULT,
+    results: NewResults = DEFAULT,
 ) -> None:
     """Put run reports into the results store, also those of other suites. One that is there already changes nothing."""
     from postprocess.readers import ingest as module

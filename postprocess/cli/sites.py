@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, expected_one_of
 from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, show
 
 
@@ -114,7 +114,7 @@ def tables(
     from postprocess.views import papers as views
 
     if style not in (styles := (*published_tables.STYLES, efficiency.STYLE)):
-        raise InputError(f'tables {style}: expected one of {", ".join(styles)}')
+        raise InputError(f'tables {style}: {expected_one_of(style, styles)}')
     for name in sites or ():
         must_exist(name, site_folder(name, references).parent)
     store = None if published else Store(results)

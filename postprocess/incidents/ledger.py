@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, did_you_mean
 from plumbline.files import write_text
 from postprocess.incidents import correction
 from postprocess.incidents.correction import Began, Selection
@@ -104,7 +104,9 @@ def find(results: Path, id: str, site: str | None = None) -> tuple[str, Known]:
         return found[0]
     if found and id:
         raise InputError(f'{id!r} is the beginning of several incidents: {", ".join(one.id for _, one in found)}')
-    raise InputError(f'{results / "incidents"}: no incident has the id {id!r}; `plumbline incidents` lists them')
+    known = [one for name in sites(results) for incident in read(results, name) for one in incident.ids]
+    guess = did_you_mean(id, known)
+    raise InputError(f'{results / "incidents"}: no incident has the id {id!r}{guess}; `plumbline incidents` lists them')
 
 
 def acknowledge(results: Path, id: str, why: str, until: str, site: str | None = None) -> Known:

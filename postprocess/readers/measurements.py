@@ -17,7 +17,7 @@ from datetime import datetime, timezone
 from importlib.metadata import entry_points
 from pathlib import Path
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import pairs, to_text
 from plumbline.record import summarize
 from postprocess.readers import formats, values
@@ -36,7 +36,7 @@ def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
     """Yield the sessions in a file of the format `name`. Raises InputError."""
     known = readers()
     if name not in known:
-        raise InputError(f'{name}: expected one of the formats {", ".join(sorted(known))}')
+        raise InputError(f'--format {name}: {expected_one_of(name, sorted(known))}')
     if not NAME.fullmatch(site):
         raise InputError(f'{site}: expected a site of letters, digits, "-", "_" and "."')
     try:

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from plumbline.clock import is_ahead
-from plumbline.errors import InputError, SiteError
+from plumbline.errors import InputError, SiteError, did_you_mean
 from plumbline.files import write_whole
 from plumbline.paths import results_directory
 from plumbline.renames import renames
@@ -225,6 +225,8 @@ class Store:
         if not found:
             wanted = 'no session' if name == 'latest' else f'no session whose uuid begins with {name!r}'
             of_site = f' of site {site}' if site else ''
+            if site and not sites:
+                of_site += did_you_mean(site, self.sites())
             hint = 'run ci/nightly, or `plumbline ingest REPORT`' if not self.sites() else ''
             if re.match(r'\d{4}-\d\d-', name):
                 hint = 'that is no uuid; days are FROM..TO, such as 2026-11-01..2026-11-30'

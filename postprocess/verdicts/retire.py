@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from plumbline.errors import InputError
+from plumbline.errors import InputError, did_you_mean
 from plumbline.files import write_text
 from plumbline.paths import site_file, site_folders
 from plumbline.references import FILES, Reference, read_references
@@ -37,14 +37,17 @@ def retire(results: Path, site: str, patterns: Sequence[str], why: str, root: Pa
     if not why.strip():
         raise InputError('--why: expected a reason, found an empty text')
     if not site_file(site, '', root).is_dir():
-        raise InputError(f'{root}: has no site {site}; it has {", ".join(site_names(root)) or "none"}')
+        names = site_names(root)
+        raise InputError(f'{root}: has no site {site}{did_you_mean(site, names)}; it has {", ".join(names) or "none"}')
     path = site_folders(root)[0] / site / FILES['baseline']
     rows = read_baseline(site, root)
     for pattern in patterns:
         if not any(selected([pattern], row.id) for row in rows):
+            names = sorted({name for row in rows for name in (row.id.check, f'{row.id.check} {row.id.metric}')})
+            guess = did_you_mean(pattern, names)
             raise InputError(
-                f'{path}: {pattern!r} selects none of its {len(rows)} rows: expected a check, "CHECK METRIC" or a '
-                'series as `plumbline compare --coverage` prints it; * stands for any text'
+                f'{path}: {pattern!r} selects none of its {len(rows)} rows{guess}: expected a check, "CHECK METRIC" '
+                'or a series as `plumbline compare --coverage` prints it; * stands for any text'
             )
     gone = {row.id: row for row in rows if selected(patterns, row.id)}
     kept = [row for row in rows if row.id not in gone]

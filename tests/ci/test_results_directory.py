@@ -3,9 +3,14 @@
 
 import fcntl
 import os
+import shutil
+import stat
+import tempfile
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
+from rows import each_row
 
 from ci import command
 from ci.process import Process
@@ -53,6 +58,44 @@ def test_one_that_all_users_may_write_is_refused_and_one_of_a_group_is_not(resul
     results.chmod(0o777)
     with pytest.raises(InputError, match='every user of this machine may write here'):
         command._writable(results)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason='only root can be another user')
+@each_row('path', ['store/sessions/site=a/month=2026-11', 'reports/parts', 'incidents/a', 'perflogs/a.log', 'evidence'])
+def test_what_another_one_of_the_group_left_unwritable_is_refused_before_anything_is_measured(path):
+    results = Path(tempfile.mkdtemp())  # which this user may enter
+    try:
+        results.chmod(0o2777 | stat.S_ISVTX)
+        left = results / path
+        (left if left.suffix != '.log' else left.parent).mkdir(parents=True)
+        if left.suffix:
+            left.touch()
+        for one in (results, *results.rglob('*')):
+            os.chown(one, 65534, 65534)
+        os.chown(left, 0, 0)
+        left.chmod(0o755)
+        os.seteuid(65534)
+        with pytest.raises(InputError, match=f'{path}: cannot be written by this user, and belongs to root: .*g.w'):
+            command._writable(results)
+        os.seteuid(0)
+        left.chmod(0o777)
+        os.seteuid(65534)
+        command._writable(results)
+    finally:
+        os.seteuid(0)
+        shutil.rmtree(results)
+
+
+@pytest.mark.parametrize(('mode', 'group'), [(0o2775, 0o070), (0o775, 0), (0o755, 0)])
+def test_results_that_a_group_shares_stay_writable_for_it(results, mode, group):
+    before = os.umask(0o022)
+    try:
+        results.chmod(mode)
+        command._writable(results)
+        (results / 'new').mkdir()
+        assert (results / 'new').stat().st_mode & 0o777 == 0o755 | (group & 0o020)
+    finally:
+        os.umask(before)
 
 
 @pytest.mark.parametrize('for_ever', [False, True])

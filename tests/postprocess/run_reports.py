@@ -127,7 +127,8 @@ class Workplace:
         self.results = folder / 'results'
         self.sites = folder / 'sites'
         self.reports = folder / 'reports'
-        self.reports.mkdir(exist_ok=True)
+        for one in (self.reports, self.results):
+            one.mkdir(exist_ok=True)
         (self.sites / SITE).mkdir(parents=True, exist_ok=True)
         (self.sites / SITE / 'site.yaml').write_text(_SITE_YAML)
 

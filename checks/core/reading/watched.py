@@ -235,10 +235,11 @@ class Watched:
             if cpus != bound:
                 yield f'{fault}; the rank was bound to CPU {cpu_list(bound)}{self._cause(ours)}'
             elif had < _OWN:
-                yield (
-                    f'{fault}; nobody changed their binding, and other programs had {100 * (1 - had):.0f} % of that CPU time: the '
-                    'node is overloaded, look for what else runs there'
+                others = f'other programs had {100 * (1 - had):.0f} % of that CPU time'
+                why = (
+                    f'nobody changed their binding, and {others}: the node is overloaded, look for what else runs there'
                 )
+                yield f'{fault}; {why}'
             else:
                 yield f'{fault}; nobody changed their binding: the program has more busy threads than the rank has CPUs'
 

@@ -95,11 +95,11 @@ def say(text: str, for_people: bool = True) -> None:
 
 
 def show(view: View, format: str) -> None:
-    """Print a view; its notes where a person reads them, its faults on standard error."""
+    """Print a view; its notes and faults on standard error, where a table has its notes in it."""
     on_terminal = format == 'table' and sys.stdout.isatty()
     say(view.render(format, shutil.get_terminal_size().columns if on_terminal else None), format == 'table')
-    for note in view.notes:
-        typer.echo(note, err=format != 'table')
+    for note in view.notes if format != 'table' else ():
+        typer.echo(note, err=True)
     for fault in view.faults:
         complain(fault)
 

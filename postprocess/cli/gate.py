@@ -58,7 +58,7 @@ def gate(
             raise stored
     found = answer(store, session, None, references)
     write_page(results / 'report.html', store, found, references)
-    say(views.summary(found.comparison, found))
     for said in (*found.notes, *found.faults):
         complain(said)
+    say(views.summary(found.comparison, found, verdict_last=True))
     raise typer.Exit(2 if found.faults else found.exit_code)

@@ -195,7 +195,7 @@ def compare(
 
         write_whole({junit: lambda stream: stream.write(to_junit(comparison, found))})
     if summary:
-        say(views.summary(comparison, found))
+        say(views.summary(comparison, found, verdict_last=True))
     else:
         show(views.comparison(comparison, found, beside), format)
         for problem in comparison.problems if format == 'csv' else ():
@@ -234,10 +234,10 @@ def report(
     found = answer(store, session, site, references, rerun or ())
     path = output or results / 'report.html'
     page = write_page(path, store, found, references, days)
-    say(f'{verdict_of(found)}\n')
     for line in page.lines:
         typer.echo(line)
     typer.echo(f'{path}')
+    say(f'{verdict_of(found)}\n')
     if show_it:
         import webbrowser
 

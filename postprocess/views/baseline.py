@@ -48,6 +48,7 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
             f'why it counts all the same, {command("record propose --although REASON")}. After a planned change: '
             f'{command("record propose SESSION... --epoch NAME")}.'
         )
+    notes += [advice] * bool(advice)
     if path:
         notes.append(
             f'{path}: {count(proposed, "row")}; {command("record accept")} puts them in force; --format json and csv '
@@ -62,7 +63,7 @@ def proposal(found: Proposal, path: Path | None, advice: str, command: Callable[
             'site': found.site, 'refused': refused, 'withheld': withheld, 'left_out': found.left_out, 'ended': ended,
             'taken': [session.session for session in found.taken],
         },
-        notes=[*(f'withheld: {line}' for line in _some(withheld, 'row')), *notes, *filter(None, [advice])],
+        notes=[*(f'withheld: {line}' for line in _some(withheld, 'row')), *notes],
         faults=[f'session {session} holds nothing that can be recorded' for session in found.unusable],
     )  # fmt: skip
 

@@ -66,8 +66,8 @@ class View:
     """What a command shows: a table, and the sentences before and after it.
 
     `document` and `name`: what JSON has beside the rows, and their key there; without a name it is the list of rows.
-    `markdown`: takes the place of `before` in Markdown. `notes` follow the table on a terminal, and go to standard
-    error where standard output is for programs; `faults` always go there.
+    `markdown`: takes the place of `before` in Markdown. `notes` follow the table, before what ends with the verdict,
+    and go to standard error where standard output is for programs; `faults` always go there.
     """
 
     columns: Sequence[Column]
@@ -91,12 +91,14 @@ class View:
         if format == 'json':
             rows = [{key: row[key] for key in keys} for row in self.rows]
             return to_json(dict(self.document) | {self.name: rows} if self.name else rows)
-        parts = self.before, '', self.after
+        parts: tuple[str, ...] = (self.before, '', self.after)
         if format == 'markdown':
             table = to_markdown(self.rows, self.columns)
             parts = _folded(self.markdown, table) if self.markdown else (self.before, table, self.after)
         elif self.rows:
             parts = self.before, to_table(self.rows, self.columns, width), self.after
+        if format == 'table':  # what ends with the verdict
+            parts = *parts[:2], '\n'.join(self.notes), self.after
         return '\n\n'.join(part.strip('\n') for part in parts if part) + '\n'
 
 

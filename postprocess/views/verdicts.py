@@ -198,11 +198,12 @@ def guarded(found: Comparison) -> View:
     )
 
 
-def summary(found: Comparison, digest: Digest | None = None, alone: bool = True) -> str:
+def summary(found: Comparison, digest: Digest | None = None, alone: bool = True, verdict_last: bool = False) -> str:
     """Return verdict, incidents and what is guarded in lines of 80 characters; of a session at most 25 of them.
 
     Without a `digest`, as where two sessions are compared, every failure with its cause takes the place of incidents.
-    Unless it is `alone`, it follows the incidents and the table, and ends with the verdict.
+    Unless it is `alone`, it follows the incidents and the table, and ends with the verdict. So does that of a command,
+    `verdict_last`; a message begins with it.
     """
     verdict = wrapped(verdict_of(digest or found))
     known = digest.known if digest and alone else []
@@ -223,8 +224,8 @@ def summary(found: Comparison, digest: Digest | None = None, alone: bool = True)
     head = [verdict, wrapped(origin(found))]
     if known and digest:
         used = sum(part.count('\n') + 1 for part in (*head, *told))
-        head += ['', *views.first_lines(known, digest.day, max(SUMMARY_LINES - 1 - used, 5))]
-    parts = [*head, *told] if alone else [*head[1:], *told, '', verdict]
+        head += ['', *views.first_lines(known, digest.day, max(SUMMARY_LINES - 1 - verdict_last - used, 5))]
+    parts = [*head[1:], *told, '', verdict] if verdict_last or not alone else [*head, *told]
     return '\n'.join(parts) + '\n'
 
 

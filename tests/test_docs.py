@@ -13,9 +13,11 @@ from scratch import ROOT
 from typer.testing import CliRunner
 
 from plumbline.site.file import faults_of_site_file
+from plumbline.site.job_directives import gpus_of_node
 from plumbline.site.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.cli import app
+from postprocess.site_check import check
 from postprocess.verdicts.verdict import BAD, VERDICTS
 from studies import cli_reference
 
@@ -78,8 +80,12 @@ def test_the_table_that_a_page_shows_is_what_its_command_prints():
 
 
 def example_site() -> str:
-    (example,) = re.findall(r'```yaml\n(descr: .*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)
-    return example
+    return examples()[0]
+
+
+def examples() -> list[str]:
+    """The whole sites of the page; the first one is that of its beginning."""
+    return re.findall(r'```yaml\n(descr: .*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)
 
 
 def merged(base, part):
@@ -97,8 +103,9 @@ def test_each_part_of_a_site_that_a_page_shows_is_valid_in_the_example(tmp_path)
                 continue
             (partition,) = site['partitions']
             of_site = set(part) & {'descr', 'environments', 'tolerance', 'partitions'}
-            if gpus := 4 * ('link_classes' in part) or part.get('expects', {}).get('gpus'):
-                partition['devices'] = [{'type': 'gpu', 'num_devices': gpus}]
+            asked = next(filter(None, map(gpus_of_node, part.get('access', []))), 0)
+            if gpus := 4 * ('link_classes' in part) or part.get('expects', {}).get('gpus') or asked:
+                partition['devices'] = [{'type': 'gpu', 'arch': 'sm_90', 'num_devices': gpus}]
                 partition['access'] = [f'--gpus-per-node={gpus}']
             if 'environments' in part:
                 partition['environs'] = [one['name'] for one in part['environments']]
@@ -117,6 +124,21 @@ def test_the_example_of_a_site_loads(tmp_path):
     site = load_site('mycluster', tmp_path)
     assert site.partitions['compute'].processor['caches']['L1']['size'] == '32 KiB'
     assert site.environs['cpu'].modules == ('hpcc', 'likwid')
+
+
+def test_the_whole_examples_have_cases_whose_jobs_their_schedulers_take(tmp_path, monkeypatch):
+    """One run of ReFrame lists the partitions of all examples as those of one site."""
+    pytest.importorskip('reframe')
+    sites = [yaml.safe_load(text) for text in examples()[1:]]
+    (tmp_path / 'mycluster').mkdir()
+    whole = sites[0] | {key: [part for site in sites for part in site[key]] for key in ('partitions', 'environments')}
+    (tmp_path / 'mycluster/site.yaml').write_text(yaml.safe_dump(whole, sort_keys=False))
+    monkeypatch.setenv('PLUMBLINE_SITES', str(tmp_path))
+    (found,) = check('mycluster', cases=True, jobs=True)
+    assert found.mistakes == [] and found.scripts == found.cases
+    assert found.cases and found.cases > 100, found.cases
+    shown = re.search(r'```text\n(mycluster:a100: .*?)```', (ROOT / 'docs/sites.md').read_text(), re.DOTALL)[1]
+    assert shown.splitlines() == found.nodes
 
 
 def test_every_feature_is_in_the_table_of_stacks():

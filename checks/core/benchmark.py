@@ -449,7 +449,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
     @loggable
     @property
     def peaks(self) -> dict[str, float]:
-        """In a dry run, for `plumbline sites --check`: the physical peak of each series that has one, in its unit."""
+        """In a dry run, for `plumbline sites --cases`: the physical peak of each series that has one, in its unit."""
         found: dict[str, float] = {}
         for metric in self.metrics if self.is_dry_run() and self.job else ():
             if peak := self.peak_of(metric):

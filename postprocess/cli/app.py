@@ -94,10 +94,13 @@ def say(text: str, for_people: bool = True) -> None:
     typer.echo(text, nl=False, color=force or None)
 
 
-def show(view: View, format: str) -> None:
-    """Print a view; its notes and faults on standard error, where a table has its notes in it."""
+def show(view: View, format: str, width: int | None = None) -> None:
+    """Print a view; its notes and faults on standard error, where a table has its notes in it.
+
+    `width`: of a table where there is no terminal; None: as wide as its texts are.
+    """
     on_terminal = format == 'table' and sys.stdout.isatty()
-    say(view.render(format, shutil.get_terminal_size().columns if on_terminal else None), format == 'table')
+    say(view.render(format, shutil.get_terminal_size().columns if on_terminal else width), format == 'table')
     for note in view.notes if format != 'table' else ():
         typer.echo(note, err=True)
     for fault in view.faults:

@@ -10,6 +10,7 @@ import typer
 
 from plumbline.errors import InputError, expected_one_of
 from postprocess.cli.app import DEFAULT, Format, References, Results, app, complain, show
+from postprocess.text import WIDTH
 
 
 @app.command()
@@ -52,7 +53,10 @@ def sites(
             following = f'ci/nightly --site {site}'
         typer.echo(views.outcome(checked) + (f'; next: {following}' if following else ''))
         raise typer.Exit(2 if wrong else 0)
-    show(views.overview(references) if site is None else views.details(site, references), format)
+    if site is None:
+        show(views.overview(references), format, WIDTH)
+    else:
+        show(views.details(site, references), format)
 
 
 @app.command()

@@ -16,7 +16,7 @@ from postprocess.text import count, number
 from postprocess.views.table import Column, View
 
 _SITES = (
-    Column('site', 'site'),
+    Column('site', 'site', width=20),
     Column('descr', 'description'),
     *(Column(name, name) for name in ('partitions', 'environs')),
     *(Column(name, name, number=True) for name in ('published', 'baseline', 'retired')),

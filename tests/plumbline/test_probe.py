@@ -397,9 +397,9 @@ def test_a_site_of_this_machine_passes_its_own_check(clone):
     written = clone.plumbline('probe', '--name', 'here')
     assert written.returncode == 0, written.stderr
     assert 'plumbline sites here --check' in written.stdout
-    checked = clone.plumbline('sites', 'here', '--check', PLUMBLINE_SITE='here')
-    assert checked.stdout.endswith('\nnext: ci/nightly --site here\n')
+    checked = clone.plumbline('sites', 'here', '--cases', PLUMBLINE_SITE='here')
     assert checked.returncode == 0, checked.stderr
+    assert checked.stdout.endswith('references; next: ci/nightly --site here\n')
     listed = clone.reframe('-l', '--system=here', checks='checks', PLUMBLINE_SITE='here')
     assert listed.returncode == 0, listed.stdout
     assert 'here' in clone.plumbline('sites', 'here').stdout

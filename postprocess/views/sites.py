@@ -17,10 +17,12 @@ from postprocess.views.table import Column, View
 
 _SITES = (
     Column('site', 'site', width=20),
-    Column('descr', 'description'),
+    Column(
+        'descr', 'description', lambda descr, problem: descr or 'cannot be loaded' * bool(problem), beside=('problem',)
+    ),
     *(Column(name, name) for name in ('partitions', 'environs')),
     *(Column(name, name, number=True) for name in ('published', 'baseline', 'retired')),
-    Column('problem', 'problem'),
+    Column('problem'),
 )
 _PARTITIONS = (
     *(Column(name, name) for name in ('partition', 'scheduler', 'environs', 'processor', 'memory', 'devices')),
@@ -43,7 +45,11 @@ def overview(root: Path | None = None) -> View:
         except SiteError as error:
             row['problem'] = str(error)
         rows.append(row)
-    return View(_SITES, sorted(rows, key=lambda row: row['retired'] is not None))
+    return View(
+        _SITES,
+        sorted(rows, key=lambda row: row['retired'] is not None),
+        notes=[row['problem'] for row in rows if row['problem']],
+    )
 
 
 def details(name: str, root: Path | None = None) -> View:

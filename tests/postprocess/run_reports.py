@@ -128,7 +128,8 @@ class Workplace:
         self.sites = folder / 'sites'
         self.reports = folder / 'reports'
         for one in (self.reports, self.results):
-            one.mkdir(exist_ok=True)
+            if not one.exists():
+                one.mkdir()
         (self.sites / SITE).mkdir(parents=True, exist_ok=True)
         (self.sites / SITE / 'site.yaml').write_text(_SITE_YAML)
 

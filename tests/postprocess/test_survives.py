@@ -307,8 +307,8 @@ def test_an_argument_that_cannot_be_used_is_said(work, words, says):
 
 
 def test_an_option_that_does_not_exist_is_never_ignored(work):
-    result = work.run('sites', 'cluster', '--cases')
-    assert result.exit_code == 2 and 'No such option: --cases' in result.stderr
+    result = work.run('sites', 'cluster', '--case')
+    assert result.exit_code == 2 and 'No such option: --case' in result.stderr
 
 
 def test_results_below_a_name_that_is_not_utf_8_are_refused(work):

@@ -144,6 +144,7 @@ def _check_cases(found: Checked, site: Site, path: Path, rows: _Rows, cases: Seq
         f'{site.name}: {count(len(of), "case")} of partition {fault}: {_some(of, 3)}' for fault, of in by_fault.items()
     ]
     found.mistakes += (one for one in _unknown_features(site, path, cases) if _place(one) not in told)
+    found.mistakes += _rules_of_no_series(site, path, cases)
     found.mistakes += (one for one in _unmet_rows(site, rows, cases) if _place(one) not in told)
     unlisted = {case.id.check for case in cases if not case.record.metrics} & {row.id.check for _, row in rows}
     if unlisted:
@@ -273,6 +274,21 @@ def _impossible_rows(site: Site, rows: _Rows) -> Iterator[str]:
             why = beyond_hardware(row.mean * UNITS[unit], dimension(unit), unit, nodes, partition.entry, message)
             if why:
                 yield f'{where}: mean: {row.printed} {unit}: {why}: a slip of the unit?'
+
+
+def _rules_of_no_series(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:
+    """Yield each rule of the tolerance for a check that has cases here, none of which it meets."""
+    series = [key.to_row() for case in cases if case.record.metrics for key in case.series()]
+    for number, rule in enumerate(site.tolerance.get('rules', [])):
+        of_check = [row for row in series if fnmatchcase(row['check'], rule.get('check', '*'))]
+        for column in ('params', 'metric', 'dims'):
+            left = [row for row in of_check if fnmatchcase(row[column], rule.get(column, '*'))]
+            if of_check and not left and 'check' in rule:
+                where = place_of(path, 'tolerance', 'rules', number, column)
+                has = _some({row[column] for row in of_check})
+                yield f'{where}: {rule[column]!r} meets no series, so the rule has no effect; {rule["check"]} has {has}'
+                break
+            of_check = left
 
 
 def _unknown_features(site: Site, path: Path, cases: Sequence[Case]) -> Iterator[str]:

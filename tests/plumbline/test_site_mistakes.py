@@ -9,7 +9,7 @@ from rows import each_row
 
 from plumbline.errors import SiteError
 from plumbline.references import COLUMNS, read_rows
-from plumbline.site.file import faults_of_site_file, read_site_file
+from plumbline.site.file import read_site_file
 
 GOOD = """\
 descr: a cluster
@@ -90,15 +90,6 @@ MISTAKES = [
     ('cxi0, ', 'hsn0, ', 10, 'partitions.0.nics.0', 'by sockets alone; expected cxi0'),
     ('--gpus-per-node=3', '-p gpu', 9, 'partitions.0.access', 'asks for no GPU, and steps of Slurm get none then'),
 ]
-
-
-@pytest.fixture
-def faults(tmp_path):
-    def faults(text: str) -> list[str]:
-        (tmp_path / 'site.yaml').write_text(text)
-        return [message.removeprefix(f'{tmp_path}/') for message in faults_of_site_file(tmp_path / 'site.yaml')]
-
-    return faults
 
 
 @pytest.mark.parametrize(('right', 'mistake', 'line', 'key', 'words'), MISTAKES)

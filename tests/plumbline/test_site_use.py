@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """Mistakes of the right form in a site.yaml: parts that contradict each other, and numbers that no hardware has."""
 
-import pytest
 from rows import each_row
 
-from plumbline.site.file import faults_of_site_file, read_site_file
+from plumbline.site.file import read_site_file
 
 GOOD = """\
 descr: a cluster
@@ -165,15 +164,6 @@ _ELSEWHERE = {
     ('environments.1.name', 'environs: [cuda]'): 'name: cpu, provider',
     ('tolerance.rules.0', 'check: HPL'): 'check: HPL',
 }
-
-
-@pytest.fixture
-def faults(tmp_path):
-    def faults(text: str) -> list[str]:
-        (tmp_path / 'site.yaml').write_text(text)
-        return [message.removeprefix(f'{tmp_path}/') for message in faults_of_site_file(tmp_path / 'site.yaml')]
-
-    return faults
 
 
 def test_the_site_without_a_mistake_has_none(faults, tmp_path):

@@ -240,6 +240,26 @@ def test_locations_are_checked_with_the_files(work, described):
     assert result.exit_code == 2 and 'locations.csv:3: node n1: expected one row of 2 columns' in result.stderr
 
 
+@pytest.mark.parametrize(
+    ('rule', 'says'),
+    [
+        ("check: STREAM, metric: 'tri*'", ''),
+        ('check: STREAM, metric: scale', "0.metric: 'scale' meets no series, so the rule has no effect; STREAM has copy"),
+        ("check: 'STR*', params: size=small", "0.params: 'size=small' meets no series"),
+        ("metric: '*latency*'", ''),  # of any check: it may be of one that is not installed here
+        ('check: Foreign, metric: x', ''),  # whose metrics are known when it runs
+    ],
+)  # fmt: skip
+def test_a_rule_that_meets_no_series_of_its_check_is_named(work, rehearsed, rule, says):
+    path = work.sites / 'cluster' / 'site.yaml'
+    rest = path.read_text().partition('tolerance:')[0]
+    path.write_text(f'{rest}tolerance: {{rules: [{{{rule}, floor: 0.1, cap: 0.2, why: x}}]}}\n')
+    work.reference(reference(check='Foreign', params='n=1', metric='speed', partition='gpu'), reference(check='STREAM'))
+    result = work.run('sites', 'cluster', '--cases')
+    assert result.exit_code == (2 if says else 0), result.output
+    assert says in result.stderr
+
+
 @pytest.mark.parametrize(('mean', 'says'), [(0.6, ''), (0.4, '1250 times below the physical peak')])
 def test_a_reference_far_below_its_peak_is_named(work, rehearsed, mean, says):
     work.reference(reference(metric='copy', mean=mean))

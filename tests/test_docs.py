@@ -104,7 +104,8 @@ def test_each_part_of_a_site_that_a_page_shows_is_valid_in_the_example(tmp_path)
             (partition,) = site['partitions']
             of_site = set(part) & {'descr', 'environments', 'tolerance', 'partitions'}
             asked = next(filter(None, map(gpus_of_node, part.get('access', []))), 0)
-            if gpus := 4 * ('link_classes' in part) or part.get('expects', {}).get('gpus') or asked:
+            named = 4 * ('link_classes' in part or 'energy' in part)
+            if gpus := named or part.get('expects', {}).get('gpus') or asked:
                 partition['devices'] = [{'type': 'gpu', 'arch': 'sm_90', 'num_devices': gpus}]
                 partition['access'] = [f'--gpus-per-node={gpus}']
             if 'environments' in part:

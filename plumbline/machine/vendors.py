@@ -67,7 +67,7 @@ class Vendor:
 NVIDIA = Vendor(
     kind='cuda',
     arch='sm_',
-    archs='sm_[0-9]{2,3}[af]?',
+    archs='sm_([2-9][0-9]|1[0-9]{2})[af]?',
     driver='nvidia',
     query=('nvidia-smi', '--query-gpu=name,compute_cap', '--format=csv,noheader'),
     links=((('nvidia-smi', 'topo', '-m'), nvidia_links),),

@@ -167,6 +167,12 @@ def gpus_of_node(option: str) -> int | None:
     return int(found[1]) if found else None
 
 
+def sets_of_each_job(option: str, scheduler: str) -> str:
+    """Return the option, where it is one that each job has of its own, such as ``--nodes``; else an empty text."""
+    found = re.match(_OF_EACH_JOB.get(_PREFIXES.get(scheduler, ''), r'(?!)'), option)
+    return found[0].strip(' =') if found else ''
+
+
 def faults_of_option(option: str, scheduler: str) -> list[str]:
     """Return why a scheduler of `RULES` would reject or ignore an option that ``access`` of site.yaml states."""
     prefix = _PREFIXES.get(scheduler)
@@ -352,4 +358,9 @@ def _fsd(text: str) -> int:
 RULES: dict[str, Callable[[list[str], Asked], Iterator[Fault]]] = {
     'slurm': _slurm, 'squeue': _slurm, 'pbs': _pbs, 'pbspro': _pbs, 'lsf': _lsf, 'flux': _flux,
 }  # fmt: skip
+_OF_EACH_JOB = {
+    '#SBATCH': r'(--(nodes|ntasks|ntasks-per-node|cpus-per-task|time|job-name|output|error)\b(?!-)|-[NntcJoe]\b)[= ]?',
+    '#PBS': r'-l (select|walltime|nodes|ncpus)=',
+    '#BSUB': r'-(nnodes|n|W|J|o|e)\b',
+}
 _PREFIXES = {'slurm': '#SBATCH', 'squeue': '#SBATCH', 'pbs': '#PBS', 'pbspro': '#PBS', 'lsf': '#BSUB'}

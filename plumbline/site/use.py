@@ -8,13 +8,14 @@ import importlib.util
 import json
 import re
 from collections.abc import Iterator, Sequence, Set
+from datetime import date
 from itertools import combinations, pairwise
 from pathlib import Path
 from typing import Any
 
 from plumbline.errors import expected_one_of
 from plumbline.machine.vendors import VENDORS, vendors_of
-from plumbline.site.job_directives import RULES, faults_of_option, gpus_asked_for, gpus_of_node
+from plumbline.site.job_directives import RULES, faults_of_option, gpus_asked_for, gpus_of_node, sets_of_each_job
 from plumbline.site.magnitudes import faults_of_magnitudes
 from plumbline.site.schedulers import scheduler
 from plumbline.stacks.manifest import known_benchmarks
@@ -32,26 +33,34 @@ _PATTERNS = ('check', 'params', 'metric', 'dims')
 
 def faults_of_use(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:
     """Yield path and fault of each; not of the `broken` parts, of which something else is wrong already."""
-    environs = {item['name']: item for item in entry['environments'] if isinstance(item, dict) and 'name' in item}
+    sound = [item for number, item in enumerate(entry['environments']) if ('environments', number) not in broken]
+    environs = {item['name']: item for item in sound}
+    system = 'modules_system' in entry
     for number, item in enumerate(entry['environments']):
         if ('environments', number) not in broken:
-            yield from ((['environments', number, *path], wrong) for path, wrong in _of_environ(item))
+            found = (*_of_environ(item), *_of_variables(item), *_of_modules(item, system))
+            yield from ((['environments', number, *path], wrong) for path, wrong in found)
+    of_site = [] if any(path[0] == 'env_vars' for path in broken) else entry.get('env_vars', [])
+    yield from _of_variables({'env_vars': of_site})
     whole = [(n, item) for n, item in enumerate(entry['partitions']) if ('partitions', n) not in broken]
     for number, item in whole:
         known = [environs[name] for name in item['environs'] if name in environs]
-        variables = {str(name) for part in (entry, item, *known) for name, _ in part.get('env_vars', [])}
+        of_parts = (of_site, *(part.get('env_vars', []) for part in (item, *known)))
+        variables = {str(name) for part in of_parts for name, _ in part}
         found = (
             *_of_links(item), *_of_jobs(item), *([] if 'retired' in entry else _beside_each_other(item)),
             *_of_use(item, variables), *_of_network(item), *_of_meters(item),
             *_of_caches(item), *_of_kinds(item), *_of_settings(item), *faults_of_magnitudes(item),
-            *_repeated(item, 'environs'),
+            *_repeated(item, 'environs'), *_of_variables(item), *_of_modules(item, system),
         )  # fmt: skip
         yield from ((['partitions', number, *path], wrong) for path, wrong in found)
-    if len(whole) == len(entry['partitions']):
+    if len(whole) == len(entry['partitions']) and len(sound) == len(entry['environments']):
         yield from _of_unused(entry)
         yield from _of_features(entry)
-    yield from _of_names(entry)
-    yield from _of_rules(entry.get('tolerance', {}))
+    if not any(path[0] in ('hostnames', 'retired') for path in broken):
+        yield from _of_names(entry)
+    if not any(path[0] == 'tolerance' for path in broken):
+        yield from _of_rules(entry.get('tolerance', {}))
     yield from _by_reframe(entry, [number for number, _ in whole])
 
 
@@ -76,26 +85,27 @@ def _repeated(part: dict[str, Any], key: str) -> Iterator[Fault]:
 
 def _of_names(entry: dict[str, Any]) -> Iterator[Fault]:
     for index, pattern in enumerate(entry['hostnames']):
-        if isinstance(pattern, str) and re.match(pattern, '\0') and not entry.get('detect'):
+        if re.match(pattern, '\0') and not entry.get('detect'):
             yield (
                 ['hostnames', index],
                 f'{pattern!r} matches the name of every host, which would all be taken for this site; '
                 "expected a pattern of its login nodes, such as '^login[0-9]+'",
             )
+        elif re.search(r'(^|\w)\*', pattern):
+            meant = re.sub(r'(^|\w)\*', r'\1.*', pattern)
+            yield ['hostnames', index], f'{pattern!r} is a pattern of a shell; expected a regular expression: {meant!r}'
     yield from _repeated(entry, 'hostnames')
-    for path, part in _with_variables(entry):
-        names = [str(name) for name, _ in part.get('env_vars', [])]
-        for index, name in enumerate(names):
-            if not re.fullmatch(r'[A-Za-z_]\w*', name):
-                yield [*path, 'env_vars', index], f'expected [NAME, value] with the name of a variable; found {name!r}'
-            elif names.index(name) < index:
-                yield [*path, 'env_vars', index], f'{name} is set twice there; the shell keeps the last value'
+    if entry.get('retired', 0) > (year := date.today().year):
+        yield ['retired'], f'expected a year in which it was switched off, {year} at most; found {entry["retired"]}'
 
 
-def _with_variables(entry: dict[str, Any]) -> Iterator[tuple[list[Any], dict[str, Any]]]:
-    yield [], entry
-    for key in ('partitions', 'environments'):
-        yield from (([key, number], item) for number, item in enumerate(entry[key]) if isinstance(item, dict))
+def _of_variables(part: dict[str, Any]) -> Iterator[Fault]:
+    names = [str(name) for name, _ in part.get('env_vars', [])]
+    for index, name in enumerate(names):
+        if not re.fullmatch(r'[A-Za-z_]\w*', name):
+            yield ['env_vars', index], f'expected [NAME, value] with the name of a variable; found {name!r}'
+        elif names.index(name) < index:
+            yield ['env_vars', index], f'{name} is set twice there; the shell keeps the last value'
 
 
 def _of_unused(entry: dict[str, Any]) -> Iterator[Fault]:
@@ -147,17 +157,21 @@ def _of_environ(item: dict[str, Any]) -> Iterator[Fault]:
         yield from _repeated(item, key)
 
 
+def _of_modules(part: dict[str, Any], system: bool) -> Iterator[Fault]:
+    """Yield modules that nothing would load, where the site names no modules `system`."""
+    if part.get('modules') and not system and part.get('provider') != 'modules':
+        yield ['modules'], 'would not be loaded: the site has no modules_system; expected that key, or no modules'
+
+
 def _of_rules(tolerance: dict[str, Any]) -> Iterator[Fault]:
     """Yield rules that hold for everything, and those that a later one hides: the last that matches wins."""
-    if not isinstance(tolerance, dict):
-        return
     last: dict[tuple[Any, ...], int] = {}
-    rules = [rule if isinstance(rule, dict) else {} for rule in tolerance.get('rules', [])]
+    rules = tolerance.get('rules', [])
     for index, rule in enumerate(rules):
         last[tuple(rule.get(name) for name in _PATTERNS)] = index
     for index, rule in enumerate(rules):
         path = ['tolerance', 'rules', index]
-        if rule and not any(name in rule for name in _PATTERNS):
+        if not any(name in rule for name in _PATTERNS):
             yield (
                 path,
                 f'names none of {", ".join(_PATTERNS)}, so it holds for everything and hides the rules before it; '
@@ -177,6 +191,11 @@ def _of_jobs(partition: dict[str, Any]) -> Iterator[Fault]:
     for index, option in enumerate(access):
         for why in faults_of_option(option, runs) if runs in RULES else ():
             yield ['access', index], why
+        if own := sets_of_each_job(option, runs):
+            yield (
+                ['access', index],
+                f'{own} is stated for each job by the suite, from what the case needs; expected none',
+            )
         asked = gpus_of_node(option)
         if asked is not None and asked != gpus:
             has = f'devices says that a node has {gpus}' if gpus else 'devices says of no GPU'

@@ -148,6 +148,16 @@ MISTAKES = [
     ('[B, 2]', "['B=2', '']", 'environments.0.env_vars.1', "the name of a variable; found 'B=2'"),
     ("['^login[0-9]+']", "['.*']", 'hostnames.0', 'matches the name of every host'),
     ("['^login[0-9]+']", "['^a', '^a']", 'hostnames.1', 'is there twice'),
+    ("['^login[0-9]+']", "['login*']", 'hostnames.0', "expected a regular expression: 'login.*'"),
+    ("['^login[0-9]+']", "['login[']", 'hostnames.0', "'login[' is not a 'regex'"),
+    ('descr: a cluster', 'descr: a cluster\nretired: 2090', 'retired', 'a year in which it was switched off'),
+    ('[hpcc]', '[hpcc], modules: [hpcc]', 'environments.1.modules', 'the site has no modules_system'),
+    ('[[A, 1], [B, 2]]', '[[A]]', 'environments.0.env_vars.0', "['A'] is too short"),
+    ('[[A, 1], [B, 2]]', '{A: 1}', 'environments.0.env_vars', 'expected array'),
+    ('-p gpu', '--time=24:00:00', f'{GPU}.access.0', '--time is stated for each job by the suite'),
+    ('-p gpu', '-N 4', f'{GPU}.access.0', '-N is stated for each job by the suite'),
+    ('place=scatter:excl', 'walltime=01:00:00', 'partitions.1.access.1', '-l walltime is stated for each job'),
+    ('sm_80', 'sm_800', f'{GPU}.devices.0.arch', "such as sm_90 or gfx90a; found 'sm_800'"),
     # rules
     ("check: 'Osu*'", 'check: HPL', 'tolerance.rules.0', 'has no effect: rule 1 is for the same'),
     ("check: 'Osu*', ", '', 'tolerance.rules.1', 'it holds for everything and hides the rules before it'),
@@ -157,6 +167,7 @@ MISTAKES = [
 
 #: Where a mistake is named in another line than it was made: what stands in that line.
 _ELSEWHERE = {
+    ('retired', 'descr: a cluster\nretired: 2090'): 'hostnames',
     (f'{GPU}.launcher', 'scheduler: local'): 'launcher: srun',
     (f'{GPU}.link_classes.B.peak', 'peak: 50 GB/s'): 'peak: 100 GB/s',
     (f'{GPU}.devices.0', ''): '- {type: gpu',

@@ -244,7 +244,7 @@ def test_locations_are_checked_with_the_files(work, described):
     ('rule', 'says'),
     [
         ("check: STREAM, metric: 'tri*'", ''),
-        ('check: STREAM, metric: scale', "0.metric: 'scale' meets no series, so the rule has no effect; STREAM has copy"),
+        ('check: STREAM, metric: scale', "0.metric: 'scale' meets no series, so the rule has no effect; STREAM has"),
         ("check: 'STR*', params: size=small", "0.params: 'size=small' meets no series"),
         ("metric: '*latency*'", ''),  # of any check: it may be of one that is not installed here
         ('check: Foreign, metric: x', ''),  # whose metrics are known when it runs

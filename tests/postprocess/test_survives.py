@@ -143,7 +143,7 @@ def nothing_ingested(work):
 
 def a_file_for_a_folder(work):
     work.write(night(0, triad()))
-    work.results.mkdir()
+    work.results.mkdir(exist_ok=True)
     (work.results / 'store').touch()
 
 
@@ -343,7 +343,7 @@ def small_file_system(folder: Path, options: str) -> Iterator[None]:
 
 @pytest.mark.parametrize('trouble', ['No space left on device', 'Read-only file system'])
 def test_results_that_cannot_be_written(work, trouble):
-    work.results.mkdir()
+    work.results.mkdir(exist_ok=True)
     with small_file_system(work.results, 'size=1m'):
         healthy(work)
         work.run('record propose')

@@ -2,7 +2,8 @@
 """Numbers that no ReFrame made: what each reader of a format yields, and the sessions that they become.
 
 A reader is a function of a path that yields a `Measurement` for each number, and raises ValueError where the file is
-not what it reads. Packages register theirs under the entry point ``plumbline.readers``, by the name of the format.
+not what it reads. Packages register theirs under the entry point ``plumbline.readers``, by the name of the format, as
+the checks do for the outputs of their programs.
 """
 
 from __future__ import annotations
@@ -11,38 +12,50 @@ import hashlib
 import json
 import math
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections import Counter, defaultdict
+from collections.abc import Iterator
 from datetime import datetime, timezone
-from importlib.metadata import entry_points
+from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 
 from plumbline.errors import InputError, expected_one_of
 from plumbline.identity import pairs, to_text
+from plumbline.measurement import Measurement
 from plumbline.record import summarize
-from postprocess.readers import formats, values
-from postprocess.readers.formats import Measurement
+from postprocess.readers import values
+from postprocess.readers.formats import READERS, Reader
 from postprocess.readers.run_reports import NAME, clock_problems
 from postprocess.results.tables import RunReport, metric_row
 
 
-def readers() -> dict[str, Callable[[Path], Iterator[Measurement]]]:
-    """Return all readers by the name of their format: ours, and those that other packages register."""
-    others = {one.name: one.load() for one in entry_points(group='plumbline.readers')}
-    return others | formats.READERS
+def readers() -> dict[str, Reader | EntryPoint]:
+    """Return all readers by the name of their format: ours, and what other packages register, which is not loaded."""
+    return {one.name: one for one in entry_points(group='plumbline.readers')} | READERS
 
 
-def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
-    """Yield the sessions in a file of the format `name`. Raises InputError."""
+def _reader(name: str) -> Reader:
+    """Return the reader of a format. Raises InputError."""
     known = readers()
     if name not in known:
         raise InputError(f'--format {name}: {expected_one_of(name, sorted(known))}')
+    found = known[name]
+    if not isinstance(found, EntryPoint):
+        return found
+    try:
+        return found.load()
+    except Exception as error:  # of a package of the site
+        raise InputError(f'{name}: its reader {found.value} cannot be loaded: {_brief(error)}') from None
+
+
+def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
+    """Yield the sessions in a file of the format `name`, all or none. Raises InputError."""
+    read = _reader(name)
     if not NAME.fullmatch(site):
         raise InputError(f'{site}: expected a site of letters, digits, "-", "_" and "."')
     try:
         content = path.read_bytes()
         written = datetime.fromtimestamp(path.stat().st_mtime, timezone.utc).replace(tzinfo=None, microsecond=0)
-        found = list(known[name](path))
+        found = list(read(path))
     except OSError as error:
         raise InputError(f'{path}: cannot be read: {error.strerror}') from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
@@ -53,8 +66,9 @@ def read_measurements(path: Path, name: str, site: str) -> Iterator[RunReport]:
     sessions: dict[str, list[Measurement]] = defaultdict(list)
     for one in found:
         sessions[one.session].append(one)
-    for session, of_session in sessions.items():
-        yield _report(site, session, of_session, written, path, digest, name)
+    yield from [
+        _report(site, session, of_session, written, path, digest, name) for session, of_session in sessions.items()
+    ]
 
 
 def _brief(error: Exception) -> str:
@@ -66,7 +80,8 @@ def _report(
 ) -> RunReport:
     """Return measurements of a session as a run report: a case for each partition, environ, check and params."""
     times = [one.time or written for one in found]
-    of = hashlib.sha256(f'{site} {session} {"" if session else digest}'.encode()).hexdigest()
+    # one that the file names is told by its numbers: a file that grows brings it again, another brings another
+    of = hashlib.sha256(f'{site} {session} {found if session else digest}'.encode()).hexdigest()
     row = {  # its name begins with what tells it from others, as only the beginning is shown
         'session': f'{of[:12]}-{name}', 'started': min(times), 'ended': max(times), 'hostname': '', 'cmdline': '',
         'reframe': '', 'selection': [], 'narrowed_by': [], 'runs': 1,
@@ -78,7 +93,7 @@ def _report(
         by_case[one.partition, one.environ, one.check, to_text(pairs(dict(one.params))), one.node].append(one)
     cases, metrics, samples = [], [], []
     for number, ((partition, environ, check, params, node), of_case) in enumerate(by_case.items()):
-        failed = next((one.failed for one in of_case if one.failed), '')
+        failed = next((one.failed for one in of_case if one.failed), '') or _without_a_value(of_case)
         cases.append({
             'case_id': number, 'round': 0, 'purpose': '', 'partition': partition, 'environ': environ, 'check': check,
             'params': params, 'name': ' %'.join([check, *filter(None, params.split(','))]), 'fixture': False,
@@ -98,6 +113,8 @@ def _report(
                 raise InputError(f'{path}: {check} {params}: {metric} has several units or directions')
             columns = values.metric(metric, first.unit, None, None)
             columns |= {'dims': dims, 'judged': first.judged} | ({'better': first.better} if first.better else {})
+            if twice := [one for one, number in Counter(one.trial for one in of_series).items() if number > 1]:
+                raise InputError(f'{path}: {check} {params}: trial {twice[0]} of {metric} {dims} is there twice')
             numbers = [one.value for one in of_series if not math.isnan(one.value)]
             missing = None if numbers else 'it has no value'
             metrics.append(metric_row(cases[-1], vars(summarize(numbers)) | columns | {'missing': missing}))
@@ -106,3 +123,12 @@ def _report(
                 key | {'trial': one.trial, 'value': one.value} for one in of_series if not math.isnan(one.value)
             ]
     return RunReport(site, row | {'ran': len(cases)}, cases, metrics, samples)
+
+
+def _without_a_value(of_case: list[Measurement]) -> str:
+    """Return which trial of a series lacks the value that others have; empty: none."""
+    valued = {(one.metric, to_text(pairs(dict(one.dims)))) for one in of_case if not math.isnan(one.value)}
+    for one in of_case:
+        if math.isnan(one.value) and (one.metric, dims := to_text(pairs(dict(one.dims)))) in valued:
+            return f'trial {one.trial} has no value of {one.metric} {dims}'
+    return ''

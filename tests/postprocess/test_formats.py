@@ -202,7 +202,7 @@ def test_a_file_that_was_cut_short_is_named_or_read_as_far_as_it_goes(tmp_path, 
 
 def test_a_package_registers_a_format(work, tmp_path, monkeypatch):
     (tmp_path / 'ours.py').write_text(
-        'from postprocess.readers.formats import Measurement\n'
+        'from plumbline.measurement import Measurement\n'
         'def read(path):\n    yield Measurement("Ours", "rate", float(path.read_text()), "GB/s")\n'
     )
     (tmp_path / 'ours-1.dist-info').mkdir()

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""One number that no ReFrame test measured, as each reader of another program's results yields it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One number of one series, with what the table of docs/keep-your-suite.md says of its columns.
+
+    `value`: NaN where there should be one. `time`: UTC; None: that of the file. `session`: of all with the same name;
+    empty: of the file. `better`: ``higher`` or ``lower``; empty: as the unit says. `judged`: whether a verdict is
+    wanted. `failed`: why its case failed. Raises ValueError.
+    """
+
+    check: str
+    metric: str
+    value: float
+    unit: str = ''
+    better: str = ''
+    time: datetime | None = None
+    session: str = ''
+    partition: str = 'default'
+    environ: str = 'default'
+    params: Mapping[str, Any] = field(default_factory=dict)
+    dims: Mapping[str, Any] = field(default_factory=dict)
+    node: str = ''
+    trial: int = 1
+    judged: bool = True
+    failed: str = ''
+
+    def __post_init__(self) -> None:
+        for name in ('check', 'metric', 'unit', 'better', 'session', 'partition', 'environ', 'node', 'failed'):
+            if not isinstance(text := getattr(self, name), str) or not (text or name not in ('check', 'metric')):
+                raise ValueError(f'{name}: expected a text, found {text!r:.40}')
+        if self.better not in ('', 'higher', 'lower'):
+            raise ValueError(f'better: expected higher or lower, found {self.better!r:.40}')
+        if self.trial < 1:
+            raise ValueError(f'trial: expected a number from 1 on, found {self.trial}')

@@ -1,0 +1,22 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Bencher Metric Format: JSON of benchmark -> measure -> `value`."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from plumbline.measurement import Measurement
+from postprocess.readers.formats import fields
+
+_UNITS = {'latency': 'ns', 'throughput': '1/s'}  # of the measures that Bencher has built in
+
+
+def read(path: Path) -> Iterator[Measurement]:
+    """Yield the value of each measure; its bounds are dropped, as the baseline has its own."""
+    for check, measures in fields.json_of(path.read_bytes()).items():
+        if not measures:
+            raise ValueError(f'{check:.40}: expected a measure')
+        for metric, of in measures.items():
+            yield Measurement(
+                check=check, metric=metric, value=fields.number(of['value']), unit=_UNITS.get(metric, ''),
+                better=fields.better_by_name(metric),
+            )  # fmt: skip

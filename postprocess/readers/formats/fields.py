@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""What the formats have in common: JSON, rows of CSV, numbers, names and times. All raise ValueError."""
+
+from __future__ import annotations
+
+import csv
+import json
+import math
+import re
+from collections.abc import Sequence
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+
+def json_of(text: bytes | str) -> Any:
+    """Return what a JSON text holds. A key that is there twice is an error: the first value would be lost."""
+    return json.loads(text, object_pairs_hook=_once)
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        keys = [key for key, _ in pairs]
+        raise ValueError(f'the key {next(key for key in found if keys.count(key) > 1)!r:.60} is there twice')
+    return found
+
+
+def lines_of(path: Path) -> list[str]:
+    """Return the lines of a text that ends with one: without its end the last number may lack digits."""
+    text = path.read_text(encoding='utf-8-sig')
+    if text and not text.endswith('\n'):
+        raise ValueError('the last line has no end; was the file cut off?')
+    return text.splitlines()
+
+
+def csv_of(lines: Sequence[str], separator: str = ',') -> list[list[str]]:
+    """Return the fields of each line that is not empty."""
+    try:
+        return [row for row in csv.reader(lines, delimiter=separator, strict=True) if row]
+    except csv.Error as error:
+        raise ValueError(f'not CSV: {error}') from None
+
+
+def named_rows(rows: Sequence[list[str]]) -> list[dict[str, str]]:
+    """Return rows of CSV by the names in the first one, each of which has as many fields."""
+    names = rows[0] if rows else []
+    if len(set(names)) != len(names):
+        raise ValueError(f'expected columns of different names, found {", ".join(names)}')
+    for number, row in enumerate(rows[1:], 1):
+        if len(row) != len(names):
+            raise ValueError(f'row {number}: expected {len(names)} fields, found {len(row)}')
+    return [dict(zip(names, row, strict=True)) for row in rows[1:]]
+
+
+def number(value: Any) -> float:
+    """Return a finite number, or NaN for one that is none."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        raise ValueError(f'expected a number, found {value!r:.40}')
+    if isinstance(value, str) and ('_' in value or not value.isascii()):
+        raise ValueError(f'expected a number, found {value!r:.40}')
+    found = float(value)
+    if math.isinf(found):
+        raise ValueError(f'expected a finite number, found {value!r:.40}')
+    return found
+
+
+def names(text: Any) -> dict[str, str]:
+    """Return ``size=8,kernel=copy`` or a mapping as names and values."""
+    if isinstance(text, dict):
+        return {str(name): str(value) for name, value in text.items() if value is not None}
+    parts = [part.partition('=') for part in str(text).split(',')]
+    if not all(name and sign for name, sign, _ in parts):
+        raise ValueError(f'expected name=value,name=value, found {text!r:.60}')
+    return {name.strip(): value.strip() for name, _, value in parts}
+
+
+def utc(value: Any) -> datetime:
+    """Return a time in UTC: of ISO 8601, of seconds since 1970, or of milliseconds."""
+    if isinstance(value, datetime):
+        time = value
+    elif isinstance(value, (int, float)) or re.fullmatch(r'\d{9,13}(\.\d+)?', str(value)):
+        seconds = float(value)
+        time = datetime.fromtimestamp(seconds / 1000 if seconds > 1e11 else seconds, timezone.utc)
+    else:
+        time = datetime.fromisoformat(str(value).replace('Z', '+00:00'))
+    return time.astimezone(timezone.utc).replace(tzinfo=None) if time.tzinfo else time
+
+
+def local(text: str) -> datetime:
+    """Return a time that a program wrote in the time zone of this machine, in UTC."""
+    return utc(datetime.fromisoformat(text).astimezone())
+
+
+def word(text: str) -> str:
+    """Return a text as a name without blanks."""
+    return re.sub(r'\s+', '_', text.strip()) or 'default'
+
+
+def better_by_name(metric: str) -> str:
+    """Return the direction of a metric without a unit: times, latencies, errors and sizes are better lower."""
+    lower = re.search(r'time|latency|seconds|error|jitter|overhead|_lat\b|\bsize\b', metric, re.IGNORECASE)
+    return 'lower' if lower else 'higher'

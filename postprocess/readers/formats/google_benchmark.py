@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""Google Benchmark's ``--benchmark_format=json``."""
+
+import math
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+from plumbline.measurement import Measurement
+from postprocess.readers.formats import fields
+
+
+def read(path: Path) -> Iterator[Measurement]:
+    """Yield the real time of each iteration run, and its counters of bytes and items; repetitions are trials."""
+    document = fields.json_of(path.read_bytes())
+    context, at = document['context'], fields.utc(document['context']['date'])
+    trials: Counter[str] = Counter()
+    for entry in document['benchmarks']:
+        if entry.get('run_type', 'iteration') != 'iteration':
+            continue
+        name = entry['name']
+        trials[name] += 1
+        check, *params = name.split('/')
+        common = {
+            'check': check, 'params': {f'arg{place}': word for place, word in enumerate(params, 1)}, 'time': at,
+            'node': context.get('host_name', ''), 'trial': trials[name],
+            'failed': str(entry.get('error_message', 'it failed')) if entry.get('error_occurred') else '',
+        }  # fmt: skip
+        seconds = fields.number(entry.get('real_time', math.nan))
+        yield Measurement(metric='real_time', value=seconds, unit=entry.get('time_unit', 'ns'), **common)
+        for key, metric, unit in (('bytes_per_second', 'bandwidth', 'B/s'), ('items_per_second', 'rate', '1/s')):
+            if key in entry:
+                yield Measurement(metric=metric, value=fields.number(entry[key]), unit=unit, **common)

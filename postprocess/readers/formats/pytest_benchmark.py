@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""pytest-benchmark's ``--benchmark-json``."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from plumbline.measurement import Measurement
+from postprocess.readers.formats import fields
+
+
+def read(path: Path) -> Iterator[Measurement]:
+    """Yield the time of each round, where ``--benchmark-save-data`` kept them, else the mean."""
+    document = fields.json_of(path.read_bytes())
+    for one in document['benchmarks']:
+        stats = one['stats']
+        if 'data' in stats and len(stats['data']) != stats['rounds']:
+            raise ValueError(f'{one["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
+        for trial, seconds in enumerate(stats.get('data') or [stats['mean']], 1):
+            yield Measurement(
+                check=one['fullname'].partition('[')[0], params=one['params'] or {}, metric='time', unit='s',
+                value=fields.number(seconds), trial=trial, time=fields.utc(document['datetime']),
+                node=document['machine_info']['node'],
+            )  # fmt: skip

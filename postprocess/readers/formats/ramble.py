@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The ``results.*.json`` of ``ramble workspace analyze -f json``, as Benchpark has them, too."""
+
+import math
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from plumbline.measurement import Measurement
+from postprocess.readers.formats import fields
+
+_SIZES = ('workload_name', 'n_nodes', 'n_ranks', 'n_threads', 'processes_per_node')
+_Key = tuple[str, str, str, str]  # context, origin if it is a modifier, name, unit
+
+
+def read(path: Path) -> Iterator[Measurement]:
+    """Yield the figures of merit of each experiment; its repeats are trials, of which none may lack one."""
+    stamp = re.fullmatch(r'results\.(\d{4}-\d\d-\d\d)_(\d\d)\.(\d\d)\.(\d\d)\.json', path.name)
+    at = fields.local('{}T{}:{}:{}'.format(*stamp.groups())) if stamp else None
+    experiments: dict[str, dict[int, Any]] = defaultdict(dict)
+    for one in fields.json_of(path.read_bytes())['experiments']:
+        repeat = int(one['RAMBLE_VARIABLES'].get('repeat_index') or 0)
+        name = one['name'].removesuffix(f'.{repeat}') if repeat else one['name']
+        if repeat in experiments[name]:
+            raise ValueError(f'{name}: repeat {repeat} is there twice')
+        experiments[name][repeat] = one
+    for name, repeats in experiments.items():
+        asked = int(repeats[0]['N_REPEATS']) if 0 in repeats else 0
+        if len(repeats) > 1 and set(repeats) != {*range(asked + 1)}:
+            raise ValueError(f'{name}: expected repeats 1 to {asked}, found {", ".join(map(str, sorted(repeats)))}')
+        if len(repeats) > 1:
+            del repeats[0]  # a summary of the others
+        found = {repeat: _figures(one, summary=not repeat and asked > 0) for repeat, one in repeats.items()}
+        keys = dict.fromkeys(key for figures in found.values() for key in figures) or {('', '', 'status', ''): None}
+        for repeat, one in repeats.items():
+            short = one['experiment_name'].removesuffix(f'.{repeat}')
+            common: dict[str, Any] = {
+                'check': one['application_name'], 'time': at, 'trial': max(repeat, 1),
+                'params': {'experiment': short} | {key.removesuffix('_name'): one[key] for key in _SIZES if key in one},
+            }  # fmt: skip
+            status = '' if one['RAMBLE_STATUS'] == 'SUCCESS' else f'Ramble says {one["RAMBLE_STATUS"]} of {one["name"]}'
+            for key in keys:
+                context, origin, metric, unit = key
+                dims = {'context': context} if context else {}
+                value = found[repeat].get(key, math.nan)
+                lost = f'{one["name"]} has no number of "{metric}"' if math.isnan(value) else ''
+                yield Measurement(
+                    metric=metric, unit=unit, value=value, dims=dims | ({'origin': origin} if origin else {}),
+                    better='' if unit else fields.better_by_name(metric), failed=status or lost, **common
+                )  # fmt: skip
+
+
+def _figures(experiment: Mapping[str, Any], summary: bool) -> dict[_Key, float]:
+    """Return the figures of merit that are numbers; of a summary of repeats their means."""
+    found: dict[_Key, float] = {}
+    for context in experiment['CONTEXTS']:
+        for figure in context['foms']:
+            kind, unit, name = figure['origin_type'], figure['units'], figure['name']
+            if summary != kind.startswith('summary::') or (summary and kind != 'summary::mean'):
+                continue
+            try:
+                value = fields.number(figure['value'])
+            except ValueError:
+                if not unit:
+                    continue  # a name, a version
+                value = math.nan
+            in_context = '' if context['name'] == 'null' else context['name']
+            key = in_context, figure['origin'] if kind == 'modifier' else '', name, unit
+            if key in found:
+                raise ValueError(f'{experiment["name"]}: {name} is there twice')
+            found[key] = value
+    return found

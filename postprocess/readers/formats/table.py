@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""A table with named columns, see docs/keep-your-suite.md: CSV, JSON lines or Parquet, by the end of its name."""
+
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from plumbline.measurement import Measurement
+from postprocess.readers.formats import fields
+
+COLUMNS = (
+    'session', 'time', 'partition', 'environ', 'check', 'params', 'metric', 'dims', 'unit', 'better', 'value', 'node',
+    'trial',
+)  # fmt: skip
+
+
+def read(path: Path) -> Iterator[Measurement]:
+    """Yield the number of each row."""
+    rows = _rows(path)
+    found = {name for row in rows for name in row}
+    if unknown := found - {*COLUMNS}:
+        raise ValueError(f'expected columns of {", ".join(COLUMNS)}, found {", ".join(sorted(unknown))}')
+    if rows and (lacking := {'check', 'metric', 'value'} - found):
+        raise ValueError(f'expected the columns check, metric and value, found no {", ".join(sorted(lacking))}')
+    for number, row in enumerate(rows, 1):
+        given: dict[str, Any] = {name: value for name, value in row.items() if value not in (None, '')}
+        try:
+            given |= {name: fields.names(given[name]) for name in ('params', 'dims') if name in given}
+            given |= {'time': fields.utc(given['time'])} if 'time' in given else {}
+            given |= {'value': fields.number(given.get('value', math.nan)), 'trial': int(given.get('trial', 1))}
+            yield Measurement(**given)
+        except (ValueError, TypeError, OverflowError) as error:
+            raise ValueError(f'row {number}: {error}') from None
+
+
+def _rows(path: Path) -> list[dict[str, Any]]:
+    if path.suffix == '.csv':
+        return list(fields.named_rows(fields.csv_of(fields.lines_of(path))))
+    if path.suffix in ('.jsonl', '.ndjson'):
+        return [dict(fields.json_of(line)) for line in fields.lines_of(path) if line.strip()]
+    if path.suffix == '.parquet':
+        import pyarrow
+        import pyarrow.parquet
+
+        try:
+            return pyarrow.parquet.read_table(path).to_pylist()
+        except pyarrow.ArrowException as error:
+            raise ValueError(str(error)) from None
+    raise ValueError(f'expected a name that ends with .csv, .jsonl, .ndjson, .parquet, found {path.name}')

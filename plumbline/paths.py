@@ -63,9 +63,13 @@ def choose_sites(folders: str) -> None:
 
 
 def add_library() -> None:
-    """Make `postprocess` importable where Plumbline was installed from a wheel, which has no such top-level name."""
-    if _LIBRARY.is_dir() and str(_LIBRARY) not in sys.path:
-        sys.path.insert(0, str(_LIBRARY))
+    """Make `postprocess` importable where Plumbline was installed from a wheel, which has no such top-level name.
+
+    Last come the checks of the wheel, whose parsers read saved outputs: those of a checkout are found before them.
+    """
+    for place, folder in ((0, _LIBRARY), (len(sys.path) + 1, CHECKOUT_FILES)):
+        if folder.is_dir() and str(folder) not in sys.path:
+            sys.path.insert(place, str(folder))
 
 
 def usable(folder: Path) -> Path:

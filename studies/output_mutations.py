@@ -89,7 +89,7 @@ def targets() -> Iterator[Target]:
     """Yield every recorded output of a whole run. ReFrame's runtime must be up."""
     from checks.compute import fft, hpcc, hpl_mxp, openssl
     from checks.gpu import clpeak, copies
-    from checks.memory import babelstream_base, likwid, likwid_base
+    from checks.memory import babelstream_output, likwid, likwid_base
     from checks.memory.multichase_output import LATENCY
     from checks.storage.ior import PATTERNS
 
@@ -115,8 +115,8 @@ def targets() -> Iterator[Target]:
         yield target(f'likwid-bench-{file}', metrics, lambda text, cpus=cpus: likwid_base.faults_of(text, cpus))
     yield target('multichase-20250815', [Metric('latency', 'ns', 'lower', LATENCY)])
     for file, times in (('5.0-omp', 10), ('5.0-omp-100', 100), ('5.0-ocl', 15), ('6.0rc-omp', 100)):
-        faults = lambda text, times=times: babelstream_base.faults_of(text, 2**25, times)  # noqa: E731
-        yield target(f'babelstream-{file}', [babelstream_base.bandwidth()], faults)
+        faults = lambda text, times=times: babelstream_output.faults_of(text, 2**25, times)  # noqa: E731
+        yield target(f'babelstream-{file}', [babelstream_output.bandwidth()], faults)
     sizes = {run: int(run.split('_')[1]) for run in ('block_1024',)}
     yield from (target('openssl-3.0.19-speed', [openssl.hash_rate(size, run)]) for run, size in sizes.items())
     for program in osu.PROGRAMS:

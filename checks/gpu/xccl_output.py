@@ -38,7 +38,7 @@ OF_NETWORK = {
 }
 LARGEST = 2**30
 ITERATIONS, WARMUPS = 20, 5
-_SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
+SMALLEST_OF_RANK = 2**9  # bytes; a test rounds to 16 bytes a rank, which must not change the next power of two
 _DIGITS = r'[0-9]{1,15}(?:\.[0-9]{1,9})?'
 _NUMBER = f'({_DIGITS})'
 _WAY = rf' +{_NUMBER} +{_NUMBER} +{_NUMBER} +([0-9.e+]+|N/A)'
@@ -72,7 +72,7 @@ class Row(NamedTuple):
 
 def sizes_of(ranks: int) -> list[int]:
     """Return the message sizes of a run in bytes: powers of two from 64 KiB, or more with many ranks, to 1 GiB."""
-    smallest = max(2**16, 1 << (_SMALLEST_OF_RANK * ranks - 1).bit_length())
+    smallest = max(2**16, 1 << (SMALLEST_OF_RANK * ranks - 1).bit_length())
     return [2**power for power in range(smallest.bit_length() - 1, LARGEST.bit_length())]
 
 

@@ -16,7 +16,8 @@ from checks.core.placement import (
     one_process,
 )
 from checks.core.reading.trials import Metric, by_trial, mean, series_of
-from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream, bandwidth
+from checks.memory.babelstream_base import FEWEST_REPETITIONS, KERNEL, BabelStream
+from checks.memory.babelstream_output import bandwidth
 from plumbline.machine.vendors import AMD, NVIDIA
 from plumbline.record import Dim
 

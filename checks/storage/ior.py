@@ -19,7 +19,15 @@ from checks.storage.storage import (
     mapped,
     rank_counts,
 )
-from checks.storage.storage_output import Requested, answered_by_a_cache, ior_faults, ior_spread, ior_traces
+from checks.storage.storage_output import (
+    BANDWIDTH,
+    OPERATIONS,
+    Requested,
+    answered_by_a_cache,
+    ior_faults,
+    ior_spread,
+    ior_traces,
+)  # fmt: skip
 from plumbline.record import Dim
 
 
@@ -46,7 +54,7 @@ class Pattern(NamedTuple):
         return [*words, '-O', 'summaryFile=summary.json', '-O', 'summaryFormat=JSON']
 
     def metric(self, run: str, dims: dict[str, str]) -> Metric:
-        name, unit, key = ('operations', 'ops/s', 'OPsMean') if self.random else ('bandwidth', 'MiB/s', 'bwMeanMIB')
+        name, unit, key = OPERATIONS if self.random else BANDWIDTH
         return Metric(name, unit, 'higher', rf'"{key}": (\S+?),', dims, run=run)
 
 

@@ -14,6 +14,8 @@ from checks.core.reading.agreement import CTIME, Claim, Traces, at_most, contrad
 # reading means opening and closing.
 _COMPLAINTS = re.compile(r'(?:ior )?(?:ERROR|WARNING: (?!Read bytes is 0))')
 MIB = 2**20
+BANDWIDTH = 'bandwidth', 'MiB/s', 'bwMeanMIB'  # metric, unit, key of IOR's summary
+OPERATIONS = 'operations', 'ops/s', 'OPsMean'  # of random offsets
 KEPT = 0.01  # of a file in the reader's cache, above which the rate is invalid
 
 
@@ -49,6 +51,7 @@ class Requested(NamedTuple):
     nodes: int
     repetitions: int
     file_per_process: bool
+    reorder: bool = True  # each rank reads what another one wrote
 
     @property
     def bytes_of_file(self) -> int:
@@ -95,7 +98,7 @@ def ior_faults(output: str, requested: Requested) -> list[str]:
         'operation': requested.operation, 'API': requested.api, 'transferSize': requested.transfer,
         'blockSize': requested.block, 'segmentCount': requested.segments, 'numTasks': requested.ranks,
         'nodes': requested.nodes, 'repetitions': requested.repetitions, 'filePerProc': requested.file_per_process,
-        'reorderTasks': True,
+        'reorderTasks': requested.reorder,
     }  # fmt: skip
     try:
         report = json.loads(output)

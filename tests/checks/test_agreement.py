@@ -203,14 +203,14 @@ def test_an_output_cannot_have_taken_longer_than_its_trial(tmp_path):
 def modules(reframe_runtime):
     names = (
         'compute.hpcc', 'compute.hpcg_output', 'compute.hpl_output', 'gpu.comm_scope_output', 'gpu.gemm_output',
-        'gpu.xccl_output', 'memory.babelstream_base', 'memory.likwid_base', 'storage.storage_output',
+        'gpu.xccl_output', 'memory.babelstream_output', 'memory.likwid_base', 'storage.storage_output',
     )  # fmt: skip
     found = {name.partition('.')[2]: importlib.import_module(f'checks.{name}') for name in names}
     return SimpleNamespace(**found)
 
 
 def test_what_recorded_outputs_say_of_time_and_place(modules, recorded):
-    stream = modules.babelstream_base.traces_of(recorded('babelstream-5.0-omp.txt'), 10)
+    stream = modules.babelstream_output.traces_of(recorded('babelstream-5.0-omp.txt'), 10)
     assert str(stream.seconds) == '1.49607'  # nine times 0.02765 + 0.02579 + 0.0396 + 0.0404 + 0.03279
     hpl = modules.hpl_output.traces_of(recorded('hpl-2.3.txt'))
     assert (str(hpl.seconds), hpl.dates) == ('0.44', ['Sat Nov 21 14:00:53 2026', 'Sat Nov 21 14:00:54 2026'])

@@ -22,9 +22,16 @@ MIB = 1_048_576
 @pytest.fixture(scope='module')
 def stream():
     """The three modules as one namespace."""
-    from checks.memory import babelstream, babelstream_base, babelstream_devices  # after ReFrame's runtime is up
+    from checks.memory import (
+        babelstream,
+        babelstream_base,
+        babelstream_devices,
+        babelstream_output,
+    )  # after ReFrame's runtime is up
 
-    return SimpleNamespace(**(vars(babelstream_base) | vars(babelstream_devices) | vars(babelstream)))
+    return SimpleNamespace(
+        **(vars(babelstream_output) | vars(babelstream_base) | vars(babelstream_devices) | vars(babelstream))
+    )
 
 
 def rates(stream, output: str) -> dict[str, float]:

@@ -10,7 +10,7 @@ from checks.compute.hpl_output import metrics_of
 from checks.core.job.node_sweep import read_place
 from checks.core.reading.trials import Metric, read
 from checks.gpu import xccl_output
-from checks.memory.babelstream_base import bandwidth
+from checks.memory.babelstream_output import bandwidth
 from plumbline.identity import to_text
 
 

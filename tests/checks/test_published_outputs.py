@@ -126,9 +126,9 @@ def checks(reframe_runtime):
 
     from checks.compute import fft
     from checks.gpu import copies
-    from checks.memory import babelstream_base, likwid, likwid_base
+    from checks.memory import babelstream_output, likwid, likwid_base
 
-    return SimpleNamespace(fft=fft, copies=copies, stream=babelstream_base, likwid=likwid, bench=likwid_base)
+    return SimpleNamespace(fft=fft, copies=copies, stream=babelstream_output, likwid=likwid, bench=likwid_base)
 
 
 def test_heffte_on_amds_gpus(checks, recorded):

@@ -45,11 +45,9 @@ def read(path: Path) -> Iterator[Measurement]:
         case = f'{name} {params}'
         trials[case] += 1
         faults = osu.faults_of(output, name, sizes, ranks, gpu, buffers)
-        printed = re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)
-        if sizes and (not printed or int(printed[-1]) != sizes[-1]):
-            faults.insert(
-                0, f'expected sizes up to {sizes[-1]} bytes, found up to {max(printed, default="none")}: {_HINT}'
-            )
+        printed = [int(size) for size in re.findall(r'^([0-9]{1,12}) ', output, re.MULTILINE)]
+        if sizes and (last := max(printed, default=0)) != sizes[-1]:
+            faults.insert(0, f'expected sizes up to {sizes[-1]} bytes, found up to {last}: {_HINT}')
         yield from measured(name, params, osu.metrics_of(name, sizes), output, faults, trial=trials[case])
 
 

@@ -4,25 +4,20 @@
 import json
 import os
 import random
+from fnmatch import fnmatch
 
 import duckdb
 import pytest
+from nights_in_formats import FILES, REAL, written
 from run_reports import BEGAN
-from scratch import OUTPUTS, ROOT
 
 from plumbline.errors import InputError
 from postprocess.readers.formats import READERS
-from postprocess.readers.measurements import read_measurements
+from postprocess.readers.measurements import read_measurements, readers
 from postprocess.results.store import Store
 from postprocess.verdicts.measured import measured_in
 
-FILES = ROOT / 'tests/data/formats'
-DAY = 86400
-GOOGLE = OUTPUTS / 'comm_scope-0.12.0-cuda.txt'
-REAL = {
-    'google-benchmark': GOOGLE, 'hyperfine': FILES / 'hyperfine-1.15.0.json', 'superbench': FILES / 'superbench.jsonl',
-    'github-action-benchmark': FILES / 'github-action-benchmark.js',
-}  # fmt: skip
+GOOGLE = REAL['google-benchmark']
 TABLE = """\
 session,time,partition,environ,check,params,metric,dims,unit,better,value,node,trial
 a,2026-11-01T02:00:00+01:00,cpu,gnu,Stream,"size=8,threads=2",rate,kernel=triad,GB/s,,95.125,n1,1
@@ -32,8 +27,8 @@ b,1793498400,cpu,gnu,Stream,"size=8,threads=2",rate,kernel=triad,GB/s,higher,94.
 """
 
 
-def ingest(work, path, name, code=0):
-    answer = work.run('ingest', '--format', name, '--site', 'box', path)
+def ingest(work, path, name, *more, code=0):
+    answer = work.run('ingest', '--format', name, '--site', 'box', path, *more)
     assert answer.exit_code == code, answer.output
     return answer.output
 
@@ -136,68 +131,108 @@ def test_superbench(work, tmp_path):
     assert red.exit_code == 1 and 'return code 3' in ' '.join(red.stdout.split()), red.stdout
 
 
-def nights(name, folder):
-    """Files of ten nights of a real one whose numbers move by 0.3 %, and of one in which a rate is 7 % less."""
-    choose = random.Random(5)
-    for night in range(12):
-        factor = 0.93 if night == 11 else 1 + choose.gauss(0, 0.003)
-        began, path = BEGAN + night * DAY, folder / f'{name}-{night}.csv'
-        if name == 'table':
-            path.write_text(f'time,check,metric,unit,value,node\n{began},Stream,rate,GB/s,{95 * factor},n1\n')
-        elif name == 'google-benchmark':
-            document = json.loads(GOOGLE.read_text())
-            document['context']['date'] = f'2026-11-{night + 1:02}T02:00:00+00:00'
-            for entry in document['benchmarks']:
-                entry['real_time'] /= factor
-                entry['items_per_second'] = entry.get('items_per_second', 1.0) * factor
-            path.write_text(json.dumps(document))
-        elif name == 'hyperfine':
-            document = json.loads(REAL[name].read_text())
-            for result in document['results']:
-                result['times'] = [0.5 / factor * (1 + choose.gauss(0, 0.003)) for _ in range(5)]
-            path.write_text(json.dumps(document))
-        elif name == 'superbench':
-            rows = [json.loads(line) for line in REAL[name].read_text().splitlines()]
-            for row in rows:
-                row |= {key: value * factor for key, value in row.items() if 'busbw' in key}
-            path.write_text(''.join(json.dumps(row) + '\n' for row in rows))
-        else:
-            values = [{'name': 'u64_copy', 'value': 156582 / factor, 'unit': 'ns/iter'}]
-            path.write_text(json.dumps(values))
-        os.utime(path, (began, began))
-        yield path
+#: What the loss of a night is told of, in each format: partition, check and metric.
+PLACES = {
+    'asv': ('default', 'b.Sum.time_sum', 'value'), 'babelstream': ('default', 'BabelStream', 'bandwidth'),
+    'bencher': ('default', 'copy of 8 MiB', 'throughput'), 'conbench': ('default', 'copy', 'value'),
+    'github-action-benchmark': ('default', 'u64_copy', 'value'), 'google-benchmark': ('default', 'Comm', 'real_time'),
+    'hpcg': ('default', 'HPCG', 'gflops'), 'hpl': ('default', 'HPL', 'gflops'),
+    'hyperfine': ('default', 'sleep 0.01', 'time'), 'ior': ('default', 'IOR', 'bandwidth'),
+    'jube': ('default', 'memory', 'rate'), 'mdtest': ('default', 'mdtest', 'operations'),
+    'nccl-tests': ('default', 'all_reduce_perf', 'bus_bandwidth'), 'osu': ('default', 'osu_bw', 'bandwidth'),
+    'pyperf': ('default', 'sum_1000', 'value'), 'pytest-benchmark': ('default', 'test_b.py::test_sum', 'time'),
+    'ramble': ('default', 'dd', 'Copy rate'), 'superbench': ('default', 'nccl-bw:ib', 'allreduce_134217728_busbw'),
+    'table': ('cpu', 'Stream', 'rate'), 'xdmod': ('UBHPC_8core', 'HPCC', 'LINPACK Efficiency'),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize('name', ['table', *REAL])
+def test_each_format_has_nights():
+    assert {*PLACES} == {*readers()} == {'table', *REAL}
+
+
+@pytest.mark.parametrize('name', PLACES)
 def test_a_loss_of_7_percent_is_found_the_same_night(work, tmp_path, name):
-    *before, last = nights(name, tmp_path)
-    for path in before[:10]:
-        ingest(work, path, name)
+    choose, paths = random.Random(5), []
+    for night in range(11):
+        paths.append(tmp_path / f'{name}-{night}-all_reduce_perf.{"csv" if name == "table" else "txt"}')
+        began = written(name, paths[-1], night, 0.93 if night == 10 else 1 + choose.gauss(0, 0.003))
+        os.utime(paths[-1], (began, began))
+    assert ingest(work, paths[0], name, *paths[1:10]).count(' of box: ') == 10
     for step in ('propose', 'accept'):
         answer = work.run('record', step, '--site', 'box')
         assert answer.exit_code == 0, answer.output
-    ingest(work, before[10], name)
     healthy = work.run('compare', '--site', 'box')
     assert healthy.exit_code == 0, healthy.output
-    ingest(work, last, name)
+    ingest(work, paths[10], name)
     red = work.run('compare', '--site', 'box')
-    assert red.exit_code == 1 and '1 incident open' in red.stdout, red.output
-    check = {'table': 'Stream', 'hyperfine': 'sleep', 'superbench': 'nccl-bw:ib', 'google-benchmark': 'Comm'}
-    assert check.get(name, 'u64_copy') in red.stdout and 'ci/nightly' not in red.stdout
+    assert red.exit_code == 1 and '1 incident open' in red.stdout and 'ci/nightly' not in red.stdout, red.output
+    told = ' '.join(red.stdout.split())
+    assert all(word in told for word in PLACES[name]), told
 
 
-@pytest.mark.parametrize('name', REAL)
+def keys_of(path, name):
+    """Return each number of a file by series, node and trial, and what it is said to lack or to have wrong."""
+    numbers_of, told = {}, []
+    for report in read_measurements(path, name, 'box'):
+        cases = {case['case_id']: case for case in report.cases}
+        told += [case['fail_reason'] for case in report.cases if case['result'] == 'fail']
+        told += [row['missing'] for row in report.metrics if row['missing']]
+        for row in report.samples:
+            case = cases[row['case_id']]
+            series = (
+                case['partition'],
+                case['check'],
+                case['params'],
+                row['metric'],
+                row['dims'],
+                row['node'],
+                row['trial'],
+                str(report.session['started']),
+            )
+            numbers_of[series] = row['value']
+    return numbers_of, told
+
+
+#: Formats that do not say how many lines or blocks they hold; what is gone is missing beside a baseline, see below.
+OPEN_ENDED = ('jube', 'superbench', 'table', 'xdmod')
+
+
+@pytest.mark.parametrize('name', ['table', *REAL])
 def test_a_file_that_was_cut_short_is_named_or_read_as_far_as_it_goes(tmp_path, name):
-    text = REAL[name].read_bytes()
-    whole = len(next(iter(read_measurements(REAL[name], name, 'box'))).samples)
-    path, choose = tmp_path / 'cut', random.Random(3)
-    for length in [choose.randrange(len(text)) for _ in range(60)]:
+    path = tmp_path / 'cut_all_reduce_perf.csv'
+    if name == 'table':
+        written('table', path, 0, 1)
+        path.write_text(path.read_text() + path.read_text().splitlines()[1].replace('rate', 'other') + '\n')
+    else:
+        path.write_bytes(REAL[name].read_bytes())
+    os.utime(path, (BEGAN, BEGAN))
+    (whole, _), text, choose = keys_of(path, name), path.read_bytes(), random.Random(3)
+    ends = {at for at, byte in enumerate(text, 1) if byte == ord('\n')}
+    for length in sorted({*choose.sample(sorted(ends), min(40, len(ends))), *choose.sample(range(len(text)), 40)}):
         path.write_bytes(text[:length])
+        os.utime(path, (BEGAN, BEGAN))
         try:
-            for found in read_measurements(path, name, 'box'):
-                assert name == 'superbench' and len(found.samples) <= whole  # whole lines of whole nodes
+            found, told = keys_of(path, name)
         except InputError as error:
-            assert str(path) in str(error)
+            assert str(path) in str(error) and '\n' not in str(error)
+            continue
+        assert found.items() <= whole.items(), (length, told)
+        assert found == whole or told or (name in OPEN_ENDED and length in ends | {end - 1 for end in ends}), length
+
+
+def test_a_row_that_is_gone_is_missing_beside_a_baseline(work, tmp_path):
+    for night in range(11):
+        path = tmp_path / f'{night}.csv'
+        began = written('table', path, night, 1 + night * 1e-4)
+        row = path.read_text().splitlines()[-1]
+        path.write_text(path.read_text() + row.replace('rate', 'other') + '\n' if night < 10 else path.read_text())
+        os.utime(path, (began, began))
+    ingest(work, tmp_path / '0.csv', 'table', *(tmp_path / f'{night}.csv' for night in range(1, 10)))
+    for step in ('propose', 'accept'):
+        assert work.run('record', step, '--site', 'box').exit_code == 0
+    ingest(work, tmp_path / '10.csv', 'table')
+    red = work.run('compare', '--site', 'box')
+    assert red.exit_code == 1 and 'other' in red.stdout and 'missing' in red.stdout, red.output
 
 
 def test_a_package_registers_a_format(work, tmp_path, monkeypatch):
@@ -213,6 +248,77 @@ def test_a_package_registers_a_format(work, tmp_path, monkeypatch):
     ingest(work, tmp_path / 'a.txt', 'ours')
     assert numbers(work) == [{('Ours', '', '', 'rate'): (95.5, 'GB/s', 'higher', 1)}]
     assert 'ours' in ingest(work, tmp_path / 'a.txt', 'nosuch', code=2)
+
+
+#: File, format, check, params, metric -> mean, unit and direction, worked out from the file by hand.
+VALUES = [
+    ('jube-2.7.1.csv', 'jube', 'memory', 'mbytes=8', 'seconds', (0.879872 + 0.782941) / 2, 's', 'lower'),
+    ('jube-2.7.1.csv', 'jube', 'memory', 'mbytes=16', 'rate', 1.75, 'GB/s', 'higher'),
+    ('jube-2.7.1.db', 'jube', 'results', 'mbytes=16', 'seconds', (3.50316 + 3.44659) / 2, '', 'lower'),
+    ('jube-2.7.1.db', 'jube', 'results', 'mbytes=8', 'rate', 3.0, '', 'higher'),
+    ('ramble-0.5.0.json', 'ramble', 'dd', 'experiment=dd_8,*', 'Copy time', (1.47842 + 1.4731) / 2, 's', 'lower'),
+    ('ramble-0.5.0.json', 'ramble', 'dd', 'experiment=dd_16,*', 'Copy rate', 1.2, 'GB/s', 'higher'),
+    ('xdmod-appkernels.csv', 'xdmod', 'IOR', 'processing_units=2 nodes', 'Wall Clock Time', 211.25, '', 'lower'),
+    ('conbench-2024.3.20.json', 'conbench', 'copy', 'mbytes=16,suite=memory', 'value', 0.8254938968518, 'GB/s', 'higher'),
+    ('bencher.json', 'bencher', 'copy of 16 MiB', '-', 'latency', 1195814.5, 'ns', 'lower'),
+    ('bencher.json', 'bencher', 'program', '-', 'file-size', 1048576.0, '', 'lower'),
+    ('pyperf-2.10.0.json', 'pyperf', 'sum_1000', '-', 'value', 0.000166637364583, 's', 'lower'),
+    ('pytest-benchmark-5.3.1.json', 'pytest-benchmark', 'test_b.py::test_sum', 'n=1000', 'time', 1.53081e-05, 's', 'lower'),
+    ('asv-0.6.6.json', 'asv', 'b.Sum.time_sum', 'arg1=10000', 'value', 0.00017083, 's', 'lower'),
+    ('asv-0.6.6.json', 'asv', 'b.track_size', '-', 'value', 42.0, '', 'lower'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(('file', 'name', 'check', 'params', 'metric', 'mean', 'unit', 'better'), VALUES)
+def test_a_recorded_file(file, name, check, params, metric, mean, unit, better):
+    *_, report = read_measurements(FILES / file, name, 'box')
+    cases = {case['case_id'] for case in report.cases if case['check'] == check and fnmatch(case['params'], params)}
+    (row,) = [row for row in report.metrics if row['case_id'] in cases and row['metric'] == metric]
+    assert (row['mean'], row['unit'], row['better']) == (pytest.approx(mean, rel=1e-6), unit, better)
+
+
+def test_what_a_tool_lost_or_calls_failed_fails_its_case():
+    (ramble,) = read_measurements(FILES / 'ramble-0.5.0.json', 'ramble', 'box')
+    lost = [case['fail_reason'] for case in ramble.cases if case['result'] == 'fail']
+    assert lost == ['dd.memory.dd_16.2 has no number of "Copy rate"']  # whose RAMBLE_STATUS is SUCCESS
+    (conbench,) = read_measurements(FILES / 'conbench-2024.3.20.json', 'conbench', 'box')
+    assert [case['fail_reason'] for case in conbench.cases if case['result'] == 'fail'] == ['MemoryError']
+
+
+def test_each_day_of_an_export_of_xdmod_is_a_session():
+    reports = list(read_measurements(FILES / 'xdmod-appkernels.csv', 'xdmod', 'box'))
+    assert [f'{report.session["started"]:%m-%d %H:%M:%S}' for report in reports] == [
+        '11-02 04:12:33', '11-03 04:12:33', '11-04 04:12:33',
+    ]  # fmt: skip
+    assert {case['partition'] for report in reports for case in report.cases} == {'UBHPC_8core'}
+
+
+@pytest.mark.parametrize(
+    ('name', 'text', 'said'),
+    [
+        ('jube', 'number,seconds\n1,2.5\n', 'expected a column with a unit'),
+        ('jube', 'number,seconds[s]\n1,2.5\n1', 'the last line has no end'),
+        ('jube', 'number,seconds[s]\n1\n', 'expected 2 fields, found 1'),
+        ('jube', 'SQLite format 3\0 and more', 'not a database'),
+        ('xdmod', 'title\n"App Kernels Success Rates"\n', 'expected a line ---------'),
+        ('conbench', '{"tags": {"name": "a"}, "timestamp": "2026-11-01T00:00:00"}', 'expected stats.data or error'),
+        ('bencher', '{"a": {"latency": {"value": 1}, "latency": {"value": 2}}}', 'is there twice'),
+        ('bencher', '{"a": {"latency": {"value": Infinity}}}', 'expected a finite number'),
+        ('table', 'check,metric,value\nA,b,1\nA,b,2\n', 'trial 1 of b - is there twice'),
+        ('table', 'check,metric,value,trial\nA,b,1,0\n', 'expected a number from 1 on'),
+    ],
+)
+def test_what_cannot_be_told_apart_or_is_incomplete_is_refused(work, tmp_path, name, text, said):
+    (tmp_path / 'a.csv').write_text(text)
+    answer = ingest(work, tmp_path / 'a.csv', name, code=2)
+    assert said in ' '.join(answer.split()) and 'a.csv' in answer and not Store(work.results).sites()
+
+
+def test_a_trial_without_its_value_fails(work, tmp_path):
+    (tmp_path / 'a.csv').write_text('check,metric,value,trial\nA,b,1,1\nA,b,,2\n')
+    ingest(work, tmp_path / 'a.csv', 'table')
+    red = work.run('compare', '--site', 'box')
+    assert red.exit_code == 1 and 'trial 2 has no value of b' in ' '.join(red.stdout.split()), red.output
 
 
 def test_a_command_of_hyperfine_that_failed_is_an_incident(work, tmp_path):

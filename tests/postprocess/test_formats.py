@@ -259,11 +259,14 @@ VALUES = [
     ('ramble-0.5.0.json', 'ramble', 'dd', 'experiment=dd_8,*', 'Copy time', (1.47842 + 1.4731) / 2, 's', 'lower'),
     ('ramble-0.5.0.json', 'ramble', 'dd', 'experiment=dd_16,*', 'Copy rate', 1.2, 'GB/s', 'higher'),
     ('xdmod-appkernels.csv', 'xdmod', 'IOR', 'processing_units=2 nodes', 'Wall Clock Time', 211.25, '', 'lower'),
-    ('conbench-2024.3.20.json', 'conbench', 'copy', 'mbytes=16,suite=memory', 'value', 0.8254938968518, 'GB/s', 'higher'),
+    ('conbench-2024.3.20.json', 'conbench', 'copy', 'mbytes=16,suite=memory', 'value', 0.825493897, 'GB/s', 'higher'),
     ('bencher.json', 'bencher', 'copy of 16 MiB', '-', 'latency', 1195814.5, 'ns', 'lower'),
     ('bencher.json', 'bencher', 'program', '-', 'file-size', 1048576.0, '', 'lower'),
     ('pyperf-2.10.0.json', 'pyperf', 'sum_1000', '-', 'value', 0.000166637364583, 's', 'lower'),
-    ('pytest-benchmark-5.3.1.json', 'pytest-benchmark', 'test_b.py::test_sum', 'n=1000', 'time', 1.53081e-05, 's', 'lower'),
+    (
+        'pytest-benchmark-5.3.1.json', 'pytest-benchmark',
+        'test_b.py::test_sum', 'n=1000', 'time', 1.53081e-05, 's', 'lower',
+    ),
     ('asv-0.6.6.json', 'asv', 'b.Sum.time_sum', 'arg1=10000', 'value', 0.00017083, 's', 'lower'),
     ('asv-0.6.6.json', 'asv', 'b.track_size', '-', 'value', 42.0, '', 'lower'),
 ]  # fmt: skip

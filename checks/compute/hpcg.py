@@ -67,7 +67,9 @@ class HPCG(ScaledBenchmark):
             raise SiteError(f'HPCG refuses {all_ranks} ranks: the sides of their grid differ more than eightfold')
         self.placement = ranks_with_threads(self.topology, ranks, settings.get('threads_per_rank'))
         if self.program.on_gpus and 'grid' not in settings:
-            raise SiteError(f'site.yaml: benchmarks.{self.requires}.grid: expected one that fits the GPU of a rank')
+            raise self.topology.undescribed(
+                f'site.yaml: benchmarks.{self.requires}.grid: expected one that fits the GPU of a rank'
+            )
         usual = RUN_SECONDS[self.size]
         seconds = self.run_seconds or (settings.get('run_seconds', usual) if self.size == 'full' else usual)
         self.trial_seconds += seconds - usual

@@ -17,7 +17,6 @@ from checks.core.meters.power_cap import UnderPowerCap
 from checks.core.placement import Placement, one_rank_per_core, one_rank_per_gpu, ranks_with_threads
 from checks.core.reading.outputs import text_of
 from checks.core.topology import Topology
-from plumbline.errors import SiteError
 from plumbline.units import in_base_unit
 
 
@@ -98,7 +97,9 @@ class HPL(ScaledBenchmark):
         if 'memory' in self.settings:
             return in_base_unit(self.settings['memory'])
         if self.program.on_gpus:
-            raise SiteError(f'site.yaml: benchmarks.{self.requires}.memory: expected that of all GPUs of a node')
+            raise self.topology.undescribed(
+                f'site.yaml: benchmarks.{self.requires}.memory: expected that of all GPUs of a node'
+            )
         return self.topology.memory_bytes
 
     def sanity_faults(self, run):

@@ -18,7 +18,7 @@ from reframe.core.builtins import loggable, required, run_after, run_before, san
 from reframe.core.exceptions import PerformanceError, SanityError
 from reframe.core.logging import getlogger
 
-from checks.core import budget, source
+from checks.core import budget, own_configuration, source
 from checks.core.job import again, node_sweep
 from checks.core.job import script as jobscript
 from checks.core.meters import energy
@@ -210,6 +210,9 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.partition: Partition = self.site.partitions[self.current_partition.name]
         self.topology = topology_of(self.site.name, self.partition.name)
         self.stack = self.site.environs[self.current_environ.name]
+        if self.stack.provider == own_configuration.LOOKED_FOR and not self.is_dry_run():
+            why = own_configuration.lacking(self.current_partition, self.current_environ, self.requires.split())
+            self.skip_if(bool(why), why)
         if self.topology.cache_note:
             self.provenance['caches'] = self.topology.cache_note
         if self.partition.max_time:  # sizes are chosen for a trial that the queue allows
@@ -240,6 +243,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         jobscript.limit_time(self)
         jobscript.write_inputs(self)
         self.env_vars |= self.placement.env_vars
+        if self.site.from_reframe:
+            own_configuration.ask_for_gpus(self)
         if self.topology.gpus:
             self.env_vars |= numbering()  # that of link classes
         if self.mpi:

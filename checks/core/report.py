@@ -21,16 +21,27 @@ class RecordOf:
     once.
     """
 
+    _is_busy = False  # of all: one at a time is made
+
     def __init__(self, check: Benchmark):
         self._check = check
 
     def __rfm_json_encode__(self) -> dict[str, Any] | None:
-        """Return None if the check raises any error, which would lose the report of all other cases."""
+        """Return None if the check raises any error, which would lose the report of all other cases.
+
+        None also for a message that is logged while the record is made, or before the check knows its node: with the
+        level debug ReFrame asks for the record at each message.
+        """
+        if RecordOf._is_busy or (self._check.current_partition and not hasattr(self._check, 'topology')):
+            return None
+        RecordOf._is_busy = True
         try:
             return self._made()
         except Exception as error:
             getlogger().error(f'{self._check.display_name}: has no record: {type(error).__name__}: {error}')
             return None
+        finally:
+            RecordOf._is_busy = False
 
     def _made(self) -> dict[str, Any]:
         check = self._check

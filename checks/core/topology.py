@@ -10,6 +10,7 @@ from typing import Any
 
 import archspec.cpu
 import reframe.core.runtime as rt
+from reframe.core.exceptions import SkipTestError
 from reframe.core.logging import getlogger
 
 from plumbline.errors import SiteError
@@ -57,6 +58,7 @@ class Topology:
     expects: tuple[tuple[str, str], ...] = ()  # how a node must be set
     power_caps: tuple[int, ...] = ()  # W
     cache_note: str = ''  # why caches have another size than reported
+    from_reframe: bool = False  # whether it is of a ReFrame configuration of the site's own
 
     @functools.cached_property
     def cpu_of_core(self) -> tuple[int, ...]:
@@ -74,10 +76,14 @@ class Topology:
 
     @property
     def memory_bytes(self) -> float:
-        """Memory of the node. Raises SiteError where the site does not describe it."""
+        """Memory of the node. Raises what :meth:`undescribed` returns where the site does not describe it."""
         if self.described_memory is None:
-            raise SiteError('the memory of this partition is not described: memory_per_node in site.yaml')
+            raise self.undescribed('the memory of this partition is not described: memory_per_node in site.yaml')
         return self.described_memory
+
+    def undescribed(self, what: str) -> Exception:
+        """Return the error of what is not described: of ReFrame's own configuration, which cannot, a reason to skip."""
+        return SkipTestError(what) if self.from_reframe else SiteError(what)
 
     def cpus_in(self, domain: frozenset[int]) -> tuple[int, ...]:
         """Return the first hardware thread of every core of a socket or NUMA domain."""
@@ -99,9 +105,9 @@ class Topology:
         return sum(cache.size for cache in self.caches if cache.level == level and not cache.cpus.isdisjoint(cpus))
 
     def last_level_cache_bytes(self, cpus: tuple[int, ...]) -> int:
-        """Return the size of the last-level caches of `cpus`. Raises SiteError where no cache is described."""
+        """Return the size of the last-level caches of `cpus`. Raises as `memory_bytes` where none is described."""
         if not self.caches:
-            raise SiteError('the caches of this partition are not described: processor.caches in site.yaml')
+            raise self.undescribed('the caches of this partition are not described: processor.caches in site.yaml')
         return self.cache_bytes(max(cache.level for cache in self.caches), cpus)
 
     def has_instructions(self, extension: str | None) -> bool:
@@ -124,9 +130,11 @@ def environs_with(features: Sequence[str]) -> list[str]:
 
     A check that requires nothing gets the first environ of each partition, preferably one without Spack.
     """
+    site = current_site()
+    if features and site.from_reframe:  # whose environs may say by other means what they have
+        return [name for name, environ in site.environs.items() if not {*features}.isdisjoint(environ.features)]
     if features:
         return [f'+{reframe_feature(name)}' for name in features]
-    site = current_site()
     found = [
         sorted(partition.environs, key=lambda name: site.environs[name].provider == 'spack')[:1]
         for partition in site.partitions.values()
@@ -194,6 +202,7 @@ def topology_of(site: str, partition: str) -> Topology:
         file_systems=described.file_systems,
         expects=described.expects,
         power_caps=tuple(round(in_base_unit(cap)) for cap in described.power_cap.get('caps', ())),
+        from_reframe=load_site(site).from_reframe,
         **fields,
     )
 

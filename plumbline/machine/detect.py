@@ -36,7 +36,7 @@ _CODE = ('detect.py', 'gpu_links.py', 'gpu_tables.py', 'node.py', 'vendors.py', 
 
 def complete(name: str, entry: dict[str, Any]) -> dict[str, str]:
     """Fill in what `entry`, the content of a site.yaml, leaves out; return the reason of each benchmark not found."""
-    machine = _machine()
+    machine = this_machine()
     fault = machine.pop('no_link_classes', None)
     missing = {'pairs of GPUs': fault} if fault else {}
     for partition in entry['partitions']:
@@ -124,7 +124,7 @@ def _fault_of(command: list[str] | None) -> str | None:
     return _cached(f'works-{command[0]}', f'{program.resolve()} {program.stat().st_mtime_ns} {command}', fault)
 
 
-def _machine() -> dict[str, Any]:
+def this_machine() -> dict[str, Any]:
     """Return the facts of this machine as keys of a partition of site.yaml, from the cache if it has them."""
     code = hashlib.sha256(b''.join((_HERE / name).read_bytes() for name in _CODE)).hexdigest()
     return _cached('machine', code, detect_machine)

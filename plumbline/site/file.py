@@ -82,7 +82,7 @@ def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
         for path, wrong in _explain(error):
             broken.add(tuple(path[:2]))
             yield path, wrong
-    if isinstance(entry, dict) and not any(len(path) < 2 for path in broken):
+    if isinstance(entry, dict) and not any(len(path) < 2 for path in broken) and entry.get('detect') != 'reframe':
         found = [*_inconsistencies(entry, broken)]
         yield from found
         if complete:
@@ -142,6 +142,11 @@ def _explain(error: Any) -> Iterator[Fault]:
 
 
 # What the schema cannot express: numbers and words that contradict each other
+
+
+def contradictions(entry: dict[str, Any]) -> Iterator[Fault]:
+    """Yield path and fault of each contradiction in an entry of the right form."""
+    return _inconsistencies(entry, frozenset())
 
 
 def _inconsistencies(entry: dict[str, Any], broken: Set[tuple[Any, ...]]) -> Iterator[Fault]:

@@ -125,6 +125,7 @@ class Site:
     modules_system: str | None = None
     env_vars: tuple[tuple[str, str], ...] = ()
     not_found: dict[str, str] = field(default_factory=dict)  # benchmark -> why detection did not find it
+    from_reframe: bool = False  # whether a ReFrame configuration of the site's own describes the rest
 
     def matches(self, hostname: str) -> bool:
         """Return True if one of the site's patterns matches the beginning of `hostname`."""
@@ -213,9 +214,17 @@ def _may_describe(path: Path, host: str) -> bool:
         return True
 
 
+_given: dict[str, Site] = {}
+
+
+def give(site: Site) -> None:
+    """Take a site that no file describes alone: that of a ReFrame configuration."""
+    _given[site.name] = site
+
+
 def load_site(name: str, root: Path | None = None) -> Site:
     """Return the site `name`, completed from this machine where it says ``detect: true``. Raises SiteError."""
-    return read_site(name, site_file(name, 'site.yaml', root))
+    return _given.get(name) or read_site(name, site_file(name, 'site.yaml', root))
 
 
 @functools.cache
@@ -223,27 +232,33 @@ def read_site(name: str, path: Path) -> Site:
     """Return the site that a ``site.yaml`` describes. Raises SiteError."""
     entry = read_site_file(path)
     not_found = {}
-    if entry.get('detect'):
+    if entry.get('detect') is True:
         from plumbline.machine import detect  # a described site does not pay for the import
 
         not_found = detect.complete(name, entry)
+    return site_of(name, entry, not_found)
+
+
+def site_of(name: str, entry: dict[str, Any], not_found: dict[str, str] | None = None) -> Site:
+    """Return the site that the content of a ``site.yaml`` describes."""
     return Site(
         name=name,
-        descr=entry['descr'],
-        hostnames=tuple(entry['hostnames']),
+        descr=entry.get('descr', ''),
+        hostnames=tuple(entry.get('hostnames', ())),
         partitions={item['name']: _partition(item) for item in entry['partitions']},
-        environs={item['name']: _environ(item) for item in entry['environments']},
+        environs={item['name']: _environ(item) for item in entry.get('environments', [])},
         tolerance=entry.get('tolerance', {}),
         retired=entry.get('retired'),
         modules_system=entry.get('modules_system'),
         env_vars=_env_vars(entry),
-        not_found=not_found,
+        not_found=not_found or {},
+        from_reframe=entry.get('detect') == 'reframe',
     )
 
 
 def _environ(item: dict[str, Any]) -> Environ:
     fields: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in item.items()}
-    return Environ(**fields | {'env_vars': _env_vars(item)})
+    return Environ(**{'provider': 'system'} | fields | {'env_vars': _env_vars(item)})
 
 
 def _partition(item: dict[str, Any]) -> Partition:
@@ -252,7 +267,7 @@ def _partition(item: dict[str, Any]) -> Partition:
     return Partition(
         name=item['name'],
         entry=item | {'env_vars': [list(pair) for pair in _env_vars(item)]},
-        environs=tuple(item['environs']),
+        environs=tuple(item.get('environs', ())),
         memory_bytes=in_base_unit(item['memory_per_node']) if 'memory_per_node' in item else None,
         peaks={key: in_base_unit(value) for key, value in peaks.items()},
         published_peaks={key: in_base_unit(value) for key, value in item.get('published_peaks', {}).items()},
@@ -288,7 +303,7 @@ def _listed(value: Any) -> list[Any]:
 
 def _max_time(item: dict[str, Any]) -> int | None:
     """Return the longest time in s that a job may ask for, a day by default; None on the machine itself."""
-    stated = item.get('max_time') or ('1d' if scheduler(item['scheduler']).queued else None)
+    stated = item.get('max_time') or ('1d' if scheduler(item.get('scheduler')).queued else None)
     return seconds(stated) if stated else None
 
 

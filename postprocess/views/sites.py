@@ -119,7 +119,7 @@ def _partition(partition: Partition) -> dict[str, Any]:
     devices = partition.entry.get('devices', [])
     return {
         'partition': partition.name,
-        'scheduler': partition.entry['scheduler'],
+        'scheduler': partition.entry.get('scheduler', ''),
         'environs': list(partition.environs),
         'processor': _processor(partition.processor),
         'memory': f'{number(partition.memory_bytes / 2**30)} GiB' if partition.memory_bytes else '',

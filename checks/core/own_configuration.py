@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""The site of a ReFrame configuration that was not made of a ``site.yaml``, in the objects of one that was.
+
+Processor, devices, scheduler, launcher and environs are those of ReFrame's runtime and of the topology files that it
+read. A ``site.yaml`` of the system's name with ``detect: reframe`` adds what ReFrame does not know.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import string
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import reframe.core.runtime as rt
+from reframe.core.environments import Environment
+from reframe.core.exceptions import ReframeError
+from reframe.core.logging import getlogger
+from reframe.core.systems import System, SystemPartition
+
+from plumbline.errors import SiteError, expected_one_of
+from plumbline.machine import detect
+from plumbline.machine.vendors import AMD, INTEL, NVIDIA
+from plumbline.paths import site_file
+from plumbline.programs import output_of
+from plumbline.site.file import contradictions, read_site_file
+from plumbline.site.schedulers import scheduler
+from plumbline.site.sites import Site, give, reframe_feature, site_of
+from plumbline.stacks.manifest import known_benchmarks
+
+BENCHMARKS = 'plumbline'  # key of a partition's `extras`: environ -> its benchmarks
+LOOKED_FOR = 'path'  # provider of an environ of which nothing says what it has
+# What partitions of other suites have as a feature, or as `gpu_vendor` of `extras`
+_VENDORS = {
+    'nvidia': NVIDIA, 'nvgpu': NVIDIA, 'cuda': NVIDIA, 'amd': AMD, 'amdgpu': AMD, 'rocm': AMD, 'hip': AMD,
+    'intel': INTEL,
+}  # fmt: skip
+# Keys of `extras` with the memory of a node that jobs may ask for, in MiB: EESSI/test-suite, cscs-reframe-tests
+_MEMORY = ('mem_per_node', 'cn_memory')
+_COUNTS = ('num_cpus', 'num_cpus_per_core', 'num_sockets')
+_NO_PROCESSOR = (
+    'ReFrame knows no {} of its processor: see `processor`, general/remote_detect and general/topology_prefix of its '
+    'configuration, or `reframe --detect-host-topology` on a node'
+)
+
+
+def use() -> None:
+    """Make the system that ReFrame has selected the site that the checks see."""
+    give(_described()[0])
+
+
+def fault() -> str:
+    """Return why the checks have no case on the system that ReFrame has selected; empty if they have some."""
+    return _described()[1]
+
+
+@functools.cache
+def _described() -> tuple[Site, str]:
+    """Return ReFrame's system as a site, and why it has no case."""
+    system = rt.runtime().system
+    entry = {'detect': 'reframe', 'descr': system.descr, 'hostnames': system.hostnames, 'partitions': []}
+    try:
+        stated = _stated(system.name)
+        parts, left_out = _partitions_with_cases(system)
+        if not parts:
+            raise SiteError(f'{system.name}: no case, as of partition {left_out}')
+        environs = {one.name: one for part in system.partitions for one in part.environs}
+        whole = entry | {
+            'partitions': _joined(system.name, 'partitions', map(_partition, parts), stated),
+            'environments': _joined(system.name, 'environments', _environs(system, environs.values()), stated),
+            'tolerance': stated.get('tolerance', {}),
+        }
+        _check(system.name, whole, stated)
+    except SiteError as error:
+        return site_of(system.name, entry), str(error)
+    if left_out:
+        getlogger().info(f'{system.name}: no case of the checks on {left_out}')
+    return site_of(system.name, whole), ''
+
+
+def _stated(name: str) -> dict[str, Any]:
+    """Return what the ``site.yaml`` of a system adds; nothing where there is none for this configuration."""
+    path = site_file(name, 'site.yaml')
+    entry = read_site_file(path) if path.exists() else {}
+    return entry if entry.get('detect') == 'reframe' else {}
+
+
+def _joined(system: str, key: str, known: Iterable[dict[str, Any]], stated: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return the items that ReFrame knows with what is stated of each. Raises SiteError for one that it lacks."""
+    items, added = {item['name']: item for item in known}, stated.get(key, [])
+    for item in added:
+        if item['name'] not in items:
+            where = f'{site_file(system, "site.yaml")}: {key}'
+            raise SiteError(f"{where}: not of ReFrame's configuration: {expected_one_of(item['name'], [*items])}")
+        items[item['name']] |= item | ({'provider': 'system'} if 'features' in item else {})
+    return [*items.values()]
+
+
+def _check(system: str, whole: dict[str, Any], stated: dict[str, Any]) -> None:
+    """Raise SiteError where a key that is stated contradicts what ReFrame knows."""
+    added = {item['name']: item for item in stated.get('partitions', [])}
+    for path, wrong in contradictions(whole):
+        item = whole[path[0]][path[1]] if path[0] == 'partitions' else {}
+        if len(path) > 2 and path[2] in added.get(item.get('name'), ()):
+            raise SiteError(
+                f'{site_file(system, "site.yaml")}: {item["name"]}: {".".join(map(str, path[2:]))}: {wrong}'
+            )
+
+
+def _partitions_with_cases(system: System) -> tuple[list[SystemPartition], str]:
+    """Return the partitions that can have cases, and the reasons of the others in one line."""
+    queued = any(scheduler(_word_of(part)).queued for part in system.partitions)
+    kept, why = [], {}
+    for part in system.partitions:
+        if queued and not scheduler(_word_of(part)).queued:
+            why[part.name] = 'where others log in, beside partitions with a scheduler'
+        elif lacking := [key for key in _COUNTS if not _processor(part).get(key)]:
+            why[part.name] = _NO_PROCESSOR.format(', '.join(lacking))
+        else:
+            kept.append(part)
+    return kept, '; '.join(f'{name}: {reason}' for name, reason in why.items())
+
+
+def _word_of(part: SystemPartition) -> str:
+    return part.json()['scheduler']
+
+
+def _processor(part: SystemPartition) -> dict[str, Any]:
+    """Return what ReFrame knows of a processor; of a partition of this machine, what it does not read here, too."""
+    known = dict(part.processor.info)
+    if scheduler(_word_of(part)).queued:
+        return known
+    return detect.restrict_to(known, os.sched_getaffinity(0)) if 'topology' in known else _here()['processor']
+
+
+def _here() -> dict[str, Any]:
+    return detect.this_machine()
+
+
+def _partition(part: SystemPartition) -> dict[str, Any]:
+    """Return a partition as ``site.yaml`` would have it."""
+    entry = {} if scheduler(_word_of(part)).queued else dict(_here())
+    entry |= {key: part.json()[key] for key in ('name', 'descr', 'scheduler', 'launcher', 'environs', 'resources')}
+    entry['processor'] = _processor(part)
+    if part.devices:
+        entry['devices'] = [_device(device.info, part) for device in part.devices]
+        entry.pop('link_classes', None)
+    memory = next((part.extras[key] for key in _MEMORY if key in part.extras), None)
+    return entry | ({'memory_per_node': f'{memory} MiB'} if memory else {})
+
+
+def _device(info: dict[str, Any], part: SystemPartition) -> dict[str, Any]:
+    """Return a device, with what the architectures of its vendor begin with where only that is known."""
+    words = [str(part.extras.get('gpu_vendor', '')).lower(), *part.features]
+    vendor = next((_VENDORS[word] for word in words if word in _VENDORS), None)
+    return {'num_devices': 1, 'arch': vendor.arch if vendor else ''} | info
+
+
+def _environs(system: System, environs: Iterable[Environment]) -> Iterator[dict[str, Any]]:
+    """Yield environs with their benchmarks: their features, or `extras` of a partition; else all that can be found."""
+    by_feature = {reframe_feature(name): name for name in known_benchmarks()}
+    extras: dict[str, set[str]] = {}
+    for part in system.partitions:
+        for name, features in part.extras.get(BENCHMARKS, {}).items():
+            extras.setdefault(name, set()).update(map(reframe_feature, features))
+    for environ in environs:
+        words = extras.get(environ.name, set())
+        if unknown := words - {*by_feature}:
+            raise SiteError(
+                f'{system.name}: extras.{BENCHMARKS}.{environ.name}: '
+                f'{expected_one_of(min(unknown), [*known_benchmarks()])}'
+            )
+        words |= {*map(reframe_feature, environ.features)} & {*by_feature}
+        found = [name for word, name in by_feature.items() if word in words] if words else [*_programs()]
+        # the job tells a module that does not load; others than Lmod and Tmod have another command
+        modules = [*environ.modules] if re.match('l?mod|tmod', system.modules_system.name) else []
+        yield {
+            'name': environ.name, 'features': found, 'provider': 'system' if words else LOOKED_FOR, 'modules': modules,
+        }  # fmt: skip
+
+
+@functools.cache
+def _programs() -> dict[str, list[str]]:
+    """Return the programs of each benchmark that can be found by its programs."""
+    return {name: of['executables'] for name, of in known_benchmarks().items() if 'executables' in of}
+
+
+def lacking(part: SystemPartition, environ: Environment, features: Iterable[str]) -> str:
+    """Return why an environ that does not say so has none of these benchmarks; empty if it has one."""
+    try:
+        found, where = _found(part.name, environ.name), 'PATH'
+    except (ReframeError, ValueError) as error:
+        found, where = frozenset(), f'PATH, as its modules and commands do not load here: {error}'
+    lacks = {}
+    for feature in features:
+        programs = [name for name in _programs().get(feature, ()) if name != 'mpirun' or 'mpirun' in _launcher(part)]
+        lacks[feature] = [name for name in programs if name not in found]
+    if not all(lacks.values()) or not lacks:
+        return ''
+    feature, absent = next(iter(lacks.items()))
+    return (
+        f'{environ.name} has no {", ".join(absent)} on its {where}; looked for on this host: where only the nodes have '
+        f'it, name {reframe_feature(feature)} in the features of {environ.name}'
+    )
+
+
+def _launcher(part: SystemPartition) -> str:
+    return part.json()['launcher']
+
+
+@functools.cache
+def _found(partition: str, environ: str) -> frozenset[str]:
+    """Return the programs on PATH after what a job of ReFrame loads. Raises ReframeError or ValueError."""
+    part = next(one for one in rt.runtime().system.partitions if one.name == partition)
+    names = sorted({name for programs in _programs().values() for name in programs})
+    load = [*part.prepare_cmds, *rt.emit_loadenv_commands(part.local_env, part.environment(environ))]
+    look = f'for name in {" ".join(names)}; do command -v $name > /dev/null && echo "has $name"; done; true'
+    return frozenset(re.findall(r'^has (\S+)$', output_of(['bash', '-c', '\n'.join([*load, look])]), re.MULTILINE))
+
+
+def ask_for_gpus(check) -> None:
+    """Ask for the GPUs of a node by `num_gpus_per_node`, and by each resource that takes this number alone."""
+    if not (number := len(check.topology.gpus)):
+        return
+    check.num_gpus_per_node = number
+    for name, options in check.current_partition.resources.items():
+        fields = {field for option in options for _, field, *_ in string.Formatter().parse(option) if field}
+        if fields == {'num_gpus_per_node'}:
+            check.extra_resources = check.extra_resources | {name: {'num_gpus_per_node': number}}

@@ -16,6 +16,8 @@ Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
 OF_NODE = 'node'
 #: The tag of a case of a kind that had never run on real hardware when it was released.
 EXPERIMENTAL = 'experimental'
+#: Value of `configuration` in the provenance of a case that ran with a ReFrame configuration of the site's own.
+OWN_CONFIGURATION = 'own'
 
 
 @dataclass(frozen=True)

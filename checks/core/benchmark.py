@@ -35,7 +35,7 @@ from plumbline.identity import Pairs, SeriesId, pairs
 from plumbline.limits import judges, tolerance_for
 from plumbline.machine.vendors import numbering
 from plumbline.paths import results_directory
-from plumbline.record import EXPERIMENTAL, Dim, Record
+from plumbline.record import EXPERIMENTAL, OWN_CONFIGURATION, Dim, Record
 from plumbline.references import load_references
 from plumbline.site.sites import Partition
 from plumbline.stacks.manifest import Installed
@@ -210,6 +210,8 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.partition: Partition = self.site.partitions[self.current_partition.name]
         self.topology = topology_of(self.site.name, self.partition.name)
         self.stack = self.site.environs[self.current_environ.name]
+        if self.site.from_reframe:
+            self.provenance['configuration'] = OWN_CONFIGURATION
         if self.stack.provider == own_configuration.LOOKED_FOR and not self.is_dry_run():
             why = own_configuration.lacking(self.current_partition, self.current_environ, self.requires.split())
             self.skip_if(bool(why), why)

@@ -18,6 +18,7 @@ import reframe.core.runtime as rt
 from reframe.core.environments import Environment
 from reframe.core.exceptions import ReframeError
 from reframe.core.logging import getlogger
+from reframe.core.schedulers import Job
 from reframe.core.systems import System, SystemPartition
 
 from plumbline.errors import SiteError, expected_one_of
@@ -40,9 +41,10 @@ _VENDORS = {
 # Keys of `extras` with the memory of a node that jobs may ask for, in MiB: EESSI/test-suite, cscs-reframe-tests
 _MEMORY = ('mem_per_node', 'cn_memory')
 _COUNTS = ('num_cpus', 'num_cpus_per_core', 'num_sockets')
+_OF_JOBS = ('scheduler', 'launcher', 'environs')  # which ReFrame alone says
 _NO_PROCESSOR = (
-    'ReFrame knows no {} of its processor: see `processor`, general/remote_detect and general/topology_prefix of its '
-    'configuration, or `reframe --detect-host-topology` on a node'
+    "ReFrame knows no num_cpus, num_cpus_per_core and num_sockets of its processor: its configuration's `processor`, "
+    'general/remote_detect, or a file that `reframe --detect-host-topology` writes on a node says them'
 )
 
 
@@ -63,20 +65,22 @@ def _described() -> tuple[Site, str]:
     entry = {'detect': 'reframe', 'descr': system.descr, 'hostnames': system.hostnames, 'partitions': []}
     try:
         stated = _stated(system.name)
-        parts, left_out = _partitions_with_cases(system)
-        if not parts:
-            raise SiteError(f'{system.name}: no case, as of partition {left_out}')
         environs = {one.name: one for part in system.partitions for one in part.environs}
         whole = entry | {
-            'partitions': _joined(system.name, 'partitions', map(_partition, parts), stated),
+            'partitions': _joined(system.name, 'partitions', map(_partition, system.partitions), stated),
             'environments': _joined(system.name, 'environments', _environs(system, environs.values()), stated),
             'tolerance': stated.get('tolerance', {}),
         }
-        _check(system.name, whole, stated)
+        left_out = _left_out(whole['partitions'], _contradictions(system.name, whole, stated))
+        whole['partitions'] = [one for one in whole['partitions'] if one['name'] not in left_out]
+        left_out |= _without_devices(system, whole['partitions'])
+        why = f'{system.name}: no case on ' + '; '.join(f'{name}: {reason}' for name, reason in left_out.items())
+        if not whole['partitions']:
+            raise SiteError(why)
     except SiteError as error:
         return site_of(system.name, entry), str(error)
     if left_out:
-        getlogger().info(f'{system.name}: no case of the checks on {left_out}')
+        getlogger().info(why)
     return site_of(system.name, whole), ''
 
 
@@ -89,66 +93,79 @@ def _stated(name: str) -> dict[str, Any]:
 
 def _joined(system: str, key: str, known: Iterable[dict[str, Any]], stated: dict[str, Any]) -> list[dict[str, Any]]:
     """Return the items that ReFrame knows with what is stated of each. Raises SiteError for one that it lacks."""
-    items, added = {item['name']: item for item in known}, stated.get(key, [])
-    for item in added:
+    items = {item['name']: item for item in known}
+    for item in stated.get(key, []):
         if item['name'] not in items:
             where = f'{site_file(system, "site.yaml")}: {key}'
             raise SiteError(f"{where}: not of ReFrame's configuration: {expected_one_of(item['name'], [*items])}")
-        items[item['name']] |= item | ({'provider': 'system'} if 'features' in item else {})
+        items[item['name']] |= {name: value for name, value in item.items() if name not in _OF_JOBS}
+        if 'features' in item:
+            items[item['name']]['provider'] = 'system'
     return [*items.values()]
 
 
-def _check(system: str, whole: dict[str, Any], stated: dict[str, Any]) -> None:
-    """Raise SiteError where a key that is stated contradicts what ReFrame knows."""
+def _contradictions(system: str, whole: dict[str, Any], stated: dict[str, Any]) -> dict[str, str]:
+    """Return what cannot be of a partition's processor, as ReFrame has it; raise SiteError where it is stated."""
     added = {item['name']: item for item in stated.get('partitions', [])}
-    for path, wrong in contradictions(whole):
-        item = whole[path[0]][path[1]] if path[0] == 'partitions' else {}
-        if len(path) > 2 and path[2] in added.get(item.get('name'), ()):
-            raise SiteError(
-                f'{site_file(system, "site.yaml")}: {item["name"]}: {".".join(map(str, path[2:]))}: {wrong}'
-            )
+    found: dict[str, str] = {}
+    for (kind, index, *path), wrong in contradictions(whole):
+        item, key = whole[kind][index] if kind == 'partitions' else {}, '.'.join(map(str, path))
+        if path and path[0] in added.get(item.get('name'), ()):
+            raise SiteError(f'{site_file(system, "site.yaml")}: {item["name"]}: {key}: {wrong}')
+        if path[:1] == ['processor'] and path[1:] != ['arch'] and 'topology' not in item['processor']:
+            found.setdefault(item['name'], f'{key}: {wrong}')
+    return found
 
 
-def _partitions_with_cases(system: System) -> tuple[list[SystemPartition], str]:
-    """Return the partitions that can have cases, and the reasons of the others in one line."""
-    queued = any(scheduler(_word_of(part)).queued for part in system.partitions)
-    kept, why = [], {}
-    for part in system.partitions:
-        if queued and not scheduler(_word_of(part)).queued:
-            why[part.name] = 'where others log in, beside partitions with a scheduler'
-        elif lacking := [key for key in _COUNTS if not _processor(part).get(key)]:
-            why[part.name] = _NO_PROCESSOR.format(', '.join(lacking))
-        else:
-            kept.append(part)
-    return kept, '; '.join(f'{name}: {reason}' for name, reason in why.items())
+def _left_out(partitions: list[dict[str, Any]], wrong: dict[str, str]) -> dict[str, str]:
+    """Return why a partition can have no case, by its name."""
+    queued = any(scheduler(one['scheduler']).queued for one in partitions)
+    found = dict(wrong)
+    for one in partitions:
+        if queued and not scheduler(one['scheduler']).queued:
+            found[one['name']] = 'others log in there, as it is beside partitions with a scheduler'
+        elif not one['environs']:
+            found[one['name']] = 'it has no environs'
+        elif 'processor' not in one:
+            found[one['name']] = _NO_PROCESSOR
+    return found
 
 
-def _word_of(part: SystemPartition) -> str:
-    return part.json()['scheduler']
-
-
-def _processor(part: SystemPartition) -> dict[str, Any]:
-    """Return what ReFrame knows of a processor; of a partition of this machine, what it does not read here, too."""
-    known = dict(part.processor.info)
-    if scheduler(_word_of(part)).queued:
-        return known
-    return detect.restrict_to(known, os.sched_getaffinity(0)) if 'topology' in known else _here()['processor']
-
-
-def _here() -> dict[str, Any]:
-    return detect.this_machine()
+def _without_devices(system: System, partitions: list[dict[str, Any]]) -> dict[str, str]:
+    """Return the partitions whose features name GPUs that nothing describes."""
+    features = {part.name: part.features for part in system.partitions}
+    return {
+        f'the GPUs of {one["name"]}': 'its `devices` do not say how many'
+        for one in partitions
+        if {'gpu', *_VENDORS} & {*features[one['name']]} and not one.get('devices')
+    }
 
 
 def _partition(part: SystemPartition) -> dict[str, Any]:
-    """Return a partition as ``site.yaml`` would have it."""
-    entry = {} if scheduler(_word_of(part)).queued else dict(_here())
-    entry |= {key: part.json()[key] for key in ('name', 'descr', 'scheduler', 'launcher', 'environs', 'resources')}
-    entry['processor'] = _processor(part)
+    """Return a partition as ``site.yaml`` would have it; one without a scheduler is this machine."""
+    known = {key: part.json()[key] for key in ('name', 'descr', 'resources', *_OF_JOBS)}
+    is_here = not scheduler(known['scheduler']).queued
+    entry = (dict(detect.this_machine()) if is_here else {}) | known
+    processor = dict(part.processor.info)
+    if is_here and 'topology' in processor:
+        entry['processor'] = detect.restrict_to(processor, os.sched_getaffinity(0))
+    elif not is_here and all(processor.get(key) for key in _COUNTS):
+        entry['processor'] = processor
     if part.devices:
         entry['devices'] = [_device(device.info, part) for device in part.devices]
-        entry.pop('link_classes', None)
+        entry.pop('link_classes', None)  # which number what was detected
+    entry['num_nodes'] = 1 if is_here else _nodes(part)
     memory = next((part.extras[key] for key in _MEMORY if key in part.extras), None)
     return entry | ({'memory_per_node': f'{memory} MiB'} if memory else {})
+
+
+def _nodes(part: SystemPartition) -> int:
+    """Return the number of nodes that a partition has by its scheduler; 1 where ReFrame cannot ask it."""
+    try:
+        job = Job.create(part.scheduler, part.launcher_type(), name='nodes', sched_access=part.access)
+        return len(part.scheduler.filternodes(job, part.scheduler.allnodes())) or 1
+    except (NotImplementedError, ReframeError, OSError):
+        return 1
 
 
 def _device(info: dict[str, Any], part: SystemPartition) -> dict[str, Any]:

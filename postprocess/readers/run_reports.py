@@ -16,7 +16,7 @@ from typing import Any
 from plumbline import clock
 from plumbline.errors import InputError, RecordError
 from plumbline.identity import NONE, pairs, to_text
-from plumbline.record import Record, from_dict, summarize
+from plumbline.record import OWN_CONFIGURATION, Record, from_dict, summarize
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
@@ -158,13 +158,15 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
     elif not version.startswith('4.'):
         raise _Unexpected(f'session_info: data_version: expected 3.x or 4.x, found {version}')
     entries: list[tuple[int, dict[str, Any]]] = []  # with the number of their run: a case may run again
-    identities = set()
+    identities, own = set(), False
     runs = _get(report, 'runs', list, 'the file')
     for number, run in enumerate(runs):
         for entry in _get(run, 'testcases', list, f'runs[{number}]'):
             where = f'a case of runs[{number}]'
             identity = tuple(_get(entry, key, str, where) for key in _IDENTITY)
-            if not _get(entry, 'fixture', bool, where) and entry.get('result') != 'abort':
+            own = own or _is_of_own_configuration(entry)
+            left_out = entry.get('result') == 'abort' or _is_left_out(entry)
+            if not _get(entry, 'fixture', bool, where) and not left_out:
                 identities.add(identity)
             entries.append((number, entry))
 
@@ -189,8 +191,10 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
     }  # fmt: skip
     if not any('record' in entry for _, entry in entries) and any(entry.get('perfvalues') for _, entry in entries):
         session['source'] = f'other {session["source"]}'
+    if own:
+        session['source'] = f'own {session["source"]}'
     cases, metrics, samples = [], [], []
-    for number, (run, entry) in enumerate(entries):
+    for number, (run, entry) in enumerate(one for one in entries if not _is_left_out(one[1])):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
         cases.append(
@@ -215,6 +219,18 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
                 key = {'case_id': number, 'metric': name, 'dims': NONE, 'trial': 1}
                 samples.append(key | {'node': node, 'value': value})
     return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+
+
+def _is_of_own_configuration(entry: dict[str, Any]) -> bool:
+    """Return whether one of our checks ran with a ReFrame configuration of the site's own."""
+    record = entry.get('record')
+    provenance = record.get('provenance') if isinstance(record, dict) else None
+    return isinstance(provenance, dict) and provenance.get('configuration') == OWN_CONFIGURATION
+
+
+def _is_left_out(entry: dict[str, Any]) -> bool:
+    """Return whether a configuration that says too little left out a case of ours: nothing is known to be wrong."""
+    return entry.get('result') == 'skip' and _is_of_own_configuration(entry)
 
 
 def _values(entry: dict[str, Any], where: str) -> Iterator[tuple[str, float | None, dict[str, Any]]]:

@@ -96,7 +96,7 @@ class Session:
 
     @property
     def is_of_another_suite(self) -> bool:
-        """Whether none of its tests is one of ours."""
+        """Whether it ran with another configuration than ours: none of its tests is one of ours, or all of them."""
         return self.source not in ('report', 'database')
 
     @property

@@ -13,6 +13,7 @@ import sys
 from contextlib import suppress
 from dataclasses import replace
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is inst
 sys.path.insert(0, str(ROOT))
 
 import reframe_settings.launchers  # noqa: E402, F401  registers them
-from plumbline import secrets, settings  # noqa: E402
+from plumbline import checkout, secrets, settings  # noqa: E402
 from plumbline.errors import InputError, SiteError  # noqa: E402
 from plumbline.paths import results_directory, usable  # noqa: E402
 from plumbline.references import MODES  # noqa: E402
@@ -56,6 +57,23 @@ def _level_of_log() -> str:
     """
     asked = os.environ.get('RFM_VERBOSE') or any(re.match('-[A-Za-z]*v|--ve', word) for word in sys.argv[1:])
     return 'debug' if asked else 'info'
+
+
+def _database() -> bool:
+    """Return whether ReFrame keeps its database of results: where polars is there, without which it cannot read it.
+
+    Raises ConfigError where an option asks for it in vain.
+    """
+    if find_spec('polars'):
+        return True
+    of_database = '--(delete|describe|list)-stored-|--performance-(compare|report)='
+    if asked := [word for word in sys.argv[1:] if re.match(of_database, f'{word}=')]:
+        install = ' '.join(['pip install', *checkout.pip_requirement('analytics')])
+        raise ConfigError(
+            f'{asked[0]}: ReFrame keeps no database of results, as it would need polars to read it, which is not '
+            f'installed: {install}. What was measured: `plumbline compare`, `plumbline history`'
+        )
+    return False
 
 
 def _sites() -> list[Site]:
@@ -133,7 +151,7 @@ site_configuration = {
             'purge_environment': False,
         }
     ],
-    'storage': [{'backend': 'sqlite', 'enable': True, 'sqlite_db_file': str(_RESULTS / 'reframe.db')}],
+    'storage': [{'backend': 'sqlite', 'enable': _database(), 'sqlite_db_file': str(_RESULTS / 'reframe.db')}],
     'logging': [
         {
             'level': _level_of_log(),

@@ -41,6 +41,7 @@ _VENDORS = {
 # Keys of `extras` with the memory of a node that jobs may ask for, in MiB: EESSI/test-suite, cscs-reframe-tests
 _MEMORY = ('mem_per_node', 'cn_memory')
 _COUNTS = ('num_cpus', 'num_cpus_per_core', 'num_sockets')
+_UNUSED = ('arch', 'num_cpus_per_socket')  # keys of a processor that may say what they like
 _OF_JOBS = ('scheduler', 'launcher', 'environs')  # which ReFrame alone says
 _NO_PROCESSOR = (
     "ReFrame knows no num_cpus, num_cpus_per_core and num_sockets of its processor: its configuration's `processor`, "
@@ -112,7 +113,7 @@ def _contradictions(system: str, whole: dict[str, Any], stated: dict[str, Any]) 
         item, key = whole[kind][index] if kind == 'partitions' else {}, '.'.join(map(str, path))
         if path and path[0] in added.get(item.get('name'), ()):
             raise SiteError(f'{site_file(system, "site.yaml")}: {item["name"]}: {key}: {wrong}')
-        if path[:1] == ['processor'] and path[1:] != ['arch'] and 'topology' not in item['processor']:
+        if path[:1] == ['processor'] and path[1] not in _UNUSED and 'topology' not in item['processor']:
             found.setdefault(item['name'], f'{key}: {wrong}')
     return found
 

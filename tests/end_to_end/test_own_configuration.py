@@ -101,7 +101,8 @@ def test_a_case_whose_programs_are_not_there_is_skipped_and_the_session_fails_wh
     answer = clone.plumbline(
         'gate', '--', 'reframe', '-C', str(own), '-c', str(clone.root / 'checks/compute'), '-r',
         '-n', 'HPL%size=quick', '-p', 'plain',
-        cwd=tmp_path, HOME=str(tmp_path), PATH=f'{Path(sys.executable).parent}:/usr/bin:/bin', PLUMBLINE_RESULTS=str(tmp_path / 'results'),
+        cwd=tmp_path, HOME=str(tmp_path), PATH=f'{Path(sys.executable).parent}:/usr/bin:/bin',
+        PLUMBLINE_RESULTS=str(tmp_path / 'results'),
     )  # fmt: skip
     assert 'plain has no xhpl on its PATH' in answer.stdout and '1 skipped' in answer.stdout, answer.stdout
     assert answer.returncode == 1 and 'no case ran' in answer.stdout

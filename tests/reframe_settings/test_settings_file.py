@@ -2,6 +2,7 @@
 """What loading the settings leaves in the process of ReFrame, and what they hand on."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -50,3 +51,23 @@ def test_reframe_is_asked_for_details_only_where_they_are_printed(clone):
     assert 'Loaded 1 test' in asked.stdout and f'Validating {str(clone.root / "checks/demo.py")!r}: OK' in asked.stdout
     shown = clone.reframe('--show-config=logging/0/level').stdout
     assert shown.strip().strip('"') == 'info'
+
+
+WITHOUT_POLARS = """
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *more: None if name == 'polars' else find(name, *more)
+"""
+
+
+def test_reframe_keeps_a_database_only_where_it_can_read_it(clone, tmp_path):
+    (tmp_path / 'sitecustomize.py').write_text(WITHOUT_POLARS)
+    without = {'PYTHONPATH': str(tmp_path)}
+    command = ['reframe', '-C', 'reframe_settings/settings.py', '-c', 'checks/demo.py']
+    ran = clone.run(*command, '-r', '-S', 'trials=1', **without)
+    assert ran.returncode == 0 and re.search(r'results database: +\[off\]', ran.stdout), ran.stdout
+    assert 'session stored' not in ran.stdout and not (clone.results / 'reframe.db').exists()
+    asked = clone.run(*command, '--list-stored-sessions', **without)
+    said = asked.stdout + asked.stderr
+    assert asked.returncode == 1 and '--list-stored-sessions: ReFrame keeps no database of results' in said
+    assert f'pip install --editable {clone.root}[analytics]' in said

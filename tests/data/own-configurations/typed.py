@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: BSD-3-Clause
 """A configuration in the form of excalibur-tests: processors typed by hand, GPUs as features and as a resource."""
 
-PROCESSOR = {'num_cpus': 128, 'num_cpus_per_core': 2, 'num_sockets': 2, 'num_cpus_per_socket': 64}
+PROCESSOR = {'num_cpus': 128, 'num_cpus_per_core': 2, 'num_sockets': 2, 'num_cpus_per_socket': 32}
 
 site_configuration = {
     'systems': [

@@ -32,6 +32,7 @@ STUDIES = {
     'store_speed fleet': 'store_speed fleet --scale 0.01',
     'fault_table': 'fault_table --check --only-written',
     'output_mutations': 'output_mutations --each 2',
+    'input_mutations': 'input_mutations --each 1',
     'mutations': 'mutations --changes 1 --room checks/storage',
     'sweep_scale {0}': 'sweep_scale {0} 2 0',
     'ladder quality': 'ladder quality 64 2',

@@ -65,6 +65,12 @@ def number(value: Any) -> float:
     return found
 
 
+def mean_of(values: Sequence[float], stated: Any, what: str) -> None:
+    """Refuse values whose mean is not the stated one: some are lost, or others. None: nothing is stated."""
+    if values and stated is not None and not math.isclose(mean := math.fsum(values) / len(values), number(stated)):
+        raise ValueError(f'{what:.60}: states a mean of {stated}, and its {len(values)} values have {mean}')
+
+
 def names(text: Any) -> dict[str, str]:
     """Return ``size=8,kernel=copy`` or a mapping as names and values."""
     if isinstance(text, dict):

@@ -15,11 +15,13 @@ def read(path: Path) -> Iterator[Measurement]:
     document = fields.json_of(path.read_bytes())
     context, at = document['context'], fields.utc(document['context']['date'])
     trials: Counter[str] = Counter()
+    repetitions: dict[str, int] = {}
     for entry in document['benchmarks']:
         if entry.get('run_type', 'iteration') != 'iteration':
             continue
         name = entry['name']
         trials[name] += 1
+        repetitions[name] = entry.get('repetitions', 1)
         check, *params = name.split('/')
         common = {
             'check': check, 'params': {f'arg{place}': word for place, word in enumerate(params, 1)}, 'time': at,
@@ -31,3 +33,6 @@ def read(path: Path) -> Iterator[Measurement]:
         for key, metric, unit in (('bytes_per_second', 'bandwidth', 'B/s'), ('items_per_second', 'rate', '1/s')):
             if key in entry:
                 yield Measurement(metric=metric, value=fields.number(entry[key]), unit=unit, **common)
+    for name, asked in repetitions.items():
+        if trials[name] % max(1, int(asked)):
+            raise ValueError(f'{name:.60}: expected {asked} repetitions, found {trials[name]}')

@@ -15,8 +15,10 @@ def read(path: Path) -> Iterator[Measurement]:
         if codes and len(codes) != len(result.get('times') or codes):
             raise ValueError(f'{result["command"]!r:.40}: has {len(result["times"])} times and {len(codes)} exit codes')
         failed = next((f'exit code {code}' for code in codes if code), '')
-        for trial, seconds in enumerate(result.get('times') or [result['mean']], 1):
+        times = [fields.number(seconds) for seconds in result.get('times') or []]
+        fields.mean_of(times, result['mean'], result['command'])
+        for trial, seconds in enumerate(times or [fields.number(result['mean'])], 1):
             yield Measurement(
-                check=result['command'], params=params, metric='time', value=fields.number(seconds), unit='s',
-                trial=trial, failed=failed,
+                check=result['command'], params=params, metric='time', value=seconds, unit='s', trial=trial,
+                failed=failed,
             )  # fmt: skip

@@ -15,9 +15,11 @@ def read(path: Path) -> Iterator[Measurement]:
         stats = one['stats']
         if 'data' in stats and len(stats['data']) != stats['rounds']:
             raise ValueError(f'{one["fullname"]}: expected {stats["rounds"]} rounds, found {len(stats["data"])}')
-        for trial, seconds in enumerate(stats.get('data') or [stats['mean']], 1):
+        times = [fields.number(seconds) for seconds in stats.get('data') or []]
+        fields.mean_of(times, stats['mean'], one['fullname'])
+        for trial, seconds in enumerate(times or [fields.number(stats['mean'])], 1):
             yield Measurement(
                 check=one['fullname'].partition('[')[0], params=one['params'] or {}, metric='time', unit='s',
-                value=fields.number(seconds), trial=trial, time=fields.utc(document['datetime']),
+                value=seconds, trial=trial, time=fields.utc(document['datetime']),
                 node=document['machine_info']['node'],
             )  # fmt: skip

@@ -29,7 +29,7 @@ def read(path: Path) -> Iterator[Measurement]:
                 continue
             lower = _LOWER.search(metric)
             yield Measurement(
-                check=check, metric=metric, value=fields.number(value), better='lower' if lower else 'higher', node=node,
-                dims={'rank': rank} if rank else {}, judged=not check.startswith('monitor'),
+                check=check, metric=metric, value=fields.number(value), node=node,
+                better='lower' if lower else 'higher', dims={'rank': rank} if rank else {}, judged=not check.startswith('monitor'),
                 failed=f'return code {value}' if metric == 'return_code' else '',
             )  # fmt: skip

@@ -40,5 +40,8 @@ class Measurement:
                 raise ValueError(f'{name}: expected a text, found {text!r:.40}')
         if self.better not in ('', 'higher', 'lower'):
             raise ValueError(f'better: expected higher or lower, found {self.better!r:.40}')
+        for name in ('params', 'dims'):
+            if not isinstance(of := getattr(self, name), Mapping):
+                raise ValueError(f'{name}: expected names and values, found {of!r:.40}')
         if self.trial < 1:
             raise ValueError(f'trial: expected a number from 1 on, found {self.trial}')

@@ -196,7 +196,7 @@ def outcome(one: Input, path: Path) -> tuple[Counter[tuple[str, ...]], dict[tupl
             continue
         cases = {case['case_id']: case for case in report.cases}
         said |= {f'{case.get("fail_reason")}' for case in report.cases if case['result'] != 'pass'}
-        said |= {f'{row["missing"]}' for row in report.metrics if row['missing']}
+        said |= {f'{row["missing"]}' for row in report.metrics if row.get('missing')}
         said |= {*report.session['problems']}
         for row in report.samples:
             case = cases[row['case_id']]

@@ -66,7 +66,7 @@ def _database() -> bool:
     """
     if find_spec('polars'):
         return True
-    of_database = '--(delete|describe|list)-stored-|--performance-(compare|report)='
+    of_database = '--(delete|describe|list)-stored-|--performance-compare='
     if asked := [word for word in sys.argv[1:] if re.match(of_database, f'{word}=')]:
         install = ' '.join(['pip install', *checkout.pip_requirement('analytics')])
         raise ConfigError(

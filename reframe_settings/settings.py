@@ -20,6 +20,7 @@ from typing import Any
 from reframe.core.exceptions import ConfigError
 from reframe.core.logging import log_files
 
+gc.freeze()  # the garbage collector then skips what ReFrame has loaded; below, the same for what we load
 ROOT = Path(__file__).resolve().parent.parent
 os.environ['PLUMBLINE_ROOT'] = str(ROOT)  # also where another plumbline is installed
 # ROOT is on the path only while our packages load: ReFrame appended the folder of this file and takes it away again by
@@ -38,7 +39,7 @@ from reframe_settings.journal import handlers_of_cases  # noqa: E402
 
 import_module('checks')  # so that check files find checks.core; nothing of it is used here
 sys.path.remove(str(ROOT))
-gc.freeze()  # the garbage collector then skips what ReFrame has loaded, and a listing takes a tenth less time
+gc.freeze()  # both together take a tenth from the time of a listing
 
 
 def _requested_system() -> str | None:

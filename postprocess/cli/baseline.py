@@ -91,13 +91,13 @@ def accept(site: SiteName = None, results: Results = DEFAULT, references: Refere
     then = (
         'it is of this machine alone: do not commit it' if of == UNDESCRIBED else 'review the difference and commit it'
     )
-    typer.echo(
-        f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; {then}'
-    )
     policy = site_policy(Store(results).find(site=of), references)
     rows = [(row, tolerance_for(policy, row.id, **row.stated)) for row in accepted.rows]
     if advice := more_sessions(rows, Store(results).command('record propose', of, references)):
         typer.echo(advice)
+    typer.echo(
+        f'{accepted.path}: {accepted.added} added, {accepted.changed} changed, {accepted.kept} as before; {then}'
+    )
 
 
 @record.command()

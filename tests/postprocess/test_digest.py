@@ -35,7 +35,7 @@ def lines(work, number, code=0):
     result = work.run('report', f'{number:08x}')
     assert result.exit_code == code or (code, result.exit_code) == (0, 1), result.output
     page = work.results / 'report.html'
-    verdict, *said, path = result.stdout.splitlines()
+    *said, path, verdict = result.stdout.splitlines()
     assert verdict.split(':')[0] in ('OK', 'NEEDS A LOOK', 'FAILED') and path == str(page)
     return said, html.fromstring(page.read_text(encoding='utf-8'))
 
@@ -121,7 +121,7 @@ def test_a_file_that_cannot_be_read_costs_the_nodes_and_not_the_page(work):
     night(work, 0)
     result = work.run('report')
     assert result.exit_code == 2
-    assert result.stderr.startswith(f'plumbline: the nodes were not compared: {path}: expected the columns')
+    assert result.stderr.startswith(f'plumbline: the nodes were not compared: {path}:1: expected the columns')
     tree = html.fromstring((work.results / 'report.html').read_text())
     assert str(path) in tree.find_class('first')[0].text_content()
     assert len(tree.xpath('//table[@id="verdicts"]/tbody/tr')) == 1, 'the metrics are there, all the same'

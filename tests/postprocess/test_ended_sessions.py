@@ -134,6 +134,6 @@ def test_an_interrupted_node_sweep_blames_no_node(work):
 def test_the_outputs_name_the_reason_once(measured):
     night(measured, 1, good('STREAM'), ended('Dgemm', CTRL_C), ended('HPL', CTRL_C), problem=said(CTRL_C))
     result = measured.run('compare', '--summary')
-    assert result.stdout.startswith('FAILED: 1 incident open, 1 new; ')
+    assert result.stdout.split('\n\n')[-1].startswith('FAILED: 1 incident open, 1 new; ')
     listed = json.loads(measured.run('incidents', '--format', 'json').stdout)
     assert [one['cause'] for one in listed] == [said(CTRL_C)]

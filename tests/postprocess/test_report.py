@@ -49,7 +49,7 @@ def page(work):
     work.ingest(report(*entries, mode='quick'), expected='9', problem='a & b <i>')
     result = work.run('report')
     path = work.results / 'report.html'
-    verdict, said = result.stdout.splitlines()
+    said, verdict = result.stdout.splitlines()
     assert (result.exit_code, said) == (1, str(path)) and verdict.startswith('FAILED: 6 incidents open')
     return path.read_text(encoding='utf-8')
 

@@ -71,6 +71,18 @@ def ranges(nodes: Iterable[str]) -> str:
     return str(NodeSet.fromlist(nodes, resolver=RESOLVER_NOGROUP))
 
 
+def names_in(nodes: str) -> list[str]:
+    """Return the names of a text of nodes, such as ``n[1-3],login1``. Raises ValueError."""
+    if '[' not in nodes:
+        return [name for name in nodes.split(',') if name]
+    from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetParseError
+
+    try:
+        return list(NodeSet(nodes, resolver=RESOLVER_NOGROUP))
+    except NodeSetParseError:
+        raise ValueError(f'expected names of nodes such as n[1-3],login1, found {nodes!r:.80}') from None
+
+
 def wrapped(text: str, first: str = '', rest: str = '', width: int = WIDTH) -> str:
     """Return text in lines that begin with `first`, then `rest`; words stay whole: a path can be copied."""
     return textwrap.fill(

@@ -50,6 +50,7 @@ def ingest(
             ran += f' ({skipped} skipped)' if skipped else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
             yield from repeated
+            yield from (f'{name}: {note}' for note in found.notes)
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'

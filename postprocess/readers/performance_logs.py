@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Read the performance logs of other suites, as ReFrame writes them by default.
+"""Read the performance logs of other suites.
 
-A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``.
+A file for each check: a header, then a line for each case: ``result|job_completion_time|...|bw_value|bw_unit|...``, or
+with ``perflog_compat`` a line for each performance variable.
 Logs have no sessions, so the lines of a system are divided into runs of ReFrame, one session each. A repeated case
 marks a new run. Lines that the store already has are left out, so a log that has grown adds only new ones.
 """
@@ -12,7 +13,7 @@ import hashlib
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -21,11 +22,14 @@ from typing import Any
 from plumbline.identity import NONE
 from plumbline.record import summarize
 from postprocess.readers import values
+from postprocess.readers.log_formats import reader_of
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport, metric_row
+from postprocess.text import names_in
 
-_NOTHING = ('', 'null', 'None')
+_NAMES = ('display_name', 'name', 'unique_name', 'short_name')
+_TIMES = ('job_completion_time_unix', 'job_completion_time', 'asctime')
 _FACTS = ('version', 'modules', 'env_vars', 'extra_resources')
 
 
@@ -38,7 +42,7 @@ class LogLine:
 
     @property
     def name(self) -> str:
-        return self.fields.get('display_name') or self.fields['name']
+        return next(self.fields[name] for name in _NAMES if name in self.fields)
 
     @property
     def case(self) -> tuple[Any, ...]:
@@ -57,12 +61,15 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
     lines: dict[str, dict[tuple[Any, ...], LogLine]] = defaultdict(dict)
     for path in paths:
         unusable = 0
+        before: LogLine | None = None
         try:
             for line in _lines(path):
                 if line is None:
                     unusable += 1
-                else:
-                    lines[line.fields['system']][line.identity] = line
+                    continue
+                if before and (whole := _together(before, line)):
+                    line = whole
+                lines[line.fields['system']][line.identity] = before = line
         except ReportError as error:
             yield error
         if unusable:
@@ -102,35 +109,67 @@ def runs_of(lines: Sequence[LogLine]) -> Iterator[list[LogLine]]:
         yield list(lines[begins:])
 
 
+def _together(before: LogLine, line: LogLine) -> LogLine | None:
+    """Return the line of a further variable of the case `before` with that; None where it is of another job."""
+    added = line.fields.keys() - before.fields.keys()
+    further = [name for name in added if name.endswith('_value')]
+    same = {'jobid', *_NAMES} & line.fields.keys() & before.fields.keys()
+    if 'jobid' not in same or not further or line.case != before.case:
+        return None
+    if any(line.fields[name] != before.fields[name] for name in same):
+        return None
+    return LogLine(before.fields | {name: line.fields[name] for name in added}, before.completed)
+
+
 def _lines(path: Path) -> Iterator[LogLine | None]:
-    """Yield the lines of a file; None for a line that cannot be used."""
+    """Yield the lines of a file; None for a line that cannot be used.
+
+    System and partition are those of the folders, as by default, where no column names them.
+    """
     try:
         header, *lines = path.read_text(encoding='utf-8', errors='replace').splitlines() or ['']
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
-    delimiter = next(iter(re.findall(r'[^\w%]', header)), '|')
-    names = header.split(delimiter)
-    if not {'system', 'partition', 'environ'} <= set(names) or {'name', 'display_name'}.isdisjoint(names):
+    read = reader_of(header)
+    of_folders = dict(zip(('partition', 'system'), path.absolute().parts[-2:0:-1], strict=False))
+    if lacking := _lacking(header, of_folders):
         raise ReportError(
-            f'{path}: not a performance log as ReFrame writes it by default: its first line must name the columns '
-            f'job_completion_time, name, system, partition and environ, found {header[:80]!r}'
+            f'{path}: not a performance log that can be read: its first line, as ReFrame writes it, must name the '
+            f'columns job_completion_time, name, system, partition and environ, or info; it names no '
+            f'{", ".join(lacking)}: {header[:80]!r}'
         )
     for line in lines:
-        values = line.split(delimiter)
-        fields = {name: value for name, value in zip(names, values, strict=False) if value not in _NOTHING}
+        fields = read(line)
+        if fields is None:
+            yield None
+            continue
+        fields = {
+            name: text for name, text in of_folders.items() if not re.search(rf'\b{name}\b|\binfo\b', header)
+        } | fields
         completed = _completed(fields)
         named = NAME.fullmatch(fields.get('system', '')) and {'partition', 'environ'} <= fields.keys()
-        usable = len(values) == len(names) and named and not {'name', 'display_name'}.isdisjoint(fields)
+        usable = named and not fields.keys().isdisjoint(_NAMES)
         yield LogLine(fields, completed) if usable and completed else None
 
 
+def _lacking(header: str, of_folders: Mapping[str, str]) -> list[str]:
+    """Return what a header does not name and nothing else tells."""
+    words = set(re.findall(r'\w+', header))
+    if 'info' in words:
+        return [] if words & {*_TIMES} else ['job_completion_time']
+    lacking = [] if words & {*_TIMES} else ['job_completion_time']
+    lacking += [] if words & {*_NAMES} else ['name']
+    return lacking + [name for name in ('system', 'partition', 'environ') if name not in {*words, *of_folders}]
+
+
 def _completed(fields: dict[str, str]) -> datetime | None:
-    """Return the time of completion in UTC; a time without a zone is one of this host."""
+    """Return the time of completion in UTC, else that of the line; a time without a zone is one of this host."""
     try:
         if 'job_completion_time_unix' in fields:
             time = datetime.fromtimestamp(float(fields['job_completion_time_unix']), timezone.utc)
         else:
-            time = datetime.fromisoformat(fields['job_completion_time']).astimezone(timezone.utc)
+            text = fields['job_completion_time' if 'job_completion_time' in fields else 'asctime']
+            time = datetime.fromisoformat(text.replace(',', '.')).astimezone(timezone.utc)
     except (KeyError, ValueError, OverflowError, OSError):
         return None
     return time.replace(tzinfo=None) if time.year >= 1970 else None
@@ -171,12 +210,18 @@ def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
         'params': params, 'name': line.name, 'fixture': False, 'benchmark': True, 'result': result,
         'fail_phase': 'performance' if result == 'fail' and not within else None, 'tags': [], 'trials': 1,
         'job_id': fields.get('jobid'), 'job_exitcode': int(exitcode) if re.fullmatch(r'-?\d{1,9}', exitcode) else None,
-        # a list that ReFrame abbreviated, such as ``n[1-4]``, stays as it is
-        'nodes': re.findall(r'(?:[^,\[]|\[[^\]]*\])+', fields.get('job_nodelist', '')), 'completed': line.completed,
+        'nodes': _nodes(fields.get('job_nodelist', '')), 'completed': line.completed,
         'trial_seconds': [], 'evidence': '',
         **dict.fromkeys(('dims', 'draw', 'figures', 'placement', 'health'), '{}'),
         'provenance': json.dumps({key: fields[key] for key in _FACTS if key in fields}, sort_keys=True),
     }  # fmt: skip
+
+
+def _nodes(text: str) -> list[str]:
+    try:
+        return names_in(text)
+    except ValueError:  # it stays as it is
+        return [text]
 
 
 def _metrics(fields: dict[str, str]) -> Iterator[tuple[dict[str, Any], float, bool]]:

@@ -21,7 +21,7 @@ from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
 from postprocess.results.tables import RunReport, metric_row
-from postprocess.text import one_line
+from postprocess.text import count, names_in, one_line
 
 _NO_RECORD: tuple[Any, ...] = (None, {}, '<undefined>')  # values in place of the record of a case that ended too early
 _IDENTITY = ('unique_name', 'display_name', 'system', 'partition', 'environ')  # of a case in a run report
@@ -29,6 +29,8 @@ _AS_THEY_ARE = (
     'scheduler', 'time_setup', 'time_compile', 'time_run', 'time_sanity', 'time_performance', 'time_total',
 )  # fmt: skip
 _NUMBER = (int, float)
+_REPETITION = re.compile(r' %[.$]repeat_no=(\d+)')  # of ``--repeat``, in the display name
+_END_OF_DURATION = 'RunSessionTimeout'  # in the reason of the cases that the end of ``--duration`` cuts off
 NAME = re.compile(r'\w[\w.-]*')  # names of files and folders of the store
 _NO_NIGHT = re.compile(r'/reports/parts/[^/]*$|/changes/[^/]*/reports/[^/]*$')
 
@@ -122,6 +124,14 @@ def _words(value: Any, where: str) -> list[str]:
     return words
 
 
+def _nodes(value: Any, where: str) -> list[str]:
+    """Return the nodes of a case, whose names ReFrame leaves in its short form after ``--performance-report``."""
+    try:
+        return names_in(value) if isinstance(value, str) else _words(value, where)
+    except ValueError as error:
+        raise _Unexpected(f'{where}: {error}') from None
+
+
 def _name(text: str, what: str) -> str:
     """Return `text` if it can name a file or folder of the store."""
     if not NAME.fullmatch(text):
@@ -157,18 +167,9 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
         info = report['session_info']
     elif not version.startswith('4.'):
         raise _Unexpected(f'session_info: data_version: expected 3.x or 4.x, found {version}')
-    entries: list[tuple[int, dict[str, Any]]] = []  # with the number of their run: a case may run again
-    identities, own = set(), False
     runs = _get(report, 'runs', list, 'the file')
-    for number, run in enumerate(runs):
-        for entry in _get(run, 'testcases', list, f'runs[{number}]'):
-            where = f'a case of runs[{number}]'
-            identity = tuple(_get(entry, key, str, where) for key in _IDENTITY)
-            own = own or _is_of_own_configuration(entry)
-            left_out = entry.get('result') == 'abort' or _is_left_out(entry)
-            if not _get(entry, 'fixture', bool, where) and not left_out:
-                identities.add(identity)
-            entries.append((number, entry))
+    entries, identities = _entries(runs)
+    own = any(_is_of_own_configuration(entry) for _, entry in entries)
 
     mode = _get({'plumbline_mode': None} | info, 'plumbline_mode', (str, type(None)), 'session_info')
     cmdline = _get(info, 'cmdline', str, 'session_info')
@@ -189,7 +190,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
         'narrowed_by': list(selection.narrowed_by) if narrowed_by is None else narrowed_by, 'runs': len(runs),
         'ran': len(identities), 'problems': clock_problems(started, ended), **origin,
     }  # fmt: skip
-    if not any('record' in entry for _, entry in entries) and any(entry.get('perfvalues') for _, entry in entries):
+    if not any(map(_is_ours, (entry for _, entry in entries))) and any(entry.get('perfvalues') for _, entry in entries):
         session['source'] = f'other {session["source"]}'
     if own:
         session['source'] = f'own {session["source"]}'
@@ -212,13 +213,60 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
                 {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
             ]
-        for name, value, row in _values(entry, where) if 'record' not in entry else ():
+        for name, value, row in () if _is_ours(entry) else _values(entry, where):
             metrics.append(metric_row(cases[-1], row))
             if value is not None:
                 node = ','.join(cases[-1]['nodes'])
                 key = {'case_id': number, 'metric': name, 'dims': NONE, 'trial': 1}
                 samples.append(key | {'node': node, 'value': value})
-    return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples)
+    return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples, tuple(_restored(report)))
+
+
+def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
+    """Return all cases, each with the number of its round, and the identities of those that ran to their end.
+
+    A case is there again in a later run, and with ``--repeat`` in the same run under a name of its own.
+    """
+    entries: list[tuple[int, dict[str, Any]]] = []
+    identities = set()
+    repetitions = 1
+    for number, run in enumerate(runs):
+        for entry in _get(run, 'testcases', list, f'runs[{number}]'):
+            where = f'a case of runs[{number}]'
+            unique, display, *place = (_get(entry, key, str, where) for key in _IDENTITY)
+            if repeated := _REPETITION.search(display):
+                unique = display = _REPETITION.sub('', display)
+                entry = entry | {'display_name': display}
+                repetitions = max(repetitions, int(repeated[1]) + 1)
+            identity = (unique, display, *place)
+            if identity in identities and entry.get('result') == 'abort' and _is_end_of_duration(entry):
+                continue  # it was measured in an earlier round, and nothing failed
+            is_case = not _get(entry, 'fixture', bool, where) or bool(entry.get('perfvalues'))
+            if is_case and entry.get('result') != 'abort' and not _is_left_out(entry):
+                identities.add(identity)
+            entries.append((number, entry | {'repetition': int(repeated[1]) if repeated else 0}))
+    return [(number * repetitions + entry['repetition'], entry) for number, entry in entries], identities
+
+
+def _is_end_of_duration(entry: dict[str, Any]) -> bool:
+    return _END_OF_DURATION in str(entry.get('fail_reason'))
+
+
+def _is_ours(entry: dict[str, Any]) -> bool:
+    """Return whether a case is one of our checks, which have a record. Other tests may have a variable `record`."""
+    record = entry.get('record')
+    return 'record' in entry and (not entry.get('perfvalues') or (isinstance(record, dict) and 'schema' in record))
+
+
+def _restored(report: dict[str, Any]) -> Iterator[str]:
+    """Yield where the cases are that ``--restore-session`` took from earlier reports."""
+    restored = report.get('restored_cases') or []
+    if not isinstance(restored, list):
+        raise _Unexpected(f'the file: restored_cases: expected list, found {restored!r:.80}')
+    of = [str(case.get('session_uuid') or '') if isinstance(case, dict) else '' for case in restored]
+    for session in dict.fromkeys(of):
+        where = f'session {session}' if session else 'an earlier session'
+        yield f'{count(of.count(session), "case")} restored from {where}, whose own report has them'
 
 
 def _is_of_own_configuration(entry: dict[str, Any]) -> bool:
@@ -241,7 +289,8 @@ def _values(entry: dict[str, Any], where: str) -> Iterator[tuple[str, float | No
         if not isinstance(measured, list) or len(measured) < 5:
             raise _Unexpected(f'{of}: expected value, reference, two bounds and unit, found {measured!r:.80}')
         value, _, lower, upper = map(values.number, measured[:4])
-        name = name.rpartition(':')[2]
+        prefix = f'{entry["system"]}:{entry["partition"]}:'
+        name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
         row = values.metric(name, str(measured[4] or ''), lower, upper)
         missing = None if value is not None else f'its value is {measured[0]!r:.40}'
         yield name, value, vars(summarize([] if value is None else [value])) | row | {'missing': missing}
@@ -258,7 +307,7 @@ def _chosen(info: dict[str, Any], name: str) -> list[str] | None:
 
 def _record(entry: dict[str, Any], where: str) -> Record | None:
     """Return what the case recorded; None for fixtures, other tests, and cases that ended too early."""
-    if entry.get('record') in _NO_RECORD:
+    if not _is_ours(entry) or entry.get('record') in _NO_RECORD:
         return None
     try:
         return from_dict(entry['record'])
@@ -267,7 +316,8 @@ def _record(entry: dict[str, Any], where: str) -> Record | None:
 
 
 def _case(number: int, entry: dict[str, Any], record: Record | None, where: str) -> dict[str, Any]:
-    """Return the row of one test case."""
+    """Return the row of one test case. A fixture of another suite that measures is a case like others."""
+    has_values = bool(entry.get('perfvalues'))
     check, params = check_and_params(entry['display_name'])
     if record is None:
         record = Record(check, ())
@@ -275,11 +325,12 @@ def _case(number: int, entry: dict[str, Any], record: Record | None, where: str)
         check, params = record.check, to_text(record.params)
     job = record.job
     completed = entry.get('job_completion_time_unix') and _get(entry, 'job_completion_time_unix', _NUMBER, where)
-    nodes = _words(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
+    nodes = _nodes(job.get('nodes') or entry.get('job_nodelist'), f'{where}: nodes')
     return {
         'case_id': number, 'partition': entry['partition'], 'environ': entry['environ'], 'check': check,
-        'params': params, 'name': entry['display_name'], 'fixture': entry['fixture'],
-        'benchmark': not entry['fixture'] and ('record' in entry or bool(entry.get('perfvalues'))),
+        'params': params, 'name': entry['display_name'],
+        'fixture': entry['fixture'] and not has_values,
+        'benchmark': has_values or ('record' in entry and not entry['fixture']),
         'result': _get(entry, 'result', str, where),
         'fail_phase': entry.get('fail_phase'), 'fail_reason': _fail_reason(entry),
         'tags': sorted(_words(record.tags or entry.get('tags'), f'{where}: tags')), 'trials': record.trials or None,

@@ -70,13 +70,17 @@ NEEDED_FAILED = 'fail_deps'
 
 @dataclass(frozen=True)
 class RunReport:
-    """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`."""
+    """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`.
+
+    `notes`: sentences for who reads it in, which are not stored.
+    """
 
     site: str
     session: dict[str, Any]
     cases: list[dict[str, Any]]
     metrics: list[dict[str, Any]]
     samples: list[dict[str, Any]]
+    notes: tuple[str, ...] = ()
 
 
 def reached_its_end(result: str, fail_phase: str | None) -> bool:

@@ -178,3 +178,65 @@ def test_a_report_with_another_value_somewhere_is_read_or_named(tmp_path_factory
         assert str(file) in str(error)
         return
     assert len(found.samples) == 6 or (path[-2:-1] and 'perf' in str(path)) or path[-1] in ('fixture', 'result'), path
+
+
+def cases_of(results):
+    store = Store(results)
+    return store.rows('cases', store.find())
+
+
+def test_nodes_in_the_short_form_that_a_performance_report_leaves(work):
+    report = night(0, 95.0)
+    for test in report['runs'][0]['testcases']:
+        test['job_nodelist'] = 'n[08-10],login1'  # after --performance-report, with ReFrame 4.10.4
+    work.ingest(report)
+    assert all(sorted(row['nodes']) == ['login1', 'n08', 'n09', 'n10'] for row in cases_of(work.results))
+    report['runs'][0]['testcases'][0]['job_nodelist'] = 'n[1-'
+    said = work.run('ingest', work.write(report, 'other.json'))
+    assert said.exit_code == 2 and "names of nodes such as n[1-3],login1, found 'n[1-'" in said.output
+
+
+def test_repetitions_are_jobs_of_one_case(work):
+    report = night(0, 95.0)
+    tests = report['runs'][0]['testcases']
+    tests[:] = [
+        test | {'display_name': f'{test["display_name"]} %.repeat_no={again}', 'unique_name': f'{test["name"]}_{again}'}
+        for test in tests
+        for again in (0, 1)
+    ]
+    said = work.ingest(report)
+    store = Store(work.results)
+    rows = measured_in(store, store.find())
+    assert store.find().ran == 2 and len(rows) == len({row.id for row in rows}) == 4, said
+    assert {row.summary.n for row in rows} == {2}
+
+
+def test_cases_that_the_end_of_a_duration_cut_off_were_measured_before(work):
+    report = night(0, 95.0)
+    cut = {'result': 'abort', 'fail_phase': 'run', 'fail_reason': 'aborted due to RunSessionTimeout', 'perfvalues': {}}
+    last = [test | cut for test in report['runs'][0]['testcases']]
+    report['runs'].append({'testcases': last})
+    work.ingest(report)
+    assert [row['result'] for row in cases_of(work.results)] == ['pass', 'pass']
+    alone = night(1, 95.0)
+    alone['runs'][0]['testcases'][0] |= cut
+    work.ingest(alone)
+    assert sorted(row['result'] for row in cases_of(work.results)) == ['abort', 'pass']
+
+
+def test_restored_cases_are_of_the_session_that_measured_them(work):
+    report = night(0, 95.0)
+    report['restored_cases'] = [test | {'session_uuid': 'cafe0001'} for test in report['runs'][0]['testcases']]
+    said = work.run('ingest', work.write(report))
+    assert said.exit_code == 0 and '2 cases restored from session cafe0001, whose own report' in said.output
+    assert len(cases_of(work.results)) == 2
+
+
+def test_what_a_test_of_others_may_have_costs_no_value(work):
+    report = night(0, 95.0)
+    first, second = report['runs'][0]['testcases']
+    second['fixture'] = True  # a fixture may have performance variables
+    first['record'] = 'best so far'  # a loggable variable of that name
+    first['perfvalues'] = {f'cluster:cpu:{way}:4k': [9.5, 0, None, None, 'GB/s', 'pass'] for way in ('read', 'write')}
+    work.ingest(report)
+    assert sorted(metric for _, _, metric in values_in(work.results)) == ['latency', 'read:4k', 'triad', 'write:4k']

@@ -141,7 +141,7 @@ def test_bytes_that_are_no_text_and_abbreviated_nodes(work):
     store = Store(work.results)
     (row,) = store.rows('cases', store.find())
     assert row['check'] == 'B\ufffdnch'
-    assert row['nodes'] == ['n[1-3]', 'n7']
+    assert row['nodes'] == ['n1', 'n2', 'n3', 'n7']
 
 
 def test_commas_separate_as_well(work):
@@ -157,3 +157,54 @@ def test_guests_have_trends(work):
     assert result.exit_code == 1
     assert '2026-11-15' in result.stdout
     assert '-10.0 %' in result.stdout
+
+
+@pytest.mark.parametrize('form', ['compat', 'words', 'rfm3'])
+def test_logs_of_other_format_strings(work, form):
+    log = OUTPUTS / f'reframe-perflog-{form}.txt'
+    said = ingest(work, log)
+    names = r'(triad|latency)=([\d.]+)'
+    printed = sorted((name, float(value)) for name, value in re.findall(names, log.read_text()))
+    assert len(printed) in (4, 8) and f'{len(printed)} samples' in said.stdout
+    rows = metrics(work)
+    assert sorted((row.id.metric, row.summary.mean) for row in rows) == printed
+    assert {(row.id.metric, row.quantity.unit, row.quantity.better) for row in rows} == {
+        ('triad', 'GB/s', 'higher'), ('latency', 'us', 'lower'),
+    }  # fmt: skip
+    store = Store(work.results)
+    assert {(row['check'], row['partition'], row['environ']) for row in store.rows('cases', store.find())} == {
+        ('StreamLike', 'login', 'builtin'), ('StreamLike', 'login', 'gnu'),
+    }  # fmt: skip
+    assert store.find().site == 'box'
+
+
+LOG = 'job_completion_time|name|environ|'
+
+
+@pytest.mark.parametrize(
+    ('header', 'text', 'found'),
+    [
+        # the folders of the file are system and partition, as by default
+        (LOG + 'bw_value|bw_unit', '{}|A|gnu|7.5|GB/s', {'bw': 7.5}),
+        # names with blanks, brackets and `=`, whose variable has a line of its own
+        (LOG + 'perf_var=perf_value|perf_unit', '{}|A|gnu|copy n=8=7.5|GB/s', {'copy n=8': 7.5}),
+        (LOG + 'i/o [max]_var=i/o [max]_value i/o [max]_unit', '{}|A|gnu|i/o [max]=7.5 GB/s', {'i/o [max]': 7.5}),
+        (LOG + 'Max Error_value|Max Error_unit', '{}|A|gnu|1e-09|1', {'Max Error': 1e-9}),
+        (LOG + 'jobid=jobid|v: bw_value', '{}|A|gnu|jobid=3|v: 7.5', {'bw': 7.5}),
+    ],
+)
+def test_columns_of_a_log(work, header, text, found):
+    path = work.reports / 'box' / 'cpu' / 'A.log'
+    path.parent.mkdir(parents=True)
+    path.write_text(f'{header}\n{text.format("2026-11-03T02:00:00+01:00")}\n')
+    ingest(work, path)
+    assert {row.id.metric: row.summary.mean for row in metrics(work)} == found
+    assert {(row.id.partition, row.id.environ) for row in metrics(work)} == {('cpu', 'gnu')}
+    assert Store(work.results).find().site == 'box'
+
+
+def test_a_log_that_names_no_environ_or_has_a_value_that_is_none_is_named(work):
+    path = log(work, 'pass|2026-11-03T02:00:00|A|7.5', header='result|job_completion_time|name|bw_value')
+    assert 'it names no environ' in ingest(work, path, code=2).stderr
+    path = log(work, '2026-11-03T02:00:00|A|g|bw=x7', header=LOG + 'perf_var=perf_value')
+    assert f'{path}: left out 1 lines' in ingest(work, path, code=2).stderr

@@ -15,9 +15,8 @@ from plumbline.machine.vendors import VENDORS, vendors_of
 from plumbline.paths import SCHEMAS
 from plumbline.site.schedulers import launched_by, scheduler
 from plumbline.units import EXAMPLES, in_base_unit, seconds
+from plumbline.yaml_faults import Fault, explain, line_of, messages
 
-#: The path of keys in the file, and what is wrong there.
-Fault = tuple[list[Any], str]
 _GPU_ARCH = re.compile('|'.join(vendor.archs for vendor in VENDORS.values()))
 _RANGE = re.compile(r'((>=|<=|>|<) *[^<>= ]+ *)+')
 
@@ -42,44 +41,18 @@ def faults_of_site_file(path: Path) -> list[str]:
 def place_of(path: Path, *key: str | int) -> str:
     """Return file, line and key of a part of a ``site.yaml``, as its messages begin."""
     place = tuple(map(str, key))
-    lines = {where: line for where, line in reversed([*_lines(read_yaml(path, 'compose'))])}
-    return f'{path}:{_line_in(lines, place)}: {".".join(place)}'
+    return f'{path}:{line_of(path, place)}: {".".join(place)}'
 
 
 def _messages(path: Path, entry: Any, complete: bool = False) -> Iterator[str]:
-    document = read_yaml(path, 'compose')
-    lines: dict[tuple[str, ...], int] = {(): document.start_mark.line + 1 if document else 1}
-    for place, line in _lines(document):
-        if place in lines:  # YAML would keep the last one
-            yield f'{path}:{line}: {".".join(place)}: is there twice, first in line {lines[place]}'
-        else:
-            lines[place] = line
-    for where, wrong in _faults(entry, complete):
-        place = tuple(map(str, where))
-        yield f'{path}:{_line_in(lines, place)}: {".".join(place) or "the file"}: {wrong}'
-
-
-def _line_in(lines: dict[tuple[str, ...], int], place: tuple[str, ...]) -> int:
-    return next((lines[place[:depth]] for depth in range(len(place), -1, -1) if place[:depth] in lines), 1)
-
-
-def _lines(node: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield the path of each part of a document below `node`, of PyYAML or None, and its line, from 1."""
-    parts: list[tuple[str, Any, Any]] = []
-    if node and node.id == 'mapping':
-        parts = [(key.value, key, value) for key, value in node.value]
-    elif node and node.id == 'sequence':
-        parts = [(str(index), item, item) for index, item in enumerate(node.value)]
-    for name, start, value in parts:
-        yield (*path, name), start.start_mark.line + 1
-        yield from _lines(value, (*path, name))
+    yield from messages(path, _faults(entry, complete))
 
 
 def _faults(entry: Any, complete: bool) -> Iterator[Fault]:
     """Yield path and fault of each mistake, with `complete` of omissions too. Skips the contents of malformed parts."""
     broken = set()
     for error in _validator().iter_errors(entry):
-        for path, wrong in _explain(error):
+        for path, wrong in explain(error):
             broken.add(tuple(path[:2]))
             yield path, wrong
     if isinstance(entry, dict) and not any(len(path) < 2 for path in broken) and entry.get('detect') != 'reframe':
@@ -110,35 +83,6 @@ def _validator() -> Any:
     define('duration', lambda text: seconds(text) > 0)
     define('version', lambda text: text[:1] not in '<>=' or _RANGE.fullmatch(text))
     return jsonschema.Draft202012Validator(schema, format_checker=formats)
-
-
-def _explain(error: Any) -> Iterator[Fault]:
-    """Yield the path of each fault of a schema error in the file, and what was expected there."""
-    path, found, wanted = list(error.absolute_path), error.instance, error.validator_value
-    match error.validator:
-        case 'additionalProperties':
-            known, patterns = (error.schema.get(key, {}) for key in ('properties', 'patternProperties'))
-            for key in found:
-                if key not in known and not any(re.search(pattern, str(key)) for pattern in patterns):
-                    yield [*path, key], f'unknown key; {expected_one_of(key, sorted(known) or sorted(patterns))}'
-        case 'required':
-            missing = next(key for key in wanted if f'{key!r} is a required' in error.message)
-            yield path, f'lacks the key {missing!r}'
-        case 'type' if type(found) is int and error.schema.get('format') == 'duration':
-            hours = f'; a time with colons is a number to YAML, here of {found} s' if found >= 60 else ''
-            yield path, f'expected days, hours, minutes such as 2h, 1d12h or 90m; found {found}{hours}'
-        case 'type':
-            yield path, f'expected {wanted}, found {found!r}'
-        case 'enum':
-            yield path, expected_one_of(found, wanted)
-        case 'format' if wanted in EXAMPLES:
-            yield path, f'expected a {wanted} above 0 with its unit, such as {EXAMPLES[wanted]!r}; found {found!r}'
-        case 'format' if wanted == 'version':
-            yield path, f"expected a version, or a range such as '>=550.54 <560'; found {found!r}"
-        case 'format' if wanted == 'duration':
-            yield path, f'expected days, hours, minutes such as 2h, 1d12h or 90m; found {found!r}'
-        case _:
-            yield path, error.message
 
 
 # What the schema cannot express: numbers and words that contradict each other

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import csv
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from functools import cache, cached_property
@@ -211,7 +211,7 @@ def read_rows(path: Path, kind: str) -> tuple[list[tuple[int, Reference]], list[
                 if None in entry or None in entry.values():
                     faults.append(f'{path}:{line}: expected {len(columns)} fields')
                     continue
-                wrong = list(_faults_of(entry, UNITS if described else [entry['unit']], kind))
+                wrong = list(_faults_of(entry, kind, described))
                 faults += [f'{path}:{line}: {message}' for message in wrong]
                 if wrong:
                     continue
@@ -233,17 +233,18 @@ def _columns_expected(found: tuple[str, ...], further: tuple[str, ...]) -> str:
     return f'expected the columns {",".join(COLUMNS)}, and perhaps {",".join(further)}'
 
 
-def _faults_of(entry: Mapping[str, str], units: Collection[str], kind: str) -> Iterator[str]:
+def _faults_of(entry: Mapping[str, str], kind: str, described: bool) -> Iterator[str]:
     """Yield each fault of a row: its column, and what was expected there."""
     for column in (*ID_COLUMNS, 'source'):
         if not entry[column]:
             yield f'{column}: is empty'
+    units = UNITS if described else [entry['unit']]
     for column, allowed in (
         ('unit', units), ('better', ('higher', 'lower')), ('kind', KINDS[kind]), ('mode', ('', *MODES)),
     ):  # fmt: skip
         if entry[column] not in allowed:
             yield f'{column}: {expected_one_of(entry[column], allowed)}'
-    if entry['unit'] in UNITS and entry['better'] in ('higher', 'lower'):
+    if described and entry['unit'] in UNITS and entry['better'] in ('higher', 'lower'):
         right = better(entry['unit'])
         if right not in (None, entry['better']):
             yield f'better: of {entry["unit"]} {right} is better; found {entry["better"]!r}'

@@ -22,6 +22,16 @@ EXAMPLES = {
     'bandwidth': '614.4 GB/s', 'Flop rate': '7.17 TFlop/s', 'size': '256 GiB', 'frequency': '2.5 GHz', 'time': '100 ms',
     'power': '250 W',
 }  # fmt: skip
+_SCALES = ('bandwidth', 'Flop rate', 'size', 'frequency', 'time', 'power', 'energy')  # units that differ by a factor
+_TIMES = {
+    name + ending: unit
+    for unit, names in {
+        's': ('sec', 'second'), 'ms': ('msec', 'millisecond'), 'us': ('usec', 'microsecond'),
+        'ns': ('nsec', 'nanosecond'),
+    }.items()
+    for name in (unit, *names)
+    for ending in ('', 's')
+}  # fmt: skip
 _DURATION = re.compile(r'(?=.)(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?')
 _BETTER = {
     'bandwidth': 'higher', 'Flop rate': 'higher', 'rate': 'higher', 'efficiency': 'higher', 'frequency': 'higher',
@@ -45,6 +55,29 @@ def dimension(unit: str) -> str:
 def better(unit: str) -> str | None:
     """Return ``higher`` or ``lower`` where the unit alone says which is better; None where it depends."""
     return _BETTER.get(dimension(unit))
+
+
+def factor(unit: str, to: str) -> float | None:
+    """Return what a number in `unit` is multiplied by to be in `to`; None where they are not of one kind."""
+    if unit == to:
+        return 1.0
+    same = any(unit in units and to in units for name, units in _DIMENSIONS.items() if name in _SCALES)
+    return UNITS[unit] / UNITS[to] if same else None
+
+
+def plain(unit: str) -> str:
+    """Return a unit as `UNITS` writes it: ``GB/s`` for ``GBytes/sec``, ``us`` for ``usec``; another as it is."""
+    text = unit.strip()
+    if text in UNITS:
+        return text
+    if found := re.fullmatch(r'([kKMGTP]?)(?i:flops|flops?/s(?:ec)?)', text):
+        text = f'{found[1]}Flop/s'
+    elif (time := text.lower().replace('µ', 'u').replace('μ', 'u')) in _TIMES:
+        text = _TIMES[time]
+    else:
+        text = re.sub(r'(?:/ ?|p)(?:s|sec|secs|second|seconds)$', '/s', text)
+        text = re.sub(r'^([kKMGTP]i?)?[bB]ytes?(?=$|/s)', r'\1B', text)
+    return text if text in UNITS else unit.strip()
 
 
 def in_base_unit(quantity: str, of: str | None = None) -> float:

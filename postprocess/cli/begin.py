@@ -28,19 +28,34 @@ def init(
             '--site', metavar='NAME', help='Take the first steps of this site; those taken before are left out.'
         ),
     ] = None,
+    suite: Annotated[
+        Path | None,
+        typer.Option(
+            '--suite',
+            metavar='REPORT|FOLDER',
+            help='Write suite.yaml for tests that are not ours, from their run reports, database or logs.',
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option('--yes', help='With --site: ask nothing.')] = False,
 ) -> None:
     """Write what a site needs to work in: checks, ReFrame's settings, an example site, Spack environments, ci.
 
     With DIR of an earlier version: renew its files, except those that were edited. A clone needs no DIR.
+    With --suite, write the rules by which the numbers of other suites are judged, for review: what it knows, and as
+    comments what it could not decide.
     With --site, ask for each first step of a site and take it: probe, check, dry run of all jobs, first session,
     baseline. Exit code: that of the step that failed, or 2 if the input cannot be used.
     """
     from plumbline import checkout
     from plumbline.paths import usable
 
+    if suite:
+        if folder or site:
+            raise InputError('init: --suite is given alone')
+        _write_rules(suite)
+        return
     if folder is None and site is None:
-        raise InputError('init: expected a folder DIR to write, or in a clone --site NAME')
+        raise InputError('init: expected a folder DIR to write, in a clone --site NAME, or --suite REPORT')
     if folder:
         usable(folder.absolute())
         for path in checkout.write(folder):
@@ -49,6 +64,32 @@ def init(
         typer.echo(f'{folder}: written; next: cd {folder}; for this machine: ci/nightly; for a cluster: {cluster}')
     if site:
         raise typer.Exit(_in_the(folder, site, yes) if folder else _guide(site, yes))
+
+
+def _write_rules(path: Path) -> None:
+    import tempfile
+
+    from plumbline.files import write_text
+    from postprocess.readers.proposed_rules import proposed, read_all
+    from postprocess.readers.rules import place
+    from postprocess.results.store import Store
+    from postprocess.results.tables import RunReport
+
+    with tempfile.TemporaryDirectory(prefix='plumbline-suite-') as nothing:  # no line of a log is known
+        found = read_all(path, Store(Path(nothing)))
+    for unusable in found:
+        if isinstance(unusable, InputError):
+            raise unusable
+    try:
+        text, known, asked = proposed(one for one in found if isinstance(one, RunReport))
+    except InputError as error:
+        raise InputError(f'{path}: {error}') from None
+    rules = place()
+    if rules.exists():
+        complain(f'{rules}: is there already and stays')
+        rules = rules.with_name(f'{rules.name}.new')
+    write_text(rules, text)
+    typer.echo(f'{rules}: written; the direction of {known} metrics is known, of {asked} it is to be decided there')
 
 
 def _in_the(folder: Path, site: str, yes: bool) -> int:

@@ -9,11 +9,15 @@ from pathlib import Path
 from plumbline.errors import InputError
 from postprocess.readers.measurements import read_measurements
 from postprocess.readers.performance_logs import read_perflogs
+from postprocess.readers.rules import Rules, place, read_rules
 from postprocess.readers.run_reports import clock_problems, is_database, read_report, sessions_in
+from postprocess.readers.same_units import convert
 from postprocess.results.repeated import mark_repeated
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport
 from postprocess.text import count, one_line
+
+_SOME = 5  # metrics that are named
 
 
 def ingest(
@@ -25,8 +29,10 @@ def ingest(
     `expected` and `problems` are of the sessions of run reports; `format`: of files that no ReFrame wrote.
     """
     sites, found_any = set(), False
+    undecided: set[tuple[str, str, str]] = set()
     for found in _found(store, paths, site, perflogs, format):
         found_any = True
+        converted: list[str] = []
         if isinstance(found, InputError):
             yield found
             continue
@@ -37,6 +43,8 @@ def ingest(
         try:
             if session['source'].endswith('report'):
                 repeated = mark_repeated(store, found)
+            if session['source'] not in ('report', 'database'):
+                converted = convert(store, found)
             added = store.add(found)
         except InputError as error:
             yield error
@@ -50,7 +58,8 @@ def ingest(
             ran += f' ({skipped} skipped)' if skipped else ''
             yield '; '.join([f'{name}: {ran}, {samples}', *clock_problems(session['started'], session['ended'])])
             yield from repeated
-            yield from (f'{name}: {note}' for note in found.notes)
+            yield from (f'{name}: {note}' for note in (*found.notes, *converted))
+            undecided |= found.undecided
         else:
             ignored = '; --expected and --problem are as they were' if expected is not None or problems else ''
             yield f'{name} is in the store already: nothing changed{ignored}'
@@ -58,13 +67,25 @@ def ingest(
         yield 'nothing new: the store has all of it already'
     for name in sites:
         store.compact(name)
+    if undecided:
+        names = [f'{check} {metric} in {unit or "no unit"}' for check, metric, unit in sorted(undecided)]
+        some = ', '.join(names[:_SOME]) + (', ...' if names[_SOME:] else '')
+        yield (
+            f'neither bounds nor unit say which direction is better, so higher is assumed: {some}; '
+            f'`plumbline init --suite REPORT` lists them in {place()}'
+        )
 
 
 def _found(
     store: Store, paths: Sequence[Path], site: str | None, perflogs: bool, format: str | None
 ) -> Iterator[RunReport | InputError]:
     if not format:
-        yield from read_perflogs(paths, store) if perflogs else _reports(store, paths, site)
+        try:
+            rules = read_rules()
+        except InputError as error:
+            yield error
+            return
+        yield from read_perflogs(paths, store, rules) if perflogs else _reports(store, paths, site, rules)
         return
     for path in paths:
         try:
@@ -75,12 +96,12 @@ def _found(
             yield error
 
 
-def _reports(store: Store, paths: Sequence[Path], site: str | None) -> Iterator[RunReport | InputError]:
+def _reports(store: Store, paths: Sequence[Path], site: str | None, rules: Rules) -> Iterator[RunReport | InputError]:
     for path in paths:
         try:
             if is_database(path):
-                yield from sessions_in(path, {session.session for session in store.sessions('*')}, site)
+                yield from sessions_in(path, {session.session for session in store.sessions('*')}, site, rules)
             else:
-                yield read_report(path, site)
+                yield read_report(path, site, rules)
         except InputError as error:
             yield error

@@ -29,7 +29,8 @@ _NUMBER = r'([-+.\deE]+|[-+]?(?:nan|inf)|None|null|)'
 _LABEL = re.compile(r'[\w ]+[=:]\s*')
 #: What ReFrame calls ``info``: name, perhaps a hash, and the place.
 _INFO = re.compile(
-    r'(?P<name>.*?)(?: /[0-9a-f]{6,})? (?:@|on )(?P<system>[^\s:]+):(?P<partition>[^\s+]+)(?:\+| using )(?P<environ>\S+)'
+    r'(?P<name>.*?)(?: /[0-9a-f]{6,})? '
+    r'(?:@|on )(?P<system>[^\s:]+):(?P<partition>[^\s+]+)(?:\+| using )(?P<environ>\S+)'
 )
 
 

@@ -19,10 +19,10 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-from plumbline.identity import NONE
 from plumbline.record import summarize
 from postprocess.readers import values
 from postprocess.readers.log_formats import reader_of
+from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.readers.run_reports import NAME, ReportError, check_and_params, clock_problems
 from postprocess.results.store import Store
 from postprocess.results.tables import RunReport, metric_row
@@ -53,7 +53,7 @@ class LogLine:
         return (self.completed, *self.case, self.fields.get('jobid'))
 
 
-def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | ReportError]:
+def read_perflogs(paths: Iterable[Path], store: Store, rules: Rules = NO_RULES) -> Iterator[RunReport | ReportError]:
     """Yield a report for each run of a system with lines that the store lacks, and an error for each unusable file.
 
     A file with some unusable lines gives both.
@@ -85,7 +85,7 @@ def read_perflogs(paths: Iterable[Path], store: Store) -> Iterator[RunReport | R
         }
         new = [line for identity, line in of_system.items() if identity not in stored]
         for run in runs_of(sorted(new, key=lambda line: (line.completed, str(line.identity)))):
-            yield _report(system, run)
+            yield _report(system, run, rules)
 
 
 def runs_of(lines: Sequence[LogLine]) -> Iterator[list[LogLine]]:
@@ -175,7 +175,7 @@ def _completed(fields: dict[str, str]) -> datetime | None:
     return time.replace(tzinfo=None) if time.year >= 1970 else None
 
 
-def _report(system: str, lines: list[LogLine]) -> RunReport:
+def _report(system: str, lines: list[LogLine], rules: Rules) -> RunReport:
     """Return the lines of a run as a session; what a log does not say is missing in the rows."""
     digest = hashlib.sha256(repr([sorted(line.fields.items()) for line in lines]).encode()).hexdigest()
     began, ended = min(line.completed for line in lines), max(line.completed for line in lines)
@@ -187,15 +187,21 @@ def _report(system: str, lines: list[LogLine]) -> RunReport:
         'report_sha256': digest, 'source': 'perflog',
     }  # fmt: skip
     cases, metrics, samples = [], [], []
+    undecided: set[tuple[str, str, str]] = set()
     for number, line in enumerate(lines):
-        found = list(_metrics(line.fields))
-        cases.append(_case(number, line, all(within for _, _, within in found)))
+        check, params = check_and_params(line.name)
+        params, dims_of_case = rules.split(check, params)
+        found = list(_metrics(line.fields, check, rules))
+        cases.append(_case(number, line, all(within for *_, within in found)) | {'params': params})
         nodes = ','.join(cases[-1]['nodes'])
-        for row, value, _ in found:
+        for row, value, is_known, _ in found:
+            row['dims'] = with_dims(row['dims'], dims_of_case)
+            if not is_known:
+                undecided.add((check, row['metric'], row['unit']))
             metrics.append(metric_row(cases[-1], vars(summarize([value])) | row))
-            key = {'case_id': number, 'metric': row['metric'], 'dims': NONE}
+            key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims']}
             samples.append(key | {'trial': 1, 'node': nodes, 'value': value})
-    return RunReport(system, session, cases, metrics, samples)
+    return RunReport(system, session, cases, metrics, samples, undecided=frozenset(undecided))
 
 
 def _case(number: int, line: LogLine, within: bool) -> dict[str, Any]:
@@ -224,13 +230,13 @@ def _nodes(text: str) -> list[str]:
         return [text]
 
 
-def _metrics(fields: dict[str, str]) -> Iterator[tuple[dict[str, Any], float, bool]]:
-    """Yield each metric of a line, its value, and whether that is within its reference."""
+def _metrics(fields: dict[str, str], check: str, rules: Rules) -> Iterator[tuple[dict[str, Any], float, bool, bool]]:
+    """Yield each metric of a line, its value, whether its direction is known, and whether it is within its bounds."""
     for column in fields:
         name, value = column.removesuffix('_value'), values.number(fields[column])
         if name == column or value is None:
             continue
         keys = ('ref', 'lower_thres', 'upper_thres')
         reference, lower, upper = (values.number(fields.get(f'{name}_{key}')) for key in keys)
-        row = values.metric(name, fields.get(f'{name}_unit', ''), lower, upper)
-        yield row, value, values.is_within(value, reference, lower, upper)
+        row, factor, is_known = rules.metric(check, name, fields.get(f'{name}_unit', ''), lower, upper)
+        yield row, value * factor, is_known, values.is_within(value, reference, lower, upper)

@@ -15,11 +15,12 @@ from typing import Any
 
 from plumbline import clock
 from plumbline.errors import InputError, RecordError
-from plumbline.identity import NONE, pairs, to_text
+from plumbline.identity import pairs, to_text
 from plumbline.record import OWN_CONFIGURATION, Record, from_dict, summarize
 from postprocess.readers import values
 from postprocess.readers.cmdline import read_cmdline
 from postprocess.readers.old_reports import as_version_4
+from postprocess.readers.rules import NO_RULES, Rules, with_dims
 from postprocess.results.tables import RunReport, metric_row
 from postprocess.text import count, names_in, one_line
 
@@ -39,13 +40,13 @@ class ReportError(InputError):
     """Report that a file is not a usable run report of ReFrame; the message names it and says why."""
 
 
-def read_report(path: Path, site: str | None = None) -> RunReport:
+def read_report(path: Path, site: str | None = None, rules: Rules = NO_RULES) -> RunReport:
     """Return the run report at `path`. `site` counts only if no case ran: cases name theirs. Raises ReportError."""
     try:
         content = path.read_bytes()
     except OSError as error:
         raise ReportError(f'{path}: cannot be read: {error.strerror}') from None
-    return _parse(content, str(path), path, 'report', site)
+    return _parse(content, str(path), path, 'report', site, rules)
 
 
 def is_database(path: Path) -> bool:
@@ -57,7 +58,9 @@ def is_database(path: Path) -> bool:
         return False
 
 
-def sessions_in(path: Path, known: Container[str], site: str | None = None) -> Iterator[RunReport | ReportError]:
+def sessions_in(
+    path: Path, known: Container[str], site: str | None = None, rules: Rules = NO_RULES
+) -> Iterator[RunReport | ReportError]:
     """Yield the sessions of ReFrame's results database that are not in `known`, or an error for an unusable one.
 
     Reruns, parts of a node sweep and comparisons of a change are no nights: where `ci` runs ReFrame, their reports are
@@ -73,20 +76,22 @@ def sessions_in(path: Path, known: Container[str], site: str | None = None) -> I
                 blob = 'SELECT CAST(json_blob AS BLOB) FROM sessions WHERE uuid = ?'
                 ((content,),) = database.execute(blob, (uuid,)).fetchall()
                 try:
-                    yield _parse(content, f'{path}: session {uuid}', path, 'database', site)
+                    yield _parse(content, f'{path}: session {uuid}', path, 'database', site, rules)
                 except ReportError as error:
                     yield error
     except sqlite3.Error as error:
         raise ReportError(f"{path}: not a usable results database of ReFrame's: {error}") from None
 
 
-def _parse(content: bytes, name: str, path: Path, source: str, site: str | None) -> RunReport:
+def _parse(content: bytes, name: str, path: Path, source: str, site: str | None, rules: Rules) -> RunReport:
     """Return the report in `content`; messages call it `name`."""
     origin = {'report': str(path.absolute()), 'report_sha256': hashlib.sha256(content).hexdigest(), 'source': source}
     try:
-        return _read(json.loads(content), site, origin)
+        return _read(json.loads(content), site, origin, rules)
     except _Unexpected as error:
         raise ReportError(f'{name}: not a usable ReFrame run report: {error}') from None
+    except InputError as error:
+        raise ReportError(f'{name}: {error}') from None
     except (ValueError, RecursionError) as error:
         raise ReportError(f'{name}: not valid JSON, perhaps cut short: {error}') from None
 
@@ -159,7 +164,7 @@ def clock_problems(started: datetime, ended: datetime) -> list[str]:
     return problems
 
 
-def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
+def _read(report: Any, site: str | None, origin: dict[str, str], rules: Rules) -> RunReport:
     info = _get(report, 'session_info', dict, 'the file')
     version = _get(info, 'data_version', str, 'session_info')
     if version.startswith('3.'):
@@ -195,6 +200,7 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
     if own:
         session['source'] = f'own {session["source"]}'
     cases, metrics, samples = [], [], []
+    undecided: set[tuple[str, str, str]] = set()
     for number, (run, entry) in enumerate(one for one in entries if not _is_left_out(one[1])):
         where = f'case {entry["display_name"]!r}'
         record = _record(entry, where)
@@ -213,13 +219,20 @@ def _read(report: Any, site: str | None, origin: dict[str, str]) -> RunReport:
                 {'case_id': number, 'metric': metric, 'dims': dims, 'trial': trial, 'node': node, 'value': value}
                 for trial, node, value in series.samples
             ]
-        for name, value, row in () if _is_ours(entry) else _values(entry, where):
+        if _is_ours(entry):
+            continue
+        cases[-1]['params'], dims_of_case = rules.split(cases[-1]['check'], cases[-1]['params'])
+        for value, row, is_known in _values(entry, where, cases[-1]['check'], rules):
+            row['dims'] = with_dims(row['dims'], dims_of_case)
             metrics.append(metric_row(cases[-1], row))
+            if not is_known:
+                undecided.add((cases[-1]['check'], row['metric'], row['unit']))
             if value is not None:
-                node = ','.join(cases[-1]['nodes'])
-                key = {'case_id': number, 'metric': name, 'dims': NONE, 'trial': 1}
-                samples.append(key | {'node': node, 'value': value})
-    return RunReport(_name(sites.pop(), 'site'), session, cases, metrics, samples, tuple(_restored(report)))
+                key = {'case_id': number, 'metric': row['metric'], 'dims': row['dims'], 'trial': 1}
+                samples.append(key | {'node': ','.join(cases[-1]['nodes']), 'value': value})
+    return RunReport(
+        _name(sites.pop(), 'site'), session, cases, metrics, samples, tuple(_restored(report)), frozenset(undecided)
+    )
 
 
 def _entries(runs: list[Any]) -> tuple[list[tuple[int, dict[str, Any]]], set[tuple[str, ...]]]:
@@ -281,8 +294,10 @@ def _is_left_out(entry: dict[str, Any]) -> bool:
     return entry.get('result') == 'skip' and _is_of_own_configuration(entry)
 
 
-def _values(entry: dict[str, Any], where: str) -> Iterator[tuple[str, float | None, dict[str, Any]]]:
-    """Yield the name of each performance value of a test of another suite, its value, and its row."""
+def _values(
+    entry: dict[str, Any], where: str, check: str, rules: Rules
+) -> Iterator[tuple[float | None, dict[str, Any], bool]]:
+    """Yield each performance value of a test of another suite, its row, and whether its direction is known."""
     found = _get({'perfvalues': None} | entry, 'perfvalues', (dict, type(None)), where) or {}
     for name, measured in found.items():
         of = f'{where}: perfvalues: {name}'
@@ -291,9 +306,10 @@ def _values(entry: dict[str, Any], where: str) -> Iterator[tuple[str, float | No
         value, _, lower, upper = map(values.number, measured[:4])
         prefix = f'{entry["system"]}:{entry["partition"]}:'
         name = name.removeprefix(prefix) if name.startswith(prefix) else name.rpartition(':')[2]
-        row = values.metric(name, str(measured[4] or ''), lower, upper)
+        row, factor, is_known = rules.metric(check, name, str(measured[4] or ''), lower, upper)
+        value = None if value is None else value * factor
         missing = None if value is not None else f'its value is {measured[0]!r:.40}'
-        yield name, value, vars(summarize([] if value is None else [value])) | row | {'missing': missing}
+        yield value, vars(summarize([] if value is None else [value])) | row | {'missing': missing}, is_known
 
 
 def _chosen(info: dict[str, Any], name: str) -> list[str] | None:

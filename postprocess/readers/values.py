@@ -3,22 +3,39 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from plumbline.identity import NONE
-from plumbline.units import number_in
+from plumbline.units import UNITS, better, dimension, number_in, plain
 
-_TIMES = ('s', 'ms', 'us', 'ns', 'sec', 'secs', 'second', 'seconds', 'usec', 'nsec')
 _FLOOR_OF_TIMES = 0.05  # times of other suites move more than rates
+_RATE = re.compile(r'.*/ ?s(?:ec(?:onds?)?)?|.*(?:flops?|iops|ops|teps)', re.IGNORECASE)
 
 
 def metric(name: str, unit: str, lower: float | None, upper: float | None) -> dict[str, Any]:
-    """Return the columns of a metric. Its direction is that of its one bound, else that of its unit."""
-    better = 'lower' if unit in _TIMES else 'higher'
-    if (lower is None) != (upper is None):
-        better = 'higher' if upper is None else 'lower'
-    row = {'metric': name, 'dims': NONE, 'unit': unit, 'better': better, 'judged': True}
-    return row | ({'floor': _FLOOR_OF_TIMES} if unit in _TIMES else {})
+    """Return the columns of a metric. Its direction is that of its one bound, else that of its unit, else higher."""
+    unit = plain(unit)
+    row = {'metric': name, 'dims': NONE, 'unit': unit, 'judged': True}
+    row |= {'better': _by_bounds(lower, upper) or _by_unit(unit) or 'higher'}
+    return row | ({'floor': _FLOOR_OF_TIMES} if unit in UNITS and dimension(unit) == 'time' else {})
+
+
+def is_known(unit: str, lower: float | None, upper: float | None) -> bool:
+    """Return whether bounds or unit say which direction is better."""
+    return bool(_by_bounds(lower, upper) or _by_unit(plain(unit)))
+
+
+def _by_bounds(lower: float | None, upper: float | None) -> str | None:
+    if (lower is None) == (upper is None):
+        return None
+    return 'higher' if upper is None else 'lower'
+
+
+def _by_unit(unit: str) -> str | None:
+    if unit in UNITS:
+        return better(unit)
+    return 'higher' if _RATE.fullmatch(unit) else None
 
 
 def is_within(value: float, reference: float | None, lower: float | None, upper: float | None) -> bool:

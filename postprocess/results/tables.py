@@ -72,7 +72,8 @@ NEEDED_FAILED = 'fail_deps'
 class RunReport:
     """One session: its row, and the rows of its cases, metrics and samples, with the columns of `tables.TABLES`.
 
-    `notes`: sentences for who reads it in, which are not stored.
+    Not stored: `notes`, sentences for who reads it in; `undecided`, check, metric and unit of what may be better higher
+    or lower, as neither bounds nor unit nor a rule say it.
     """
 
     site: str
@@ -81,6 +82,7 @@ class RunReport:
     metrics: list[dict[str, Any]]
     samples: list[dict[str, Any]]
     notes: tuple[str, ...] = ()
+    undecided: frozenset[tuple[str, str, str]] = frozenset()
 
 
 def reached_its_end(result: str, fail_phase: str | None) -> bool:

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""How the numbers of other suites are judged: direction, floor, usual spread, dims, as ``suite.yaml`` says.
+
+The file is beside the folders of the sites and is optional: bounds and units decide where no rule does.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+from plumbline.errors import InputError, SiteError
+from plumbline.files import read_yaml
+from plumbline.identity import Pairs, from_text, pairs, to_text
+from plumbline.paths import SCHEMAS, site_folders
+from plumbline.units import factor
+from plumbline.yaml_faults import Fault, explain, messages
+from postprocess.readers import values
+
+NAME = 'suite.yaml'
+_PATTERNS = ('check', 'metric', 'unit')
+
+
+@dataclass(frozen=True)
+class Rules:
+    """The rules of a ``suite.yaml``; of several that match, the last one that has a key counts for it."""
+
+    rules: tuple[Mapping[str, Any], ...] = ()
+
+    def of(self, check: str, metric: str, unit: str) -> dict[str, Any]:
+        """Return the keys that count for a performance variable."""
+        texts = {'check': check, 'metric': metric, 'unit': unit}
+        found: dict[str, Any] = {}
+        for rule in self.rules:
+            named = 'name' not in rule or re.fullmatch(rule['name'], metric)
+            if named and all(fnmatchcase(texts[key], rule[key]) for key in _PATTERNS if key in rule):
+                found |= {key: value for key, value in rule.items() if key not in _PATTERNS}
+        return found
+
+    def metric(
+        self, check: str, name: str, unit: str, lower: float | None, upper: float | None
+    ) -> tuple[dict[str, Any], float, bool]:
+        """Return the columns of a metric, what its values are multiplied by, and whether its direction is known."""
+        columns, known = values.metric(name, unit, lower, upper), values.is_known(unit, lower, upper)
+        rule = self.of(check, name, columns['unit'])
+        columns |= {key: rule[key] for key in ('better', 'floor', 'usual_spread', 'judged') if key in rule}
+        if 'name' in rule and (match := re.fullmatch(rule['name'], name)):
+            groups = match.groupdict('')
+            columns |= {'metric': groups.pop('metric'), 'dims': to_text(pairs(groups))}
+        by = factor(columns['unit'], rule['convert_to']) if 'convert_to' in rule else 1.0
+        if by is None:
+            raise InputError(
+                f'{check} {name}: convert_to of {NAME}: {columns["unit"] or "no unit"} is not of the same kind as '
+                f'{rule["convert_to"]}'
+            )
+        columns['unit'] = rule.get('convert_to', columns['unit'])
+        return columns, by, known or 'better' in rule or not columns['judged']
+
+    def split(self, check: str, params: str) -> tuple[str, Pairs]:
+        """Return the params of a case without those that are dims of its metrics, and these."""
+        names: set[str] = set()
+        for rule in self.rules:
+            if 'dims' in rule and fnmatchcase(check, rule.get('check', '*')):
+                names |= set(rule['dims'])
+        of = from_text(params) if names else ()
+        if not any(name in names for name, _ in of):
+            return params, ()
+        rest, moved = (tuple(pair for pair in of if (pair[0] in names) == wanted) for wanted in (False, True))
+        return to_text(rest), moved
+
+
+NO_RULES = Rules()
+
+
+def with_dims(dims: str, more: Pairs) -> str:
+    """Return a text of dims with `more` of them."""
+    return to_text(pairs(dict(from_text(dims)) | dict(more)))
+
+
+def place(root: Path | None = None) -> Path:
+    """Return where the rules are, or would be written."""
+    folders = site_folders(root)
+    return next((folder / NAME for folder in folders if (folder / NAME).exists()), folders[0] / NAME)
+
+
+def read_rules(path: Path | None = None) -> Rules:
+    """Return the rules of this place; none without a file. Raises InputError for the first mistake."""
+    path = path or place()
+    if not path.exists():
+        return NO_RULES
+    try:
+        content = read_yaml(path)
+        for message in messages(path, _faults(content)):
+            raise InputError(message)
+    except SiteError as error:
+        raise InputError(str(error)) from None
+    return Rules(tuple(content['rules'] or ()))
+
+
+def _faults(content: Any) -> Iterator[Fault]:
+    broken = False
+    for error in _validator().iter_errors(content):
+        broken = True
+        yield from explain(error)
+    for number, rule in enumerate((content['rules'] or ()) if not broken else ()):
+        if 'name' in rule and 'metric' not in re.compile(rule['name']).groupindex:
+            yield (
+                ['rules', number, 'name'],
+                rf'expected a group of the name metric, such as (?P<metric>\w+)_(?P<size>\d+); found {rule["name"]!r}',
+            )
+        if 'dims' in rule and (others := {'metric', 'unit'} & rule.keys()):
+            yield ['rules', number, 'dims'], f'are of whole tests; expected no {" and ".join(sorted(others))} beside it'
+
+
+@functools.cache
+def _validator() -> Any:
+    import jsonschema
+
+    schema = json.loads((SCHEMAS / 'suite.schema.json').read_text(encoding='utf-8'))
+    return jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker(['regex']))

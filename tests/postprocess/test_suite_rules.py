@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: BSD-3-Clause
+"""`suite.yaml`: what decides how the numbers of other suites are judged, and what `plumbline init --suite` writes."""
+
+import json
+
+import pytest
+import yaml
+from run_reports import BEGAN
+from scratch import ROOT
+from typer.testing import CliRunner
+
+from plumbline.units import plain
+from postprocess.cli import app
+from postprocess.readers.rules import read_rules
+from postprocess.results.store import Store
+from postprocess.verdicts.measured import measured_in
+
+DAY = 86400
+
+
+@pytest.fixture(autouse=True)
+def sites(work, monkeypatch):
+    monkeypatch.setenv('PLUMBLINE_SITES', str(work.sites))
+
+
+def init(*words):
+    return CliRunner().invoke(app, ['init', *map(str, words)])
+
+
+def report(values, number=0, params='size=8'):
+    """A run report of ReFrame 4.10.4 with one test of another suite; `values`: name, value and unit, and bounds."""
+    content = json.loads((ROOT / 'tests/data/other-suites/reframe-4.10.4.json').read_text())
+    began = BEGAN + number * DAY
+    content['session_info'] |= {
+        'uuid': f'{number:08x}-0000', 'time_start_unix': began, 'time_end_unix': began + 60,
+    }  # fmt: skip
+    (test, *_) = content['runs'][0]['testcases']
+    test |= {'system': 'box', 'partition': 'cpu', 'result': 'pass', 'display_name': f'Sizes %{params} %threads=2'}
+    test['perfvalues'] = {
+        f'box:cpu:{name}': [value, 0, *(bounds or (None, None)), unit, 'pass'] for name, value, unit, *bounds in values
+    }
+    content['runs'][0]['testcases'] = [test]
+    return content
+
+
+def rules(work, text):
+    path = work.sites / 'suite.yaml'
+    path.write_text(text)
+    return path
+
+
+def rows(work):
+    store = Store(work.results)
+    return [row for session in store.sessions('*') for row in measured_in(store, session)]
+
+
+@pytest.mark.parametrize(
+    ('unit', 'bounds', 'better'),
+    [
+        ('GB/s', (None, None), 'higher'), ('images/sec', (None, None), 'higher'), ('IOPS', (None, None), 'higher'),
+        ('Seconds', (None, None), 'lower'), ('usec', (None, None), 'lower'), ('W', (None, None), 'lower'),
+        ('GB/s', (None, 0.1), 'lower'), ('s', (-0.1, None), 'higher'), ('s', (-0.1, 0.1), 'lower'),
+    ],
+)  # fmt: skip
+def test_bounds_decide_before_the_unit(work, unit, bounds, better):
+    content = report([('x', 5.0, unit)])
+    content['runs'][0]['testcases'][0]['perfvalues']['box:cpu:x'][2:4] = bounds
+    said = work.run('ingest', work.write(content))
+    assert [row.quantity.better for row in rows(work)] == [better]
+    assert 'neither bounds nor unit' not in said.output
+
+
+def test_a_direction_that_nothing_tells_is_said_and_a_rule_decides_it(work):
+    said = work.run('ingest', work.write(report([('errors', 3, 'count'), ('rate', 9.0, 'GB/s')])))
+    assert 'higher is assumed: Sizes errors in count; `plumbline init --suite REPORT`' in said.output.replace('\n', ' ')
+    rules(work, 'rules:\n  - {metric: err*, better: higher}\n  - {check: Siz*, metric: errors, better: lower}\n')
+    said = work.run('ingest', work.write(report([('errors', 3, 'count')], number=1)))
+    assert [row.quantity.better for row in rows(work)][-1] == 'lower' and 'assumed' not in said.output
+
+
+def test_dims_come_out_of_names_and_parameters(work):
+    rules(work, r"""
+rules:
+  - {name: '(?P<metric>\w+) at (?P<message_bytes>\d+) B', floor: 0.04, usual_spread: 0.015}
+  - {check: Sizes, dims: [size]}
+  - {metric: setup, judged: false}
+""")  # fmt: skip
+    work.ingest(report([('rate at 64 B', 7.5, 'GB/s'), ('setup', 1.0, 's')]))
+    found = {row.id.metric: row for row in rows(work)}
+    rate = found['rate']
+    assert dict(rate.id.dims) == {'message_bytes': '64', 'size': '8'} and dict(rate.id.params) == {'threads': '2'}
+    assert rate.stated == {'floor': 0.04, 'usual_spread': 0.015} and rate.judged and not found['setup'].judged
+
+
+def test_units_of_one_kind_are_one_series(work):
+    work.ingest(report([('rate', 7.5, 'GB/s'), ('delay', 2.0, 'us')]))
+    said = work.run('ingest', work.write(report([('rate', 7600.0, 'MBytes/sec'), ('delay', 2.5e-6, 'Seconds')], 1)))
+    assert 'Sizes rate is in MB/s, converted to GB/s as before' in said.output
+    found = [(row.id.metric, row.quantity.unit, row.summary.mean) for row in rows(work)]
+    assert sorted(found) == [
+        ('delay', 'us', 2.0), ('delay', 'us', pytest.approx(2.5)),
+        ('rate', 'GB/s', 7.5), ('rate', 'GB/s', pytest.approx(7.6)),
+    ]  # fmt: skip
+    assert len({row.id for row in rows(work)}) == 2
+    rules(work, 'rules: [{metric: speed, convert_to: MB/s}]')
+    work.ingest(report([('speed', 1.5, 'GB/s')], 2))
+    assert [(row.quantity.unit, row.summary.mean) for row in rows(work) if row.id.metric == 'speed'] == [('MB/s', 1500)]
+    said = work.run('ingest', work.write(report([('speed', 1.5, 's')], 3)))
+    assert said.exit_code == 2 and 'convert_to of suite.yaml: s is not of the same kind as MB/s' in said.output
+
+
+@pytest.mark.parametrize(
+    ('written', 'unit'),
+    [
+        ('GBytes/sec', 'GB/s'), ('MBps', 'MB/s'), ('GFLOPS', 'GFlop/s'), ('Gflops', 'GFlop/s'), ('TFLOP/s', 'TFlop/s'),
+        ('Seconds', 's'), ('µs', 'us'), ('msec', 'ms'), ('Mb/s', 'Mb/s'), ('Gbps', 'Gbps'), ('things', 'things'),
+    ],
+)  # fmt: skip
+def test_ways_to_write_a_unit(written, unit):
+    assert plain(written) == unit
+
+
+@pytest.mark.parametrize(
+    ('text', 'said'),
+    [
+        ('rules:\n  - {check: A}\n  - {beter: lower}\n', ":3: rules.1.beter: unknown key; expected one of better,"),
+        ('rules:\n  - better: low\n', ":2: rules.0.better: expected one of higher, lower; found 'low'"),
+        ('rules:\n  - floor: 5\n', ':2: rules.0.floor: '),
+        ("rules:\n  - name: 'x_(?P<n>.)'\n", ':2: rules.0.name: expected a group of the name metric'),
+        ("rules:\n  - name: 'x_('\n", ':2: rules.0.name: '),
+        ('rules:\n  - {metric: x, dims: [n]}\n', ':2: rules.0.dims: are of whole tests; expected no metric beside it'),
+        ('rules:\n  - {floor: 0.1, floor: 0.2}\n', ':2: rules.0.floor: is there twice, first in line 2'),
+        ('{}\n', ":1: the file: lacks the key 'rules'"),
+        ('rules: [\n', ':2: not valid YAML'),
+    ],
+)  # fmt: skip
+def test_mistakes_of_rules_are_named_and_nothing_is_stored(work, text, said):
+    path = rules(work, text)
+    result = work.run('ingest', work.write(report([('rate', 7.5, 'GB/s')])))
+    assert result.exit_code == 2 and f'{path}{said}' in result.output, result.output
+    assert not Store(work.results).sites()
+
+
+def test_init_writes_what_it_knows_and_asks_for_the_rest(work):
+    values = [(f'latency_{size}', 1.0 + size, 'us') for size in (8, 64, 512)]
+    values += [('hits', 3, 'count'), ('copy n=4', 5.0, 'GB/s')]
+    path = work.write(report(values))
+    said = init('--suite', path)
+    written = work.sites / 'suite.yaml'
+    assert said.exit_code == 0 and f'{written}: written; the direction of 4 metrics is known, of 1' in said.output
+    text = written.read_text()
+    assert '#   Sizes  copy n=4  GB/s  higher' in text and '#   Sizes  latency_8  us  lower' in text
+    assert '#  - {check: Sizes, metric: hits, better: higher}  # or lower: unit count, 3 measured' in text
+    assert yaml.safe_load(text) == {'rules': None} and read_rules(written).rules == ()
+    # as a person would, take each proposed rule
+    taken = '\n'.join(line.replace('#  -', '  -', 1) for line in text.splitlines())
+    rules(work, taken.replace('better: higher', 'better: lower'))
+    said = work.run('ingest', path)
+    assert said.exit_code == 0 and 'assumed' not in said.output, said.output
+    assert {(row.id.metric, row.id.dims, row.quantity.better) for row in rows(work)} == {
+        ('latency', (('size', '8'),), 'lower'), ('latency', (('size', '64'),), 'lower'),
+        ('latency', (('size', '512'),), 'lower'), ('hits', (), 'lower'), ('copy', (('n', '4'),), 'higher'),
+    }  # fmt: skip
+    again = init('--suite', work.reports)
+    assert f'{written}: is there already and stays' in again.output and (work.sites / 'suite.yaml.new').exists()
+
+
+@pytest.mark.parametrize('words', [('--suite', 'absent.json'), ('--suite', '.', '--site', 'x')])
+def test_init_of_nothing_is_named(work, words):
+    said = init(*words)
+    assert said.exit_code == 2 and len(said.stderr.splitlines()) == 1, said.output
+    assert not (work.sites / 'suite.yaml').exists()

@@ -17,6 +17,7 @@ from plumbline.site.job_directives import gpus_of_node
 from plumbline.site.sites import load_site
 from plumbline.stacks.manifest import known_benchmarks
 from postprocess.cli import app
+from postprocess.readers.rules import read_rules
 from postprocess.site_check import check
 from postprocess.verdicts.verdict import BAD, VERDICTS
 from studies import cli_reference
@@ -99,7 +100,11 @@ def test_each_part_of_a_site_that_a_page_shows_is_valid_in_the_example(tmp_path)
     for page in (ROOT / 'docs').glob('*.md'):
         for block in re.findall(r'^```yaml\n(.*?)^```', page.read_text(), re.DOTALL | re.MULTILINE):
             part, site = yaml.safe_load(block), yaml.safe_load(example_site())
-            if 'spack' in part:  # a manifest
+            if part.keys() & {'spack', 'performance', 'steps'}:  # a manifest, a pipeline
+                continue
+            if 'rules' in part:  # a suite.yaml
+                (tmp_path / 'suite.yaml').write_text(block)
+                assert len(read_rules(tmp_path / 'suite.yaml').rules) == len(part['rules'])
                 continue
             (partition,) = site['partitions']
             of_site = set(part) & {'descr', 'environments', 'tolerance', 'partitions'}

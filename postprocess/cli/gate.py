@@ -4,15 +4,17 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from plumbline.errors import InputError
-from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, say
+from postprocess.cli.app import DEFAULT, NewResults, References, app, complain, in_a_folder, say
+
+if TYPE_CHECKING:
+    from postprocess.results.store import Session, Store
 
 
 @app.command(context_settings={'ignore_unknown_options': True})
@@ -21,44 +23,91 @@ def gate(
         list[str],
         typer.Argument(metavar='-- COMMAND...', help='What runs ReFrame: `reframe -c tests -r`, or a script.'),
     ],
+    rerun: Annotated[
+        int,
+        typer.Option(
+            min=0, max=15, metavar='N', help='Run the tests in doubt again, by ReFrame alone, at most so many times.'
+        ),
+    ] = 0,
+    junit: Annotated[
+        Path | None, typer.Option(help='Write the verdicts as JUnit XML, too.', dir_okay=False, callback=in_a_folder)
+    ] = None,
     results: NewResults = DEFAULT,
     references: References = DEFAULT,
 ) -> None:
     """Run a command that runs ReFrame, store its session, judge it, and write the page.
 
     Works for any suite and configuration; no site file is needed. The report is found by RFM_REPORT_FILE, so the
-    command must not choose another with --report-file. Exit code 1 while an incident is open, 2 without a report.
+    command must not choose another with --report-file. In a GitHub workflow, the summary of the step gets the verdicts.
+    Exit code 1 while an incident is open, 2 without a report.
     """
-    from plumbline.files import write_text
+    from plumbline.files import write_text, write_whole
     from postprocess.history.answer import answer
-    from postprocess.readers.ingest import ingest
+    from postprocess.readers import reruns
     from postprocess.readers.run_reports import read_report
+    from postprocess.report.junit import to_junit
     from postprocess.report.page import write_page
     from postprocess.results.store import Store
     from postprocess.views import verdicts as views
 
     with tempfile.TemporaryDirectory(prefix='plumbline-gate-') as folder:
         report = Path(folder, 'report.json')
-        try:
-            ran = subprocess.run(command, env=os.environ | {'RFM_REPORT_FILE': str(report)}, check=False)
-        except OSError as error:
-            raise InputError(f'{command[0]}: cannot be run: {error.strerror}') from None
-        if not report.exists():
-            raise InputError(
-                f'the command ended with exit code {ran.returncode} and wrote no run report: expected one in the file '
-                f'that RFM_REPORT_FILE names, which --report-file overrides'
-            )
-        session = read_report(report).session['session']
-        kept = results / 'reports' / f'{session}.json'
+        reruns.run(command, report)
+        name = read_report(report).session['session']
+        kept = results / 'reports' / f'{name}.json'
         kept.parent.mkdir(parents=True, exist_ok=True)
         write_text(kept, report.read_text(encoding='utf-8'))
     store = Store(results)
-    for stored in ingest(store, [kept]):
-        if isinstance(stored, InputError):
-            raise stored
-    found = answer(store, session, None, references)
+    session = _stored(store, kept, name)
+    for number in range(1, rerun + 1):
+        if not _ran_again(store, session, kept, references, number):
+            break
+        session = _stored(store, kept, name)
+    found = answer(store, name, None, references)
     write_page(results / 'report.html', store, found, references)
+    if junit:
+        write_whole({junit: lambda stream: stream.write(to_junit(found.comparison, found))})
+    if summary := os.environ.get('GITHUB_STEP_SUMMARY'):
+        _append(Path(summary), views.published(found.comparison, found))
     for said in (*found.notes, *found.faults):
         complain(said)
     say(views.summary(found.comparison, found, verdict_last=True))
     raise typer.Exit(2 if found.faults else found.exit_code)
+
+
+def _stored(store: Store, report: Path, name: str) -> Session:
+    from postprocess.readers.ingest import ingest
+
+    for said in ingest(store, [report]):
+        if isinstance(said, InputError):
+            raise said
+        if not said.startswith(f'{report}'):
+            complain(said)
+    return store.find(name)
+
+
+def _ran_again(store: Store, session: Session, report: Path, references: Path | None, number: int) -> bool:
+    """Run the tests in doubt once more; return whether there were any."""
+    from postprocess.incidents.background import name_of
+    from postprocess.readers import reruns
+    from postprocess.readers.cmdline import without_names
+    from postprocess.text import count
+    from postprocess.verdicts.compare import judge_session
+
+    cases = {case.case_id: case for case in store.cases(session)}
+    wanted = judge_session(store, session, references).again
+    names = list(dict.fromkeys(name_of(cases[again.case_id]) for again in wanted))
+    command = without_names(session.cmdline)
+    if not names or not command:
+        return False
+    typer.echo(f'plumbline: rerun {number}: {count(len(names), "test")} in doubt')
+    reruns.run_again(report, command, names)
+    return True
+
+
+def _append(path: Path, text: str) -> None:
+    try:
+        with path.open('a', encoding='utf-8') as stream:
+            stream.write(text + '\n')
+    except OSError as error:
+        raise InputError(f'{path}, of GITHUB_STEP_SUMMARY: cannot be written: {error.strerror}') from None

@@ -8,7 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from lxml import etree
 from scratch import ROOT
+
+from plumbline.references import COLUMNS
+from postprocess.results.store import Store
 
 SUITE = """\
 import reframe as rfm
@@ -37,13 +41,13 @@ REFRAME = Path(sys.executable).with_name('reframe')
 def gate(tmp_path):
     """``plumbline gate -- COMMAND`` in an empty folder, without a site file, on a suite whose test ends with `code`."""
 
-    def gate(*command, code=0):
+    def gate(*command, code=0, options=(), **more):
         (tmp_path / 'suite.py').write_text(SUITE.replace('CODE', str(code)))
         environment = {key: value for key, value in os.environ.items() if not key.startswith(('RFM_', 'PLUMBLINE_'))}
         return subprocess.run(
-            [sys.executable, '-m', 'plumbline', 'gate', '--results', tmp_path / 'results', '--', *command],
+            [sys.executable, '-m', 'plumbline', 'gate', '--results', tmp_path / 'results', *options, '--', *command],
             cwd=tmp_path,
-            env=environment | {'PYTHONPATH': str(ROOT), 'HOME': str(tmp_path), 'PLUMBLINE_SITES': str(tmp_path)},
+            env=environment | {'PYTHONPATH': str(ROOT), 'HOME': str(tmp_path), 'PLUMBLINE_SITES': str(tmp_path)} | more,
             capture_output=True, text=True, check=False,
         )  # fmt: skip
 
@@ -61,6 +65,53 @@ def test_a_suite_is_run_stored_and_judged(gate, tmp_path):
     assert red.returncode == 1 and '1 incident open' in red.stdout and "suite.py -r -n '^Rates'" in red.stdout, (
         red.stdout
     )
+
+
+@pytest.fixture
+def rates(gate, tmp_path):
+    """``plumbline gate --rerun 2`` on the suite whose test prints one of the rates after the other, about 95 by its
+    baseline."""
+
+    def run(*rates, **more):
+        (tmp_path / 'rates').write_text(''.join(f'{rate}\n' for rate in rates))
+        program = tmp_path / 'program'  # takes the first line
+        program.write_text(f'cd {tmp_path}; echo rate: $(head -1 rates); sed -i 1d rates')
+        baseline = tmp_path / 'generic' / 'baseline.csv'
+        baseline.parent.mkdir(exist_ok=True)
+        row = dict.fromkeys(COLUMNS, '') | {
+            'partition': 'default', 'environ': 'builtin', 'check': 'Rates', 'params': '-', 'metric': 'rate',
+            'dims': '-', 'unit': 'GB/s', 'better': 'higher', 'mean': '95', 'std': '0.5', 'n': '20', 'kind': 'baseline',
+            'source': 'by hand', 'recorded_at': '2026-01-01',
+        }  # fmt: skip
+        baseline.write_text('\n'.join([','.join(row), ','.join(row.values())]) + '\n')
+        junit = tmp_path / 'junit.xml'
+        command = (REFRAME, '-c', 'suite.py', '-r', '-S', f'executable_opts={program}')
+        return gate(*command, options=('--rerun', '2', '--junit', junit), **more)
+
+    return run
+
+
+def stored(tmp_path):
+    store = Store(tmp_path / 'results')
+    session = store.find()
+    return [row['value'] for row in store.rows('samples', session)], session
+
+
+def test_what_was_slow_once_runs_again_by_its_own_command(rates, tmp_path):
+    summary = tmp_path / 'summary.md'
+    summary.write_text('before\n')
+    answer = rates(80.5, 95.25, 94.75, GITHUB_STEP_SUMMARY=str(summary))
+    values, session = stored(tmp_path)
+    assert 'rerun 1: 1 test in doubt' in answer.stdout and values[:2] == [80.5, 95.25], answer.stdout + answer.stderr
+    assert answer.returncode == 0 and session.ran == 1 and session.runs == len(values), answer.stdout
+    verdicts = etree.parse(tmp_path / 'junit.xml')
+    assert verdicts.findall('.//testcase') and not verdicts.findall('.//failure')
+    assert summary.read_text().startswith('before\n') and len(summary.read_text()) > 10
+    red = rates(80.5, 80.25, 80.75, GITHUB_STEP_SUMMARY=str(summary))
+    values, session = stored(tmp_path)
+    assert red.returncode == 1 and '1 incident open' in red.stdout and values == [80.5, 80.25, 80.75], red.stdout
+    assert etree.parse(tmp_path / 'junit.xml').findall('.//failure')
+    assert '-15.3 %' in summary.read_text()  # of 80.5 from 95
 
 
 @pytest.mark.parametrize(

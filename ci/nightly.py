@@ -23,13 +23,14 @@ from pathlib import Path
 from ci import cleanup, command, notify, outcome
 from ci.command import duration
 from ci.process import Ended, owner_of
-from ci.rerun import complete, rerun
+from ci.rerun import complete, look_again, rerun
 from ci.session import Case, Content, Selection, Session, case_of, cases_in, cut_short, failed
 from ci.slurm_nodes import Nodes
 from plumbline import settings
 from plumbline.checkout import checks_of
 from plumbline.errors import did_you_mean
 from plumbline.files import open_own, write_text
+from plumbline.machine.kind import kind_of
 from plumbline.paths import ROOT
 from plumbline.references import MODES
 from plumbline.site.sites import UNDESCRIBED, Site, load_site, read_site
@@ -144,6 +145,9 @@ class Night:
         print(*filter(None, words), sep=', ', flush=True)
         if done:
             print(f'plumbline: resumes the session of {session.stamp}: {len(cases) - len(left)} of them are done')
+        kind = kind_of() if self.site.name == UNDESCRIBED else ''
+        if kind:
+            print(f'plumbline: this machine: {kind}')
         nodes = Nodes.now(self.site)
         for node in nodes.out:
             print(f'plumbline: left out: {node}')
@@ -157,6 +161,7 @@ class Night:
         self._told_to_end = ended.told_to_end
         self.problems += [sentence for sentence in ended.warnings if sentence not in self.problems]
         content, elapsed = session.content(), time.monotonic() - began
+        content['session_info'] |= {'plumbline_machine': kind} if kind else {}
         if ended.why:
             self.problems.append(cut_short(content, ended.why, len(cases)))
         else:
@@ -171,6 +176,8 @@ class Night:
             self._retry(session, content, cases)
         if not ended.told_to_end:
             self.problems += complete(session, content, self.site, self.deadline)
+        if may_go_on:
+            look_again(session, content, self.site, self.deadline)
         self.problems += Nodes.now(self.site).problems_since(nodes)
         write_text(session.report, json.dumps(content))
         return self._judge(session, content, may_go_on)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: BSD-3-Clause
-"""Run cases again: for trials that did not fit into their job, and for series in doubt.
+"""Run cases again: for trials that did not fit into their job, where nothing has a baseline, for series in doubt.
 
 One bad value is no evidence against a node.
 """
@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ci import outcome
-from ci.session import Case, Content, Entry, Session, case_of, cases_in, left_out, trials_not_run
+from ci.progress import BESIDES
+from ci.session import MEASURED, Case, Content, Entry, Session, case_of, cases_in, left_out, trials_not_run
 from ci.slurm_nodes import free_nodes, slurm_partitions
-from plumbline.record import OF_NODE
-from plumbline.site.sites import Site
+from plumbline.record import LOOK, OF_NODE
+from plumbline.references import load_references
+from plumbline.site.sites import UNDESCRIBED, Site
 from postprocess.text import count
 
 if TYPE_CHECKING:
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 STEPS = (
     8  # of further jobs in a session, at most: 1, 2, 4 and 8 of a case, and cases that the budget has room for later
 )
+LOOKING = 120.0  # seconds of further jobs while a site has no baseline
+LOOKS = 8  # of a case, at most
 SHORTEST = 1800.0  # seconds that reruns may always take; beyond that, no longer than the session itself
 
 
@@ -55,6 +59,48 @@ def _on_their_nodes(cases: Sequence[Entry], site: Site) -> dict[Case, list[str]]
 def _incomplete(content: Content) -> list[Entry]:
     """Return the last run of each case that has trials left."""
     return [case for case in cases_in(content) if trials_not_run(case)]
+
+
+def look_again(session: Session, content: Content, site: Site, deadline: float) -> None:
+    """Run short cases again on an undescribed machine without a baseline, to show how much their metrics vary there.
+
+    Of each check in an environ the shortest case, a trial a job, in rounds, as often as two minutes allow.
+    """
+    if site.name != UNDESCRIBED or any(row.kind == 'baseline' for row in load_references(site.name).rows):
+        return
+    planned = _looks(cases_in(content))
+    if not planned or time.monotonic() >= deadline:
+        return
+    words = f'{count(sum(planned.values()), "further short job")} of {count(len(planned), "case")}'
+    print(f'plumbline: there is no baseline yet: {words} show how much the metrics vary here', flush=True)
+    done = 0
+    for times in sorted(set(planned.values())):  # those that fit in once more often go on alone
+        wanted = {case: () for case, often in planned.items() if often >= times}
+        trials = dict.fromkeys(wanted, 1)
+        session.run_again(content, wanted, deadline, f'-look{times}', times - done, trials=trials, purpose=LOOK)
+        done = times
+
+
+def _looks(cases: Sequence[Entry]) -> dict[Case, int]:
+    """Return how often which cases run again: the shortest of each check and environ, once, then equally long each."""
+    shortest: dict[tuple[str, str, str], Entry] = {}
+    for entry in sorted(cases, key=lambda entry: entry.get('time_run') or 0.0, reverse=True):
+        if entry['result'] in MEASURED and any(one.get('judged', True) for one in entry['record']['metrics'].values()):
+            shortest[entry['partition'], entry['environ'], entry['record']['check']] = entry
+    seconds = {
+        case_of(entry): entry['time_run'] / max(entry['record'].get('trials') or 1, 1) + BESIDES
+        for entry in shortest.values()
+        if entry.get('time_run')
+    }
+    planned, left, wanted = dict.fromkeys(seconds, 0), LOOKING, list(seconds)
+    while wanted:
+        case = min(wanted, key=lambda case: (planned[case] > 0, (planned[case] + 1) * seconds[case]))
+        if seconds[case] > left or planned[case] == LOOKS:
+            wanted.remove(case)
+            continue
+        planned[case] += 1
+        left -= seconds[case]
+    return {case: times for case, times in planned.items() if times}
 
 
 def rerun(session: Session, content: Content, site: Site, deadline: float, store: Callable[[], object]) -> None:

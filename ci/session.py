@@ -47,7 +47,8 @@ _LISTED = re.compile(r'^\s*[-^] ?([^~]*)/(\w+) @(\S+)$')  # a case, itself or as
 _CONCRETIZED = 'Concretized '
 _CHECK = re.compile(r'^@(\w+\.)?simple_test\b', re.MULTILINE)
 _GENERATORS = (('-P', '--par'), '--repe', '--dist')  # beginnings of options that make tests of those selected
-_MEASURED = ('pass', 'xfail', 'xpass')
+#: ReFrame's results of a case that measured.
+MEASURED = ('pass', 'xfail', 'xpass')
 
 Case = tuple[str, str]  # ReFrame's hash of a case, and its system:partition+environ
 Content = dict[str, Any]  # a run report
@@ -282,7 +283,7 @@ class Session:
         """Keep how long the jobs of the cases took, for the estimate of the next session."""
         seconds = Seconds.read(Path(self.results))
         first = [case for case in content['runs'][0]['testcases'] if not case['fixture']]
-        measured = (case for case in first if case['result'] in _MEASURED and case.get('time_run'))
+        measured = (case for case in first if case['result'] in MEASURED and case.get('time_run'))
         seconds.learn({case_of(case): case['time_run'] for case in measured}, elapsed)
         seconds.write(Path(self.results))
 
@@ -375,9 +376,7 @@ def trials_not_run(case: Entry) -> int:
 def failed(content: Content) -> list[Entry]:
     """Return the cases that did not measure; one with a value beyond its limit did."""
     return [
-        case
-        for case in cases_in(content)
-        if case['result'] not in _MEASURED and case.get('fail_phase') != 'performance'
+        case for case in cases_in(content) if case['result'] not in MEASURED and case.get('fail_phase') != 'performance'
     ]
 
 

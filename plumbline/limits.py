@@ -126,11 +126,14 @@ def expected_spread(row: Reference, tolerance: Tolerance) -> tuple[float, float,
     """Return the variance of the logarithm of one session's value, its degrees of freedom, and whether it is assumed.
 
     A recorded spread with at least `PRIOR_DF` degrees of freedom is used as it is. One with fewer, or the plain std of
-    a row, is averaged with what is usual for the kind of metric; without either, the usual spread is assumed.
+    a row, is averaged with what is usual for the kind of metric; without either, the usual spread is assumed. That of
+    the jobs of a single session is used as it is, and is assumed, too.
     """
     spread, df = spread_of(row)
     if spread is None or df is None:
         return tolerance.prior, PRIOR_DF, True
+    if row.spread is not None and row.spread_n == 1:
+        return spread**2, PRIOR_DF, True
     if row.spread is not None and df >= PRIOR_DF:
         return spread**2, df, False
     return (PRIOR_DF * tolerance.prior + df * spread**2) / (PRIOR_DF + df), PRIOR_DF + df, False

@@ -14,6 +14,8 @@ SCHEMA = 1
 Sample = tuple[int, str, float]  # trial, nodes joined by commas, value
 #: Why a further job ran: its node is in doubt. The reason is unrelated to the series that it measured.
 OF_NODE = 'node'
+#: Nothing chose it: it shows how much a metric varies from job to job before sessions can be compared.
+LOOK = 'look'
 #: The tag of a case of a kind that had never run on real hardware when it was released.
 EXPERIMENTAL = 'experimental'
 #: Value of `configuration` in the provenance of a case that ran with a ReFrame configuration of the site's own.

@@ -79,6 +79,11 @@ class Reference:
         return frozenset(name.strip()[:8] for name in self.facts.get('sessions', '').split(',')) - {''}
 
     @property
+    def has_two_levels(self) -> bool:
+        """True if the series had two levels; the row is of the worse one."""
+        return 'levels' in self.facts
+
+    @property
     def origin(self) -> str:
         """The source of the number, and its software where that is known."""
         return f'{self.source} ({self.software})' if self.software else self.source

@@ -33,10 +33,10 @@ def _schema(**columns: pa.DataType) -> pa.Schema:
 
 
 #: In the order in which their files are written. `case_id` is a number within the session; `round` is 0 for the first
-#: run of a case, 1 for the next, whose `purpose` is ``node`` where a node in doubt was the reason; `params` and `dims`
-#: of metrics and samples are texts of `plumbline.identity.to_text`; `dims`, `draw`, `figures`, `placement`,
-#: `provenance` and `health` of a case are JSON. `status` of a metric is that of `status_of`; `selection` and
-#: `narrowed_by` are explained in `Session`.
+#: run of a case, 1 for the next, whose `purpose` is ``node`` where a node in doubt was the reason, ``look`` where it
+#: shows how much a metric varies before there is a baseline; `params` and `dims` of metrics and samples are texts of
+#: `plumbline.identity.to_text`; `dims`, `draw`, `figures`, `placement`, `provenance` and `health` of a case are JSON.
+#: `status` of a metric is that of `status_of`; `selection` and `narrowed_by` are explained in `Session`.
 TABLES = {
     'samples': _schema(
         case_id=pa.int32(), metric=pa.string(), dims=pa.string(), trial=pa.int32(), node=pa.string(),

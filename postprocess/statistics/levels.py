@@ -4,14 +4,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy
 from numpy import ndarray
 
 from plumbline.limits import DEFAULT_FLOOR, DEFAULT_SPREAD
 from postprocess.statistics.distributions import ENOUGH_METRICS, inliers, moderate
+from postprocess.statistics.method import METHOD
 
 _ENOUGH_SESSIONS = 5  # from which an outlier is told from usual variation
 _APART = 12.0  # least distance of two levels, in standard deviations inside them
@@ -23,17 +24,21 @@ class Level:
     """The level of one series: which of its values count, and how much a further value would vary.
 
     `used`: True for each value that counts. `variance` of the logarithm of one session's value with `df` degrees of
-    freedom, both None with one session. `levels`: the means and sessions of both levels, the worse first, where there
-    are two; then only the values of the worse count. `switched`: the session in which the second level began, if the
-    series stayed there; else None.
+    freedom, both None with one session. `usual`: the spread that is usual for such a value here, as far as further jobs
+    show it. `levels`: the means and sessions of both levels, the worse first, where there are two; then only the values
+    of the worse count. `switched`: the session in which the second level began, if the series stayed there; else None.
+    `worse`: where jobs of one session were at both levels, the mean of those at the worse one, of each session that
+    counts; then `levels` have jobs in place of sessions.
     """
 
     used: ndarray
     dropped: int = 0
     variance: float | None = None
     df: float | None = None
+    usual: float | None = None
     levels: tuple[tuple[float, int], ...] = ()
     switched: int | None = None
+    worse: ndarray | None = None
 
 
 @dataclass(frozen=True)
@@ -41,7 +46,7 @@ class Values:
     """The values of one series, above 0, with the number of their session each, in the order of the sessions.
 
     `sign`: 1 where higher is better. `usual`: the spread that is usual for its kind of metric. `floor`: the smallest
-    loss that matters.
+    loss that matters. `looks`: the values of further jobs of a session, which nothing chose, by its number.
     """
 
     values: ndarray
@@ -49,31 +54,71 @@ class Values:
     sign: int = 1
     usual: float = DEFAULT_SPREAD
     floor: float = DEFAULT_FLOOR
+    looks: Mapping[int, ndarray] = field(default_factory=dict)
+
+    def jobs(self) -> list[ndarray]:
+        """Return all jobs of each session that has further ones."""
+        return [numpy.append(self.values[self.sessions == night], more) for night, more in self.looks.items()]
 
 
 def estimate(series: Sequence[Values]) -> list[Level]:
     """Return the level of each series, with spreads corrected for dropped outliers and shrunk towards usual ones.
 
     `moderate` finds from all series how far what is usual for their kinds holds at this site. Where several nodes ran
-    in a session, all their values count for the spread, and the sessions for the degrees of freedom.
+    in a session, all their values count for the spread, and the sessions for the degrees of freedom. What is usual is
+    at least what further jobs within a session show (`_usual`).
     """
     levels = [_level(of) for of in series]
+    spreads = _usual(series, levels)
+    if any(of.looks for of in series):
+        levels = [replace(level, usual=float(here)) for level, here in zip(levels, spreads, strict=True)]
     narrowed = _share_by_chance(levels)
     known, variances, degrees, usual = [], [], [], []
-    for place, (of, level) in enumerate(zip(series, levels, strict=True)):
+    for place, (of, level, here) in enumerate(zip(series, levels, spreads, strict=True)):
         sessions = len(numpy.unique(of.sessions[level.used]))
         if sessions < 2:
             continue
         factor, fewer = _correction(level.dropped / len(level.used), narrowed)
         known.append(place)
-        variances.append(numpy.log(of.values[level.used]).var(ddof=1) * factor)
+        values = of.values[level.used] if level.worse is None else level.worse
+        variances.append(numpy.log(values).var(ddof=1) * factor)
         degrees.append(max((sessions - 1) / fewer, 1.0))
-        usual.append(of.usual**2)
+        usual.append(here**2)
     if known:
         moderated = moderate(*map(numpy.array, (variances, degrees, usual)))
         for place, variance, df in zip(known, *moderated, strict=True):
             levels[place] = replace(levels[place], variance=float(variance), df=float(df))
     return levels
+
+
+def _usual(series: Sequence[Values], levels: Sequence[Level]) -> ndarray:
+    """Return the spread that is usual for a session's value of each series.
+
+    That of its kind, unless further jobs of a session show more: they have `METHOD.alike` of the variance in common, so
+    what differs between them is the rest of it. Moderated over the series, which also tells it of those without further
+    jobs. Of minutes it is the least that sessions differ by.
+    """
+    stated = numpy.array([of.usual for of in series]) ** 2
+    squares, df = numpy.zeros(len(series)), numpy.zeros(len(series))
+    for place, (of, level) in enumerate(zip(series, levels, strict=True)):
+        for jobs in of.jobs():
+            logs = numpy.log(jobs)
+            if level.levels:
+                logs = logs[_is_worse(jobs, of.sign, level)]
+            if len(logs) > 1:
+                squares[place] += ((logs - logs.mean()) ** 2).sum()
+                df[place] += len(logs) - 1
+    if not df.any():
+        return numpy.sqrt(stated)
+    within = squares / numpy.maximum(df, 1) / (1 - METHOD.alike[0])
+    within = numpy.where(df > 0, numpy.maximum(within, _LEAST_SPREAD**2 * stated), 0.0)
+    return numpy.sqrt(numpy.maximum(stated, moderate(within, df, stated)[0]))
+
+
+def _is_worse(values: ndarray, sign: int, level: Level) -> ndarray:
+    """Return which values are nearer to the worse of two levels."""
+    border = numpy.sqrt(level.levels[0][0] * level.levels[1][0])
+    return sign * values < sign * border
 
 
 def _level(of: Values) -> Level:
@@ -87,10 +132,31 @@ def _level(of: Values) -> Level:
         changes = numpy.flatnonzero(low[1:] != low[:-1])
         switched = int(sessions[changes[0] + 1]) if len(changes) == 1 else None
         return Level(numpy.isin(of.sessions, sessions[low]), levels=found, switched=switched)
+    if (within := _within_a_session(of, sessions)) is not None:
+        return within
     if len(sessions) < _ENOUGH_SESSIONS:
         return Level(numpy.ones(len(logs), bool))
     used = inliers(logs)
     return Level(used, dropped=int((~used).sum()))
+
+
+def _within_a_session(of: Values, sessions: ndarray) -> Level | None:
+    """Return the worse of two levels that the jobs of one session were at; None where there are no two."""
+    borders = (_border(of.sign * numpy.log(jobs), of) for jobs in of.jobs())
+    border = next((found for found in borders if found is not None), None)
+    if border is None or len(sessions) < len(of.values):
+        return None
+    low, high, worse, used = [], [], [], numpy.zeros(len(of.values), bool)
+    for place, night in enumerate(of.sessions.tolist()):
+        jobs = numpy.log(numpy.append(of.values[place], of.looks.get(night, ())))
+        is_low = of.sign * jobs < border
+        low += jobs[is_low].tolist()
+        high += jobs[~is_low].tolist()
+        if is_low.any():
+            used[place] = True
+            worse.append(math.exp(jobs[is_low].mean()))
+    levels = tuple((math.exp(sum(side) / len(side)), len(side)) for side in (low, high))
+    return Level(used, levels=levels, worse=numpy.array(worse))
 
 
 def _border(performance: ndarray, of: Values) -> float | None:

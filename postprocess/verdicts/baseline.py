@@ -15,10 +15,11 @@ import numpy
 from plumbline.clock import is_ahead
 from plumbline.errors import InputError
 from plumbline.identity import SeriesId
-from plumbline.limits import Limits, Tolerance, limits, spread_of, tolerance_for
+from plumbline.limits import DEFAULT_SPREAD, PRIOR_DF, Limits, Tolerance, limits, spread_of, tolerance_for
 from plumbline.paths import site_file
 from plumbline.record import summarize
 from plumbline.references import FILES, Reference, load_references, read_references
+from plumbline.site.sites import UNDESCRIBED
 from plumbline.units import UNITS
 from postprocess.results.store import Session, Store
 from postprocess.statistics.levels import Level, Values, estimate
@@ -38,7 +39,16 @@ from postprocess.verdicts.candidates import (
 )  # fmt: skip
 from postprocess.verdicts.compare import site_policy
 from postprocess.verdicts.measured import mean_of
-from postprocess.verdicts.objections import LASTING, Objection, doubtful_jobs, slow_loss, summary_of, two_levels, worse
+from postprocess.verdicts.objections import (
+    LASTING,
+    Objection,
+    both_levels,
+    doubtful_jobs,
+    slow_loss,
+    summary_of,
+    two_levels,
+    worse,
+)  # fmt: skip
 
 _NAMED = 30  # sessions that a row names beside its first
 _NOTHING = 'holds nothing that can be recorded'
@@ -237,7 +247,9 @@ class _Recorder:
 
     def values(self, of: Candidate) -> Values:
         tolerance = self.tolerance(of)
-        return Values(of.values, of.nights, of.quantity.sign, tolerance.usual_spread, tolerance.floor)
+        nights = set(of.nights.tolist())
+        looks = {night: values for night, values in of.looks.items() if night in nights}
+        return Values(of.values, of.nights, of.quantity.sign, tolerance.usual_spread, tolerance.floor, looks)
 
     def tolerance(self, of: Candidate) -> Tolerance:
         return tolerance_for(self.policy, of.id, **of.stated)
@@ -246,12 +258,18 @@ class _Recorder:
         """Return the row of a series beside the one in force, with what speaks against it."""
         old, tolerance, wanted = self.in_force.get(of.id), self.tolerance(of), self.wanted
         used = of.only(level.used)
+        if level.worse is not None:
+            used = replace(used, values=level.worse)
         nights = list(dict.fromkeys(used.nights.tolist()))
         new = _row(used, level, [self.sessions[night] for night in nights], facts.of(of.id.case, set(nights)))
+        if self.alternates(level):
+            new = replace(new, note=f'{new.note}; {both_levels(level, of.quantity.unit)}')
         if old and (wanted.epoch or (old.epoch and (old.spread_n or 0) > (new.n or 0))):
             new = _with_spread_of(new, old)  # a change of level does not change how much a metric varies
         new = replace(new, epoch=wanted.epoch or (old.epoch if old else ''))
-        found = doubtful_jobs(used, self.doubts) + two_levels(level, of.quantity.unit, self.sessions)
+        found = doubtful_jobs(used, self.doubts)
+        if not self.alternates(level):
+            found += two_levels(level, of.quantity.unit, self.sessions)
         found += slow_loss(used, tolerance, self.sessions)
         found += worse(new, None if wanted.epoch else old, self.published.find(of.id), tolerance)
         accepted = (old.facts.get('although', '') if old else '').partition(': ')
@@ -264,6 +282,14 @@ class _Recorder:
             new = replace(new, note=note, provenance=f'although={kinds}: {why}; {new.provenance}')
         old_limits = limits(old, tolerance) if old else None
         return Replacement(new, limits(new, tolerance), old, old_limits, tolerance, tuple(due), withheld)
+
+    def alternates(self, level: Level) -> bool:
+        """Return True if a machine goes to and fro between two levels by itself: no change that a person can explain.
+
+        Seen within one session, or on an undescribed machine between sessions.
+        """
+        to_and_fro = bool(level.levels) and level.switched is None
+        return to_and_fro and (level.worse is not None or self.site == UNDESCRIBED)
 
     def left_out(
         self, measured: Sequence[Candidate], found: Sequence[Candidate], taken: Sequence[int]
@@ -316,20 +342,25 @@ def _row(of: Candidate, level: Level, sessions: Sequence[Session], facts: Mappin
     note = [f'binary {", ".join(binary[:12] for binary in binaries)}'] if (binaries := facts.get(BINARY)) else []
     note += [count(len(nodes), 'node')]
     note += [f'{count(level.dropped, "outlying value")} dropped'] if level.dropped else []
+    spread, df = None if level.variance is None else math.sqrt(level.variance), level.df
     if len(sessions) == 1:
-        usual = of.stated['usual_spread']
-        note += [f'one session: limits from the usual spread of such a metric{f", {usual:.2g}" if usual else ""}']
+        usual = of.stated['usual_spread'] or DEFAULT_SPREAD
+        if level.usual and level.usual > usual:
+            spread, df = level.usual, PRIOR_DF
+            note += [f'one session: limits from the spread that its further jobs show, {spread:.2g}']
+        else:
+            note += [f'one session: limits from the usual spread of such a metric, {usual:.2g}']
     known = {name: ' | '.join(map(part, values)) for name, values in facts.items() if name != BINARY}
     known |= {
         'dates': dates, 'nodes': ranges(nodes),
         'sessions': ', '.join(names if len(names) <= _NAMED else [names[0], *names[-_NAMED:]]),
-    }  # fmt: skip
+    } | ({'levels': f'{len(level.levels)}'} if level.levels else {})  # fmt: skip
     return Reference(
         id=of.id, quantity=of.quantity, mean=mean_of(jobs), n=len(sessions), kind='baseline',
         std=jobs.std if jobs.n > 1 else None if math.isnan(trials) else trials,
         source=f'{source} on {hosts}' if hosts else source, recorded_at=last, mode=of.mode, note='; '.join(note),
-        spread=None if level.variance is None else math.sqrt(level.variance), df=level.df,
-        spread_n=None if level.variance is None else len(sessions), usual_spread=of.stated['usual_spread'],
+        spread=spread, df=df, spread_n=None if spread is None else len(sessions),
+        usual_spread=of.stated['usual_spread'],
         floor=of.stated['floor'],
         provenance='; '.join(f'{name}={known[name]}' for name in sorted(known)),
     )  # fmt: skip

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy
@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy import ndarray
 
 from plumbline.identity import CaseId, Quantity, SeriesId
+from plumbline.record import LOOK
 from postprocess.results.rows import CaseRow, MetricRow, typed
 from postprocess.results.store import Session, Store
 from postprocess.results.tables import reached_its_end
@@ -62,6 +63,12 @@ _SERIES = f"""
         GROUP BY "case", hash(metric, dims, unit, better)
     )
     SELECT * EXCLUDE "case" FROM named JOIN found USING ("case")
+"""
+_LOOKS = f"""
+    SELECT "partition", environ, "check", params, metric, metrics.dims, unit, better, night::INT AS night,
+        list(mean ORDER BY round, case_id) AS "values"
+    FROM metrics JOIN cases USING (night, case_id)
+    WHERE purpose = '{LOOK}' AND status = 'measured' AND mean > 0 GROUP BY ALL
 """
 _BUSY = f"""
     SELECT night, case_id, "partition", environ, "check", params, {NODE} AS node,
@@ -121,6 +128,7 @@ class Candidate:
     """The values of one series, an element of each array a job: its session, a place among those read, and its case.
 
     `std`: of the trials of the job, not a number where there is one. `stated`: what the check states of its tolerance.
+    `looks`: the values of further jobs of a session, which nothing chose, by its place.
     """
 
     id: SeriesId
@@ -132,6 +140,7 @@ class Candidate:
     values: ndarray
     std: ndarray
     nodes: ndarray
+    looks: Mapping[int, ndarray] = field(default_factory=dict)
 
     def only(self, chosen: ndarray) -> Candidate:
         """Return the jobs where `chosen` is True, or those at these places."""
@@ -167,6 +176,10 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
     table = store.query(_SERIES, sessions)
     if not table.num_rows:
         return []
+    looks: dict[tuple[SeriesId, Quantity], dict[int, ndarray]] = {}
+    for row in store.query(_LOOKS, sessions).to_pylist():
+        key = SeriesId.from_row(row), Quantity(row['unit'], row['better'])
+        looks.setdefault(key, {})[row['night']] = numpy.array(row['values'])
     nodes = table['nodes'].combine_chunks()
     names, codes = _dictionary(nodes.values)
     offsets = nodes.offsets.to_pylist()[1:-1]
@@ -177,7 +190,8 @@ def read_candidates(store: Store, sessions: Sequence[Session]) -> list[Candidate
         stated = {name: row[name] for name in ('floor', 'usual_spread')}
         quantity, mode = Quantity(row['unit'], row['better']), smallest_mode(row['tags'])
         lists = dict(zip(_LISTS, arrays, strict=True))
-        of = Candidate(SeriesId.from_row(row), quantity, mode, stated, **lists, nodes=names[places])
+        id = SeriesId.from_row(row)
+        of = Candidate(id, quantity, mode, stated, **lists, nodes=names[places], looks=looks.get((id, quantity), {}))
         found.append(of.only(numpy.lexsort((of.cases, of.nights))))
     return sorted(found, key=lambda of: (of.id, of.quantity))
 

@@ -110,7 +110,7 @@ def baseline_of(rows: Sequence[Row], recorded: ndarray, weights: ndarray) -> Bas
     """Return the references of `rows` as arrays; `recorded`: the jobs of the sessions that they come from."""
     spreads = [expected_spread(row.spread, row.tolerance) for row in rows]
     variance, df, assumed = (numpy.array(column) for column in zip(*spreads, strict=True))
-    prior = numpy.array([row.tolerance.prior for row in rows])
+    prior = numpy.where(assumed, variance, [row.tolerance.prior for row in rows])
     # the mean of values is above that of their logarithms by half of the variance
     mean = [
         row.sign * (math.log(row.reference.mean) - of / 2 * (not unknown))
@@ -270,7 +270,7 @@ def _read(store: Store, sessions: Sequence[Session], rows: Sequence[Row]) -> nda
             SELECT partition, environ, "check", params, metric, metrics.dims, unit, better, nodes,
                 metrics.night, round, case_id, mean
             FROM metrics JOIN cases USING (session, case_id)
-            WHERE status = 'measured' AND mean > 0 AND purpose = ''
+            WHERE status = 'measured' AND mean > 0 AND purpose != 'node'
         ), numbered AS MATERIALIZED (
             SELECT number, CASE WHEN by_nodes THEN array_to_string(list_sort(nodes), ',') ELSE '' END AS nodes,
                 night, round, case_id, mean

@@ -49,8 +49,7 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
     """Return both levels of a series that has two."""
     if not level.levels:
         return []
-    worse, better = (f'{number(mean)} {unit} in {count(n, "session")}' for mean, n in level.levels)
-    why = f'two levels, {worse} and {better}; the worse one is taken'
+    why = both_levels(level, unit)
     if level.switched is not None:
         began = sessions[level.switched]
         why += (
@@ -58,6 +57,13 @@ def two_levels(level: Level, unit: str, sessions: Sequence[Session]) -> list[Obj
             'after a planned change name the sessions since and give --epoch'
         )
     return [Objection('levels', why)]
+
+
+def both_levels(level: Level, unit: str) -> str:
+    """Return the two levels of a series in words."""
+    what = 'session' if level.worse is None else 'job'
+    worse, better = (f'{number(mean)} {unit} in {count(n, what)}' for mean, n in level.levels)
+    return f'two levels, {worse} and {better}; the worse one is taken'
 
 
 def slow_loss(used: Candidate, tolerance: Tolerance, sessions: Sequence[Session]) -> list[Objection]:

@@ -223,6 +223,8 @@ class Comparison:
             half, every = (f'{100 * loss:.1f} %' for loss in (noticed[len(noticed) // 2], noticed[-1]))
             when = 'Half' if self.scope else 'Within one session half'
             text += f' {when} of them notice losses above {half}, all of them losses above {every}.'
+        if levels := sum(bool(row.reference and row.reference.has_two_levels) for row in self.guarded):
+            text += f' {levels} of them {"has" if levels == 1 else "have"} two levels and the worse one as reference.'
         return f'{text} {self.left_out}'.rstrip()
 
     @property

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 
 from ci import rerun as module
-from ci.rerun import complete, rerun
+from ci.rerun import complete, look_again, rerun
 from ci.session import cases_in
 from plumbline.site.sites import Site
 from postprocess.verdicts.verdict import Again
@@ -136,3 +136,59 @@ def test_reruns_end_after_eight_steps_a_run_that_ran_nothing_and_the_deadline(mo
     nothing = Doubts(monkeypatch, [again(1)], [again(1)])
     nothing.run_again = lambda *words, **options: bool(nothing.ran.append(words))
     assert len(nothing.rerun()) == 1 and nothing.stored == 0
+
+
+# The first night of an undescribed machine
+
+
+class Looks:
+    """A session whose further jobs are written down: (part, times, purpose, hashes of the cases)."""
+
+    def __init__(self, monkeypatch, rows=()):
+        self.ran = []
+        monkeypatch.setattr(module, 'load_references', lambda site: SimpleNamespace(rows=rows))
+
+    def run_again(self, content, wanted, deadline, part, times, *, trials, purpose=''):
+        assert set(trials.values()) == {1}
+        self.ran.append((part, times, purpose, sorted(name for name, _ in wanted)))
+        return True
+
+
+def ran_for(seconds, check, code, result='pass', **more):
+    entry = case() | {'hashcode': code, 'result': result, 'time_run': seconds, 'display_name': f'{check} {code}'}
+    record = {'check': check, 'metrics': {'m': {}}, 'provenance': {}, 'job': {'nodes': ['n1']}}
+    return entry | {'unique_name': code, 'record': record | more}
+
+
+def look(session, *cases, site='localhost'):
+    content = {'runs': [{'testcases': list(cases)}]}
+    look_again(session, content, SimpleNamespace(name=site), time.monotonic() + 3600)
+    return session.ran
+
+
+def test_the_shortest_case_of_each_check_runs_again_for_two_minutes(monkeypatch):
+    """A trial and 3 s for ReFrame: 5, 9 and 45 s; once each 59 s. 6 more of A and 3 of B make it 116 s."""
+    cases = [
+        ran_for(4, 'A', 'a', trials=2),
+        ran_for(6, 'B', 'b', trials=1),
+        ran_for(9, 'B', 'longer', trials=1),
+        ran_for(126, 'C', 'c', trials=3),
+    ]
+    assert look(Looks(monkeypatch), *cases) == [
+        ('-look1', 1, 'look', ['a', 'b', 'c']), ('-look4', 3, 'look', ['a', 'b']), ('-look7', 3, 'look', ['a']),
+    ]  # fmt: skip
+
+
+def test_nothing_looks_again_at_what_did_not_measure_or_is_not_judged_or_takes_too_long(monkeypatch):
+    cases = [
+        ran_for(2, 'A', 'failed', result='fail'),
+        ran_for(2, 'B', 'shown', metrics={'m': {'judged': False}}),
+        ran_for(130, 'C', 'long'),
+    ]
+    assert look(Looks(monkeypatch), *cases) == []
+
+
+def test_a_described_site_and_one_with_a_baseline_need_no_look(monkeypatch):
+    assert look(Looks(monkeypatch), ran_for(2, 'A', 'a'), site='mycluster') == []
+    assert look(Looks(monkeypatch, [SimpleNamespace(kind='baseline')]), ran_for(2, 'A', 'a')) == []
+    assert look(Looks(monkeypatch, [SimpleNamespace(kind='published')]), ran_for(2, 'A', 'a')) != []

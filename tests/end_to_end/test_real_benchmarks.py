@@ -38,7 +38,7 @@ def night(tmp_path_factory, program):
     path.write_text(yaml.safe_dump(site))
     # a second of each loop that is compared below: one of 4 ms is as long as another process may take a core
     short = ('-S', 'trials=1', '-S', 'LikwidBandwidth.loop_seconds=0')
-    answer = clone.nightly('--', *short, PLUMBLINE_SITE='localhost')
+    answer = clone.nightly('--no-retry', '--', *short, PLUMBLINE_SITE='localhost')
     assert answer.returncode == 0, answer.stdout + answer.stderr
     return clone
 

@@ -163,7 +163,15 @@ def test_the_last_matching_rule_of_the_policy_counts():
     assert tolerance_for(policy, likwid('memory', 'store')) == Tolerance(0.3, 0.6)
 
 
-def test_hpl_that_lost_a_quarter_is_beyond_the_limit_even_on_a_machine_that_nobody_described():
-    hpl = SeriesId('node', 'system', 'HPCC', from_text('size=quick'), 'HPL_Tflops')
-    tolerance = tolerance_for(load_site('localhost').tolerance, hpl)
-    assert limits(row(1.3, 0.2, 3), tolerance).bad > 1.0 * 1.1
+def test_an_undescribed_machine_has_the_floors_of_the_checks():
+    policy = load_site('localhost').tolerance
+    for check, metric in (('HPCC', 'StarSTREAM_Triad'), ('LikwidBandwidth', 'bandwidth'), ('IOR', 'bandwidth')):
+        of = SeriesId('node', 'system', check, from_text('size=quick'), metric)
+        assert tolerance_for(policy, of, floor=0.05, usual_spread=0.015) == Tolerance(0.05, 0.75, 0.015)
+
+
+def test_the_spread_of_the_jobs_of_one_session_stands_for_what_is_usual_and_is_assumed():
+    of = row(100.0, 3.0, 1, spread=0.1, df=4.0, spread_n=1)
+    assert expected_spread(of, Tolerance(usual_spread=0.015)) == (pytest.approx(0.01), 4.0, True)
+    # of 4 degrees of freedom, Student's t that 1 of 100 000 exceeds is 23.33: 100 exp(-23.33 x 0.1 x sqrt(2)) is 3.7
+    assert limits(of, Tolerance(usual_spread=0.015)).bad == pytest.approx(25.0)

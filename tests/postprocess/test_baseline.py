@@ -401,3 +401,39 @@ def test_of_a_case_that_ran_again_the_first_job_counts(work):
     work.run('record propose')
     work.run('record accept')
     assert baseline(work)['triad'].mean == 90
+
+
+def first_night(work, values, looks, **stated):
+    """A session whose case ran again with `looks`, which nothing chose; the first one of a machine."""
+    jobs = [case(metrics={'triad': metric([value]) | stated}) for value in (values, *looks)]
+    content = report(jobs[0], uuid='night00', began=BEGAN)
+    for number, entry in enumerate(jobs[1:], 1):
+        content['runs'].append(
+            {'run_index': number, 'testcases': [entry | {'run_index': number, 'plumbline_purpose': 'look'}]}
+        )
+    work.ingest(content)
+
+
+def test_jobs_that_ran_again_on_the_first_night_widen_the_limits_of_its_only_session(work):
+    """By hand: the logarithms of 100, 80 and 125 vary by 0.2231^2; the jobs of a session have 0.3 of it in common.
+
+    Fewer than ten series: drawn to the 2 % of the check as to four degrees of freedom:
+    sqrt((4 x 0.02^2 + 2 x 0.2231^2 / 0.7) / 6) = 0.155.
+    """
+    first_night(work, 100.0, (80.0, 125.0))
+    assert work.run('record propose').exit_code == 0
+    row = baseline_after_accept(work)
+    assert (row.mean, row.n, row.spread_n, row.df) == (100.0, 1, 1, 4.0)
+    assert row.spread == pytest.approx(0.155, abs=0.001)
+    assert 'one session: limits from the spread that its further jobs show, 0.15' in row.note
+
+
+def test_two_levels_within_the_first_night_are_told_and_the_worse_one_is_the_reference(work):
+    first_night(work, 120.1, (95.0, 119.8, 95.2, 120.0, 94.9, 119.9, 95.1))
+    proposed = work.run('record propose')
+    assert proposed.exit_code == 0, 'a machine that goes to and fro within minutes needs no reason of a person'
+    row = baseline_after_accept(work)
+    assert row.mean == pytest.approx(95.05, abs=0.01) and row.has_two_levels
+    assert 'two levels, 95.05 GB/s in 4 jobs and 119.9 GB/s in 4 jobs; the worse one is taken' in row.note
+    shown = ' '.join(work.run('status').stdout.split())
+    assert '1 of them has two levels and the worse one as reference' in shown

@@ -99,3 +99,48 @@ def test_nodes_of_a_session_are_one_value_of_it():
     values = numpy.array([100.0, 60, 101, 61, 99, 59, 100, 60, 100.5, 60.5])  # a fast and a slow node
     (level,) = estimate([Values(values, numpy.repeat(numpy.arange(5), 2))])
     assert not level.levels and level.used.all() and level.df == pytest.approx(8)
+
+
+def with_looks(x, cv, looks, **facts):
+    """Sites whose first session has further jobs, `looks` of each series."""
+    nights = numpy.arange(x.shape[1])
+    rows = zip(numpy.exp(cv[:, None] * x), numpy.exp(cv[:, None] * looks), strict=True)
+    return [Values(row, nights, **facts, looks={0: more}) for row, more in rows]
+
+
+def test_further_jobs_of_one_session_show_what_is_usual_on_this_machine():
+    """30 series vary by 10 % where their checks say 2 %, and 30 by 1 %; jobs of a session share 0.3 of the variance."""
+    rng = numpy.random.default_rng(3)
+    cv = numpy.repeat([0.1, 0.01], 30)
+    common = numpy.sqrt(0.3) * rng.standard_normal((60, 1))
+    jobs = common + numpy.sqrt(0.7) * rng.standard_normal((60, 6))
+    levels = estimate(with_looks(jobs[:, :1], cv, jobs[:, 1:]))
+    usual = numpy.array([level.usual for level in levels])
+    assert numpy.median(usual[:30]) == pytest.approx(0.1, rel=0.25)
+    assert (usual[30:] >= 0.02).all() and numpy.median(usual[30:]) == 0.02, 'minutes never say less than the check'
+    assert all(level.variance is None for level in levels), 'how much sessions differ, one does not show'
+
+
+def test_without_further_jobs_what_the_check_states_is_usual():
+    rng = numpy.random.default_rng(4)
+    assert {level.usual for level in estimate(site(rng.standard_normal((20, 3)), cvs(rng, 20)))} == {None}
+
+
+def test_the_worse_of_two_levels_within_one_session_counts():
+    jobs = numpy.array([120.1, 95.0, 119.8, 95.2, 120.0, 94.9, 119.9, 95.1])
+    (high,) = estimate([Values(jobs[:1], numpy.zeros(1, int), looks={0: jobs[1:]})])
+    assert high.levels == ((pytest.approx(95.05, abs=0.1), 4), (pytest.approx(119.95, abs=0.1), 4))
+    assert high.used.all() and high.worse == pytest.approx([95.05], abs=0.1), (
+        'although its first job was at the better one'
+    )
+    assert high.usual == 0.02, 'not the distance between the levels'
+    (low,) = estimate([Values(1 / jobs[:1], numpy.zeros(1, int), sign=-1, looks={0: 1 / jobs[1:]})])
+    assert low.worse == pytest.approx([1 / 95.05], rel=1e-3)
+
+
+def test_one_level_within_a_session_is_hardly_ever_called_two():
+    rng, found = numpy.random.default_rng(5), 0
+    for kind in ('normal', 'skewed', 'autocorrelated'):
+        x = noise(kind, rng, (1000, 8))
+        found += sum(bool(level.levels) for level in estimate(with_looks(x[:, :1], numpy.full(1000, 0.02), x[:, 1:])))
+    assert found <= 3

@@ -72,7 +72,7 @@ def look_again(session: Session, content: Content, site: Site, deadline: float) 
     if not planned or time.monotonic() >= deadline:
         return
     words = f'{count(sum(planned.values()), "further short job")} of {count(len(planned), "case")}'
-    print(f'plumbline: there is no baseline yet: {words} show how much the metrics vary here', flush=True)
+    print(f'plumbline: there is no baseline yet: runs {words}, to see how much the metrics vary here', flush=True)
     done = 0
     for times in sorted(set(planned.values())):  # those that fit in once more often go on alone
         wanted = {case: () for case, often in planned.items() if often >= times}

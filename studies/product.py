@@ -27,7 +27,7 @@ from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.groups import Groups  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
 from postprocess.statistics.method import METHOD  # noqa: E402
-from postprocess.statistics.night import A_CASE, highest, judge  # noqa: E402
+from postprocess.statistics.night import A_CASE, ONE_CASE, highest, judge  # noqa: E402
 from postprocess.statistics.nights import FURTHER  # noqa: E402
 from postprocess.statistics.nodes import NodeJob, Pool  # noqa: E402
 
@@ -38,6 +38,7 @@ class Product:
     """The rule of the product; `budget`: further jobs as a share of the cases, None for the default."""
 
     budget: float | None = None
+    looks: ndarray | None = None
 
     def __init__(self, layout: Layout):
         self.layout = layout
@@ -61,19 +62,25 @@ class Product:
 
     def record(self, first: ndarray, nodes: ndarray, again: ndarray, elsewhere: ndarray, renewed: ndarray) -> None:
         """Keep the baseline of `record propose`."""
-        of, prior = self.layout, self.layout.usual**2
+        of = self.layout
         there = numpy.isfinite(first)
+        looks = [{}] * len(first) if self.looks is None else [{0: numpy.exp(row)} for row in self.looks]
         levels = estimate([
-            Values(numpy.exp(row[known]), numpy.flatnonzero(known), 1, usual, FLOOR)
+            Values(numpy.exp(row[known]), numpy.flatnonzero(known), 1, usual, FLOOR, look)
             if known.any() else Values(numpy.ones(1), numpy.zeros(1, int))
-            for row, known, usual in zip(first, there, of.usual, strict=True)
+            for row, known, usual, look in zip(first, there, of.usual, looks, strict=True)
         ])  # fmt: skip
+        prior = numpy.array([(level.usual or usual) ** 2 for level, usual in zip(levels, of.usual, strict=True)])
         used = there.copy()
         for row, level in enumerate(levels):
             used[row, there[row]] = level.used if there[row].any() else False
         m = len(of.case)
+        mean = numpy.nanmean(numpy.where(used, first, numpy.nan), axis=1)
+        for row, level in enumerate(levels):
+            if level.worse is not None:
+                mean[row] = numpy.log(level.worse).mean()
         self.baseline = Baseline(
-            mean=numpy.nanmean(numpy.where(used, first, numpy.nan), axis=1),
+            mean=mean,
             variance=numpy.array([level.variance or usual for level, usual in zip(levels, prior, strict=True)]),
             df=numpy.array([level.df or PRIOR_DF for level in levels]), n=used.sum(axis=1).astype(float), prior=prior,
             assumed=numpy.array([level.variance is None for level in levels]), floor=numpy.full(m, FLOOR),
@@ -109,6 +116,7 @@ class Product:
         order = self.rng.permutation(of.cases)
         cases = len(numpy.unique(of.case[judged]))
         budget = self.share(float(numpy.median(baseline.n))) * cases + 2 * A_CASE * (self.rng.random() - 0.5)
+        budget = max(budget, ONE_CASE)
         checks: list[NodeJob] = []
         pool_nodes = nodes if of.nodes > 1 else numpy.full(of.cases, -1)
         while True:

@@ -35,6 +35,8 @@ _HERE = 2  # further jobs that decide whether a series lost on one node only
 #: Further jobs of a case that turns out to be healthy, in the mean.
 A_CASE = 2.0
 _AT_MOST = 1.4  # times the budget: the most further jobs in a night with many cases that are not cleared soon
+#: A budget with which one case runs the four further jobs that decide: the least of a site, however few cases it has.
+ONE_CASE = 4 / _AT_MOST
 _SURE = 3.0  # normal deviate of further jobs from which more jobs run regardless of the budget
 _LARGE = -math.log1p(-METHOD.large[0])
 

@@ -145,6 +145,8 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
         '' if now is None else f'With {count(n, "session")} half of the metrics notice a loss of {100 * now:.0f} %; '
     )
     then = wanted and _noticed(rows, wanted)
+    if wanted and then is not None and now is not None and then >= _NOTICEABLE * now:
+        return f'{notice}{count(wanted - n, "more session")} show how much they vary here: then {command}.'
     if wanted and then is not None:
         more = f'with {count(wanted - n, "more session")} it is {100 * then:.0f} %: then {command}.'
         return notice + more if notice else more.capitalize()
@@ -152,14 +154,17 @@ def more_sessions(rows: Sequence[tuple[Reference, Tolerance]], command: str) -> 
 
 
 def narrowing(rows: Sequence[tuple[Reference, Tolerance]]) -> tuple[int, int | None]:
-    """Return (sessions in the baseline, sessions needed to notice losses a quarter smaller, or None)."""
+    """Return (sessions in the baseline, sessions needed to notice losses a quarter smaller, or None).
+
+    One or two sessions do not show how much metrics vary: three are always better, whatever is assumed until then.
+    """
     n = sessions_of([row for row, _ in rows])
     now = _noticed(rows, n)
     for length in (length for length in _LENGTHS if length > n):
         then = _noticed(rows, length)
         if then is not None and (now is None or then < _NOTICEABLE * now):
             return n, length
-    return n, None
+    return n, _LENGTHS[0] if n < _LENGTHS[0] else None
 
 
 def sessions_of(rows: Sequence[Reference]) -> int:

@@ -167,9 +167,9 @@ def _as_a_whole(
     baseline = gather.baseline_of(rows, earlier.recorded, gather.weights_of(rows, curves))
     if share is None:
         share = METHOD.budget[float(numpy.median(baseline.n)) >= METHOD.many]
-    # rounded at random, so that small sites have it in the mean; one case in doubt always runs again
+    # rounded at random, so that small sites have it in the mean; what is most in doubt is decided on any night
     budget = share * len(of.ids) + 2 * night.A_CASE * (_draw(session.session) - 0.5)
-    budget = max(budget, night.A_CASE) if share else 0.0
+    budget = max(budget, night.ONE_CASE) if share else 0.0
     found = night.judge(baseline, jobs, of.pool, groups, budget)
     verdicts, decided = list(verdicts), set()
     for index in numpy.argsort(~found.red, kind='stable'):  # with two references, the one that is missed decides

@@ -395,6 +395,16 @@ def test_more_sessions_are_recommended_until_they_change_little(work):
     assert 'more sessions would change little' in work.run('record propose').stdout.splitlines()[-2]
 
 
+def test_of_a_machine_that_varies_much_one_session_never_says_that_more_would_change_little(work):
+    first_night(work, 100.0, (30.0, 150.0))  # such that only a loss beyond the cap of 75 % is noticed
+    last = work.run('record propose').stdout.splitlines()[-1]
+    assert last.startswith(
+        'With 1 session half of the metrics notice a loss of 75 %; 2 more sessions show how much they'
+    )
+    work.run('record accept')
+    assert 'next 1 of 3 sessions for narrow limits; nothing to do' in ' '.join(work.run('status').stdout.split())
+
+
 def test_of_a_case_that_ran_again_the_first_job_counts(work):
     jobs = [case(metrics={'triad': metric([value])}) for value in (90.0, 100.0)]
     work.ingest(report(jobs[1], earlier_runs=([jobs[0]],)))

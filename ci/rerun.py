@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 STEPS = (
     8  # of further jobs in a session, at most: 1, 2, 4 and 8 of a case, and cases that the budget has room for later
 )
-LOOKING = 120.0  # seconds of further jobs while a site has no baseline
+LOOKING = 90.0  # seconds of further jobs while a site has no baseline
 LOOKS = 8  # of a case, at most
 SHORTEST = 1800.0  # seconds that reruns may always take; beyond that, no longer than the session itself
 
@@ -64,7 +64,7 @@ def _incomplete(content: Content) -> list[Entry]:
 def look_again(session: Session, content: Content, site: Site, deadline: float) -> None:
     """Run short cases again on an undescribed machine without a baseline, to show how much their metrics vary there.
 
-    Of each check in an environ the shortest case, a trial a job, in rounds, as often as two minutes allow.
+    Of each check in an environ the shortest case, a trial a job, in rounds, as often as a minute and a half allows.
     """
     if site.name != UNDESCRIBED or any(row.kind == 'baseline' for row in load_references(site.name).rows):
         return

@@ -22,7 +22,9 @@ sys.path[:0] = [str(ROOT), str(ROOT / 'studies')]
 
 from worlds import Cause, Layout, Night, Run  # noqa: E402
 
-from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, PRIOR_DF  # noqa: E402
+from plumbline.identity import Quantity, SeriesId  # noqa: E402
+from plumbline.limits import DEFAULT_CAP, DEFAULT_FLOOR, PRIOR_DF, Tolerance, limits  # noqa: E402
+from plumbline.references import Reference  # noqa: E402
 from postprocess.statistics.baseline import Baseline  # noqa: E402
 from postprocess.statistics.groups import Groups  # noqa: E402
 from postprocess.statistics.levels import Values, estimate  # noqa: E402
@@ -86,8 +88,19 @@ class Product:
             assumed=numpy.array([level.variance is None for level in levels]), floor=numpy.full(m, FLOOR),
             cap=numpy.full(m, CAP), weight=numpy.ones(m), sessions=first, second=again,
         )  # fmt: skip
+        self.noticed = float(numpy.median([self._detectable(row) for row in range(m)]))
         self.before = nodes
         self.begins[renewed] = self.history.shape[1]
+
+    def _detectable(self, row: int) -> float:
+        """Return the loss that a series notices, as `plumbline compare --coverage` tells it."""
+        of = self.baseline
+        n = max(int(of.n[row]), 1)
+        known = {'spread': math.sqrt(of.variance[row]), 'df': of.df[row], 'spread_n': n}
+        reference = Reference(
+            SeriesId('', '', '', (), ''), Quantity('', 'higher'), 1.0, None, n, 'baseline', '', **known
+        )
+        return limits(reference, Tolerance(usual_spread=self.layout.usual[row])).detectable or math.nan
 
     def night(self, first: ndarray, nodes: ndarray, run: Run) -> Night:
         """Judge a night; further jobs run as they are asked for."""

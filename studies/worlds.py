@@ -409,6 +409,7 @@ class Played:
 
     site: Site
     nights: list[Tonight] = field(default_factory=list)
+    noticed: float = math.nan  # the loss that half of the series notice by the rule's own account
 
     def night_of(self, shows: Callable[[Night], bool]) -> float:
         """Return in which of the nights the rule first shows something, from 1 on; infinity if never."""
@@ -433,6 +434,7 @@ def play(world: World, name: str, number: int, make: Callable[[Layout], Rule]) -
             ], axis=1)  # fmt: skip
     rule.record(*_stacked(columns), numpy.ones(world.m, bool))
     renewed = numpy.isin(numpy.arange(world.m), site.upgraded)
+    played.noticed = getattr(rule, 'noticed', math.nan)
     known: set[object] = set()
     for night in range(world.nights):
         if not site.takes_place(night):
@@ -507,6 +509,11 @@ def healthy(sites: Sequence[Played]) -> list[str]:
         _share([one.said.is_red for site in sites for one in site.nights[1:]]),
         _share([one.new for one in nights]), f'{numpy.mean(shown):.3g}', _jobs(sites),
     ]  # fmt: skip
+
+
+def first_nights(sites: Sequence[Played]) -> list[str]:
+    """Return the loss that half of the series notice, and the cells of a site without losses."""
+    return [f'{100 * numpy.median([site.noticed for site in sites]):.0f}', *healthy(sites)]
 
 
 def losses(sites: Sequence[Played]) -> list[str]:
@@ -734,9 +741,9 @@ SLOWED = (
     ('a benchmark slowed to a half', Loss('first case', 0.5)),
 )
 TABLES = (
-    Table('An undescribed machine, healthy', healthy, (
-        'first night red %', 'later nights red %', 'nights with a new incident %', 'nodes shown a night',
-        'further jobs, % of the cases'), UNDESCRIBED),
+    Table('An undescribed machine, healthy', first_nights, (
+        'half notice %', 'first night red %', 'later nights red %', 'nights with a new incident %',
+        'nodes shown a night', 'further jobs, % of the cases'), UNDESCRIBED),
     Table('An undescribed machine that lost', slowed, ('same night %', 'within 2 %', 'further jobs %'), {
         f'{name}: {loss}': replace(world, losses=(what,), nights=3)
         for name, world in UNDESCRIBED.items() for loss, what in SLOWED}),

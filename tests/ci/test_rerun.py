@@ -166,8 +166,8 @@ def look(session, *cases, site='localhost'):
     return session.ran
 
 
-def test_the_shortest_case_of_each_check_runs_again_for_two_minutes(monkeypatch):
-    """A trial and 3 s for ReFrame: 5, 9 and 45 s; once each 59 s. 6 more of A and 3 of B make it 116 s."""
+def test_the_shortest_case_of_each_check_runs_again_for_a_minute_and_a_half(monkeypatch):
+    """A trial and 3 s for ReFrame: 5, 9 and 45 s; once each 59 s. 4 more of A and 1 of B make it 88 s."""
     cases = [
         ran_for(4, 'A', 'a', trials=2),
         ran_for(6, 'B', 'b', trials=1),
@@ -175,7 +175,7 @@ def test_the_shortest_case_of_each_check_runs_again_for_two_minutes(monkeypatch)
         ran_for(126, 'C', 'c', trials=3),
     ]
     assert look(Looks(monkeypatch), *cases) == [
-        ('-look1', 1, 'look', ['a', 'b', 'c']), ('-look4', 3, 'look', ['a', 'b']), ('-look7', 3, 'look', ['a']),
+        ('-look1', 1, 'look', ['a', 'b', 'c']), ('-look2', 1, 'look', ['a', 'b']), ('-look5', 3, 'look', ['a']),
     ]  # fmt: skip
 
 

@@ -27,9 +27,9 @@ def read(path: Path) -> Iterator[Measurement]:
             metric, _, rank = metric.partition(':')
             if metric == 'return_code' and not value:
                 continue
-            lower = _LOWER.search(metric)
             yield Measurement(
                 check=check, metric=metric, value=fields.number(value), node=node,
-                better='lower' if lower else 'higher', dims={'rank': rank} if rank else {}, judged=not check.startswith('monitor'),
+                better='lower' if _LOWER.search(metric) else 'higher', dims={'rank': rank} if rank else {},
+                judged=not check.startswith('monitor'),
                 failed=f'return code {value}' if metric == 'return_code' else '',
             )  # fmt: skip

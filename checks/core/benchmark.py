@@ -190,6 +190,7 @@ class Benchmark(budget.Budgeted, rfm.RunOnlyRegressionTest):
         self.tags |= {EXPERIMENTAL} if self.is_experimental else set()
         if self.trials is None:
             self.trials = self.trials_by_mode[self.mode or 'quick']
+        self.trials_of_case = self.trials  # a further job may run fewer, with the same sizes
         self.choose_budget()
         self.valid_systems = [fullname for fullname, topology in topologies() if self.supports(topology)]
         if hasattr(self, '.nid'):  # --distribute makes a test for each node of each partition

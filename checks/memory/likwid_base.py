@@ -111,7 +111,7 @@ class Likwid(Benchmark):
 
         `slowdown`: factor by which the others slow a thread in the measured loop, the only part in which they work.
         """
-        return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials))
+        return runs * (START + LOOP * self.loop_seconds * (slowdown + 2 / self.trials_of_case))
 
     def seconds_beyond_caches(self, kernels: Sequence[str], size: float, topology: Topology) -> float:
         """Return the seconds of runs on arrays in memory; `size`: bytes of the arrays of the kernel with the most."""

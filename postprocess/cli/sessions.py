@@ -53,8 +53,8 @@ def ingest(
         typer.Option(
             '--format',
             metavar='NAME',
-            help='The files are of another tool: table, google-benchmark, hyperfine, github-action-benchmark, '
-            'superbench, or what other packages register. Needs --site.',
+            help='The files are of another tool, such as table, jube, ramble, superbench or hpl; a wrong name lists '
+            'all. Needs --site.',
         ),
     ] = None,
     site: Annotated[
